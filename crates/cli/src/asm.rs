@@ -1,4 +1,4 @@
-//! `oriole asm`: a control listing back to a cubin.
+//! `oriole asm`: assembles a control listing into a cubin.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `oriole check`: parse and check PTX.
+//! `oriole check`: parses and checks PTX.
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
@@ -86,6 +86,7 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     if all_valid { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
+/// Checks one file and reports its findings; returns whether it is valid.
 fn check_file(arguments: &CheckArguments, file: &str, text: &[u8], style: Style) -> bool {
     let name = if file == "-" { "<stdin>" } else { file };
     let checked = oriole_ptx::check(text, &Options { error_limit: arguments.error_limit });
@@ -96,12 +97,12 @@ fn check_file(arguments: &CheckArguments, file: &str, text: &[u8], style: Style)
     } else if valid && !arguments.json && !arguments.quiet {
         outln!("{name}: valid, {}", summarize(&checked.module));
     }
-    // The process ends soon; giving millions of small pieces back one by one would take longer than the check.
+    // The process ends soon. Freeing millions of small allocations would take longer than the check.
     std::mem::forget(checked);
     valid
 }
 
-/// What is in a module, so that people see that it was understood.
+/// Describes the contents of a module: version, target, and the numbers of kernels, functions and instructions.
 fn summarize(module: &Module) -> String {
     let bodies = module.functions.iter().filter_map(|function| Some((function.kind, function.body.as_ref()?)));
     let (mut kernels, mut functions, mut instructions) = (0, 0, 0);
@@ -121,6 +122,7 @@ fn summarize(module: &Module) -> String {
     text
 }
 
+/// Prints the findings, as JSON or as text.
 fn report(arguments: &CheckArguments, source: &Source<'_>, checked: &Checked, style: Style) {
     let shown = checked.diagnostics.iter().filter(|finding| !arguments.no_warnings || finding.code.severity() == Severity::Error);
     let shown: Vec<_> = shown.collect();

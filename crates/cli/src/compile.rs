@@ -1,4 +1,4 @@
-//! `oriole compile`: PTX to a cubin.
+//! `oriole compile`: compiles PTX to a cubin.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -140,7 +140,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     }
 }
 
-/// The hardware profile in a file, which must be for the target.
+/// Reads a hardware profile from a file and checks that it is for the target.
 fn read_profile(file: &str, target: Target) -> Result<Profile, String> {
     let bytes = read_input(file).map_err(|error| format!("{file}: {error}"))?;
     let name = if file == "-" { "<stdin>" } else { file };
@@ -149,6 +149,7 @@ fn read_profile(file: &str, target: Target) -> Result<Profile, String> {
     Ok(profile)
 }
 
+/// Prints findings to standard error, followed by the number of errors.
 pub fn show(source: &Source<'_>, findings: &[Diagnostic], style: Style) {
     if findings.is_empty() {
         return;
@@ -163,7 +164,7 @@ pub fn show(source: &Source<'_>, findings: &[Diagnostic], style: Style) {
     }
 }
 
-/// An error of the compiler as a finding in the text.
+/// Converts an error of the compiler to a finding at its position in the source.
 pub fn diagnostic(error: &CompileError) -> Diagnostic {
     let code = match error.fault {
         Fault::Unsupported(_) => Code::Unsupported,
@@ -174,6 +175,7 @@ pub fn diagnostic(error: &CompileError) -> Diagnostic {
     Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
 }
 
+/// Writes the cubin and prints the dumps, reports and warnings that the options request.
 fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> ExitCode {
     if let Err(error) = write_output(&arguments.output, &compiled.cubin) {
         errln!("error: {}: {error}", arguments.output);

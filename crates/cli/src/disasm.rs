@@ -1,4 +1,4 @@
-//! `oriole disasm`: machine code as text.
+//! `oriole disasm`: prints machine code as text.
 
 use std::process::ExitCode;
 
@@ -89,13 +89,16 @@ pub fn run(arguments: &DisasmArguments) -> ExitCode {
     }
 }
 
+/// The text printed so far.
 #[derive(Default)]
 struct Output {
     text: String,
+    /// Number of words that no form of the table matches.
     unknown: usize,
 }
 
 impl Output {
+    /// Prints all cubins of a file that match the options.
     fn images(&mut self, arguments: &DisasmArguments, data: &[u8]) -> Result<(), String> {
         let images = oriole_cubin::open(data).map_err(|error| error.to_string())?;
         let is_wanted = |image: &&Image| image.kind == ImageKind::Cubin && arguments.arch.is_none_or(|arch| fits(image, arch));
@@ -130,7 +133,7 @@ impl Output {
         self.text += &format!("//===================== image {} of {count}: {}{name}, at {:#x}\n", number + 1, image.target, image.offset);
     }
 
-    /// Lists a cubin, or returns it if JSON is asked for.
+    /// Prints a cubin, or returns it if JSON is requested.
     fn cubin(&mut self, arguments: &DisasmArguments, cubin: &Cubin, image: &Image) -> Result<Option<json::File>, String> {
         let program = Program::new(cubin)?;
         let labels = Labels::new(&program);
@@ -157,7 +160,7 @@ impl Output {
         Ok(None)
     }
 
-    /// Code without a file around it, as `nvdisasm -b` lists it: branch targets are numbers.
+    /// Prints code without a surrounding file, as `nvdisasm -b` does. Branch targets are numbers.
     fn raw(&mut self, data: &[u8], target: Target, control: bool) -> Result<(), String> {
         let (words, tail) = words_of(data);
         for (index, &word) in words.iter().enumerate() {
@@ -179,11 +182,12 @@ impl Output {
     }
 }
 
-/// Whether an image is for a target; `sm_100f` cannot be told from `sm_100` in a cubin.
+/// Returns whether an image is for a target. A cubin does not distinguish `sm_100f` from `sm_100`.
 fn fits(image: &Image, arch: Target) -> bool {
     image.target == arch.to_string() || arch.suffix() == Some('f') && image.target == format!("sm_{}", arch.number())
 }
 
+/// Returns the error message for a file without a matching cubin.
 fn nothing_found(images: &[Image], arch: Option<Target>) -> String {
     let cubins: Vec<&str> = images.iter().filter(|image| image.kind == ImageKind::Cubin).map(|image| &image.target[..]).collect();
     let has_ptx = images.iter().any(|image| image.kind == ImageKind::Ptx);

@@ -1,8 +1,8 @@
-//! The last resort against faults of the compiler itself.
+//! Handles panics, which are bugs of the compiler itself.
 //!
-//! A panic in any thread ends in one message that says what went wrong in which source line of Oriole, what to report and
-//! where; in no output file; and in an exit status of its own. Stack overflow cannot be caught, so the work runs on a thread
-//! whose stack is larger than what the bounded recursions of the compiler need.
+//! A panic in any thread results in one message with the panic message, its line in Oriole's source, and what to report where. Output
+//! files are removed, and the exit status is distinct. A stack overflow cannot be caught, so the work runs on a thread whose stack is
+//! larger than the bounded recursions of the compiler need.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
@@ -11,30 +11,30 @@ use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{env, fs, thread};
 
-/// Bytes of stack for the thread that does the work. Only the part that is used takes memory.
+/// Stack size in bytes of the thread that does the work. Only the used part takes memory.
 const STACK_BYTES: usize = 64 << 20;
-/// Provokes a panic, to test what a panic leads to. See `docs/architecture.md`.
+/// Environment variable that causes a panic, for tests of panic handling. See `docs/architecture.md`.
 const PROVOKE: &str = "ORIOLE_PROVOKE_PANIC";
-/// Where a fault is reported.
+/// Where bugs are reported.
 const TRACKER: &str = "the issue tracker of the Oriole project";
 
-/// The first panic of the process: message and place.
+/// Message and position of the first panic in the process.
 static FIRST: Mutex<Option<String>> = Mutex::new(None);
-/// Output files written so far, which a panic takes back.
+/// Output files written so far, which are removed after a panic.
 static OUTPUTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// How a program reports a fault of its own.
+/// How a program reports a bug of its own.
 pub struct Program {
-    /// Its name, for the report.
+    /// The name in the report.
     pub name: &'static str,
-    /// What the first line of the message starts with.
+    /// The start of the first line of the message.
     pub prefix: &'static str,
-    /// Its exit status after a panic.
+    /// The exit status after a panic.
     pub status: u8,
 }
 
-/// Runs a program. If any of its threads panics, its output files are removed, the panic is reported as an internal error,
-/// and the program's status for that is returned.
+/// Runs a program. If any of its threads panics, removes its output files, reports the panic as an internal error, and returns the
+/// exit status for that.
 pub fn run(program: &Program, body: impl FnOnce() -> ExitCode + Send) -> ExitCode {
     panic::set_hook(Box::new(remember));
     match on_large_stack(body) {
@@ -48,30 +48,31 @@ pub fn run(program: &Program, body: impl FnOnce() -> ExitCode + Send) -> ExitCod
     }
 }
 
-/// Notes an output file, which is removed if the program panics later. Only plain files: a device or a pipe must survive.
+/// Registers an output file, which is removed if the program panics later. The file must be regular: devices and pipes must not be removed.
 pub fn note_output(path: &Path) {
     lock(&OUTPUTS).push(path.to_owned());
 }
 
-/// Panics if the environment asks for it.
+/// Panics if the environment variable requests it.
 pub fn provoke() {
     if let Some(what) = env::var_os(PROVOKE) {
         panic!("{PROVOKE} is set to {}", what.display());
     }
 }
 
+/// Runs `body` on a thread with a large stack and catches panics.
 fn on_large_stack(body: impl FnOnce() -> ExitCode + Send) -> thread::Result<ExitCode> {
     let body = Mutex::new(Some(body));
     let call = || panic::catch_unwind(AssertUnwindSafe(|| lock(&body).take().map(|body| body())));
     thread::scope(|scope| match thread::Builder::new().name("main".into()).stack_size(STACK_BYTES).spawn_scoped(scope, call) {
         Ok(thread) => thread.join().and_then(|result| result),
-        // Where the system gives no thread, the stack that there is has to do.
+        // If no thread can be created, run on the current stack.
         Err(_) => call(),
     })
     .map(|code| code.unwrap_or(ExitCode::FAILURE))
 }
 
-/// The panic hook: keeps the first panic and prints nothing.
+/// Panic hook: records the first panic and prints nothing.
 fn remember(info: &PanicHookInfo<'_>) {
     let message = message_of(info.payload());
     let place = info.location().map(|place| format!(" at {}:{}", place.file(), place.line())).unwrap_or_default();
@@ -85,7 +86,7 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
 
 fn remove_outputs() {
     for path in lock(&OUTPUTS).drain(..) {
-        // A file that cannot be removed must not hide the report.
+        // A failure to remove a file must not suppress the report.
         let _ = fs::remove_file(path);
     }
 }
@@ -105,7 +106,7 @@ fn report(program: &Program, what: &str, command: impl Iterator<Item = String>) 
     )
 }
 
-/// A panic while the lock was held leaves the list as it was.
+/// Locks a mutex. Ignores poisoning, because a panic while the lock is held leaves the data unchanged.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

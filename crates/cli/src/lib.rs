@@ -1,3 +1,3 @@
-//! The part of the command line that other tools use as a library: machine code as text, and back.
+//! The library part of the command line, for other tools: converts machine code to text and back.
 
 pub mod sass;

@@ -1,4 +1,4 @@
-//! `oriole`: the command line.
+//! `oriole`: the command line tool.
 
 #[macro_use]
 mod console;
@@ -49,9 +49,9 @@ enum Command {
     GpuWorker(run::WorkerArguments),
 }
 
-/// How a fault of the compiler itself is reported; 70 is `EX_SOFTWARE`.
+/// How bugs of the compiler itself are reported. The exit status 70 is `EX_SOFTWARE`.
 const PROGRAM: guard::Program = guard::Program { name: "oriole", prefix: "error: ", status: 70 };
-/// Something could not be written, or the command line is wrong.
+/// Exit status if output could not be written or the command line is wrong.
 const FAILURE: u8 = 2;
 
 fn main() -> ExitCode {

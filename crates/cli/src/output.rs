@@ -1,9 +1,9 @@
-//! Output files that are there whole or not at all.
+//! Writes output files atomically: a file is either complete or not there.
 //!
-//! A file is written under a name of its own next to its destination and then renamed, so that nobody sees half of it and an old file
-//! survives a failure. What users of ptxas see of this is the same as if the destination had been opened and overwritten: symbolic links stay,
-//! an old file keeps its permissions, owner and hard links, a new one gets what the umask allows, and a file that may not be written is an
-//! error. Where renaming would change one of these, the destination is overwritten in place.
+//! A file is written under a temporary name next to its destination and then renamed, so that no other process sees part of it and an old
+//! file survives a failure. The visible result is the same as if the destination had been opened and overwritten: symbolic links stay,
+//! an old file keeps its permissions, owner and hard links, a new file gets the permissions of the umask, and a read-only file is an
+//! error. If renaming would change one of these, the destination is overwritten in place.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// Symbolic links are followed this far, as Linux does.
+/// Limit on the number of symbolic links to follow, as in Linux.
 const MOST_LINKS: usize = 40;
 
 /// Writes a file, following symbolic links.
@@ -26,7 +26,7 @@ pub fn write_file(path: &str, bytes: &[u8]) -> io::Result<()> {
         return overwrite(OpenOptions::new().write(true).truncate(true).open(&destination)?, bytes);
     }
     if found.is_some() {
-        // Whether it may be written at all; renaming would not ask.
+        // Check that the file may be written; renaming does not check this.
         OpenOptions::new().write(true).open(&destination)?;
     }
     match (temporary(&destination, found.as_ref()), found) {
@@ -37,11 +37,13 @@ pub fn write_file(path: &str, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Writes to an open file, without atomicity.
 fn overwrite(mut file: File, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.flush()
 }
 
+/// Writes the temporary file and renames it to the destination.
 fn replace(mut temporary: NamedTempFile, destination: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary.write_all(bytes)?;
     temporary.flush()?;
@@ -50,11 +52,11 @@ fn replace(mut temporary: NamedTempFile, destination: &Path, bytes: &[u8]) -> io
     Ok(())
 }
 
-/// What a path names once symbolic links are followed, also if there is nothing yet.
+/// Returns the path after following symbolic links. The file need not exist.
 fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..MOST_LINKS {
-        // What the system makes up has no place to go to: `/proc/self/fd/1` may be a link to `pipe:[1234]`.
+        // Links in special file systems may not name a path: `/proc/self/fd/1` may be a link to `pipe:[1234]`.
         let is_link = !is_special(&path) && fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
         if !is_link {
             return Ok(path);
@@ -65,7 +67,7 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Whether a path is in a folder of devices or open files, such as `/dev/stdout`.
+/// Returns whether a path is in a file system of devices or open files, such as `/dev/stdout`.
 fn is_special(path: &Path) -> bool {
     let mut components = path.components();
     components.next() == Some(Component::RootDir)
@@ -73,8 +75,8 @@ fn is_special(path: &Path) -> bool {
         && !path.starts_with("/dev/shm")
 }
 
-/// A new file next to the destination, which goes away again unless it is renamed. It has the permissions of the file that was found, or those
-/// of any new file.
+/// Creates a file next to the destination, which is removed unless it is renamed. Its permissions are those of the existing file, or
+/// those of any new file.
 fn temporary(destination: &Path, found: Option<&Metadata>) -> io::Result<NamedTempFile> {
     let folder = match destination.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -91,7 +93,7 @@ fn temporary(destination: &Path, found: Option<&Metadata>) -> io::Result<NamedTe
     let mut builder = Builder::new();
     builder.prefix(".oriole-").suffix(".tmp");
     platform::set_permissions(&mut builder);
-    // The temporary name is none of the user's business.
+    // Drop the message, which contains the temporary name.
     let temporary = signals::created(|| builder.tempfile_in(folder)).map_err(|error| io::Error::from(error.kind()))?;
     if let Some(found) = found {
         temporary.as_file().set_permissions(found.permissions())?;
@@ -106,14 +108,14 @@ mod platform {
 
     use tempfile::{Builder, NamedTempFile};
 
-    /// The umask is taken off this.
+    /// Permissions of new files, before the umask.
     const OF_NEW_FILES: u32 = 0o666;
 
     pub fn set_permissions(builder: &mut Builder<'_, '_>) {
         builder.permissions(Permissions::from_mode(OF_NEW_FILES));
     }
 
-    /// Whether nobody can tell the new file from the old one: it has no other names, and the same owner.
+    /// Returns whether the new file can replace the old one: the old file has a single name, and both have the same owner and permissions.
     pub fn can_stand_in(new: &NamedTempFile, old: &Metadata) -> bool {
         let is_same = |new: Metadata| (new.uid(), new.gid(), new.mode()) == (old.uid(), old.gid(), old.mode());
         old.nlink() == 1 && new.as_file().metadata().is_ok_and(is_same)
@@ -135,7 +137,7 @@ mod platform {
 
 use platform::can_stand_in;
 
-/// Signals that end the program, which must not leave a file with a temporary name.
+/// Removes temporary files when a signal terminates the program.
 #[cfg(unix)]
 mod signals {
     use std::path::PathBuf;
@@ -148,16 +150,17 @@ mod signals {
     use tempfile::NamedTempFile;
 
     static WATCHING: Once = Once::new();
-    /// The temporary files that may exist.
+    /// Temporary files that may exist.
     static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-    /// From here on, a signal that ends the program removes temporary files first. Signals that are ignored, as `nohup` arranges, stay ignored.
+    /// Installs handlers that remove temporary files before a signal terminates the program. Ignored signals (as with `nohup`) stay
+    /// ignored.
     pub fn watch() {
         WATCHING.call_once(|| {
             let ignored = ignored();
             let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
             let Ok(mut signals) = Signals::new(wanted) else { return };
-            // Without a thread, signals would only be noted and never end the program.
+            // If no thread can be created, uninstall the handlers: signals would otherwise be recorded and never terminate the program.
             let handle = signals.handle();
             let watcher = thread::Builder::new().name("signals".to_owned()).spawn(move || {
                 for signal in signals.forever() {
@@ -172,7 +175,7 @@ mod signals {
         });
     }
 
-    /// Notes the file that is created. No signal is acted on between its creation and its being noted.
+    /// Creates a file and registers it. No signal is handled between the two.
     pub fn created(create: impl FnOnce() -> io::Result<NamedTempFile>) -> io::Result<NamedTempFile> {
         let mut files = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
         let file = create()?;
@@ -180,7 +183,7 @@ mod signals {
         Ok(file)
     }
 
-    /// The signals that the program was started to ignore, one bit each from signal 1 on.
+    /// Returns the signals that the program ignored at its start; bit `n` is signal `n + 1`.
     fn ignored() -> u64 {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,18 +1,19 @@
-//! Standard output and standard error.
+//! Writes to standard output and standard error.
 //!
-//! Text that cannot be written is a failure of the command, which [`finish`] turns into an exit code: a user who redirects to a full disk must
-//! hear of it. A closed pipe is none: the reader has seen enough, as in `oriole disasm x.cubin | head`. On standard output it ends the program
-//! at once and without a word, with the code that a shell shows for a program that SIGPIPE ends. On standard error, where messages go, it is
-//! passed over.
+//! A write error is a failure of the command, which [`finish`] turns into an exit code: the user must notice a full disk. A closed pipe
+//! is not a failure, because the reader has seen enough, as in `oriole disasm x.cubin | head`. A closed pipe on standard output ends the
+//! program immediately and silently, with the exit code that a shell shows for a program terminated by SIGPIPE. A closed pipe on standard
+//! error is ignored.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// 128 and the number of SIGPIPE.
+/// Exit code after SIGPIPE: 128 plus the signal number.
 const CLOSED_PIPE: i32 = 141;
 
+/// Whether a write error occurred.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Writes to standard output.
@@ -22,13 +23,13 @@ pub fn out(bytes: &[u8]) {
     note_output(written);
 }
 
-/// What became of writing to standard output.
+/// Handles the result of writing to standard output.
 pub fn note_output(written: io::Result<()>) {
     match written {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(CLOSED_PIPE),
         Err(error) => {
-            // Once is enough.
+            // Report only the first error.
             if !FAILED.swap(true, Ordering::Relaxed) {
                 error_line(format_args!("error: standard output: {error}"));
             }
@@ -49,7 +50,7 @@ pub fn error(bytes: &[u8]) {
     }
 }
 
-/// The exit code of the program: `failure` if something could not be written.
+/// Returns the exit code of the program: `failure` if there was a write error, otherwise `code`.
 pub fn finish(code: ExitCode, failure: u8) -> ExitCode {
     note_output(io::stdout().lock().flush());
     if FAILED.load(Ordering::Relaxed) { ExitCode::from(failure) } else { code }

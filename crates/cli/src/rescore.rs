@@ -1,4 +1,4 @@
-//! `oriole rescore`: new control words for machine code that is there already.
+//! `oriole rescore`: generates new control words for existing machine code.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -95,7 +95,7 @@ pub fn run(arguments: &RescoreArguments) -> ExitCode {
     }
 }
 
-/// Whether all functions have new words.
+/// Rescores a file; returns whether all functions have new control words.
 fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
     if arguments.output.is_none() && !arguments.stats && !arguments.json {
         return Err("there is nothing to do without -o, --stats or --json".to_owned());
@@ -138,11 +138,11 @@ fn read_profile(file: &str) -> Result<Profile, String> {
     Profile::from_text(name, &String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())
 }
 
-/// Rounds of checking and adding waits.
+/// Limit on the rounds of checking and adding waits.
 const ROUNDS: usize = 8;
 
-/// Puts old words back where the new ones have a hazard. The checker forgets where paths meet in which order instructions were issued, and
-/// then asks for waits that are not needed; it gets them.
+/// Checks the new control words and restores the old ones where hazards remain. At control-flow joins the checker forgets the issue order
+/// of instructions and reports waits as missing that are not needed; such waits are added.
 fn check(data: &[u8], rescored: &mut Rescored, model: &Model) -> Result<(), String> {
     let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
     let program = Program::new(&cubin)?;
@@ -172,7 +172,7 @@ fn check(data: &[u8], rescored: &mut Rescored, model: &Model) -> Result<(), Stri
     Ok(())
 }
 
-/// Puts old words back where one of the verifiers of `oriole verify` finds fault with the new ones.
+/// Restores the old control words of functions in which a verifier of `oriole verify` has a finding.
 fn verify(rescored: &mut Rescored) -> Result<(), String> {
     loop {
         let report = verify_cubin(&rescored.bytes(), &Verifier::ALL)?;
@@ -191,26 +191,27 @@ fn verify(rescored: &mut Rescored) -> Result<(), String> {
                 section.refuse(reason);
             }
         }
-        // Words for the old order have not been looked at yet.
+        // The control words for the restored order have not been verified yet.
         if !has_old_order {
             return Ok(());
         }
     }
 }
 
+/// Returns the hazards in a section with its new control words.
 fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &Section, model: &Model) -> Vec<Finding> {
     let new: Vec<Instruction> = section.new.iter().filter_map(|&word| decode(word, program.target)).collect();
     findings_of(program, code, &new, model).into_iter().filter(|finding| finding.problem.severity() == Severity::Hazard).collect()
 }
 
-/// The wait whose absence is a finding.
+/// Returns the wait whose absence caused a finding: first instruction, second instruction, and whether it is for reads or results.
 fn missing_wait(finding: &Finding) -> Option<(usize, usize, Part)> {
     let (Problem::NotWaited { kind, .. } | Problem::NotAnnounced { kind, .. }) = finding.problem else { return None };
     let part = if kind == Dependence::WriteAfterRead { Part::Reads } else { Part::Results };
     Some((finding.first, finding.second, part))
 }
 
-/// Names and figures of a tally.
+/// Returns names and values of a tally.
 fn figures(tally: &Tally) -> [(&'static str, u64); 5] {
     [
         ("stalls", tally.stalls),
@@ -221,6 +222,7 @@ fn figures(tally: &Tally) -> [(&'static str, u64); 5] {
     ]
 }
 
+/// Formats the tallies before and after as a table.
 fn table(rescored: &Rescored) -> String {
     let total = |pick: fn(&(Tally, Tally)) -> Tally| rescored.sections.iter().map(|section| pick(&section.tallies())).sum();
     let mut lines: Vec<(&str, Tally, Tally)> = rescored.sections.iter().map(line).collect();
@@ -243,7 +245,7 @@ fn table(rescored: &Rescored) -> String {
     text
 }
 
-/// What became of the order of each function, in words.
+/// Describes the new order of each function.
 fn schedules(rescored: &Rescored) -> String {
     let mut text = String::new();
     for (section, schedule) in rescored.sections.iter().filter_map(|section| Some((section, section.schedule.as_ref()?))) {
@@ -270,6 +272,7 @@ fn line(section: &Section) -> (&str, Tally, Tally) {
     (&section.function, old, new)
 }
 
+/// Formats the tallies and schedules as JSON, one object per function.
 fn json(rescored: &Rescored) -> String {
     let mut text = String::new();
     for section in &rescored.sections {
@@ -298,7 +301,7 @@ fn json(rescored: &Rescored) -> String {
     text
 }
 
-/// What the checker finds in a section with these instructions, by the figures of a model.
+/// Returns the findings of the hazard checker for a section with these instructions, with the latencies of `model`.
 fn findings_of(program: &Program<'_>, section: &CodeSection<'_>, code: &[Instruction], model: &Model) -> Vec<Finding> {
     let number = |address: u64| (address / SIZE) as usize;
     let entries: Vec<usize> = section.symbols.iter().map(|&symbol| number(program.cubin.symbols()[symbol].value)).collect();

@@ -1,4 +1,4 @@
-//! `oriole roundtrip`: does every instruction survive?
+//! `oriole roundtrip`: checks that every instruction decodes and encodes to the same bits.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -35,6 +35,7 @@ pub struct RoundtripArguments {
     show: usize,
 }
 
+/// Counts of instructions.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     instructions: usize,
@@ -69,6 +70,7 @@ pub fn run(arguments: &RoundtripArguments) -> ExitCode {
     if !failed && total.identical == total.instructions && text_fits { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Checks all cubins of a file, prints the results, and returns the counts.
 fn check_file(arguments: &RoundtripArguments, file: &str) -> Result<Counts, String> {
     let data = read_input(file).map_err(|error| error.to_string())?;
     let images = oriole_cubin::open(&data).map_err(|error| error.to_string())?;
@@ -103,7 +105,7 @@ fn check_file(arguments: &RoundtripArguments, file: &str) -> Result<Counts, Stri
     Ok(total)
 }
 
-/// Counts a word and says what is different, if anything is.
+/// Counts a word; returns a description of the difference if the word does not survive.
 fn check_word(word: u128, target: Target, address: u64, counts: &mut Counts) -> Option<String> {
     counts.instructions += 1;
     let Some(instruction) = decode(word, target) else {

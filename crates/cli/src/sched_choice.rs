@@ -1,4 +1,4 @@
-//! Options that choose how instructions are scheduled, for commands that compile.
+//! Options that select the scheduler, for commands that compile.
 
 use clap::Args;
 use oriole_driver::{BackendChoice, ModeChoice, ScheduleKnobs, ScheduleMode, Scheduling};
@@ -25,12 +25,12 @@ pub struct SchedulingChoice {
 }
 
 impl SchedulingChoice {
-    /// Whether a list of the figures is wanted instead of anything else.
+    /// Returns whether the user asked for the list of scheduler parameters.
     pub fn wants_help(&self) -> bool {
         self.sched_options.as_deref() == Some("help")
     }
 
-    /// What the options say about scheduling.
+    /// Returns the scheduler settings in the options.
     pub fn scheduling(&self) -> Result<Scheduling, String> {
         let mut knobs = ScheduleKnobs::default();
         if let Some(file) = &self.sched_options {

@@ -1,4 +1,4 @@
-//! What `oriole compile` tells about scheduling: options, and where each text goes.
+//! Scheduling reports of `oriole compile`: the options, and where each report is printed.
 
 use clap::Args;
 use oriole_driver::account::{Category, Distances, LatencyCase, LoopMetrics, StatisticsFigure};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::output::write_file;
 use crate::print;
 
-/// The highest level of guidance that says more than the one below.
+/// The highest level of guidance.
 const MOST_GUIDANCE: i64 = 4;
 
 #[derive(Args)]
@@ -41,7 +41,7 @@ fn parse_case(name: &str) -> Result<LatencyCase, String> {
 }
 
 impl SchedulingOutput {
-    /// What the compiler has to gather for that.
+    /// Returns the data that the compiler has to collect for the reports.
     pub fn reports(&self, json: bool) -> Reports {
         Reports {
             figures: json || self.sched_stats.is_some() || self.sched_guidance > 0,
@@ -51,7 +51,7 @@ impl SchedulingOutput {
         }
     }
 
-    /// Prints what was asked for, function by function. The error is for people.
+    /// Prints the requested reports, one function after the other. The error is a message for the user.
     pub fn print(&self, reports: &[SchedulingReport]) -> Result<(), String> {
         let mut text = String::new();
         for report in reports {
@@ -86,6 +86,7 @@ fn fields(figures: &[(String, StatisticsFigure)]) -> Value {
     Value::Object(figures.iter().map(|(name, figure)| (name.clone(), number(*figure))).collect())
 }
 
+/// Formats the distances of one latency category.
 fn hiding((category, found): (Category, Distances)) -> (String, Value) {
     let value = json!({
         "num": found.count,
@@ -110,7 +111,7 @@ fn one_loop(metrics: &LoopMetrics) -> Value {
     })
 }
 
-/// The same figures as JSON.
+/// Returns the scheduling statistics of a function as JSON.
 pub fn json(report: &SchedulingReport) -> Value {
     let target = report.target.map(|target| {
         json!({

@@ -1,4 +1,4 @@
-//! `oriole verify`: the seven verifiers over every function of a file.
+//! `oriole verify`: runs the seven verifiers on every function of a file.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -66,6 +66,7 @@ fn verifier_named(name: &str) -> Result<Verifier, String> {
     Verifier::named(name).ok_or_else(|| format!("the verifiers are {}", known.join(", ")))
 }
 
+/// Sums over all files.
 #[derive(Default)]
 struct Total {
     instructions: usize,
@@ -73,6 +74,7 @@ struct Total {
     tallies: Vec<Tally>,
 }
 
+/// A finding as JSON.
 #[derive(Serialize)]
 struct JsonFinding<'a> {
     file: &'a str,
@@ -123,6 +125,7 @@ fn summary(total: &Total) -> String {
     out
 }
 
+/// Verifies all cubins of a file, prints the findings, and adds them to the sums.
 fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Total) -> Result<(), String> {
     let verifiers = if arguments.only.is_empty() { &Verifier::ALL[..] } else { &arguments.only };
     let data = read_input(file).map_err(|error| error.to_string())?;
@@ -150,6 +153,7 @@ fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Total) -> Res
     Ok(())
 }
 
+/// Formats the findings of a section.
 fn show(arguments: &VerifyArguments, file: &str, target: &str, section: &SectionReport) -> String {
     let findings: Vec<&Finding> = section.findings.iter().filter(|finding| arguments.notes || finding.is_hazard()).collect();
     let mut out = String::new();
@@ -166,10 +170,12 @@ fn show(arguments: &VerifyArguments, file: &str, target: &str, section: &Section
     out
 }
 
+/// Returns the address of an instruction in bytes.
 fn address(number: usize) -> u64 {
     number as u64 * SIZE
 }
 
+/// Returns the text of an instruction.
 fn assembler(target: &str, section: &SectionReport, number: usize) -> String {
     let target = oriole_isa::Target::parse(target);
     target.and_then(|target| print(section.words[number], target, address(number))).unwrap_or_default()

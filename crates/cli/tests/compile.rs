@@ -1,4 +1,4 @@
-//! Code from PTX: `ptxas` as build tools call it, and `oriole compile`.
+//! Tests code generation with `ptxas`, as build tools call it, and with `oriole compile`.
 
 mod common;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 
-/// Reads 60 numbers and then writes them in another order.
+/// Returns a module that reads 60 numbers and then writes them in another order.
 fn many_values() -> String {
     const COUNT: usize = 60;
     let mut text = String::from(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry many(.param .u64 p)\n{\n");
@@ -23,7 +23,7 @@ fn many_values() -> String {
     text + "ret;\n}\n"
 }
 
-/// A folder with the modules of these tests.
+/// Creates a folder with the modules of these tests.
 fn folder(name: &str) -> PathBuf {
     let folder = common::folder(&format!("compile-{name}"));
     let write = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
@@ -50,7 +50,7 @@ fn kernels(cubin: &Cubin) -> Vec<String> {
     cubin.kernels().map(|kernel| kernel.name.to_string()).collect()
 }
 
-/// Runs a call that must fail and leave the folder as it was.
+/// Runs a call that must fail and leave the folder unchanged; returns its messages.
 fn fails(program: &str, folder: &Path, arguments: &[&str], code: i32) -> String {
     let contents = || files(folder).into_iter().map(|name| (fs::read(folder.join(&name)).unwrap(), name)).collect::<Vec<_>>();
     let before = contents();
@@ -127,7 +127,7 @@ fn failures_leave_nothing_behind() {
     assert_eq!(stderr, "ptxas fatal   : Output file 'missing/x.cubin' could not be opened\n");
 }
 
-/// The text with every number replaced by `N`.
+/// Replaces every number in a text by `N`.
 fn without_numbers(text: &str) -> String {
     let mut result = String::new();
     for character in text.chars() {
@@ -167,7 +167,7 @@ fn verbose_text_is_that_of_ptxas() {
     }
 }
 
-/// Bytes that the instructions of a listing with this mnemonic move: a kernel without local variables has them for spills only.
+/// Returns the number of bytes that the instructions of a listing with this mnemonic move. Without local variables these are spills.
 fn local_bytes(listing: &str, mnemonic: &str) -> usize {
     let words = listing.split_whitespace().filter(|word| *word == mnemonic || word.starts_with(&format!("{mnemonic}.")));
     words
@@ -194,7 +194,7 @@ fn spills_are_counted_and_warned_of() {
     assert_eq!(tight.code, Some(0));
     let listing = run(ORIOLE, &folder, &["disasm", "out"], "").stdout;
     let (stores, loads) = (local_bytes(&listing, "STL"), local_bytes(&listing, "LDL"));
-    // 60 values are alive at once, in fewer than 32 registers.
+    // 60 values are live at the same time, with fewer than 32 registers.
     assert!(stores >= 4 * (60 - 32) && loads >= 4 * (60 - 32), "{stores} bytes stored, {loads} loaded");
     let warning = format!(
         "ptxas warning : Registers are spilled to local memory in function 'many', {stores} bytes spill stores, {loads} bytes spill loads\n"
@@ -278,7 +278,7 @@ fn needs_are_printed_as_data() {
     assert!(text.starts_with(&expected), "{text}");
 }
 
-/// A kernel that keeps 200 values at once, with directives after its parameters.
+/// Returns a kernel in which 200 values are live at the same time, with directives after its parameters.
 fn wide(name: &str, directives: &str) -> String {
     let mut text =
         format!(".visible .entry {name}(.param .u64 p)\n{directives}\n{{\n.reg .b64 %a;\n.reg .b32 %v<200>;\nld.param.u64 %a, [p];\n");
@@ -287,7 +287,7 @@ fn wide(name: &str, directives: &str) -> String {
     text + "ret;\n}\n"
 }
 
-/// What a call prints, and for each kernel of the file the attributes about launches.
+/// Returns the messages of a call, and for each kernel of the file the attributes about launches.
 fn bounds_of(program: &Path, folder: &Path, file: &str, options: &str) -> (Option<i32>, String, Vec<String>) {
     let _ = fs::remove_file(folder.join("out"));
     let arguments: Vec<&str> = ["-arch=sm_90", file, "-o", "out"].into_iter().chain(options.split_whitespace()).collect();

@@ -1,7 +1,7 @@
-//! Time that grows with the size of a module and not with its square. `cargo bench -p oriole-cli --bench growth` measures more.
+//! Checks that time does not grow quadratically with the size of a module. `cargo bench -p oriole-cli --bench growth` measures more.
 //!
-//! What is measured is the processor time of this thread, so other work on the machine does not matter; linear work takes four times as long for
-//! four times as much, quadratic work sixteen times.
+//! The tests measure the CPU time of the thread, so that other work on the machine does not matter. Linear work takes four times as long
+//! for a four times larger input, quadratic work sixteen times.
 
 mod common;
 #[path = "../benches/growth/modules.rs"]
@@ -18,10 +18,10 @@ use oriole_driver::{Options, compile};
 use oriole_isa::Target;
 use oriole_sim::verify::{Verifier, verify};
 
-/// More than linear and n log n work with some noise, less than quadratic work.
+/// Limit on the growth: above linear and n log n work with some noise, below quadratic work.
 const MOST_GROWTH: f64 = 8.0;
 
-/// The time that this thread has run, where the system tells; else the time that has passed.
+/// Returns the CPU time of this thread if the system provides it, otherwise the elapsed time.
 fn now() -> Duration {
     static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
     let schedstat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -29,10 +29,10 @@ fn now() -> Duration {
     nanoseconds.map_or_else(|| START.elapsed(), Duration::from_nanos)
 }
 
-/// The clock of a thread advances in steps of a few milliseconds, so short work is done several times.
+/// The clock of a thread advances in steps of a few milliseconds, so short work is repeated until this time has passed.
 const LEAST_TIME: Duration = Duration::from_millis(60);
 
-/// The seconds that some work takes.
+/// Returns the time that some work takes, in seconds.
 fn time_of(work: impl Fn()) -> f64 {
     let start = now();
     for rounds in 1.. {
@@ -45,7 +45,7 @@ fn time_of(work: impl Fn()) -> f64 {
     unreachable!("the clock stands still")
 }
 
-/// Checks that four times the size takes less than [`MOST_GROWTH`] times as long. The better of two rounds counts.
+/// Checks that a four times larger input takes less than [`MOST_GROWTH`] times as long. Uses the better of two rounds.
 fn grows<T>(what: &str, small: usize, prepare: impl Fn(usize) -> T, work: impl Fn(&T)) {
     let [quarter, whole] = [small, 4 * small].map(|size| {
         let input = prepare(size);
@@ -61,7 +61,7 @@ fn check_and_compile(text: &str, relocatable: bool) {
     black_box(Cubin::read(&compiled.cubin).unwrap());
 }
 
-/// Kinds of modules with one small kernel: no other thread takes part.
+/// Modules with one small kernel, so that compilation uses a single thread.
 #[test]
 fn modules_with_many_variables_and_declarations() {
     for (what, size) in [
@@ -79,7 +79,7 @@ fn modules_with_many_variables_and_declarations() {
     }
 }
 
-/// A file in which each function calls the one before, and a kernel calls the last.
+/// Returns a file in which each function calls the previous one, and a kernel calls the last.
 fn chain(count: usize) -> Module {
     let target = oriole_cubin::Target::named("sm_90a").unwrap();
     let exit: u128 = 0x000f_ea00_0380_0000_0000_0000_0000_794d;
@@ -121,7 +121,7 @@ fn files_with_many_functions() {
     grows("verifying a file", 1000, cubin, |cubin| drop(black_box(verify(cubin, &[Verifier::Integrity]).unwrap())));
 }
 
-/// The stack of a chain is that of all its functions.
+/// The stack size of a call chain is the sum over its functions.
 #[test]
 fn chains_of_calls_add_up() {
     let mut module = chain(1000);
@@ -129,7 +129,7 @@ fn chains_of_calls_add_up() {
     assert_eq!(module.functions[999].min_stack_size, 16 * 1000);
 }
 
-/// Reads 4,300 global variables, whose addresses have no place in constant bank 4 together, and stores the sum of their values.
+/// Returns a kernel that reads 4,300 global variables, more than constant bank 4 has space for addresses, and stores their sum.
 fn many_globals() -> String {
     const COUNT: u32 = 4300;
     let sum: u32 = (1..=COUNT).sum();

@@ -1,4 +1,4 @@
-//! A fault of the compiler itself ends in one message and an exit status, never in a backtrace, and leaves no output.
+//! Tests that a bug of the compiler itself gives one message and an exit status, no backtrace and no output file.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn ptxas_ends_with_status_255() {
     assert_eq!(stderr.lines().count(), 5, "{stderr}");
 }
 
-/// A panic in a thread of the work counts like one of its own, and takes back what was written before.
+/// A panic in a worker thread is handled like one in the main thread, and removes output that was already written.
 #[test]
 fn worker_threads_are_guarded_and_output_is_removed() {
     const PROGRAM: guard::Program = guard::Program { name: "test", prefix: "", status: 70 };

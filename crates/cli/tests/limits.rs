@@ -1,6 +1,6 @@
-//! Limits of targets and of the language, at the limit and one beyond, and declared sizes that no memory could hold.
+//! Tests limits of targets and of the language, at the limit and one beyond, and declared sizes that exceed any memory.
 //!
-//! The messages are those of ptxas 13.0.88. With `ORIOLE_ORACLES` the same calls go to ptxas, and both must say the same.
+//! The messages are those of ptxas 13.0.88. With `ORIOLE_ORACLES` the same calls are made with ptxas, and both must agree.
 
 mod common;
 
@@ -15,7 +15,7 @@ const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 
 const ABORTED: &str = "ptxas fatal   : Ptx assembly aborted due to errors\n";
 
-/// A program and what ptxas says about it; an empty text if it compiles.
+/// A program and ptxas' messages about it; empty if it compiles.
 struct Case {
     name: &'static str,
     /// PTX version, and declarations at module scope from the fourth line on.
@@ -53,18 +53,18 @@ impl Case {
         Case { options, ..self }
     }
 
-    /// An error without a place, after which ptxas says nothing more.
+    /// Adds an error without a position, after which ptxas prints nothing more.
     fn says(self, message: &str) -> Case {
         Case { says: format!("{}ptxas error   : {message}\n", self.says), ..self }
     }
 
-    /// Errors in a line of the text.
+    /// Adds errors at a line of the text.
     fn says_at(self, line: u32, messages: &[&str]) -> Case {
         let lines: String = messages.iter().map(|message| format!("ptxas k.ptx, line {line}; error   : {message}\n")).collect();
         Case { says: format!("{lines}{ABORTED}"), ..self }
     }
 
-    /// The text: parameters are on line 5, the body is on line 8, the last brace is on line 10.
+    /// Returns the text: parameters are on line 5, the body is on line 8, the last brace is on line 10.
     fn text(&self, target: &str) -> String {
         let Case { version, top, parameters, body, .. } = self;
         format!(
@@ -245,7 +245,7 @@ fn ptxas_says_the_same() {
     }
 }
 
-/// In Oriole's own words, with a line and exit status 1.
+/// Oriole's own messages, with a line and exit status 1.
 #[test]
 fn oriole_names_the_line() {
     let folder = folder("limits-oriole");
@@ -280,7 +280,7 @@ fn run_small(program: &str, folder: &Path, arguments: &[&str]) -> Outcome {
     Outcome { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Memory follows what is used, not what is declared.
+/// Memory use depends on what is used, not on what is declared.
 #[cfg(target_os = "linux")]
 #[test]
 fn declared_sizes_take_no_memory() {
@@ -326,7 +326,7 @@ fn declared_sizes_take_no_memory() {
     }
 }
 
-/// The number of threads in a block is more than 64 bits hold. ptxas 13.0.88 ends in a floating-point exception here.
+/// The number of threads in a block exceeds 64 bits. ptxas 13.0.88 crashes with a floating-point exception here.
 #[test]
 fn launch_bounds_beyond_all_numbers_are_ignored_with_a_warning() {
     let folder = folder("limits-bounds");
@@ -337,7 +337,7 @@ fn launch_bounds_beyond_all_numbers_are_ignored_with_a_warning() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), warning));
 }
 
-/// What cannot be held is an error that names it.
+/// Objects that exceed any memory are errors that name the object.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_cannot_be_held_is_an_error() {
@@ -371,7 +371,7 @@ fn what_cannot_be_held_is_an_error() {
     }
 }
 
-/// Nesting of any depth is read, or refused with a line.
+/// Nesting of any depth is accepted, or rejected with a line.
 #[cfg(target_os = "linux")]
 #[test]
 fn depth_does_not_overflow_the_stack() {
@@ -396,7 +396,7 @@ fn depth_does_not_overflow_the_stack() {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
 }
 
-/// Headers of kernel tests and variables that the engines cannot hold.
+/// Headers of kernel tests and variables that are too large for the engines.
 #[cfg(target_os = "linux")]
 #[test]
 fn kernel_tests_of_any_size_end_in_words() {

@@ -1,4 +1,4 @@
-//! `oriole check` and `oriole codes` as people and scripts call them.
+//! Tests `oriole check` and `oriole codes` as people and scripts call them.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Where output files go, and what is left when they do not. Expectations are what ptxas 13.0.88 does; where it truncates and overwrites, the
-//! result is the same here, but nobody sees half of it.
+//! Tests where output files are written and what remains after a failure. The expected behaviour is that of ptxas 13.0.88. Where ptxas
+//! truncates and overwrites, the result here is the same, but no other process sees a partial file.
 #![cfg(unix)]
 
 mod common;
@@ -20,7 +20,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs a line of a shell in a folder; its exit code, output and errors.
+/// Runs a shell command in a folder; returns its exit code, output and errors.
 fn shell(folder: &Path, line: &str) -> (Option<i32>, Vec<u8>, String) {
     let output = Command::new("sh").args(["-c", line]).current_dir(folder).stdin(Stdio::null()).output().unwrap();
     (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
@@ -105,7 +105,7 @@ fn pipes_and_devices_are_written_to() {
     let (code, through, errors) = shell(&folder, &format!("mkfifo pipe && {{ {PTXAS} k.ptx -o pipe & cat pipe; wait $!; }}"));
     assert_eq!((code, errors.as_str()), (Some(0), ""));
     assert_eq!(through, bytes);
-    // For ptxas `-` is a file like any other, for oriole it is standard output.
+    // For ptxas `-` is an ordinary file name; for oriole it is standard output.
     assert_eq!(compile(&folder, "-"), (Some(0), String::new()));
     assert_eq!(files(&folder), ["-", "k.ptx", "out", "pipe"]);
     let (code, through, _) = shell(&folder, &format!("{ORIOLE} compile k.ptx --arch sm_80 -o -"));
@@ -139,7 +139,7 @@ fn what_cannot_be_written_is_an_error_and_leaves_nothing() {
     assert_eq!(fs::read_to_string(folder.join("file")).unwrap(), "old");
 }
 
-/// Root may write everything, so this needs another user.
+/// Root may write everything, so this test runs as another user.
 #[test]
 fn files_that_may_not_be_written_are_errors() {
     let probe = Command::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups", "true"]).status();
@@ -168,14 +168,14 @@ fn files_that_may_not_be_written_are_errors() {
         assert_eq!(call(output), (Some(255), Vec::new(), message));
     }
     assert_eq!(fs::read_to_string(at("read-only")).unwrap(), "old");
-    // A file that may be written in a folder that may not.
+    // A writable file in a folder that is not writable.
     assert_eq!(call("closed/open"), (Some(0), Vec::new(), String::new()));
     assert!(is_cubin(&fs::read(at("closed/open")).unwrap()));
     assert_eq!(files(&at("closed")), ["open"]);
     fs::set_permissions(at("closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Whenever a signal comes, there is either the whole file or none, and nothing else.
+/// Whenever a signal arrives, either the complete file exists or none, and nothing else.
 #[test]
 fn signals_leave_nothing_behind() {
     let folder = folder("signals");
@@ -200,7 +200,7 @@ fn signals_leave_nothing_behind() {
     }
 }
 
-/// Temporary names are not made of what two containers may have in common: many processes write the same file at once.
+/// Temporary names must be unique even across containers: many processes write the same file at the same time.
 #[test]
 fn processes_do_not_disturb_each_other() {
     let folder = folder("at-once");

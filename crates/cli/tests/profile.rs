@@ -1,4 +1,4 @@
-//! `oriole profile`, and what a changed profile does to code.
+//! Tests `oriole profile`, and the effect of a changed profile on code.
 
 mod common;
 
@@ -44,8 +44,7 @@ fn export(folder: &Path, target: &str) -> String {
     fs::read_to_string(folder.join("p.hwp")).unwrap()
 }
 
-/// Compiles the kernel for Hopper, with this text as a profile.
-/// Without optimization, where control words follow from the classes alone.
+/// Compiles the kernel for Hopper with this text as the profile, without optimization, so that control words depend only on the classes.
 fn compile(folder: &Path, profile: Option<&str>) -> Vec<u8> {
     compile_at("-O0", folder, profile)
 }
@@ -68,7 +67,7 @@ fn instructions(cubin: &[u8]) -> Vec<Instruction> {
     code.as_chunks::<16>().0.iter().map(|word| decode(u128::from_le_bytes(*word), target).unwrap()).collect()
 }
 
-/// Control words of an instruction and of the one behind it.
+/// Returns the control words of an instruction and of the next one.
 fn control_of(cubin: &[u8], opcode: Opcode) -> (Control, Control) {
     let all = instructions(cubin);
     let at = all.iter().position(|instruction| instruction.opcode == opcode).unwrap();
@@ -80,7 +79,7 @@ fn count(text: &str, before: &str) -> usize {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// Another barrier entry, and the counts that it changes.
+/// Adds a barrier entry and updates the counts.
 fn with_barrier_entry(text: &str, entry: &str) -> String {
     let (entries, records) = (count(text, "'-' barriers entries="), count(text, " records="));
     text.replacen("'E' barrier-entry", &format!("'E' barrier-entry {entry}\n'E' barrier-entry"), 1)
@@ -111,7 +110,7 @@ fn hopper_in_tables() {
     assert_eq!(words("resident_warps")[..3], ["resident_warps", "64", "measured"]);
     assert_eq!(words("2  DFMA")[..], ["2", "DFMA", "fma64", "64", "2"]);
     assert!(words("load_global").contains(&"hot".to_owned()));
-    // The CUDA driver's answer: 32 registers for each of 2048 threads, 64 for half as many.
+    // The CUDA driver's answer: 32 registers for each of 2048 threads, 64 for half of them.
     assert!(text.lines().any(|line| line.contains("1024  registers  32: 2 (100%)  64: 1 (50%)")), "{text}");
 }
 
@@ -176,7 +175,7 @@ fn a_class_that_is_marked_gets_a_scoreboard() {
     let (after, next) = control_of(&compile(&folder, Some(&text)), Opcode::IMAD);
     assert_eq!((after.write_barrier, after.read_barrier, after.stall), (Some(0), Some(1), 3));
     assert_eq!(next.wait & 0b11, 0b11);
-    // With a scoreboard for the results alone, the sources still have the longest stall.
+    // With a scoreboard for the results only, the sources are still covered by the longest stall.
     let text = with_barrier_entry(&export(&folder, "sm_90a"), "class=multiply results=yes sources=no stall=3");
     let (after, _) = control_of(&compile(&folder, Some(&text)), Opcode::IMAD);
     assert_eq!((after.write_barrier, after.read_barrier, after.stall), (Some(0), None, 15));
@@ -218,7 +217,7 @@ fn a_longer_latency_makes_longer_stalls_in_optimized_code() {
 fn the_longest_stall_is_that_of_the_profile() {
     let folder = folder("stall");
     let text = export(&folder, "sm_90a").replace("name=max_stall value=15", "name=max_stall value=14");
-    // Latencies of 15 cycles have to go as well, or the profile is refused.
+    // Latencies of 15 cycles have to be changed too, otherwise the profile is rejected.
     let text = ('a'..='z').fold(text, |text, source| text.replace(&format!("=15{source}"), &format!("=14{source}")));
     let fixed = |cubin: &[u8]| instructions(cubin).iter().map(|instruction| instruction.control.stall).max();
     assert_eq!((fixed(&compile(&folder, None)), fixed(&compile(&folder, Some(&text)))), (Some(15), Some(14)));

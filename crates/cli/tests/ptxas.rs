@@ -1,4 +1,4 @@
-//! `ptxas` as Triton, XLA, nvcc and build tools call it.
+//! Tests `ptxas` as Triton, XLA, nvcc and build tools call it.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Outcome, files, module, run};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 
-/// A folder with the modules of these tests.
+/// Creates a folder with the modules of these tests.
 fn folder(name: &str) -> PathBuf {
     let folder = common::folder(&format!("ptxas-{name}"));
     fs::write(folder.join("valid.ptx"), module("sm_80", "k", "add.s32 %r1, %r2, 1;")).unwrap();
@@ -36,7 +36,7 @@ fn the_version_satisfies_those_who_match_it() {
         let outcome = run(PTXAS, &folder, &[option], "");
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
         assert!(outcome.stdout.contains("Oriole"));
-        // Triton and LLVM: `release (\d+\.\d+)`; the first match counts.
+        // Triton and LLVM: `release (\d+\.\d+)`; the first match is used.
         let release = outcome.stdout.split_once("release ").unwrap().1;
         assert!(release.starts_with("13.0,"), "{release}");
         // XLA: `\bV(\d+)\.(\d+)\.(\d+)\b`.
@@ -118,7 +118,7 @@ fn modules_for_other_architectures_are_refused() {
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "hopper.ptx"], ""), failure(text));
     let text = "ptxas fatal   : SM version specified by .target is higher than default SM version assumed\n";
     assert_eq!(run(PTXAS, &folder, &["valid.ptx"], ""), failure(text));
-    // XLA looks for this one to learn that the GPU is too new for this ptxas.
+    // XLA searches for this message to find out that the GPU is too new for this ptxas.
     let text = "ptxas fatal   : Value 'sm_99' is not defined for option 'gpu-name'\n";
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_99", "valid.ptx"], ""), failure(text));
 }
@@ -145,7 +145,7 @@ fn without_input_there_is_help() {
     assert!(run(PTXAS, &folder, &["--list-version"], "").stdout.ends_with("\n9.0\n"));
 }
 
-/// Calls whose answers do not depend on code or on the wording of PTX errors.
+/// Calls whose output depends neither on code nor on the wording of PTX errors.
 const CALLS: &[&str] = &[
     "-foo valid.ptx",
     "--foo=1 valid.ptx",
@@ -222,7 +222,7 @@ const CALLS: &[&str] = &[
     "--list-version",
 ];
 
-/// Confirms against the vendor's tool that the calls above are answered alike.
+/// Checks with NVIDIA's tool that it answers the calls above in the same way.
 #[test]
 fn option_handling_agrees_with_ptxas() {
     let Some(vendor) = oriole_oracles::tool("ptxas") else { return };

@@ -1,4 +1,4 @@
-//! `oriole rescore`: what changes, what stays, and whether the outcome is right; on our own code and on the vendor's.
+//! Tests `oriole rescore`: what changes, what stays, and whether the result is correct, on our own code and on NVIDIA's.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every so many kernel tests.
+/// Returns every n-th kernel test.
 fn kernel_tests(every: usize) -> Vec<PathBuf> {
     let families = fs::read_dir(root().join("tests/kernels")).unwrap().map(|entry| entry.unwrap().path());
     let mut tests: Vec<PathBuf> = families.flat_map(|family| fs::read_dir(family).unwrap().map(|entry| entry.unwrap().path())).collect();
@@ -36,7 +36,7 @@ fn bytes(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
-/// Two files are the same but for the control words of functions.
+/// Asserts that two files differ only in the control words of functions.
 fn assert_only_control_differs(old: &[u8], new: &[u8]) {
     let cubin = Cubin::read(old).unwrap();
     let places = cubin.places().unwrap();
@@ -157,7 +157,7 @@ fn bounded(tool: &Path, arguments: &[&str], folder: &Path) -> bool {
     Command::new("sh").args(["-c", &command, "sh"]).args(arguments).current_dir(folder).output().unwrap().status.success()
 }
 
-/// For each function the words without control bits, and what the file says about their places, with the words there.
+/// Returns for each function its words without control bits, and the references of the file to its instructions, with the words there.
 fn described(file: &[u8]) -> Vec<(String, Vec<u128>, BTreeSet<String>)> {
     let cubin = Cubin::read(file).unwrap();
     let mut found = Vec::new();
@@ -195,13 +195,13 @@ fn described(file: &[u8]) -> Vec<(String, Vec<u128>, BTreeSet<String>)> {
     found
 }
 
-/// How many of a list's places up to this one have the same word.
+/// Returns the number of earlier addresses in a list that have the same word.
 fn count(list: &[u32], words: &[u128], index: usize) -> usize {
     let word = |at: u32| words[at as usize / 16];
     list[..index].iter().filter(|&&at| word(at) == word(list[index])).count()
 }
 
-/// The same instructions in every function, and what the file says about them still said of the same ones. How many have moved.
+/// Asserts that every function has the same instructions and that all references still refer to the same ones. Returns how many moved.
 fn assert_only_order_differs(old: &[u8], new: &[u8], what: &str) -> usize {
     assert_eq!(old.len(), new.len(), "{what}");
     let mut moved = 0;
@@ -251,7 +251,7 @@ fn figures_of_a_schedule() {
         .reg .b64 %l<2>; .reg .f32 %f<10>;\nld.param.u64 %l0, [p]; ld.param.u64 %l1, [q]; mov.f32 %f9, 0f00000000;\n{}ret; }}\n",
         (0..4).map(load).collect::<String>()
     );
-    // Stores in between may meet the loads, so only what computes addresses can move; and there is nothing to gain.
+    // Stores in between may alias the loads, so only address computations can move, and there is nothing to gain.
     let compiled = run(ORIOLE, &folder, &["compile", "-", "--arch", "sm_90a", "--sched-mode", "off", "-o", "in.cubin"], &ptx);
     assert_eq!(compiled.code, Some(0), "{}", compiled.stderr);
     let done = rescore(&folder, &["--schedule", "--json"]);
@@ -259,7 +259,7 @@ fn figures_of_a_schedule() {
     let schedule = &figures["schedule"];
     assert!(schedule["predicted_cycles_after"].as_u64() <= schedule["predicted_cycles_before"].as_u64(), "{schedule}");
     assert!(schedule["kept"].is_null() && schedule["blocks"].as_u64() >= Some(1), "{schedule}");
-    // Without stores all loads can be on their way at once.
+    // Without stores all loads can be in flight at the same time.
     let ptx = ptx
         .replace("st.global.f32 [%l1+0], %f9;", "")
         .replace("st.global.f32 [%l1+4], %f9;", "")
@@ -274,7 +274,7 @@ fn figures_of_a_schedule() {
     let done = rescore(&folder, &["--schedule"]);
     let text = format!("predicted cycles {} → {}", cycles("predicted_cycles_before"), cycles("predicted_cycles_after"));
     assert!(done.stdout.starts_with("sum: 1 of ") && done.stdout.trim_end().ends_with(&text), "{}", done.stdout);
-    // Without --schedule nothing is said of it.
+    // Without --schedule nothing is reported about it.
     let done = rescore(&folder, &["--json"]);
     let figures: serde_json::Value = serde_json::from_str(done.stdout.lines().next().unwrap()).unwrap();
     assert!(figures["schedule"].is_null());

@@ -1,4 +1,4 @@
-//! `oriole run`: outcomes, their texts and exit codes.
+//! Tests `oriole run`: outcomes, messages and exit codes.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use common::Outcome;
 use serde_json::Value;
 
-/// d[i] = 3 * i + 1, by the header; the body decides.
+/// Returns a test whose header expects d[i] = 3 * i + 1; the body may compute something else.
 fn kernel(expectation: &str, body: &str) -> String {
     format!(
         "// kernel-test 1
@@ -45,7 +45,7 @@ fn three_i_plus_one() -> String {
 }
 
 const RIGHT: &str = "    mad.lo.u32 %v, %i, 3, 1;";
-/// Wrong for element 37 and 38.
+/// Wrong for elements 37 and 38.
 const WRONG: &str = "    mad.lo.u32 %v, %i, 3, 1;\n    sub.u32 %n, %i, 37;\n    setp.lt.u32 %p, %n, 2;\n    @%p add.u32 %v, %v, 16;";
 
 fn folder(name: &str) -> PathBuf {
@@ -77,7 +77,7 @@ fn tests_that_pass() {
         assert_eq!(outcome.stdout.lines().count(), 1);
     }
     for options in [["-O0", "--arch", "sm_75"], ["-O1", "--arch", "sm_120"]] {
-        // sm_75 is older than the module's target: refused, not run.
+        // sm_75 is older than the module's target: rejected, not run.
         let outcome = oriole(&folder, &[&["right.ptx"], &options[..]].concat());
         assert_eq!(outcome.code, Some(i32::from(options[2] == "sm_75")), "{outcome:?}");
     }
@@ -104,7 +104,7 @@ fn wrong_elements_are_shown_with_the_thread_that_wrote_them() {
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     assert_eq!(lines[0], "wrong.ptx: wrong (sass, sm_90a, -O3): 2 of 64 elements of d are not what they must be");
     assert_eq!(lines[1], "    d: 2 of 64 elements wrong");
-    // 3 * 37 + 1 = 112, and 16 more.
+    // 3 * 37 + 1 = 112, plus 16.
     assert_eq!(lines[2], "        d[37] (block 1, thread 5): expected 112 (00000070), got 128 (00000080)");
     assert!(lines[4].starts_with("    d[37] was written by block (1,0,0), thread (5,0,0) at 0x"), "{}", lines[4]);
     let store = lines.iter().find(|line| line.contains("STG")).expect("the store is in the trace");
@@ -124,7 +124,7 @@ fn undefined_behaviour_is_found() {
         assert_eq!(outcome.code, Some(1));
         assert!(outcome.stdout.starts_with(&format!("{file}: undefined (ptx): uninitialized value in k, line 2")), "{}", outcome.stdout);
     }
-    // What it computes is worth nothing as an expectation.
+    // An undefined program is not usable as a reference.
     let outcome = oriole(&folder, &["undefined_reference.ptx"]);
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.stdout.starts_with("undefined_reference.ptx: undefined (sass)"), "{}", outcome.stdout);
@@ -159,7 +159,7 @@ fn what_cannot_be_run_is_said() {
     assert_eq!(outcome.code, Some(1));
 }
 
-/// The header in the advice is one that works.
+/// The header in the help text is valid.
 #[test]
 fn the_advice_is_right() {
     let outcome = oriole(&folder("advice"), &["plain.ptx"]);
@@ -195,7 +195,7 @@ fn a_whole_trace_can_be_had() {
     assert!(outcome.stdout.contains("STG") && outcome.stdout.contains("EXIT"), "{}", outcome.stdout);
 }
 
-/// Thirty-two operations that wait for each other are 4 cycles each on sm_90a (docs/latency.md), and their code has to be fetched.
+/// Thirty-two dependent operations take 4 cycles each on sm_90a (docs/latency.md), plus the instruction fetch.
 #[test]
 fn time_is_estimated() {
     let folder = folder("timing");
@@ -239,7 +239,7 @@ fn json_has_a_shape() {
 fn without_a_gpu_it_says_so() {
     let outcome = oriole(&folder("gpu"), &["right.ptx", "--engine", "gpu"]);
     if outcome.code == Some(0) {
-        // There is one.
+        // This machine has a GPU.
         assert!(outcome.stdout.starts_with("right.ptx: passed (gpu, sm_"), "{}", outcome.stdout);
         return;
     }
@@ -261,7 +261,7 @@ fn hazards_are_found_in_what_computes_the_right_result() {
     };
     call(&["compile", "right.ptx", "-o", "k.cubin", "--arch", "sm_90a"]);
     let listing = call(&["disasm", "--control", "k.cubin"]);
-    // No instruction waits for a fixed latency any more.
+    // Set all stalls to 1, so that no fixed latency is covered.
     let hasty: Vec<String> = listing.lines().map(without_stall).collect();
     assert_ne!(hasty.join("\n"), listing.trim_end());
     fs::write(folder.join("hasty.sass"), hasty.join("\n") + "\n").unwrap();
@@ -273,7 +273,7 @@ fn hazards_are_found_in_what_computes_the_right_result() {
     assert_eq!(oriole(&folder, &["right.ptx", "--engine", "ptx", "--hazards"]).code, Some(2));
 }
 
-/// A line of a listing with the shortest stall: `[B------:R-:W-:-:S05]` becomes `[B------:R-:W-:-:S01]`.
+/// Returns a line of a listing with the shortest stall: `[B------:R-:W-:-:S05]` becomes `[B------:R-:W-:-:S01]`.
 fn without_stall(line: &str) -> String {
     match line.find(":S").filter(|_| line.contains("[B")) {
         Some(at) if line[at + 4..].starts_with(']') => format!("{}:S01{}", &line[..at], &line[at + 4..]),

@@ -1,5 +1,5 @@
-//! `oriole disasm`, `asm` and `roundtrip` on the checked-in cubins: listings are nvdisasm's, what is taken apart goes back
-//! together, and wrong input is an error with its place.
+//! Tests `oriole disasm`, `asm` and `roundtrip` on the checked-in cubins: listings equal nvdisasm's, assembling a listing gives the same
+//! file, and invalid input is an error with a position.
 
 mod common;
 
@@ -27,12 +27,12 @@ fn oriole(arguments: &[&str]) -> common::Outcome {
     run(ORIOLE, &cubins(), arguments, "")
 }
 
-/// Lines without blanks, and without those that are blank.
+/// Removes white space and empty lines.
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().collect()).filter(|line: &String| !line.is_empty()).collect()
 }
 
-/// What nvdisasm prints behind the code: symbols that are defined elsewhere.
+/// Returns whether a line starts the part that nvdisasm prints after the code: symbols that are defined elsewhere.
 fn is_behind_the_code(line: &str) -> bool {
     line.starts_with("//---------------------SYMBOLS")
 }
@@ -123,7 +123,7 @@ fn round_trips_end_with_the_sum() {
         cubin.functions().map(|function| function.code.len() / 16).sum::<usize>()
     };
     let (first, second) = (words("plain_saxpy.sm_90a.cubin"), words("plain_block_sum.sm_80.cubin"));
-    // Every instruction of these comes back as it was, also through its text.
+    // Every instruction of these files is unchanged, also through its text.
     for (line, file, count) in [(lines[0], "plain_saxpy.sm_90a.cubin", first), (lines[1], "plain_block_sum.sm_80.cubin", second)] {
         assert!(line.starts_with(&format!("{file}: ")), "{line}");
         assert_eq!(numbers(line), [count, count, 0, count], "{line}");
@@ -131,7 +131,7 @@ fn round_trips_end_with_the_sum() {
     let sum = first + second;
     assert_eq!(lines[2..], [format!("{sum} instructions, {sum} identical, 0 unknown")]);
     assert_eq!(outcome.code, Some(0));
-    // A word that no table knows is counted, and the sum is not all of them any more.
+    // A word that no form matches is counted as unknown and not as identical.
     let folder = folder("sass-roundtrip");
     let mut damaged = fs::read(cubins().join("plain_saxpy.sm_90a.cubin")).unwrap();
     let code = oriole_cubin::Cubin::read(&damaged).unwrap().functions().next().unwrap().code.to_vec();
@@ -176,7 +176,7 @@ fn added_instructions_move_what_follows() {
     assert!(after.contains("/*0010*/  [B012345:R-:W-:Y:S15]  IADD3 R4, R4, 0x1, RZ ;"), "{after}");
     assert!(after.contains("/*0020*/  [B012345:R5:W5:Y:S15]  MUFU.RCP R5, R4 ;"), "{after}");
     assert!(after.lines().any(|line| line.contains("/*0030*/  [B") && line.as_bytes()[25] == b'5'), "waits for scoreboard 5\n{after}");
-    // Taking the lines out again gives the file back, attributes and symbols included.
+    // Removing the lines gives the original file, including attributes and symbols.
     let is_added = |line: &&str| !line.contains("/*0010*/") && !line.contains("/*0020*/");
     let restored: Vec<String> =
         after.lines().filter(is_added).map(|line| line.replace("[B-----5:R-:W0:-:S01]  LDC", "[B------:R-:W0:-:S01]  LDC")).collect();
@@ -194,7 +194,7 @@ fn nobody_waits_for_a_result_that_is_not_announced() {
     assert_eq!(run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], &edited).code, Some(0));
     let after = run(ORIOLE, &folder, &["disasm", "--control", "out.cubin"], "").stdout;
     assert!(after.contains("[B012345:R5:W-:Y:S15]  BMOV.32 B0, R4 ;"), "{after}");
-    // nvdisasm refuses a scoreboard for the operands of this form.
+    // nvdisasm rejects a read barrier for this form.
     assert!(after.contains("[B012345:R-:W5:Y:S15]  BMOV.32 R4, B0 ;"), "{after}");
 }
 
@@ -245,7 +245,7 @@ fn what_is_wrong_has_a_place() {
     assert_eq!(oriole(&["asm", "missing.sass", "-o", "x"]).code, Some(2));
 }
 
-/// Code of one GPU does not go into a file for another.
+/// Code for one GPU must not be put into a file for another.
 #[test]
 fn the_skeleton_must_be_for_the_target() {
     let folder = folder("sass-target");

@@ -1,5 +1,5 @@
-//! Listings against nvdisasm's, and files against their rebuilt selves, for what ptxas makes of the corpus. Skipped with a
-//! line where the tools are missing; `ORIOLE_REFRESH=1` takes every file, every target and every option.
+//! Compares listings with nvdisasm's, and files with their reassembled listings, for the code that ptxas generates for the corpus. Skipped
+//! if the tools are missing; `ORIOLE_REFRESH=1` uses every file, target and option.
 
 mod common;
 
@@ -22,14 +22,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs a tool with bounded memory and time.
+/// Runs a tool with limits on memory and time.
 fn bounded(tool: &Path, arguments: &[&str], folder: &Path) -> Option<String> {
     let command = format!("ulimit -v 6000000; exec timeout 60 {} \"$@\"", tool.display());
     let output = Command::new("sh").args(["-c", &command, "sh"]).args(arguments).current_dir(folder).output().unwrap();
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The corpus, or a part of it, with a target and an option for each compilation.
+/// Returns the corpus, or a part of it, with a target and an option for each compilation.
 fn jobs() -> Vec<(PathBuf, &'static str, &'static str)> {
     let everything = env::var_os("ORIOLE_REFRESH").is_some();
     let mut files = Vec::new();
@@ -101,7 +101,7 @@ fn listings_and_rebuilt_files() {
     for (target, Counts { files, lines, same, unknown }) in &counts {
         let rate = 100.0 * *same as f64 / *lines as f64;
         println!("{target}: {files} files, {lines} lines, {rate:.2}% as nvdisasm prints them, {unknown} of unknown words");
-        // What is known must be right, up to rows of the table that are known to be incomplete.
+        // Known words must print correctly, except for a few incomplete rows of the table.
         if (*lines - same - unknown) as f64 > 0.02 * *lines as f64 {
             poor.push(*target);
         }

@@ -1,4 +1,4 @@
-//! What `oriole compile` tells about scheduling.
+//! Tests the scheduling reports of `oriole compile`.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn compile(folder: &Path, file: &str, options: &[&str]) -> Outcome {
     outcome
 }
 
-/// The fields of a line of statistics with their values.
+/// Returns the fields of a line of statistics with their values.
 fn fields(line: &str) -> Vec<(String, f64)> {
     let brackets = line.split('[').skip(1).map(|part| part.split(']').next().unwrap_or_default());
     brackets
@@ -98,7 +98,7 @@ fn verbose_text_explains_the_target_of_registers() {
     assert!(!off.contains("target "), "{off}");
 }
 
-/// The tools of NVIDIA take a cubin with a record for what it is.
+/// NVIDIA's tools accept a cubin with a scheduling record.
 #[test]
 fn others_read_a_cubin_with_a_record() {
     let (Some(nvdisasm), Some(cuobjdump)) = (oriole_oracles::tool("nvdisasm"), oriole_oracles::tool("cuobjdump")) else { return };
@@ -113,7 +113,7 @@ fn others_read_a_cubin_with_a_record() {
     assert_eq!(plain, recorded);
     let elf = run(&cuobjdump, &folder, &["-elf", "out.cubin"], "");
     assert!(elf.code == Some(0) && elf.stdout.contains(".note.oriole.sched.block_sum"), "{}", elf.stdout);
-    // Its instructions are as many as the record says: each has an offset in the listing; the padding starts at a branch to itself.
+    // The number of instructions agrees with the record: each has an offset in the listing, and the padding starts at a branch to itself.
     let bytes = fs::read(folder.join("out.cubin")).unwrap();
     let start = bytes.windows(13).position(|window| window == b"instr/R-regs:").unwrap();
     let record = String::from_utf8_lossy(&bytes[start..start + 40]).into_owned();

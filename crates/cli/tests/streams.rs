@@ -1,4 +1,5 @@
-//! Standard output that is full or closed. A full one is an error of every command that prints; a closed pipe ends the program quietly.
+//! Tests standard output that is full or closed. A full one is an error of every command that prints; a closed pipe ends the program
+//! silently.
 #![cfg(unix)]
 
 mod common;
@@ -11,10 +12,10 @@ use common::{module, run};
 
 const PTXAS: &str = env!("CARGO_BIN_EXE_ptxas");
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
-/// 128 and the number of SIGPIPE.
+/// Exit code after SIGPIPE: 128 plus the signal number.
 const CLOSED_PIPE: i32 = 141;
 
-/// Calls that print to standard output and end with code 0 or 1 otherwise.
+/// Calls that print to standard output and normally exit with code 0 or 1.
 const CALLS: [&str; 26] = [
     "oriole --help",
     "oriole --version",
@@ -57,7 +58,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The program and the arguments of a call.
+/// Returns the command of a call.
 fn command(call: &str, folder: &Path) -> Command {
     let mut words = call.split(' ');
     let program = if words.next() == Some("ptxas") { PTXAS } else { ORIOLE };
@@ -91,14 +92,14 @@ fn a_closed_pipe_ends_quietly() {
         let output = command(call, &folder).stdout(writer).output().unwrap();
         assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(CLOSED_PIPE), ""), "{call}");
     }
-    // As a shell does it.
+    // As in a shell.
     let line = format!("{ORIOLE} profile --arch sm_90 | head -n 1");
     let output = Command::new("sh").args(["-c", &line]).current_dir(&folder).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty());
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1);
 }
 
-/// What `-v` prints, and messages, are on standard error. The file is written all the same.
+/// The output of `-v` and messages are on standard error. The file is written even if standard error fails.
 #[test]
 fn standard_error_may_be_full_or_closed() {
     let folder = folder("errors");

@@ -1,4 +1,4 @@
-//! `oriole verify`: code with and without hazards, ours and the vendor's.
+//! Tests `oriole verify` on code with and without hazards, ours and NVIDIA's.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn a_wait_taken_out_is_found() {
     assert!(first["first_text"].as_str().unwrap().starts_with("LDG"), "{json}");
 }
 
-/// A line of a listing whose instruction waits for nothing.
+/// Returns a line of a listing with an empty wait mask.
 fn without_waits(line: &str) -> String {
     let start = line.find("[B").expect("a control word") + 2;
     format!("{}------{}", &line[..start], &line[start + 6..])
@@ -69,7 +69,7 @@ fn what_cannot_be_read_is_an_error() {
     assert!(verified.stderr.contains("broken.cubin"), "{}", verified.stderr);
 }
 
-/// The corpus, and some of the kernel tests, which are for all targets.
+/// Returns the corpus and some of the kernel tests, which are for all targets.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let files = |folder: &Path| -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -105,7 +105,7 @@ fn the_vendors_code_is_clean() {
     }
 }
 
-/// Files of CUDA 12 keep the number of named barriers elsewhere than those of CUDA 13.
+/// Files of CUDA 12 store the number of named barriers in another place than those of CUDA 13.
 #[test]
 fn barriers_of_older_files_are_known() {
     let folder = folder("verify_cuda12");

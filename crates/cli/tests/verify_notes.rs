@@ -1,4 +1,4 @@
-//! `oriole verify` on what `oriole compile` makes, and on the same with its stalls taken away.
+//! Tests `oriole verify` on the output of `oriole compile`, and on the same code without stalls.
 
 use std::fs;
 use std::path::Path;

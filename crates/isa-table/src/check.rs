@@ -1,15 +1,15 @@
-//! What a table must not say: bits with two meanings, two forms for one word, fields nobody uses.
+//! Checks the instruction table for contradictions: bits with two meanings, two forms that match the same word, unused fields.
 
 use crate::model::{Bits, Core, Form, Guard, Instruction, Part, Piece, TARGETS, Table, Term};
 use crate::parse::Error;
 
-/// Opcode, guard and scheduling control: never part of a field.
+/// Bits of the opcode, the guard and the control word. Fields must not use them.
 const RESERVED: u128 = 0xffff | 0x1ffff << 105;
 
-/// The flags of the register cache, only for `.reuse`.
+/// Bits of the reuse-cache flags. Only `.reuse` may use them.
 const REUSE: u128 = 0xf << 122;
 
-/// Refuses a table that contradicts itself.
+/// Returns an error if the table contradicts itself.
 pub fn check(table: &Table) -> Result<(), Error> {
     for instruction in &table.instructions {
         fields_are_used(instruction)?;
@@ -21,6 +21,7 @@ pub fn check(table: &Table) -> Result<(), Error> {
     mnemonics_are_distinct(table)
 }
 
+/// Checks that every field is used by some form and has at least one value.
 fn fields_are_used(instruction: &Instruction) -> Result<(), Error> {
     for (position, field) in instruction.fields.iter().enumerate() {
         if !instruction.forms.iter().any(|form| uses(instruction, form).iter().any(|usage| usage.field == Some(position))) {
@@ -39,16 +40,19 @@ fn fields_are_used(instruction: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bits that a form reads, and the property field they belong to.
+/// The bits of one part of a form.
 pub(crate) struct Usage {
+    /// Mask of the bits.
     pub mask: u128,
+    /// Index of the property field; `None` if the bits belong to an operand, a flag or the fixed bits.
     pub field: Option<usize>,
-    /// Whether another use of the very same bits says the same: fields printed at two places, registers printed twice.
+    /// Whether the same bits may be used again: a field may be printed at two places, and a register may be printed twice.
     may_repeat: bool,
+    /// Whether the bit is a reuse-cache flag.
     is_reuse: bool,
 }
 
-/// Everything in a form that has bits.
+/// Lists all parts of a form that have bits.
 pub(crate) fn uses(instruction: &Instruction, form: &Form) -> Vec<Usage> {
     let mut found = Vec::new();
     for (bits, _) in &form.fixed {
@@ -102,8 +106,8 @@ pub(crate) fn uses(instruction: &Instruction, form: &Form) -> Vec<Usage> {
     found
 }
 
-/// Registers repeat with the very same bits. Fields may share bits: what is printed at one place can depend on a bit that is
-/// printed at another (the selector of a part, on the size of the whole).
+/// Returns whether two uses of overlapping bits are consistent. Registers may be printed twice with exactly the same bits. Fields may
+/// share some of their bits, because the text at one place can depend on a bit that is also printed at another.
 fn says_the_same(one: &Usage, other: &Usage) -> bool {
     match (one.field, other.field) {
         (Some(_), Some(_)) => true,
@@ -112,10 +116,12 @@ fn says_the_same(one: &Usage, other: &Usage) -> bool {
     }
 }
 
+/// Returns the bit range that consists of one bit.
 fn single(bit: u8) -> Bits {
     Bits { runs: vec![(bit, 1)], scale: 1, ..Bits::default() }
 }
 
+/// Checks that no bit of a form is used for two purposes, and that defaults (`with`) are given only for unused bits.
 fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), Error> {
     let fail = |message: String| Error { place: form.place.clone(), message: format!("{}: {message}", instruction.mnemonic) };
     let usages = uses(instruction, form);
@@ -143,7 +149,7 @@ fn bits_have_one_meaning(instruction: &Instruction, form: &Form) -> Result<(), E
     Ok(())
 }
 
-/// Opcode and fixed bits of a form as mask and value.
+/// Returns the opcode and fixed bits of a form as mask and value.
 pub(crate) fn identity(form: &Form) -> (u128, u128) {
     let (mut mask, mut value) = (0xfff, u128::from(form.opcode));
     for (bits, fixed) in &form.fixed {
@@ -153,6 +159,7 @@ pub(crate) fn identity(form: &Form) -> (u128, u128) {
     (mask, value)
 }
 
+/// Checks that no word matches two forms on the same target. Compares all pairs of forms with the same opcode bits.
 fn forms_are_distinct(table: &Table) -> Result<(), Error> {
     let mut by_code: Vec<Vec<(&Instruction, &Form, u128, u128)>> = vec![Vec::new(); 4096];
     for instruction in &table.instructions {
@@ -165,6 +172,7 @@ fn forms_are_distinct(table: &Table) -> Result<(), Error> {
         for (position, (instruction, form, mask, value)) in forms.iter().enumerate() {
             for (other_instruction, other, other_mask, other_value) in &forms[..position] {
                 let shared = form.targets & other.targets;
+                // A word matches both forms unless they require different values of some bit.
                 if shared != 0 && mask & other_mask & (value ^ other_value) == 0 {
                     let target = TARGETS[shared.trailing_zeros() as usize];
                     let message = format!(

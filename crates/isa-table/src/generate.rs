@@ -1,4 +1,4 @@
-//! Writes the table as constant Rust data in the types of `oriole_isa::table`.
+//! Generates Rust source with the table as constant data of the types in `oriole_isa::table`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use crate::parse::MOST_RUNS;
 use crate::properties::Properties;
 use crate::widths::{WidthLine, rules_code};
 
-/// The Rust code of a table.
+/// Returns the Rust source of a table. Mnemonics and symbols are sorted for binary search; forms are sorted by decreasing priority.
 pub fn generate(table: &Table, properties: &[Properties], widths: &[WidthLine]) -> Result<String, String> {
     let mut instructions: Vec<&Instruction> = table.instructions.iter().collect();
     instructions.sort_by(|a, b| a.mnemonic.cmp(&b.mnemonic));
@@ -63,6 +63,7 @@ pub fn generate(table: &Table, properties: &[Properties], widths: &[WidthLine]) 
     Ok(out)
 }
 
+/// Writes the enum `Opcode` and the lists of mnemonics and opcodes.
 fn mnemonics(out: &mut String, instructions: &[&Instruction]) {
     out.push_str("/// The mnemonic of a machine instruction.\n#[derive(Clone,Copy,PartialEq,Eq,Hash,PartialOrd,Ord,Debug)]\n");
     out.push_str("#[allow(clippy::upper_case_acronyms,non_camel_case_types,missing_docs)]\n#[repr(u16)]\npub enum Opcode{\n");
@@ -75,7 +76,7 @@ fn mnemonics(out: &mut String, instructions: &[&Instruction]) {
     let _ = writeln!(out, "pub(crate) static OPCODES:[Opcode;{}]=[{}];", values.len(), values.join(","));
 }
 
-/// Every modifier and name of the table, sorted.
+/// Returns all modifiers and names of the table, sorted.
 fn symbols(table: &Table) -> Vec<String> {
     let mut found: BTreeSet<String> = crate::ALIAS_MODIFIERS.iter().map(ToString::to_string).collect();
     found.insert(".reuse".to_string());
@@ -114,8 +115,8 @@ fn symbols(table: &Table) -> Vec<String> {
     found.into_iter().collect()
 }
 
-/// The name of the constant that stands for a modifier, which starts with a dot, or a name. Where several have one name, it is that of the
-/// first in the order of spellings.
+/// Returns the name of the Rust constant for a modifier (starts with a dot) or a name. If several spellings have the same constant name,
+/// the constant stands for the first of them in sorted order.
 pub fn symbol_constant(spelling: &str) -> String {
     let plain: String = spelling.trim_start_matches('.').chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     match plain {
@@ -125,6 +126,7 @@ pub fn symbol_constant(spelling: &str) -> String {
     }
 }
 
+/// Writes the list of spellings and the constants of `Symbol`.
 fn symbol_table(out: &mut String, symbols: &[String]) {
     let names: Vec<String> = symbols.iter().map(|symbol| format!("{symbol:?}")).collect();
     let _ = writeln!(out, "pub(crate) static SYMBOLS:[&str;{}]=[{}];", names.len(), names.join(","));
@@ -139,6 +141,7 @@ fn symbol_table(out: &mut String, symbols: &[String]) {
     out.push_str("}\n");
 }
 
+/// Writes the properties of all instructions. Fails if an instruction has none or a line has no instruction.
 fn property_table(out: &mut String, instructions: &[&Instruction], properties: &[Properties]) -> Result<(), String> {
     let _ = writeln!(out, "pub(crate) static PROPERTIES:[Properties;{}]=[", instructions.len());
     for instruction in instructions {
@@ -155,12 +158,15 @@ fn property_table(out: &mut String, instructions: &[&Instruction], properties: &
     }
 }
 
+/// Generates the code of forms.
 struct Writer<'t> {
     symbols: &'t [String],
+    /// Index of the current instruction's first field in the list of all fields.
     first_field: usize,
 }
 
 impl Writer<'_> {
+    /// Returns the index of a symbol in the sorted list.
     fn number(&self, text: &str) -> usize {
         self.symbols.binary_search_by(|symbol| symbol.as_str().cmp(text)).unwrap_or(usize::MAX)
     }
@@ -169,6 +175,7 @@ impl Writer<'_> {
         format!("Symbol({})", self.number(text))
     }
 
+    /// Appends the Rust code of a form. `number` is the index of the instruction.
     fn form(&self, out: &mut String, number: usize, instruction: &Instruction, form: &Form) {
         let (mask, value) = identity(form);
         let default = form.with.iter().fold(value, |word, (bits, set)| word | bits.place(*set));
@@ -222,6 +229,7 @@ impl Writer<'_> {
         )
     }
 
+    /// Returns the Rust code of an operand kind.
     fn core(&self, core: &Core) -> String {
         match core {
             Core::Register(file, place) => format!("Core::Register(File::{},{})", file_name(*file), bits(place)),
@@ -242,6 +250,7 @@ impl Writer<'_> {
         }
     }
 
+    /// Returns the Rust code of one pair of brackets.
     fn part(&self, part: &Part) -> String {
         let terms: Vec<String> = part
             .terms
@@ -260,7 +269,7 @@ impl Writer<'_> {
     }
 }
 
-/// Grows with what a form demands. Forms are written in this order, so the first that matches is the most specific.
+/// Returns a number that grows with the constraints of a form. Forms are sorted by it, so that the first match is the most specific.
 fn priority(form: &Form) -> usize {
     let literals = form.modifiers.iter().filter(|piece| matches!(piece, Piece::Literal(_))).count();
     identity(form).0.count_ones() as usize + 2 * literals + form.operands.len()

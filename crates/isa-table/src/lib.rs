@@ -1,12 +1,12 @@
-//! The table of machine instructions: its notation, its checks, and the Rust data made from it.
+//! Reads the table of machine instructions, checks it, and generates Rust data from it. Runs at build time only.
 //!
-//! The files under `crates/isa/data` are the only place where bit positions stand. They are read here, at build time, by the
-//! build script of the `isa` crate: [`Table::parse`] reads a file, [`check`] refuses a table that contradicts itself (bits used
-//! twice, two forms that decode the same word, values that do not fit), and [`generate`] writes it as constant Rust data that the
-//! encoder, decoder, printer and text parser walk at run time.
+//! The files under `crates/isa/data` are the only place with bit positions. The build script of the `isa` crate calls [`Table::parse`] to
+//! read a file, [`check`] to reject a table that contradicts itself (bits used twice, two forms that match the same word, values that do
+//! not fit), and [`generate`] to write it as constant Rust data. The encoder, decoder, printer and text parser interpret that data at run
+//! time.
 //!
-//! The notation is described in `docs/isa-table.md`. A form is one line of template close to what nvdisasm prints, with the bit
-//! position of every variable part in parentheses:
+//! The notation is described in `docs/isa-table.md`. The template of a form is the text that nvdisasm prints, with the bit position of
+//! every variable part in parentheses:
 //!
 //! ```text
 //! FADD

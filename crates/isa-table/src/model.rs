@@ -1,64 +1,64 @@
-//! What a table file says, before it becomes Rust data.
+//! The contents of the table files, before Rust data is generated from them.
 
-/// Machine targets in the order of the bits of a target set.
+/// Targets in the order of the bits of a target set.
 pub const TARGETS: &[u16] = &[75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
 
 /// All instructions of all files.
 #[derive(Default, Debug)]
 pub struct Table {
-    /// In the order of the files.
+    /// The instructions, in the order of the files.
     pub instructions: Vec<Instruction>,
 }
 
 /// One mnemonic with its fields and forms.
 #[derive(Debug)]
 pub struct Instruction {
-    /// What the text starts with, without modifiers.
+    /// The mnemonic, without modifiers.
     pub mnemonic: String,
-    /// Property fields, referred to by the forms.
+    /// Property fields; forms refer to them by index.
     pub fields: Vec<Field>,
-    /// Encodings.
+    /// The encodings.
     pub forms: Vec<Form>,
-    /// File and line, for messages.
+    /// File and line, for error messages.
     pub place: String,
 }
 
-/// A property field: bits and how their values are spelled.
+/// A property field: bits of the encoding whose values select modifiers or names.
 #[derive(Debug, Clone)]
 pub struct Field {
-    /// Name within the instruction.
+    /// Name, unique within the instruction.
     pub name: String,
-    /// Where it is kept.
+    /// The bits that hold the value.
     pub bits: Bits,
-    /// For each value its spelling in pieces; `None` where no such value exists.
+    /// The spelling of each value as a list of modifiers; `None` for values that do not exist.
     pub spellings: Vec<Option<Vec<String>>>,
 }
 
-/// A number kept in one or more runs of bits, least significant run first.
+/// A number stored in one or more runs of consecutive bits, the least significant run first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bits {
     /// Lowest bit and width of each run.
     pub runs: Vec<(u8, u8)>,
-    /// What the stored number is multiplied with.
+    /// Factor by which the stored number is multiplied.
     pub scale: u32,
-    /// Whether it is stored complemented.
+    /// Whether the bits are stored complemented.
     pub complemented: bool,
-    /// What is added to the stored number.
+    /// Number added to the stored number.
     pub bias: u32,
 }
 
 impl Bits {
-    /// Number of bits.
+    /// Returns the total number of bits.
     pub fn width(&self) -> u32 {
         self.runs.iter().map(|run| u32::from(run.1)).sum()
     }
 
-    /// The bits as a mask over the instruction.
+    /// Returns the mask of the bits in the instruction word.
     pub fn mask(&self) -> u128 {
         self.runs.iter().fold(0, |mask, &(low, width)| mask | ((1u128 << width) - 1) << low)
     }
 
-    /// A value put where the bits are, unscaled.
+    /// Returns an instruction word with `value` stored in these bits, without scale, bias or complement.
     pub fn place(&self, value: u64) -> u128 {
         let mut rest = u128::from(value);
         let mut word = 0;
@@ -70,87 +70,87 @@ impl Bits {
     }
 }
 
-/// Which predicate guards a form.
+/// The kind of predicate that guards a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
-    /// A predicate of the thread.
+    /// A predicate (`P`).
     Predicate,
-    /// A uniform predicate.
+    /// A uniform predicate (`UP`).
     Uniform,
-    /// None; the bits are ignored.
+    /// The form has no guard; the guard bits are free.
     None,
 }
 
-/// One encoding.
+/// One encoding of an instruction.
 #[derive(Debug)]
 pub struct Form {
-    /// Bits 11..0.
+    /// Bits 11..0 of the word.
     pub opcode: u16,
-    /// One bit for each of [`TARGETS`].
+    /// The targets that have this form, one bit for each of [`TARGETS`].
     pub targets: u32,
-    /// Bits that tell the form from others.
+    /// Bits with required values, which distinguish the form from others.
     pub fixed: Vec<(Bits, u64)>,
-    /// Meaningless bits that are not zero by default.
+    /// Bits without a meaning whose default is not zero.
     pub with: Vec<(Bits, u64)>,
-    /// The guard.
+    /// The kind of guard.
     pub guard: Guard,
-    /// Whether it can never set a scoreboard when its operands have been read.
+    /// Whether the form may not set a read barrier (a scoreboard released when the operands have been read).
     pub never_read_barrier: bool,
-    /// Whether it can never set a scoreboard when its results are there.
+    /// Whether the form may not set a write barrier (a scoreboard released when the results are written).
     pub never_write_barrier: bool,
-    /// Modifiers of the mnemonic.
+    /// Modifiers of the mnemonic, in the order in which they are printed.
     pub modifiers: Vec<Piece>,
-    /// Operands.
+    /// Operands, in the order in which they are printed.
     pub operands: Vec<Slot>,
-    /// File and line, for messages.
+    /// File and line, for error messages.
     pub place: String,
 }
 
-/// A part of a modifier list or of an operand's suffixes.
+/// One element of a modifier list or of an operand's suffixes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Always printed.
+    /// A modifier that is always printed.
     Literal(String),
-    /// A field of the instruction, by position.
+    /// A field of the instruction, by index.
     Field(usize),
-    /// Printed depending on one bit.
+    /// A modifier that depends on one bit.
     Flag {
-        /// What is printed.
+        /// The modifier.
         text: String,
-        /// Which bit.
+        /// The bit.
         bit: u8,
-        /// At which value.
+        /// The value of the bit at which the modifier is printed.
         when: bool,
     },
-    /// The operand's flag in the register cache.
+    /// The reuse-cache flag of the operand, by bit number.
     Reuse(u8),
-    /// Derived modifiers of this name.
+    /// A modifier derived from the operands; the name of the rule.
     Alias(String),
 }
 
-/// A sign in front of an operand.
+/// A sign operator before an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix {
     /// `-`, `~`, `!` or `|`.
     pub symbol: char,
-    /// The bit and the value at which it is printed; always if none.
+    /// The bit and the value at which the operator is printed; `None` if it is always printed.
     pub condition: Option<(u8, bool)>,
 }
 
-/// An operand.
+/// An operand position of a form.
 #[derive(Debug)]
 pub struct Slot {
-    /// Signs.
+    /// Sign operators.
     pub prefixes: Vec<Prefix>,
-    /// What it is.
+    /// The kind of operand and where it is stored.
     pub core: Core,
-    /// Modifiers behind it.
+    /// Modifiers printed after the operand.
     pub suffixes: Vec<Piece>,
-    /// How many suffixes stand inside the absolute-value bars.
+    /// Number of suffixes printed inside the bars of an absolute value.
     pub inside_bars: usize,
-    /// The stored value at which the operand is not printed.
+    /// The stored value at which the operand is not printed; `None` for operands that are always printed.
     pub optional: Option<u64>,
-    /// Never printed: the machine reads it, the text does not show it.
+    /// Whether the operand is never printed although the hardware reads it.
     pub hidden: bool,
 }
 
@@ -171,32 +171,32 @@ pub enum File {
     Scoreboard,
 }
 
-/// How a number is read and printed.
+/// How a number is stored and printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Hexadecimal without sign.
+    /// Unsigned, hexadecimal.
     Unsigned,
-    /// Hexadecimal, two's complement.
+    /// Two's complement, hexadecimal. Printed unsigned if it is the only term of an address.
     Signed,
-    /// IEEE single.
+    /// IEEE single precision.
     F32,
-    /// The upper half of an IEEE double.
+    /// The upper half of an IEEE double-precision number.
     F64High,
-    /// IEEE half.
+    /// IEEE half precision.
     F16,
     /// bfloat16.
     Bf16,
-    /// Distance from the next instruction.
+    /// Distance in bytes from the next instruction.
     Relative,
-    /// A set of bit numbers.
+    /// A set of bit numbers, printed in braces.
     Set,
-    /// As [`Format::Signed`], with its sign also where it is the only term of an address.
+    /// Like [`Format::Signed`], but printed with its sign even if it is the only term of an address.
     SignedAlone,
-    /// As [`Format::Signed`], behind a register, printed also when 0.
+    /// Like [`Format::Signed`], after a register, and printed even if it is 0.
     Absolute,
 }
 
-/// The kind of an operand.
+/// The kind of an operand, with the bits that hold it.
 #[derive(Debug)]
 pub enum Core {
     /// A register.
@@ -205,40 +205,40 @@ pub enum Core {
     Number(Format, Bits),
     /// A register followed by a number.
     RegisterAndNumber(File, Bits, Format, Bits),
-    /// A name that always stands there.
+    /// A fixed name.
     Literal(String),
-    /// A name that a field holds.
+    /// A name selected by a field.
     Field(usize),
-    /// Something in brackets.
+    /// A word, possibly empty, followed by pairs of brackets.
     Address(String, Vec<Part>),
 }
 
-/// One pair of brackets.
+/// The contents of one pair of brackets.
 #[derive(Debug)]
 pub struct Part {
-    /// What is added up.
+    /// The terms of the sum.
     pub terms: Vec<Term>,
-    /// Modifiers behind the bracket.
+    /// Modifiers printed after the closing bracket.
     pub suffixes: Vec<Piece>,
 }
 
-/// A summand of an address.
+/// One term of the sum in an address.
 #[derive(Debug)]
 pub enum Term {
-    /// A register with its modifiers; `omit`: not printed when it is the zero register and something else is.
+    /// A register with its modifiers.
     Register {
-        /// Which file.
+        /// The register file.
         file: File,
-        /// Where its number is.
+        /// The bits that hold the register number.
         bits: Bits,
-        /// Modifiers.
+        /// Modifiers of the register.
         suffixes: Vec<Piece>,
-        /// Whether the zero register is left out.
+        /// Whether the zero register is not printed if another term is.
         omit: bool,
     },
-    /// An offset.
+    /// A constant offset.
     Number(Format, Bits),
 }
 
-/// Modifiers that are derived from operands when printing and carry no bits.
+/// The derived modifiers. They depend on the operands and have no bits.
 pub const ALIAS_MODIFIERS: &[&str] = &[".MOV", ".IADD", ".SHL"];

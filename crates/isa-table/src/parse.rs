@@ -1,16 +1,16 @@
-//! Reads the lines of a table file; templates are read by [`crate::template`].
+//! Parses the lines of a table file. [`crate::template`] parses the templates.
 
 use std::fmt;
 
 use crate::model::{Bits, Field, Form, Guard, Instruction, TARGETS, Table};
 use crate::template;
 
-/// What is wrong with a table file, and where.
+/// An error in a table file.
 #[derive(Debug)]
 pub struct Error {
     /// File and line.
     pub place: String,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -23,8 +23,9 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Table {
-    /// Adds the instructions of a file.
+    /// Parses a file and appends its instructions. `file` is the name for error messages.
     pub fn parse(&mut self, file: &str, text: &str) -> Result<(), Error> {
+        // A form line is followed by its template line; only comments may be between them.
         let mut awaiting_template: Option<Form> = None;
         for (number, line) in text.lines().enumerate() {
             let place = format!("{file}:{}", number + 1);
@@ -69,12 +70,14 @@ impl Table {
 /// The template of a form whose text is the bare mnemonic.
 const EMPTY_TEMPLATE: &str = "-";
 
-/// A template stands deeper than its form; nothing but `-`, or nothing at all at that depth, is the bare mnemonic.
+/// Returns the template in a line: it is indented deeper than its form. A blank line or `-` at that depth is the template of the bare
+/// mnemonic.
 fn template_line(line: &str) -> Option<&str> {
     let template = strip_comment(line.strip_prefix("    ")?).trim();
     Some(if template == EMPTY_TEMPLATE { "" } else { template })
 }
 
+/// Removes the comment of a line: `#` in the first column or after a space.
 fn strip_comment(line: &str) -> &str {
     if line.starts_with('#') {
         return "";
@@ -82,6 +85,7 @@ fn strip_comment(line: &str) -> &str {
     line.find(" #").map_or(line, |position| &line[..position])
 }
 
+/// Parses `NAME BITS SPELLING...`.
 fn field<'t>(mut words: impl Iterator<Item = &'t str>) -> Result<Field, String> {
     let name = words.next().ok_or("field without name")?.to_string();
     let bits = bits(words.next().ok_or("field without bits")?)?;
@@ -111,7 +115,7 @@ fn field<'t>(mut words: impl Iterator<Item = &'t str>) -> Result<Field, String> 
     Ok(Field { name, bits, spellings })
 }
 
-/// `-` is nothing, `?` no value; `.A.B` two modifiers; everything else one name.
+/// Parses a spelling: `-` is empty, `?` means that the value does not exist, `.A.B` is two modifiers, anything else is one name.
 fn pieces(word: &str) -> Option<Vec<String>> {
     match word {
         "?" => None,
@@ -121,10 +125,10 @@ fn pieces(word: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Runs that a number may be kept in; the generated data has room for this many.
+/// Largest number of runs of bits in a number; the generated data has space for this many.
 pub(crate) const MOST_RUNS: usize = 4;
 
-/// `81`, `81:3`, `72:8+90:1`, each with an optional `@bias`, `*scale` and `^` at the end.
+/// Parses bits: `81`, `81:3` or `72:8+90:1`, followed by an optional `@bias`, `*scale` and `^`.
 pub(crate) fn bits(text: &str) -> Result<Bits, String> {
     let mut rest = text;
     let mut bits = Bits { scale: 1, ..Bits::default() };
@@ -162,6 +166,7 @@ pub(crate) fn bits(text: &str) -> Result<Bits, String> {
     Ok(bits)
 }
 
+/// Parses the words of a form line after `form`.
 fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form, String> {
     let mut words = words.peekable();
     let opcode =
@@ -208,6 +213,7 @@ fn form<'t>(words: impl Iterator<Item = &'t str>, place: String) -> Result<Form,
     if form.targets == 0 { Err("form without targets".into()) } else { Ok(form) }
 }
 
+/// Parses `BITS=VALUE`.
 fn assignment_of(text: &str) -> Result<(Bits, u64), String> {
     let (place, value) = text.split_once('=').ok_or_else(|| format!("no value in {text}"))?;
     let bits = bits(place)?;
@@ -222,7 +228,7 @@ fn assignment_of(text: &str) -> Result<(Bits, u64), String> {
     Ok((bits, value))
 }
 
-/// `75..89,100`
+/// Parses a list of targets such as `75..89,100` into a target set.
 pub(crate) fn targets(text: &str) -> Result<u32, String> {
     let position = |name: &str| {
         let number: u16 = name.parse().map_err(|_| format!("bad target {name}"))?;

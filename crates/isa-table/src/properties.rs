@@ -1,4 +1,4 @@
-//! Static properties of instructions: what they write, what they do to memory, where they execute.
+//! Parses `properties.tbl`: what each instruction writes, its effect on memory, and its functional unit.
 //!
 //! One line for each mnemonic, columns separated by `|`:
 //!
@@ -9,39 +9,40 @@
 //! BSSY  | (P) B | control | none   | branch | fixed           |
 //! ```
 //!
-//! mnemonic; the leading operands up to the last that is written; effect beyond registers; memory; pipe; latency class; pairs of
-//! sources that may be swapped. A mnemonic without a line fails the build, and so does a line without a mnemonic.
+//! The columns are: mnemonic; the leading operands up to the last one that is written; effect other than writing registers; memory space;
+//! functional unit; latency class; pairs of sources that may be swapped. It is an error if a mnemonic has no line or a line no mnemonic.
 //!
-//! A leading operand is named by its register file, or by several (`R/B`) of which a form has one. In parentheses it is read, not
-//! written. One that a form or a text does not have is skipped. All operands that are not written are sources; pairs to swap
-//! count sources from 0, so that a destination left out of the text does not shift them.
+//! A leading operand is named by its register file, or by several files (`R/B`) if forms differ. An operand in parentheses is read, not
+//! written. A leading operand that a form or a text does not have is skipped. All operands that are not written are sources. Pairs to
+//! swap are indices among the sources, so that they do not depend on whether the text shows a destination.
 
 use crate::model::TARGETS;
 use crate::parse::{Error, targets};
 
-/// A line of the file.
+/// The properties of one instruction: a line of the file. Columns hold the names of the Rust enum variants.
 #[derive(Debug)]
 pub struct Properties {
-    /// Of which instruction.
+    /// The mnemonic.
     pub mnemonic: String,
-    /// File and line, for messages.
+    /// File and line, for error messages.
     pub place: String,
     leading: Vec<Leading>,
     effect: &'static str,
     memory: &'static str,
     pipe: &'static str,
-    /// Targets on which the latency is fixed.
+    /// The targets on which the latency is fixed, one bit each.
     fixed_latency: u32,
     commute: Vec<(u8, u8)>,
 }
 
-/// One of the operands that a text begins with.
+/// One of the first operands of an instruction's text.
 #[derive(Debug)]
 struct Leading {
     files: Vec<&'static str>,
     written: bool,
 }
 
+// Words of the columns and the Rust enum variants they stand for.
 const FILES: &[(&str, &str)] =
     &[("R", "General"), ("UR", "Uniform"), ("P", "Predicate"), ("UP", "UniformPredicate"), ("B", "Convergence"), ("SB", "Scoreboard")];
 const EFFECTS: &[(&str, &str)] = &[
@@ -83,7 +84,7 @@ const PIPES: &[(&str, &str)] = &[
     ("none", "None"),
 ];
 
-/// Reads the file.
+/// Parses the file.
 pub fn parse_properties(file: &str, text: &str) -> Result<Vec<Properties>, Error> {
     let mut all: Vec<Properties> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -101,6 +102,7 @@ pub fn parse_properties(file: &str, text: &str) -> Result<Vec<Properties>, Error
     Ok(all)
 }
 
+/// Parses one line of seven columns.
 fn read(line: &str, place: &str) -> Result<Properties, String> {
     let columns: Vec<&str> = line.split('|').map(str::trim).collect();
     let [mnemonic, leading, effect, memory, pipe, latency, commute] = columns.as_slice() else {
@@ -123,14 +125,14 @@ fn read(line: &str, place: &str) -> Result<Properties, String> {
     })
 }
 
-/// `R`, `R/B` or `(P)`.
+/// Parses a leading operand: `R`, `R/B` or `(P)`.
 fn leading_operand(word: &str) -> Result<Leading, String> {
     let inside = word.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     let files = inside.unwrap_or(word).split('/').map(|file| lookup(FILES, file)).collect::<Result<_, _>>()?;
     Ok(Leading { files, written: inside.is_none() })
 }
 
-/// The targets on which a latency is fixed: all, none, or those that are named.
+/// Parses the latency class into the set of targets on which the latency is fixed: `fixed`, `variable` or `fixed on TARGETS`.
 fn fixed_latency(text: &str) -> Result<u32, String> {
     match text {
         "fixed" => Ok((1 << TARGETS.len()) - 1),
@@ -139,13 +141,14 @@ fn fixed_latency(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Returns the Rust name of a word of a column.
 fn lookup(names: &'static [(&'static str, &'static str)], word: &str) -> Result<&'static str, String> {
     let known = || names.iter().map(|name| name.0).collect::<Vec<_>>().join(", ");
     names.iter().find(|name| name.0 == word).map(|name| name.1).ok_or_else(|| format!("`{word}` is none of {}", known()))
 }
 
 impl Properties {
-    /// The properties as Rust code.
+    /// Returns the properties as Rust code.
     pub(crate) fn code(&self) -> String {
         let leading: Vec<String> = self.leading.iter().map(Leading::code).collect();
         let commute: Vec<String> = self.commute.iter().map(|pair| format!("{pair:?}")).collect();

@@ -1,9 +1,9 @@
-//! Reads the template line of a form: modifiers, then operands.
+//! Parses the template line of a form: modifiers, a space, then operands.
 
 use crate::model::{Bits, Core, Field, File, Form, Format, Part, Piece, Prefix, Slot, Term};
 use crate::parse::bits;
 
-/// Reads a template into a form.
+/// Parses a template and stores the modifiers and operands in `form`.
 pub(crate) fn read(text: &str, fields: &[Field], form: &mut Form) -> Result<(), String> {
     let mut reader = Reader { text, at: 0, fields };
     reader.pieces(&mut form.modifiers)?;
@@ -20,8 +20,10 @@ pub(crate) fn read(text: &str, fields: &[Field], form: &mut Form) -> Result<(), 
     if reader.at == text.len() { Ok(()) } else { Err(format!("cannot read the template from `{}`", &text[reader.at..])) }
 }
 
+/// Recursive-descent parser over one template.
 struct Reader<'t> {
     text: &'t str,
+    /// Byte offset of the next character.
     at: usize,
     fields: &'t [Field],
 }
@@ -31,6 +33,7 @@ impl<'t> Reader<'t> {
         &self.text[self.at..]
     }
 
+    /// Skips `word` if the rest of the text starts with it; returns whether it does.
     fn eat(&mut self, word: &str) -> bool {
         let found = self.rest().starts_with(word);
         if found {
@@ -43,6 +46,7 @@ impl<'t> Reader<'t> {
         if self.eat(word) { Ok(()) } else { Err(format!("`{word}` expected at `{}`", self.rest())) }
     }
 
+    /// Reads up to `end`, and skips `end`.
     fn until(&mut self, end: char) -> Result<&'t str, String> {
         let length = self.rest().find(end).ok_or_else(|| format!("`{end}` missing after `{}`", self.rest()))?;
         let found = &self.rest()[..length];
@@ -57,12 +61,13 @@ impl<'t> Reader<'t> {
         found
     }
 
+    /// Reads a field name and the closing brace; returns the index of the field.
     fn field(&mut self) -> Result<usize, String> {
         let name = self.until('}')?;
         self.fields.iter().position(|field| field.name == name).ok_or_else(|| format!("unknown field {name}"))
     }
 
-    /// `(72)` or `(!72)`.
+    /// Reads an optional condition `(72)` or `(!72)`: the bit and the value it must have.
     fn condition(&mut self) -> Result<Option<(u8, bool)>, String> {
         if !self.eat("(") {
             return Ok(None);
@@ -73,7 +78,7 @@ impl<'t> Reader<'t> {
         Ok(Some((bit, when)))
     }
 
-    /// Modifiers as far as they go.
+    /// Reads modifiers as long as there are any.
     fn pieces(&mut self, pieces: &mut Vec<Piece>) -> Result<(), String> {
         loop {
             if self.eat("{") {
@@ -93,6 +98,7 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Reads an operand: `[%]` hidden, sign operators, kind, suffixes, and `?` with an optional default.
     fn operand(&mut self) -> Result<Slot, String> {
         let hidden = self.eat("%");
         let mut prefixes = Vec::new();
@@ -112,11 +118,13 @@ impl<'t> Reader<'t> {
         let optional = if self.eat("?") {
             let digits = self.word();
             Some(match (&core, digits) {
+                // A register without an explicit default is optional at the constant register, which is all ones.
                 (Core::Register(_, bits) | Core::Number(_, bits), "") => all_ones(bits),
                 (Core::Field(_), "") => 0,
                 (_, "") => return Err("only registers are optional without a value".into()),
                 _ => digits.parse().map_err(|_| format!("bad default {digits}"))?,
             })
+        // A name operand is left out at the last value with an empty spelling.
         } else if let Core::Field(field) = core {
             self.fields[field].spellings.iter().rposition(|spelling| spelling.as_ref().is_some_and(Vec::is_empty)).map(|value| value as u64)
         } else {
@@ -128,6 +136,7 @@ impl<'t> Reader<'t> {
         Ok(Slot { prefixes, core, suffixes, inside_bars, optional, hidden })
     }
 
+    /// Reads the operand without its sign operators and suffixes.
     fn core(&mut self) -> Result<Core, String> {
         if self.eat("{") {
             return Ok(Core::Field(self.field()?));
@@ -161,6 +170,7 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Reads a number such as `u(72:8)` or `s(40:14)*4`: its format and bits.
     fn number(&mut self) -> Result<(Format, Bits), String> {
         let word = self.word();
         let format = match word {
@@ -184,7 +194,7 @@ impl<'t> Reader<'t> {
         Ok((format, found))
     }
 
-    /// Registers of the two common files may leave out the width.
+    /// Reads the bits of a register number. The width may be omitted for `R` (8 bits), `P` and `UP` (3 bits).
     fn register_bits(&mut self, file: File) -> Result<Bits, String> {
         self.expect("(")?;
         let inside = self.until(')')?;
@@ -203,6 +213,7 @@ impl<'t> Reader<'t> {
         Ok(found)
     }
 
+    /// Reads the pairs of brackets of an address.
     fn parts(&mut self) -> Result<Vec<Part>, String> {
         let mut parts = Vec::new();
         while self.eat("[") {
@@ -222,6 +233,7 @@ impl<'t> Reader<'t> {
         Ok(parts)
     }
 
+    /// Reads one term of an address: a register or a number.
     fn term(&mut self) -> Result<Term, String> {
         let start = self.at;
         let word = self.word();
@@ -242,6 +254,7 @@ impl<'t> Reader<'t> {
     }
 }
 
+/// Returns the stored value of the constant register.
 fn all_ones(bits: &Bits) -> u64 {
     let ones = u64::MAX >> (64 - bits.width());
     if bits.complemented { 0 } else { ones }

@@ -1,6 +1,6 @@
-//! Widths of operands: how many consecutive registers each stands for, and which are both read and written.
+//! Parses `widths.tbl`: the number of consecutive registers that each operand names, and operands that are both read and written.
 //!
-//! Lines of three columns; `docs/isa-table.md` has the whole notation:
+//! A line has three columns; `docs/isa-table.md` describes the whole notation:
 //!
 //! ```text
 //! DADD DFMA DMUL |          | d0=2 s=2
@@ -9,49 +9,52 @@
 //! *              | ^.64     | a=2 au=2
 //! ```
 //!
-//! mnemonics, or `*` for all, whose lines come last; conditions that must all hold; widths of operands by role. For each operand the
-//! first line with `=` whose conditions hold decides; every line with `+` adds to it.
+//! The columns are: mnemonics, or `*` for all instructions (these lines are evaluated last); conditions that must all hold; widths of
+//! operands by role. For each operand the first line with `=` whose conditions hold decides the width; every line with `+` adds to it.
 
 use std::collections::BTreeSet;
 
 use crate::parse::Error;
 
-/// A line of the file.
+/// One line of the file.
 #[derive(Debug)]
 pub struct WidthLine {
-    /// File and line, for messages.
+    /// File and line, for error messages.
     pub place: String,
-    /// Of which instructions; none for all.
+    /// The instructions that the line applies to; empty for all.
     pub mnemonics: Vec<String>,
     conditions: Vec<Condition>,
     effects: Vec<Effect>,
 }
 
+/// A condition on the instruction or the operand.
 #[derive(Debug)]
 enum Condition {
-    /// One of these runs of modifiers is there (or none is).
+    /// One of these sequences of modifiers occurs in the instruction, or none does.
     Modifiers { alternatives: Vec<Vec<String>>, present: bool },
-    /// The operand itself has one of these suffixes.
+    /// The operand has one of these suffixes.
     Own(Vec<String>),
-    /// One of these names is an operand.
+    /// One of these names is an operand of the instruction.
     Named(Vec<String>),
-    /// An address that is no descriptor has a uniform register.
+    /// An address without a word before the brackets contains a uniform register.
     UniformAddress,
 }
 
+/// What a line says about the operands of one role; `action` is Rust code.
 #[derive(Debug)]
 struct Effect {
     role: Role,
     action: String,
 }
 
+/// The purpose of an operand (Rust name) and its index among the operands with that purpose; `None` for all of them.
 #[derive(Debug)]
 struct Role {
     kind: &'static str,
     index: Option<u8>,
 }
 
-/// Longer names first, since some start like others.
+/// Roles and their Rust names.
 const ROLES: &[(&str, &str)] = &[
     ("gdesc", "MatrixDescriptor"),
     ("desc", "Descriptor"),
@@ -65,6 +68,7 @@ const ROLES: &[(&str, &str)] = &[
     ("u", "UniformSource"),
 ];
 
+/// Widths other than plain numbers, and their Rust code.
 const WIDTHS: &[(&str, &str)] = &[
     ("N/2", "ShapeColumns{divisor:2}"),
     ("N/4", "ShapeColumns{divisor:4}"),
@@ -81,7 +85,7 @@ const WIDTHS: &[(&str, &str)] = &[
     ("upper", "ComponentsUpper"),
 ];
 
-/// Reads the file.
+/// Parses the file.
 pub fn parse_widths(file: &str, text: &str) -> Result<Vec<WidthLine>, Error> {
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -94,6 +98,7 @@ pub fn parse_widths(file: &str, text: &str) -> Result<Vec<WidthLine>, Error> {
     Ok(all)
 }
 
+/// Parses one line of three columns.
 fn read(line: &str, place: &str) -> Result<WidthLine, String> {
     let columns: Vec<&str> = line.split('|').map(str::trim).collect();
     let [mnemonics, conditions, effects] = columns.as_slice() else {
@@ -112,6 +117,7 @@ fn read(line: &str, place: &str) -> Result<WidthLine, String> {
     })
 }
 
+/// Parses a condition: `.A.B/.C` or `!.A` (modifiers), `^.64` (suffix of the operand), `[u]`, or the names `A/B`.
 fn condition(word: &str) -> Result<Condition, String> {
     let (present, rest) = word.strip_prefix('!').map_or((true, word), |rest| (false, rest));
     if let Some(own) = word.strip_prefix('^') {
@@ -130,6 +136,7 @@ fn condition(word: &str) -> Result<Condition, String> {
     }
 }
 
+/// Parses `ROLE=WIDTH`, `ROLE+NUMBER`, `ROLE:r` or `ROLE:w`.
 fn effect(word: &str) -> Result<Effect, String> {
     let at = word.find(['=', '+', ':']).ok_or_else(|| format!("`{word}` is none of ROLE=WIDTH, ROLE+NUMBER, ROLE:r, ROLE:w"))?;
     let (role, rest) = word.split_at(at);
@@ -163,7 +170,7 @@ fn read_role(word: &str) -> Result<Role, String> {
     Ok(Role { kind, index })
 }
 
-/// The rules of every instruction as Rust code. `symbol` gives the code of a symbol, or nothing if no form uses it.
+/// Returns the rules of all instructions as Rust code. `symbol` returns the code of a symbol, or `None` if no form uses it.
 pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     for line in lines {
         if let Some(unknown) = line.mnemonics.iter().find(|mnemonic| !mnemonics.contains(&mnemonic.as_str())) {
@@ -189,6 +196,7 @@ pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn F
 }
 
 impl WidthLine {
+    /// Returns the Rust code of the rule. Fails if no form uses a symbol of the line.
     fn code(&self, symbol: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
         let known = |text: &String| symbol(text).ok_or_else(|| format!("{}: no form has `{text}`", self.place));
         let list = |texts: &[String]| -> Result<String, String> {

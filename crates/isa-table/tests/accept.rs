@@ -1,8 +1,8 @@
-//! Small tables in the notation and the model they stand for.
+//! Parses small tables and checks the resulting model.
 
 use oriole_isa_table::{Bits, Core, File, Form, Format, Guard, Instruction, Part, Piece, Prefix, Slot, Table, Term, check};
 
-/// The one instruction of a table that is correct.
+/// Parses a valid table with one instruction.
 fn instruction(text: &str) -> Instruction {
     let mut table = Table::default();
     table.parse("foo.sass", text).expect("readable");
@@ -11,12 +11,12 @@ fn instruction(text: &str) -> Instruction {
     table.instructions.remove(0)
 }
 
-/// A form with this template.
+/// Parses a form with this template.
 fn template(text: &str) -> Form {
     instruction(&format!("FOO\n  form 221 on 90\n    {text}\n")).forms.remove(0)
 }
 
-/// The only operand of a template.
+/// Parses a template with one operand.
 fn operand(text: &str) -> Slot {
     let mut form = template(&format!(" {text}"));
     assert_eq!(form.operands.len(), 1, "{text}");

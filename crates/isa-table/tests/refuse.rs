@@ -1,10 +1,10 @@
-//! What the build must refuse: each wrong table is refused with its file, its line, and what is wrong there.
+//! Checks that invalid tables are rejected with file, line and reason.
 
 use oriole_isa_table::{Table, check, generate, parse_properties, parse_widths};
 
 const PROPERTIES: &str = "FOO | R | none | none | alu | fixed |\n";
 
-/// Everything that the build does with a table, as far as it gets.
+/// Runs all steps of the build on a table.
 fn build(table_text: &str, properties_text: &str) -> Result<String, String> {
     build_with_widths(table_text, properties_text, "")
 }
@@ -18,7 +18,7 @@ fn build_with_widths(table_text: &str, properties_text: &str, widths_text: &str)
     generate(&table, &properties, &widths)
 }
 
-/// Asserts that a table is refused with a message that starts with a place and goes on with a reason.
+/// Asserts that a table is rejected with a message that starts with a position followed by a reason.
 #[track_caller]
 fn refused(table_text: &str, place: &str, reason: &str) {
     expect_error(build(table_text, PROPERTIES), place, reason);
@@ -30,7 +30,7 @@ fn expect_error(built: Result<String, String>, place: &str, reason: &str) {
     assert_eq!(message, format!("{place}: {reason}"));
 }
 
-/// A table of one instruction with one form.
+/// Returns a table with one instruction that has one form.
 fn form(line: &str, template: &str) -> String {
     format!("FOO\n  {line}\n    {template}\n")
 }

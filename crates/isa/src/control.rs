@@ -1,32 +1,32 @@
-//! The control part of an instruction: how long to wait, which scoreboards to set and to wait for.
+//! The control word of an instruction: stall cycles, the scoreboards it sets and the scoreboards it waits for.
 //!
-//! From Volta on each instruction carries its own 21 bits. Text form, as `oriole disasm --control` prints it:
+//! From Volta on, each 128-bit instruction carries its own 21 control bits. Text form, as `oriole disasm --control` prints it:
 //!
 //! ```text
 //! B0-2---:R1:W-:Y:S04
-//! │       │  │  │ └ stall cycles before the next instruction of the warp
-//! │       │  │  └ the scheduler may turn to another warp
-//! │       │  └ scoreboard that the result releases
-//! │       └ scoreboard that reading the operands releases
-//! └ scoreboards waited for
+//! │       │  │  │ └ stall cycles before the next instruction of the warp may issue
+//! │       │  │  └ Y: the warp scheduler may switch to another warp
+//! │       │  └ write barrier: scoreboard released when the result is written
+//! │       └ read barrier: scoreboard released when the source operands have been read
+//! └ wait mask: scoreboards that must be released before this instruction issues
 //! ```
 
 use std::fmt;
 
-/// Scheduling control of one instruction.
+/// The control word of one instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Control {
     /// Cycles until the next instruction of the warp may issue, 0 to 15.
     pub stall: u8,
-    /// Whether the scheduler stays with the warp (bit 109 set); reuse flags only hold then.
+    /// Whether the warp scheduler stays with this warp (bit 109 set; the opposite of yield). Reuse flags take effect only if it does.
     pub stay: bool,
-    /// Scoreboard released when the result is there.
+    /// Scoreboard released when the result is written, 0 to 5; `None` sets no scoreboard.
     pub write_barrier: Option<u8>,
-    /// Scoreboard released when the operands have been read.
+    /// Scoreboard released when the source operands have been read, 0 to 5; `None` sets no scoreboard.
     pub read_barrier: Option<u8>,
-    /// Scoreboards to wait for, one bit each.
+    /// Wait mask: bit `n` is set if the instruction waits for scoreboard `n` before it issues.
     pub wait: u8,
-    /// Flags of the reuse cache that belong to no operand; those of operands stand there ([`crate::Operand::reuse`]).
+    /// Reuse-cache flags that belong to no operand. The flag of an operand is [`crate::Operand::reuse`].
     pub reuse: u8,
 }
 
@@ -36,22 +36,24 @@ impl Default for Control {
     }
 }
 
+// Lowest bit of each field in the 128-bit instruction.
 const STALL: u32 = 105;
 const STAY: u32 = 109;
 const WRITE_BARRIER: u32 = 110;
 const READ_BARRIER: u32 = 113;
 const WAIT: u32 = 116;
 const REUSE: u32 = 122;
+/// Stored barrier index that means "no scoreboard".
 const NO_BARRIER: u8 = 7;
 
 impl Control {
-    /// All bits zero: for words that get their control part later.
+    /// All control bits zero. A placeholder for words whose control word is set later.
     pub const BLANK: Control = Control { stall: 0, stay: false, write_barrier: Some(0), read_barrier: Some(0), wait: 0, reuse: 0 };
 
-    /// The bits of an instruction that are control.
+    /// Mask of the control bits in an instruction word.
     pub const MASK: u128 = ((1 << 21) - 1) << STALL;
 
-    /// The control part of a word.
+    /// Extracts the control word from an instruction word.
     pub fn of(word: u128) -> Control {
         let bits = |low: u32, width: u32| (word >> low) as u8 & ((1 << width) - 1);
         let barrier = |low| Some(bits(low, 3)).filter(|&index| index != NO_BARRIER);
@@ -65,7 +67,7 @@ impl Control {
         }
     }
 
-    /// The control part at its place in a word.
+    /// Returns the control bits at their position in an instruction word; all other bits are zero.
     pub fn bits(self) -> u128 {
         let put = |value: u8, low: u32| u128::from(value) << low;
         put(self.stall & 15, STALL)
@@ -76,7 +78,8 @@ impl Control {
             | put(self.reuse & 15, REUSE)
     }
 
-    /// Reads the text form; reuse flags stand at the operands and are not part of it.
+    /// Parses the text form. Returns `None` if the text is malformed. Reuse flags are written at the operands and are not part of this
+    /// text.
     pub fn parse(text: &str) -> Option<Control> {
         let mut columns = text.split(':');
         let wait_text = columns.next()?.strip_prefix('B')?;

@@ -1,4 +1,7 @@
-//! 128 bits to an instruction.
+//! Decodes a 128-bit word into an [`Instruction`].
+//!
+//! Forms are found by the lowest 12 bits (the opcode bits) in an index built once per target; of the few forms with that opcode,
+//! the one whose mask and value match the word is the form. The build checks that at most one does.
 
 use std::sync::OnceLock;
 
@@ -9,21 +12,24 @@ use crate::select::fill;
 use crate::table::{self, Bits, Core, File, Form, FormId, Format, Part, Piece, Slot, Symbol, Term};
 use crate::{Control, Target};
 
-/// Number of bits in the table's target sets.
+/// Number of bits in the table's target sets, which is the number of targets with distinct encodings.
 const TARGET_BITS: usize = 12;
 
-/// For each target the forms of each value of the lowest twelve bits.
+/// The forms of one target, grouped by the lowest 12 bits of their encoding. The forms with opcode bits `code` are
+/// `forms[starts[code]..starts[code + 1]]`.
 struct Index {
     starts: Vec<u16>,
     forms: Vec<FormId>,
 }
 
 impl Index {
+    /// Returns the index of a target; builds it at the first use.
     fn of(target: Target) -> &'static Index {
         static INDICES: [OnceLock<Index>; TARGET_BITS] = [const { OnceLock::new() }; TARGET_BITS];
         INDICES[target.table_bit()].get_or_init(|| Index::build(target.table_bit()))
     }
 
+    /// Builds the index by a counting sort over the opcode bits.
     fn build(bit: usize) -> Index {
         let code = |form: &FormId| form.form().value as usize & 0xfff;
         let known: Vec<FormId> = FormId::all().filter(|form| form.form().targets >> bit & 1 == 1).collect();
@@ -44,7 +50,7 @@ impl Index {
     }
 }
 
-/// The form of a word; none if the table does not know it.
+/// Returns the form of a word, or `None` if no form of the table matches.
 #[inline]
 pub fn form_of(word: u128, target: Target) -> Option<FormId> {
     let index = Index::of(target);
@@ -53,7 +59,7 @@ pub fn form_of(word: u128, target: Target) -> Option<FormId> {
     candidates.iter().copied().find(|form| word & form.form().mask == form.form().value)
 }
 
-/// The instruction that a word holds; none if the table does not know it.
+/// Decodes a word; returns `None` if no form of the table matches.
 pub fn decode(word: u128, target: Target) -> Option<Instruction> {
     let form = form_of(word, target)?;
     let mut instruction = read(form, word);
@@ -61,7 +67,7 @@ pub fn decode(word: u128, target: Target) -> Option<Instruction> {
     Some(instruction)
 }
 
-/// The instruction that a word holds in a form.
+/// Reads the fields of a word according to a form. The residue is left zero.
 pub(crate) fn read(id: FormId, word: u128) -> Instruction {
     let form = id.form();
     let guard = match form.guard {
@@ -73,11 +79,12 @@ pub(crate) fn read(id: FormId, word: u128) -> Instruction {
     Instruction { opcode: form.opcode, guard, modifiers: symbols(form.modifiers, word), operands, control, form: Some(id), residue: 0 }
 }
 
-/// What the fields do not say about a word: bits without meaning, and values that print like another.
+/// Returns the bits in which `word` differs from the encoding of `instruction`: bits without a meaning, and values that print like another.
 fn residue(form: &Form, instruction: &Instruction, word: u128) -> u128 {
     fill(form, instruction).map_or(0, |filled| filled ^ word)
 }
 
+/// Returns the modifiers that `word` selects.
 pub(crate) fn symbols(pieces: &[Piece], word: u128) -> Symbols {
     let mut symbols = Symbols::new();
     for piece in pieces {
@@ -102,6 +109,7 @@ pub(crate) fn symbols(pieces: &[Piece], word: u128) -> Symbols {
     symbols
 }
 
+/// Reads one operand. Clears its reuse flag in `control`, because the operand holds the flag itself.
 fn operand(slot: &Slot, word: u128, control: &mut Control) -> Operand {
     let flag = slot.suffixes.iter().find_map(|piece| if let Piece::Reuse(bit) = piece { Some(1 << bit) } else { None }).unwrap_or(0);
     let reuse = word & flag != 0;
@@ -117,6 +125,7 @@ fn operand(slot: &Slot, word: u128, control: &mut Control) -> Operand {
     }
 }
 
+/// Reads the value of an operand.
 fn value(core: &Core, word: u128) -> Value {
     match core {
         Core::Register(file, bits) => Value::Register(*file, register_number(*file, bits, word)),
@@ -147,7 +156,7 @@ fn number(format: Format, bits: &Bits, word: u128) -> Value {
     }
 }
 
-/// A number of an integer format, scaled.
+/// Returns the value of a number in an integer format, with the scale applied.
 pub(crate) fn integer(format: Format, bits: &Bits, word: u128) -> i64 {
     match format {
         Format::Signed | Format::SignedAlone | Format::Absolute | Format::Relative => bits.signed(word),
@@ -155,7 +164,7 @@ pub(crate) fn integer(format: Format, bits: &Bits, word: u128) -> i64 {
     }
 }
 
-/// The number of a register; none for the constant one.
+/// Returns the number of a register; `None` for the constant register of the file (`RZ`, `PT`).
 pub(crate) fn register_number(file: File, bits: &Bits, word: u128) -> Option<u16> {
     let number = bits.unsigned(word);
     let biased = number + u64::from(bits.bias);
@@ -163,6 +172,7 @@ pub(crate) fn register_number(file: File, bits: &Bits, word: u128) -> Option<u16
     (!is_constant).then_some((biased * u64::from(bits.scale)) as u16)
 }
 
+/// Reads one pair of brackets of an address.
 fn address_part(part: &Part, word: u128) -> AddressPart {
     let mut registers = SmallVec::new();
     let mut offset = None;

@@ -1,21 +1,26 @@
-//! Fills an instruction into a form: the word if every modifier and operand has its place.
+//! Encodes an instruction in one given form. Fails if a modifier or an operand has no place in the form.
+//!
+//! The module `select` tries the forms of a mnemonic; this module decides whether one form fits. Modifiers are matched greedily first and
+//! by backtracking only if the greedy match fails. Some bits are printed at two places of the text; both places must then agree,
+//! which [`Filler::assign`] checks.
 
 use crate::alias;
 use crate::float;
 use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Place, Value};
 use crate::table::{self, Bits, Core, FieldId, FieldSpec, File, Form, Format, Part, Piece, Sign, Slot, Symbol, Term};
 
-/// Modifiers that one value of a field has at most.
+/// Largest number of modifiers in the spelling of one field value.
 const LONGEST_SPELLING: usize = 6;
-/// Size of a constant bank.
+/// Size of a constant bank in bytes.
 const BANK_BYTES: i64 = 0x1_0000;
 
 impl FieldSpec {
-    /// The value with the longest spelling that the symbols start with, and that length.
+    /// Returns the value whose spelling is the longest prefix of `symbols`, and the length of that spelling in symbols.
     #[inline]
     fn longest(&self, symbols: &[Symbol]) -> Option<(u64, usize)> {
         let nothing = || self.nothing.map(|value| (u64::from(value), 0));
         let Some(first) = symbols.first() else { return nothing() };
+        // `firsts` is a 64-bit Bloom filter over the first symbols of all spellings; a clear bit rules out every non-empty spelling.
         if self.firsts >> (first.0 & 63) & 1 == 0 {
             return self.invalid(symbols).or_else(nothing);
         }
@@ -29,19 +34,21 @@ impl FieldSpec {
         best.or_else(|| self.invalid(symbols)).or_else(nothing)
     }
 
-    /// The value without spelling that the first symbol stands for.
+    /// Returns the value that an `.INVALIDn` symbol at the front of `symbols` names, if that value has no spelling, and the length 1.
     fn invalid(&self, symbols: &[Symbol]) -> Option<(u64, usize)> {
         let value = symbols.first()?.invalid_value()?;
         self.spellings.get(value as usize)?.is_none().then_some((value, 1))
     }
 }
 
-/// The word as far as it is filled, and which bits are.
+/// A partially encoded word and the set of bits assigned so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Filler {
+    /// The word; bits not assigned yet have the form's default.
     pub(crate) word: u128,
+    /// Bits that a modifier or operand has set. Assigning such a bit again must give the same value.
     assigned: u128,
-    /// Whether an operand that was not given was taken to be its default, other than a predicate.
+    /// Whether an absent operand other than a predicate was filled with its default.
     pub(crate) assumed: bool,
 }
 
@@ -50,7 +57,7 @@ impl Filler {
         Filler { word: form.default, assigned: 0, assumed: false }
     }
 
-    /// Fills in a whole instruction; none if the form does not hold it.
+    /// Encodes a whole instruction; returns `None` if the form cannot hold it.
     pub(crate) fn run(mut self, form: &Form, instruction: &Instruction) -> Option<Filler> {
         let guard = instruction.guard;
         if guard.uniform != (form.guard == table::Guard::Uniform) && !guard.is_always()
@@ -64,7 +71,7 @@ impl Filler {
         fits.then_some(self)
     }
 
-    /// Writes a stored value; false if other bits stand there already.
+    /// Stores a value in `bits`; returns false if those bits are already assigned another value.
     #[inline]
     fn assign(&mut self, bits: &Bits, stored: u64) -> bool {
         let (mask, value) = (bits.mask, bits.place(stored));
@@ -81,8 +88,8 @@ impl Filler {
         self.word = self.word & !(1 << bit) | u128::from(value) << bit;
     }
 
-    /// Finds a place for every modifier; false if that is not possible. The first attempt takes at each place what fits best;
-    /// only if that leads nowhere are all ways searched.
+    /// Matches all modifiers to the pieces of a form; returns false if that is not possible. Tries a greedy match first (the longest
+    /// spelling at each field), and searches all matches only if the greedy one fails.
     pub(crate) fn pieces(&mut self, pieces: &[Piece], symbols: &[Symbol]) -> bool {
         let start = *self;
         if self.take(pieces, symbols) {
@@ -96,6 +103,7 @@ impl Filler {
         true
     }
 
+    /// Matches modifiers greedily, from left to right.
     fn take(&mut self, pieces: &[Piece], mut symbols: &[Symbol]) -> bool {
         for piece in pieces {
             match *piece {
@@ -126,6 +134,7 @@ impl Filler {
         symbols.is_empty()
     }
 
+    /// Matches modifiers by backtracking over all alternatives.
     fn search(mut self, pieces: &[Piece], symbols: &[Symbol]) -> Option<Filler> {
         let Some((piece, rest)) = pieces.split_first() else { return symbols.is_empty().then_some(self) };
         match *piece {
@@ -153,7 +162,7 @@ impl Filler {
         }
     }
 
-    /// Tries the values of a field whose spelling comes next, longer spellings first.
+    /// Tries the values of a field whose spelling is a prefix of `symbols`, longer spellings first.
     fn search_field(self, id: FieldId, rest: &[Piece], symbols: &[Symbol]) -> Option<Filler> {
         let field = id.field();
         if let Some((value, length)) = field.invalid(symbols) {
@@ -177,7 +186,7 @@ impl Filler {
         None
     }
 
-    /// Puts operands into slots; those that may be left out are, where that is the only way.
+    /// Matches operands to slots. Leaves out an optional slot only if the match fails otherwise.
     pub(crate) fn operands(&mut self, slots: &[Slot], operands: &[Operand]) -> bool {
         if slots.len() == operands.len() {
             return slots.iter().zip(operands).all(|(slot, operand)| self.slot(slot, operand));
@@ -194,6 +203,7 @@ impl Filler {
         operands.len() < slots.len() && self.leave_out(slot) && self.operands(rest, operands)
     }
 
+    /// Fills a slot that has no operand with its default; returns false if the slot is not optional.
     fn leave_out(&mut self, slot: &Slot) -> bool {
         let Some(default) = slot.optional else { return false };
         let bits = match &slot.core {
@@ -201,6 +211,7 @@ impl Filler {
             Core::Field(id) => &id.field().bits,
             _ => return false,
         };
+        // The defaults of the sign bits are "no sign".
         for sign in [slot.not, slot.negate, slot.invert, slot.absolute] {
             if let Sign::When(bit, when) = sign {
                 self.assign_bit(bit, !when);
@@ -210,7 +221,7 @@ impl Filler {
         self.assign(bits, default) && self.pieces(slot.suffixes, &[])
     }
 
-    /// How many operands, from the first on, find a slot.
+    /// Returns the number of operands, counted from the first, that can be placed. For error messages.
     pub(crate) fn placed(self, slots: &[Slot], operands: &[Operand]) -> usize {
         let (Some((slot, rest)), Some((operand, others))) = (slots.split_first(), operands.split_first()) else { return 0 };
         let mut filled = self;
@@ -219,6 +230,7 @@ impl Filler {
         with.max(without)
     }
 
+    /// Stores an operand with its sign operators, reuse flag and suffixes in a slot.
     fn slot(&mut self, slot: &Slot, operand: &Operand) -> bool {
         let signs =
             [(slot.negate, operand.negate), (slot.invert, operand.invert), (slot.not, operand.not), (slot.absolute, operand.absolute)];
@@ -238,6 +250,7 @@ impl Filler {
         self.core(&slot.core, &operand.value) && self.pieces(slot.suffixes, &operand.suffixes)
     }
 
+    /// Stores the value of an operand in its slot; returns false if kind, register file or range does not fit.
     fn core(&mut self, core: &Core, value: &Value) -> bool {
         match (core, value) {
             (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
@@ -249,6 +262,7 @@ impl Filler {
             }
             (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
             (Core::Number(format, bits), Value::Real(number)) if is_float(*format) => self.assign(bits, float::bits(*format, *number)),
+            // An integer for a float operand is its encoding: `0x7ff00000`.
             (Core::Number(format, bits), Value::Integer(stored)) if is_float(*format) => {
                 u64::try_from(*stored).is_ok_and(|stored| stored <= bits.limit() && self.assign(bits, stored))
             }
@@ -264,6 +278,7 @@ impl Filler {
                 *file == *given && self.register(*file, register, *number) && self.integer(*format, bits, 0)
             }
             (Core::Literal(name), Value::Name(given)) => name == given,
+            // The parser reads a fixed operand such as `0x1` as a number and `PT` as a register.
             (Core::Literal(name), Value::Integer(number)) => name.spelling() == format!("{number:#x}"),
             (Core::Literal(name), Value::Register(file, None)) => {
                 name.spelling().strip_prefix(file.prefix()).is_some_and(|letter| letter.chars().eq(file.constant_letter()))
@@ -288,9 +303,12 @@ impl Filler {
         value.is_some_and(|value| self.assign(&field.bits, value as u64))
     }
 
+    /// Stores a register number; `None` is the constant register (`RZ`, `PT`).
     fn register(&mut self, file: File, bits: &Bits, number: Option<u16>) -> bool {
         let (limit, bias) = (bits.limit(), u64::from(bits.bias));
         let Some(number) = number else {
+            // The second register of a pair has the same bits as the first, plus a bias. If the first register is already the
+            // constant one or the last before it, the second prints as the constant register and needs no other bits.
             let is_before_constant = bias > 0 && self.assigned & bits.mask != 0 && bits.unsigned(self.word) + bias >= limit;
             return is_before_constant || self.assign(bits, if bits.complemented { 0 } else { limit });
         };
@@ -305,8 +323,8 @@ impl Filler {
         self.assign(bits, if bits.complemented { !stored & limit } else { stored })
     }
 
-    /// A number that fits with or without sign: instructions compute modulo the width of what they read. Negative ones make
-    /// sense only in fields as wide as a register.
+    /// Stores a number that fits either as unsigned or as signed, because instructions compute modulo the width of the operand. Negative
+    /// numbers are accepted in unsigned fields only if the field is at least 32 bits wide.
     fn integer(&mut self, format: Format, bits: &Bits, number: i64) -> bool {
         let Some(number) = unscaled(bits, number) else { return false };
         let fits = match number {
@@ -317,20 +335,21 @@ impl Filler {
         fits && self.assign(bits, number as u64 & bits.limit())
     }
 
-    /// An offset in a constant bank without a register. The field is as wide as the bank is large, so the upper half of the bank is
-    /// stored, and printed, as negative numbers: `c[0x3][-0x8000]` is what is at 0x8000. Where the field is wider than that, the
-    /// upper half is stored as it is.
+    /// Stores an offset in a constant bank without a register. If the field, scaled, is exactly as wide as the bank is large, offsets in
+    /// the upper half of the bank are stored and printed as negative numbers: `c[0x3][-0x8000]` is the constant at 0x8000. If the field
+    /// is wider, offsets in the upper half are stored as they are.
     fn bank_offset(&mut self, bits: &Bits, number: i64) -> bool {
         let wraps = (0..BANK_BYTES).contains(&number) && u32::from(bits.width) + bits.scale.ilog2() == BANK_BYTES.ilog2();
         if wraps { self.integer(Format::SignedAlone, bits, number) } else { self.offset(bits, number) }
     }
 
-    /// A number that is added to something wider, so its sign matters.
+    /// Stores a signed number. Used for offsets, which are added to a wider value.
     fn offset(&mut self, bits: &Bits, number: i64) -> bool {
         let number = unscaled(bits, number).filter(|&number| is_signed(bits, number));
         number.is_some_and(|number| self.assign(bits, number as u64 & bits.limit()))
     }
 
+    /// Stores the contents of one pair of brackets of an address.
     fn part(&mut self, part: &Part, given: &AddressPart) -> bool {
         let mut registers: &[AddressRegister] = &given.registers;
         let mut offset = given.offset;
@@ -342,10 +361,12 @@ impl Filler {
                         let says_nothing = *omit && register.number.is_none() && register.suffixes.is_empty();
                         self.register(*file, bits, register.number) && (self.pieces(suffixes, &register.suffixes) || says_nothing)
                     }
+                    // The text has no register for this term: assume the zero register, if the term may be omitted.
                     _ => {
                         self.assumed = true;
                         let is_zero = *omit && self.register(*file, bits, None);
-                        // Its modifiers are not printed either; nothing is said about them if they cannot be absent.
+                        // The modifiers of an omitted register are not printed either; a failure to match "no modifiers" is therefore no
+                        // error.
                         if is_zero {
                             self.pieces(suffixes, &[]);
                         }
@@ -372,13 +393,13 @@ impl Filler {
     }
 }
 
-/// The stored number of one that is a multiple of the scale.
+/// Divides a number by the scale of `bits`; returns `None` if it is not a multiple of the scale.
 fn unscaled(bits: &Bits, number: i64) -> Option<i64> {
     let scale = i64::from(bits.scale);
     (number % scale == 0).then_some(number / scale)
 }
 
-/// Whether bits can hold a number with sign.
+/// Returns whether a signed field of this width can hold `number`.
 fn is_signed(bits: &Bits, number: i64) -> bool {
     let unused = 64 - u32::from(bits.width);
     number << unused >> unused == number

@@ -1,7 +1,7 @@
-//! Floating-point numbers as the disassembler writes them.
+//! Converts floating-point immediates to and from the text that nvdisasm prints.
 //!
-//! Twenty significant digits in the style of C's `%.20g`, but from 10⁹ on always with an exponent and twenty digits behind the
-//! point, trailing zeros included. Infinities and NaNs are words.
+//! Finite numbers have twenty significant digits in the style of C's `%.20g`. From 10⁹ on they have an exponent and twenty digits
+//! after the point, trailing zeros included. Infinities and NaNs are printed as `+INF`, `+QNAN`, `+SNAN` and their negatives.
 
 use std::fmt::Write;
 
@@ -9,9 +9,10 @@ use half::{bf16, f16};
 
 use crate::table::Format;
 
+/// From this magnitude on nvdisasm prints an exponent.
 const LARGE: f64 = 1e9;
 
-/// What the bits of a format stand for.
+/// The kind of number that the bits encode.
 enum Class {
     Finite(f64),
     Infinite,
@@ -19,7 +20,7 @@ enum Class {
     SignalingNan,
 }
 
-/// Number of bits of the fraction, of the exponent, in a format's encoding.
+/// Returns the number of fraction bits and of exponent bits of a format.
 fn layout(format: Format) -> (u32, u32) {
     match format {
         Format::F16 => (10, 5),
@@ -29,6 +30,7 @@ fn layout(format: Format) -> (u32, u32) {
     }
 }
 
+/// Decodes the bits of a format.
 fn classify(format: Format, bits: u64) -> Class {
     let (fraction_bits, exponent_bits) = layout(format);
     let exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
@@ -53,7 +55,7 @@ fn is_negative(format: Format, bits: u64) -> bool {
     bits >> (fraction_bits + exponent_bits) & 1 == 1
 }
 
-/// Writes the bits of a format as text.
+/// Appends the text of a number.
 pub(crate) fn write(out: &mut String, format: Format, bits: u64) {
     let sign = if is_negative(format, bits) { '-' } else { '+' };
     let _ = match classify(format, bits) {
@@ -64,6 +66,7 @@ pub(crate) fn write(out: &mut String, format: Format, bits: u64) {
     };
 }
 
+/// Appends a finite number in nvdisasm's format.
 fn write_finite(out: &mut String, value: f64) {
     if value == 0.0 {
         out.push_str(if value.is_sign_negative() { "-0" } else { "0" });
@@ -84,7 +87,7 @@ fn write_finite(out: &mut String, value: f64) {
     }
 }
 
-/// The bits of the nearest number of a format.
+/// Returns the encoding of the number nearest to `value`.
 pub(crate) fn bits(format: Format, value: f64) -> u64 {
     match format {
         Format::F16 => u64::from(f16::from_f64(value).to_bits()),
@@ -94,8 +97,8 @@ pub(crate) fn bits(format: Format, value: f64) -> u64 {
     }
 }
 
-/// The bits that a NaN without payload in a text stands for. Texts of the vendor's disassembler do not show the payload; these are the bits
-/// that ptxas writes most: `+QNAN` is 0x7fffffff and `-QNAN` 0xffc00000, of a double the upper halves 0x7ff80000 and 0xfff80000.
+/// Returns the encoding of a NaN whose text shows no payload. nvdisasm does not print payloads; these are the encodings that ptxas writes
+/// most often: 0x7fffffff for `+QNAN`, 0xffc00000 for `-QNAN`, and 0x7ff80000 and 0xfff80000 for the upper half of a double.
 pub(crate) fn nan(format: Format, negative: bool, quiet: bool) -> u64 {
     let (fraction_bits, exponent_bits) = layout(format);
     let sign = u64::from(negative) << (fraction_bits + exponent_bits);
@@ -109,7 +112,7 @@ pub(crate) fn nan(format: Format, negative: bool, quiet: bool) -> u64 {
     sign | exponent | fraction
 }
 
-/// Whether the text of these bits, read again, gives other bits: a NaN with a payload of its own.
+/// Returns whether parsing the printed text gives other bits than `bits`. That is so for NaNs with any payload but that of [`nan`].
 pub(crate) fn loses_payload(format: Format, bits: u64) -> bool {
     let quiet = match classify(format, bits) {
         Class::QuietNan => true,

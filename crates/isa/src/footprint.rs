@@ -1,10 +1,11 @@
-//! Every register that an instruction reads or writes.
+//! Lists the registers that an instruction reads and writes.
 //!
-//! An operand names the first of the registers it stands for; how many there are depends on the instruction and its modifiers
-//! (`data/widths.tbl`). [`accesses`] lists them: operands, registers in addresses, descriptors, the guard, and the predicates that
-//! `PR` stands for. `RZ`, `PT` and their uniform likes are no registers and are not listed.
+//! An operand names the first of a group of consecutive registers. The size of the group depends on the instruction and its
+//! modifiers (`data/widths.tbl`, module `widths`). [`accesses`] lists the registers of operands, addresses, descriptors, the guard,
+//! and the predicates that `PR` stands for. The constant registers (`RZ`, `PT`, `URZ`, `UPT`) are not listed.
 //!
-//! A guarded instruction may leave what it writes as it was; callers who ask whether a value survives look at the guard.
+//! An instruction whose guard is false does not write its destinations. The list does not account for that: liveness analyses have to
+//! look at the guard.
 
 use smallvec::SmallVec;
 
@@ -12,33 +13,33 @@ use crate::instruction::{Address, Instruction, Operand, Value};
 use crate::table::{File, Symbol};
 use crate::widths::{Extent, Kind, Role, extent, source_roles};
 
-/// Registers of one file with consecutive numbers that an instruction reads or writes.
+/// A group of consecutive registers of one file that an instruction reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
-    /// Their file.
+    /// The register file.
     pub file: File,
-    /// The lowest number.
+    /// The lowest register number.
     pub first: u16,
-    /// How many.
+    /// The number of registers.
     pub count: u16,
-    /// Where the instruction names them.
+    /// Where the instruction names the registers.
     pub place: AccessPlace,
-    /// Whether it writes them; else it reads them.
+    /// Whether the instruction writes the registers; it reads them otherwise.
     pub written: bool,
 }
 
 impl Access {
-    /// Their numbers.
+    /// Returns the register numbers.
     pub fn registers(self) -> std::ops::Range<u16> {
         self.first..self.first + self.count
     }
 
-    /// Whether this is the guard.
+    /// Returns whether this is the guard.
     pub fn is_guard(self) -> bool {
         self.place == AccessPlace::Guard
     }
 
-    /// The operand that names them, if it is not the guard.
+    /// Returns the index of the operand that names the registers; `None` for the guard.
     pub fn operand(self) -> Option<usize> {
         match self.place {
             AccessPlace::Guard => None,
@@ -52,16 +53,16 @@ impl Access {
 pub enum AccessPlace {
     /// The guard.
     Guard,
-    /// An operand of this number.
+    /// A register operand, by operand index.
     Plain(u8),
-    /// Inside the brackets of the operand of this number.
+    /// A register in the brackets of an operand, by operand index.
     Address(u8),
 }
 
-/// All accesses of an instruction.
+/// All register accesses of an instruction.
 pub type Accesses = SmallVec<[Access; 8]>;
 
-/// Number of registers in the file, the constant one not counted; numbers beyond are cut off.
+/// Returns the number of registers in the file without the constant one. A group that extends past the file is truncated.
 fn size(file: File) -> u16 {
     match file {
         File::General | File::Uniform => 255,
@@ -71,7 +72,8 @@ fn size(file: File) -> u16 {
     }
 }
 
-/// What an instruction reads and writes: the guard first, then in the order of its operands.
+/// Returns the registers that an instruction reads and writes: the guard first, then the operands in order. A register that is read and
+/// written has two entries.
 pub fn accesses(instruction: &Instruction) -> Accesses {
     let mut found = Accesses::new();
     let guard = instruction.guard;
@@ -93,18 +95,22 @@ pub fn accesses(instruction: &Instruction) -> Accesses {
     found
 }
 
-/// Predicates are always single, so rules do not count them.
+/// Returns whether the rules of `widths.tbl` count a written operand among the destinations. Predicates are always single registers, so
+/// the rules do not count them.
 fn counts_as_destination(operand: &Operand) -> bool {
     !matches!(operand.value, Value::Register(File::Predicate | File::UniformPredicate, _))
 }
 
+/// Collects the accesses of one operand.
 struct Lister<'i> {
     instruction: &'i Instruction,
     found: &'i mut Accesses,
+    /// Index of the operand.
     number: u8,
 }
 
 impl Lister<'_> {
+    /// Adds the accesses of one operand. `destinations` and `sources` are the numbers of earlier operands of each kind.
     fn operand(&mut self, operand: &Operand, written: bool, destinations: u8, sources: u8) {
         match &operand.value {
             &Value::Register(file, Some(first)) | &Value::RegisterAndNumber(file, Some(first), _) => {
@@ -123,6 +129,7 @@ impl Lister<'_> {
         }
     }
 
+    /// Adds the registers in the brackets of an address; all of them are read.
     fn address(&mut self, address: &Address, source: u8) {
         let word = address.word.spelling();
         for (part_number, part) in address.parts.iter().enumerate() {
@@ -156,8 +163,8 @@ impl Lister<'_> {
         }
     }
 
-    /// `PR` and `UPR` stand for the predicates that a mask names: those whose bits are set in the last operand, or all if that is a
-    /// register. What moves predicates to a register reads them; what moves a register to predicates writes them.
+    /// Adds the predicates that `PR` or `UPR` stands for: those in the mask that is the last operand, or all if the last operand is a
+    /// register. As the first operand `PR` is written (`R2P`), elsewhere it is read (`P2R`).
     fn all_predicates(&mut self, name: Symbol) {
         let file = match name.spelling() {
             "PR" => File::Predicate,

@@ -1,11 +1,11 @@
-//! An instruction as its text says it: no form, no target, no bit positions.
+//! A machine instruction in terms of its text: mnemonic, modifiers, operands, guard and control word. It holds no bit positions.
 
 use smallvec::SmallVec;
 
 use crate::Control;
 use crate::table::{File, FormId, Format, Opcode, Piece, Symbol};
 
-/// Modifiers in the order of the text.
+/// Modifiers in the order in which they are printed.
 pub type Symbols = SmallVec<[Symbol; 4]>;
 
 /// A machine instruction.
@@ -13,22 +13,22 @@ pub type Symbols = SmallVec<[Symbol; 4]>;
 pub struct Instruction {
     /// The mnemonic.
     pub opcode: Opcode,
-    /// The predicate it depends on.
+    /// The guard predicate.
     pub guard: Guard,
-    /// Modifiers of the mnemonic.
+    /// Modifiers of the mnemonic, in the order in which they are printed.
     pub modifiers: Symbols,
-    /// Operands. Those that a form leaves out of its text at their default may be absent.
+    /// Operands in the order in which they are printed. Operands that a form does not print at their default value may be absent.
     pub operands: SmallVec<[Operand; 6]>,
-    /// Scheduling control.
+    /// The control word.
     pub control: Control,
-    /// The form it was decoded from; the encoder keeps it if it still fits. None for new instructions.
+    /// The form the instruction was decoded from, which the encoder keeps while it still fits; `None` for new instructions.
     pub form: Option<FormId>,
-    /// Bits of a decoded word that differ from what the encoder would write for the rest; zero for new instructions.
+    /// Bits in which the decoded word differs from the encoding of the other fields; zero for new instructions.
     pub residue: u128,
 }
 
 impl Instruction {
-    /// For each operand whether it is written.
+    /// Returns for each operand whether the instruction writes it.
     pub fn written(&self) -> SmallVec<[bool; 6]> {
         let mut written: SmallVec<[bool; 6]> = self.operands.iter().map(|_| false).collect();
         let mut at = 0;
@@ -43,17 +43,17 @@ impl Instruction {
         written
     }
 
-    /// Whether its form may set a scoreboard when its operands have been read; true for an instruction without a form.
+    /// Returns whether the form may set a read barrier (a scoreboard released when the operands have been read); true without a form.
     pub fn may_set_read_barrier(&self) -> bool {
         self.form.is_none_or(|form| form.form().sets_read_barrier)
     }
 
-    /// Whether its form may set a scoreboard when its results are there; true for an instruction without a form.
+    /// Returns whether the form may set a write barrier (a scoreboard released when the results are written); true without a form.
     pub fn may_set_write_barrier(&self) -> bool {
         self.form.is_none_or(|form| form.form().sets_write_barrier)
     }
 
-    /// The slot of the reuse cache that an operand's register goes through; none for new instructions and for operands without one.
+    /// Returns the slot of the reuse cache for an operand's register; `None` for new instructions and for operands without a slot.
     pub fn reuse_slot(&self, operand: usize) -> Option<u8> {
         let suffixes = self.form?.form().operands.get(operand)?.suffixes;
         let flag = suffixes.iter().find_map(|piece| if let Piece::Reuse(bit) = piece { Some(1 << bit) } else { None })?;
@@ -62,43 +62,43 @@ impl Instruction {
     }
 }
 
-/// A predicate and whether it is negated; `PT` is number 7.
+/// A guard predicate and whether it is negated. Predicate number 7 is `PT`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guard {
-    /// Number of the predicate.
+    /// Number of the predicate register.
     pub predicate: u8,
-    /// Whether the instruction executes when it is false.
+    /// Whether the instruction executes when the predicate is false.
     pub negated: bool,
-    /// Whether it is a uniform predicate.
+    /// Whether the predicate is in the uniform file (`UP`).
     pub uniform: bool,
 }
 
 impl Guard {
-    /// Executes always.
+    /// The guard of an unconditional instruction.
     pub const ALWAYS: Guard = Guard { predicate: 7, negated: false, uniform: false };
 
-    /// Whether it always lets the instruction execute.
+    /// Returns whether the instruction executes unconditionally.
     pub fn is_always(self) -> bool {
         self.predicate == 7 && !self.negated
     }
 }
 
-/// An operand with its signs and modifiers.
+/// An operand with its sign operators and modifiers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Operand {
-    /// What it is.
+    /// The register, number, name or address.
     pub value: Value,
-    /// `-`
+    /// Arithmetic negation, printed `-`.
     pub negate: bool,
-    /// `~`
+    /// Bitwise complement, printed `~`.
     pub invert: bool,
-    /// `!`
+    /// Predicate negation, printed `!`.
     pub not: bool,
-    /// `|`
+    /// Absolute value, printed `|...|`.
     pub absolute: bool,
-    /// Whether its register stays in the reuse cache for the next instruction.
+    /// Whether the register is kept in the reuse cache for the next instruction, printed `.reuse`.
     pub reuse: bool,
-    /// Modifiers behind it.
+    /// Modifiers printed after the operand.
     pub suffixes: Symbols,
 }
 
@@ -108,74 +108,74 @@ impl From<Value> for Operand {
     }
 }
 
-/// What an operand is.
+/// The value of an operand without its sign operators.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// A register; no number is the constant one (`RZ`, `PT`).
+    /// A register; `None` is the constant register of the file (`RZ`, `PT`).
     Register(File, Option<u16>),
     /// An integer.
     Integer(i64),
-    /// A floating-point number in the bits of a format.
+    /// A floating-point number, as the encoding in its format.
     Float(Format, u64),
-    /// A floating-point number of no format yet, as read from text.
+    /// A floating-point number read from text; the form determines its format.
     Real(f64),
-    /// Not a number, of no format yet.
+    /// A NaN without payload read from text; the form determines its format.
     Nan {
-        /// Sign.
+        /// Whether the sign bit is set.
         negative: bool,
-        /// Quiet or signaling.
+        /// Whether the NaN is quiet; signaling otherwise.
         quiet: bool,
     },
-    /// Distance in bytes from the next instruction.
+    /// A distance in bytes from the next instruction.
     Relative(i64),
-    /// A number that may be a place in the code, as read from text.
+    /// A number read from text that may be a branch target.
     Place(Place),
-    /// A register and a number behind it.
+    /// A register followed by a number.
     RegisterAndNumber(File, Option<u16>, Place),
-    /// A set of small numbers, one bit each.
+    /// A set of numbers below 64, one bit each.
     Set(u64),
-    /// A name.
+    /// A name, such as `SR_TID.X`.
     Name(Symbol),
-    /// Something in brackets. It is ten times as large as all else: instructions are moved more often than addresses are made.
+    /// An operand with brackets. Boxed because it is ten times as large as any other variant and instructions are moved often.
     Address(Box<Address>),
 }
 
-/// A number behind a branch: which of the two readings counts is the form's business.
+/// A number in the operand of a branch. The form determines whether it is a plain number or an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The number itself.
     pub number: i64,
-    /// How far that address is from the next instruction.
+    /// The distance in bytes from the next instruction to the address `number`.
     pub distance: i64,
 }
 
 /// An operand in brackets: `c[0x0][0x210]`, `desc[UR4][R2.64+0x10]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Address {
-    /// What stands in front; a symbol with empty spelling if nothing does.
+    /// The word before the brackets, such as `c` or `desc`; a symbol with an empty spelling if there is none.
     pub word: Symbol,
-    /// Each pair of brackets.
+    /// The contents of each pair of brackets.
     pub parts: SmallVec<[AddressPart; 2]>,
 }
 
-/// The inside of one pair of brackets.
+/// The contents of one pair of brackets.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct AddressPart {
-    /// Registers that are added.
+    /// Registers that are added up.
     pub registers: SmallVec<[AddressRegister; 2]>,
-    /// The number that is added.
+    /// The constant offset; `None` if the brackets have none.
     pub offset: Option<i64>,
-    /// Modifiers behind the bracket.
+    /// Modifiers printed after the closing bracket.
     pub suffixes: Symbols,
 }
 
 /// A register in an address.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AddressRegister {
-    /// Its file.
+    /// The register file.
     pub file: File,
-    /// Its number; none is the zero register.
+    /// The register number; `None` is the zero register.
     pub number: Option<u16>,
-    /// Its modifiers.
+    /// Modifiers of the register, such as `.64`.
     pub suffixes: Symbols,
 }

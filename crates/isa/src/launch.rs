@@ -1,24 +1,25 @@
-//! What the driver puts into constant bank 0 at a launch, beside the parameters: sizes of grid, block and cluster, shared memory,
-//! environment registers. Offsets were read from what ptxas 13.0.88 makes of every special register, for each target.
+//! The layout of the launch data that the CUDA driver stores in constant bank 0, besides the parameters: grid, block and cluster sizes,
+//! shared memory sizes, environment registers. Offsets are in bytes. They were found by compiling a read of every special register
+//! with ptxas 13.0.88 for each target.
 
 use crate::target::Target;
 
-/// Where a word of the launch is in constant bank 0.
+/// Offset in constant bank 0 of one word of the launch data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaunchWord {
-    /// At a fixed offset.
+    /// A fixed offset.
     At(u32),
-    /// At an offset less `step` times what `SR_CgaSize` says.
+    /// `offset - step * SR_CgaSize`: the offset depends on the special register `SR_CgaSize`.
     PerClusterSize {
-        /// The offset.
+        /// The offset for `SR_CgaSize` 0.
         offset: u32,
-        /// What is subtracted for each unit of the special register.
+        /// Bytes subtracted per unit of `SR_CgaSize`.
         step: u32,
     },
 }
 
 impl LaunchWord {
-    /// The word some bytes further on.
+    /// Returns the location `bytes` bytes further on.
     #[must_use]
     pub fn plus(self, bytes: u32) -> LaunchWord {
         match self {
@@ -28,7 +29,7 @@ impl LaunchWord {
     }
 }
 
-/// The layout of a launch in constant bank 0.
+/// The layout of the launch data in constant bank 0. Plain numbers are byte offsets unless a field says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// `%ntid`: three words.
@@ -43,35 +44,35 @@ pub struct Launch {
     pub processor_count: u32,
     /// `%dynamic_smem_size`.
     pub dynamic_shared: LaunchWord,
-    /// Bytes of shared memory that the system reserves, to be subtracted from `SR_SMEMSZ`; none where nothing is.
+    /// The number of bytes of shared memory that the system reserves, which is subtracted from `SR_SMEMSZ`; `None` if nothing is reserved.
     pub reserved_shared_size: Option<u32>,
-    /// Where the system's part of shared memory is; none where there is none.
+    /// The location of the shared memory that the system reserves; `None` if nothing is reserved.
     pub reserved_shared: Option<ReservedShared>,
-    /// `%envreg0` and those after it, up to [`Launch::LATE_ENVIRONMENT`].
+    /// `%envreg0` and the following registers, below [`Launch::LATE_ENVIRONMENT`].
     environment: LaunchWord,
-    /// The environment registers from there on, as if the first were here.
+    /// Base offset of the other environment registers: `%envregN` is at this offset plus `4 * N`.
     late_environment: u32,
-    /// `%nwarpid` where it is fixed; elsewhere `SR_VIRTCFG` tells.
+    /// The value of `%nwarpid` if it is fixed; `None` if it is read from `SR_VIRTCFG`.
     pub warps: Option<u32>,
-    /// Words about clusters; none where there are no clusters.
+    /// The cluster data; `None` on targets without clusters.
     pub cluster: Option<ClusterLaunch>,
 }
 
-/// The system's part of shared memory.
+/// The location of the shared memory that the system reserves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReservedShared {
-    /// Behind what the block uses.
+    /// After the shared memory of the block.
     AtEnd {
         /// `%reserved_smem_offset_end`.
         end: u32,
         /// `%reserved_smem_offset_1`.
         second: u32,
     },
-    /// In front of what the block uses.
+    /// Before the shared memory of the block.
     AtStart {
-        /// `%reserved_smem_offset_0`, a fixed number.
+        /// The value of `%reserved_smem_offset_0`.
         first: u32,
-        /// `%reserved_smem_offset_cap`, a fixed number.
+        /// The value of `%reserved_smem_offset_cap`.
         capacity: u32,
         /// `%reserved_smem_offset_end`.
         end: LaunchWord,
@@ -81,7 +82,7 @@ pub enum ReservedShared {
 }
 
 impl ReservedShared {
-    /// `%reserved_smem_offset_end`.
+    /// Returns the location of `%reserved_smem_offset_end`.
     pub fn end(self) -> LaunchWord {
         match self {
             ReservedShared::AtEnd { end, .. } => LaunchWord::At(end),
@@ -89,7 +90,7 @@ impl ReservedShared {
         }
     }
 
-    /// `%reserved_smem_offset_1`.
+    /// Returns the location of `%reserved_smem_offset_1`.
     pub fn second(self) -> LaunchWord {
         match self {
             ReservedShared::AtEnd { second, .. } => LaunchWord::At(second),
@@ -98,27 +99,28 @@ impl ReservedShared {
     }
 }
 
-/// Words about clusters.
+/// Locations of the cluster data in constant bank 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClusterLaunch {
-    /// 1 if the launch names a size of clusters.
+    /// A word that is 1 if the launch specifies a cluster size.
     pub is_explicit: u32,
     /// `%cluster_nctaid`: three words.
     pub size: LaunchWord,
-    /// One over each of them, as f32.
+    /// The reciprocals of the three words of `size`, as f32.
     pub reciprocal_size: LaunchWord,
     /// `%nclusterid`: three words.
     pub grid_size: LaunchWord,
     /// `%cluster_nctarank`.
     pub block_count: LaunchWord,
-    /// The most that `%aggr_smem_size` is.
+    /// The upper bound of `%aggr_smem_size`.
     pub aggregate_shared: LaunchWord,
 }
 
 impl Launch {
+    /// Number of the first environment register at [`Launch::late_environment`].
     const LATE_ENVIRONMENT: u32 = 16;
 
-    /// `%envreg` of a number.
+    /// Returns the location of `%envreg<number>`.
     pub fn environment(&self, number: u32) -> LaunchWord {
         if number < Launch::LATE_ENVIRONMENT {
             return self.environment.plus(4 * number);
@@ -171,6 +173,7 @@ const HOPPER: Launch = Launch {
     ..AMPERE
 };
 
+/// A location that depends on the cluster size.
 const fn moving(offset: u32) -> LaunchWord {
     LaunchWord::PerClusterSize { offset, step: 0xa0 }
 }
@@ -198,7 +201,7 @@ const BLACKWELL: Launch = Launch {
 };
 
 impl Target {
-    /// What the driver puts into constant bank 0 at a launch.
+    /// Returns the layout of the launch data in constant bank 0.
     pub fn launch(self) -> &'static Launch {
         match self.number() {
             ..75 => &VOLTA,

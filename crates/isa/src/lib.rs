@@ -1,16 +1,16 @@
-//! The machine instructions of NVIDIA GPUs from Turing to Blackwell, from one table.
+//! The machine instructions (SASS) of NVIDIA GPUs from Volta to Blackwell, described by one table.
 //!
 //! The files under `data/` describe every instruction once: mnemonic, property fields with their spellings, operands, and the
-//! encodings (forms) with their bit layout and targets. The build turns them into constant data ([`table`]), and everything else
-//! walks that data:
+//! encodings (forms) with their bit layout and targets. The build script turns the files into constant data ([`table`]). Decoder, encoder,
+//! printer and parser all interpret that data:
 //!
-//! - [`decode`](decode()): 128 bits to an [`Instruction`];
-//! - [`encode`]: the contest of all forms that can hold an instruction; the most specific one wins;
-//! - [`print`](print()): 128 bits to text as nvdisasm spells it;
-//! - [`parse`]: such text to an [`Instruction`].
+//! - [`decode`](decode()) converts 128 bits to an [`Instruction`];
+//! - [`encode`] converts an [`Instruction`] to 128 bits; of all forms that can hold it, the most specific one is used;
+//! - [`print`](print()) converts 128 bits to the text that nvdisasm prints;
+//! - [`parse`] converts such text to an [`Instruction`].
 //!
-//! An [`Instruction`] knows no form and no target: mnemonic, modifiers, operands, guard and [`Control`]. Bits that a word has
-//! beyond that (which no text shows) are kept in [`Instruction::residue`], so decoding and encoding give back the same word.
+//! An [`Instruction`] consists of mnemonic, modifiers, operands, guard and [`Control`]; it does not depend on a form or a target. Bits
+//! that the text does not show are kept in [`Instruction::residue`], so that decoding and encoding a word returns the same word.
 //!
 //! ```
 //! use oriole_isa::{Control, Target, encode, parse, print};

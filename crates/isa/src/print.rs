@@ -1,4 +1,4 @@
-//! 128 bits to text, as nvdisasm spells it.
+//! Prints a 128-bit word as nvdisasm does.
 
 use std::fmt::Write;
 
@@ -8,42 +8,48 @@ use crate::float;
 use crate::table::{self, Bits, Core, File, Form, Format, Part, Piece, Slot, Symbol, Term};
 use crate::{Control, Target};
 
-/// Bytes of an instruction.
+/// Size of an instruction in bytes.
 const SIZE: i64 = 16;
 
-/// The text of a word at an address; none if the table does not know it. Branch targets are absolute addresses.
+/// Returns the text of a word at an address, or `None` if no form of the table matches it. Branch targets are printed as absolute
+/// addresses.
 pub fn print(word: u128, target: Target, address: u64) -> Option<String> {
     let mut out = String::with_capacity(64);
     print_with(&mut out, word, target, address, &mut |_| None).then_some(out)
 }
 
-/// Appends the text of a word; false, and nothing appended, if the table does not know it. `label` names the addresses that
-/// branches go to; those it has no name for are printed as numbers.
+/// Appends the text of a word to `out`. Returns false and appends nothing if no form of the table matches the word. `label` returns the
+/// name of a branch target; addresses without a name are printed as numbers.
 pub fn print_with(out: &mut String, word: u128, target: Target, address: u64, label: &mut dyn FnMut(u64) -> Option<String>) -> bool {
     let Some(id) = form_of(word, target) else { return false };
     Printer { out, word, address, label, stays: Control::of(word).stay, is_exact: false }.form(id.form());
     true
 }
 
-/// As [`print_with`], but NaNs whose payload that text does not show are the bits of their format, in hexadecimal: 0x7ff00000 is
-/// `0x7ff00000` here and `+QNAN` there. [`crate::parse`] reads both.
+/// Like [`print_with`], but prints a NaN in hexadecimal if its payload would be lost: 0x7ff00000 is `0x7ff00000` here and `+QNAN` there.
+/// [`crate::parse`] reads both.
 pub fn print_exact(out: &mut String, word: u128, target: Target, address: u64, label: &mut dyn FnMut(u64) -> Option<String>) -> bool {
     let Some(id) = form_of(word, target) else { return false };
     Printer { out, word, address, label, stays: Control::of(word).stay, is_exact: true }.form(id.form());
     true
 }
 
+/// Prints one word.
 struct Printer<'p> {
     out: &'p mut String,
     word: u128,
+    /// Address of the instruction in bytes.
     address: u64,
+    /// Returns the name of an address, for branch targets.
     label: &'p mut dyn FnMut(u64) -> Option<String>,
+    /// [`Control::stay`]; nvdisasm prints reuse flags only if it is set.
     stays: bool,
-    /// Whether NaNs show their payload.
+    /// Whether a NaN is printed in hexadecimal if the usual text would lose its payload.
     is_exact: bool,
 }
 
 impl Printer<'_> {
+    /// Prints the instruction according to its form.
     fn form(&mut self, form: &Form) {
         self.guard(form.guard);
         self.out.push_str(form.opcode.mnemonic());
@@ -78,6 +84,7 @@ impl Printer<'_> {
         self.out.push(' ');
     }
 
+    /// Returns whether the operand is not printed: it is hidden, has its default value, or its value has an empty spelling.
     fn is_left_out(&self, slot: &Slot) -> bool {
         let Some(default) = slot.optional else { return false };
         if slot.hidden {
@@ -92,6 +99,7 @@ impl Printer<'_> {
         (stored == default || is_nameless) && !slot.not.is_set(self.word)
     }
 
+    /// Prints one modifier, if the word selects it.
     fn piece(&mut self, piece: &Piece) {
         match *piece {
             Piece::Literal(symbol) => self.out.push_str(symbol.spelling()),
@@ -134,6 +142,7 @@ impl Printer<'_> {
         outside.iter().for_each(|piece| self.piece(piece));
     }
 
+    /// Prints an operand without its sign operators and suffixes.
     fn core(&mut self, core: &Core) {
         match core {
             Core::Register(file, bits) => self.register(*file, register_number(*file, bits, self.word)),
@@ -171,6 +180,7 @@ impl Printer<'_> {
         }
     }
 
+    /// Prints a number in decimal. Faster than `write!`, which shows in the disassembler's run time.
     fn decimal(&mut self, number: u16) {
         let mut digits = [0u8; 5];
         let mut rest = number;
@@ -186,6 +196,7 @@ impl Printer<'_> {
         self.out.extend(digits[..length].iter().rev().map(|&digit| char::from(digit)));
     }
 
+    /// Prints a number in its format.
     fn number(&mut self, format: Format, bits: &Bits) {
         match format {
             Format::Unsigned => self.digits(bits.unsigned(self.word).wrapping_mul(u64::from(bits.scale))),
@@ -210,6 +221,7 @@ impl Printer<'_> {
         self.digits(value.unsigned_abs());
     }
 
+    /// Prints a number in hexadecimal with the prefix `0x`.
     fn digits(&mut self, value: u64) {
         self.out.push_str("0x");
         let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
@@ -233,6 +245,7 @@ impl Printer<'_> {
         let _ = write!(self.out, "{{{}}}", members.join(","));
     }
 
+    /// Prints one pair of brackets of an address. Zero registers and zero offsets are omitted unless nothing else would be printed.
     fn part(&mut self, part: &Part) {
         self.out.push('[');
         let mut first = true;
@@ -254,6 +267,7 @@ impl Printer<'_> {
                 }
                 Term::Number(format, bits) => {
                     let value = integer(*format, bits, self.word);
+                    // A 24-bit offset that is the only term is an absolute address: nvdisasm prints it without a sign.
                     let alone = first && (last_register.is_none() || value != 0);
                     if alone && *format == Format::Signed {
                         self.hex((bits.unsigned(self.word) as i64).wrapping_mul(i64::from(bits.scale)));
@@ -276,7 +290,7 @@ impl Printer<'_> {
         *first = false;
     }
 
-    /// Whether a term of an address is printed on its own account: not a zero offset, nor a zero register that may be left out.
+    /// Returns whether a term of an address is always printed. Zero offsets and omittable zero registers are not.
     fn says_something(&self, term: &Term) -> bool {
         match term {
             Term::Register { file, bits, omit, .. } => !omit || register_number(*file, bits, self.word).is_some(),
@@ -285,7 +299,7 @@ impl Printer<'_> {
     }
 }
 
-/// A form as people read it: what it is called and takes, without bit positions.
+/// Returns a description of a form for error messages: mnemonic, modifiers and operand kinds, without bit positions.
 pub(crate) fn template(form: &Form) -> String {
     let mut out = form.opcode.mnemonic().to_string();
     for piece in form.modifiers {

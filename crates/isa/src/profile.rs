@@ -1,78 +1,79 @@
-//! Facts about a target that are no encodings: where the driver puts things, and which resources there are.
+//! Target facts other than encodings: addresses in constant bank 0, memory windows, and limits of one program.
 //!
-//! Offsets in constant bank 0 and window registers were read from what ptxas 13.0.88 makes for each target.
+//! The offsets in constant bank 0 and the window registers were found by compiling test programs with ptxas 13.0.88 for each target.
 
 use crate::table::Opcode;
 use crate::target::Target;
 
-/// What passes ask about a target.
+/// The facts about one target. Offsets are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// Offset of the kernel's parameters in constant bank 0, up to [`SMALL_PARAMETER_BYTES`] bytes of them.
+    /// Offset of the kernel parameters in constant bank 0 if they take at most [`SMALL_PARAMETER_BYTES`] bytes.
     pub parameters: u32,
-    /// Offset of the kernel's parameters in constant bank 0 if they take more bytes than that.
+    /// Offset of the kernel parameters in constant bank 0 if they take more than [`SMALL_PARAMETER_BYTES`] bytes.
     pub large_parameters: u32,
     /// Offset of the initial stack pointer in constant bank 0.
     pub stack_pointer: u32,
-    /// Offset of the generic address at which local memory appears, 64 bits.
+    /// Offset in constant bank 0 of the 64-bit generic address of the local memory window.
     pub local_window: u32,
-    /// Offset of the generic address at which constant bank 3 appears, 64 bits.
+    /// Offset in constant bank 0 of the 64-bit generic address of constant bank 3.
     pub constant_window: u32,
-    /// Offset of the 64-bit generic address that the parameters of kernels are found by.
+    /// Offset in constant bank 0 of a 64-bit generic address from which the kernel parameters are reached.
     pub parameter_window: u32,
-    /// Where [`Profile::parameters`] is, as seen from that address.
+    /// Distance in bytes from the address at [`Profile::parameter_window`] to the parameters at [`Profile::parameters`].
     pub parameter_window_start: u32,
-    /// How generic addresses of shared memory are found.
+    /// How the generic address of shared memory is computed.
     pub shared_window: SharedWindow,
-    /// Offset of the descriptor that accesses to global memory go by; none where they need none.
+    /// Offset in constant bank 0 of the descriptor for global memory accesses; `None` on targets that need no descriptor.
     pub descriptor: Option<u32>,
-    /// Bytes at the start of shared memory that belong to the system.
+    /// Bytes at the start of shared memory that the system reserves.
     pub reserved_shared: u32,
-    /// What one program may use of the target's memories.
+    /// Limits on the memory that one program may use.
     pub limits: Limits,
 }
 
-/// The most that ptxas 13.0.88 takes of each memory; it was asked one byte below and one byte above.
+/// The largest sizes that ptxas 13.0.88 accepts. Each limit was tested one byte below and one byte above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Bytes of static shared memory of a kernel and all functions that it reaches, what the system reserves excluded.
+    /// Bytes of static shared memory of a kernel and all functions that it reaches, without the bytes that the system reserves.
     pub static_shared: u64,
     /// Bytes of `.const` variables of a program.
     pub constants: u64,
     /// Bytes of parameters of a kernel.
     pub parameters: u64,
-    /// Bytes of the frame of a function. ptxas has no limit of its own and fails at 2 GiB; the CUDA driver refuses to load a kernel
-    /// that needs more than 512 KiB for each thread.
+    /// Bytes of a function's frame. ptxas has no limit of its own and fails at 2 GiB. The CUDA driver refuses to load a kernel that needs
+    /// more than 512 KiB per thread.
     pub frame: u64,
-    /// Bytes of the frame of a function with spilled or saved registers: their offsets have 24 bits with the sign.
+    /// Bytes of the frame of a function with spilled or saved registers. Their offsets are signed 24-bit numbers.
     pub frame_with_slots: u64,
 }
 
-/// The most bytes of parameters that a kernel has at the usual place. Kernels with more exist since PTX ISA 8.1.
+/// Largest number of parameter bytes for which a kernel's parameters are at [`Profile::parameters`]. Larger sizes exist since PTX ISA 8.1.
 pub const SMALL_PARAMETER_BYTES: u64 = 4352;
 
 impl Profile {
-    /// Returns the offset in constant bank 0 of the parameters of a kernel that has this many bytes of them.
+    /// Returns the offset in constant bank 0 of the parameters of a kernel with `bytes` bytes of parameters.
     pub fn parameters_start(&self, bytes: u64) -> u32 {
         if bytes > SMALL_PARAMETER_BYTES { self.large_parameters } else { self.parameters }
     }
 
-    /// Returns the distance in bytes from the address at [`Profile::parameter_window`] to the parameters of such a kernel.
+    /// Returns the distance in bytes from the address at [`Profile::parameter_window`] to the parameters of a kernel with `bytes` bytes
+    /// of them.
     pub fn parameters_in_window(&self, bytes: u64) -> u32 {
         self.parameter_window_start + self.parameters_start(bytes) - self.parameters
     }
 }
 
-/// Where shared memory appears in the generic address space.
+/// How the generic address of shared memory is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SharedWindow {
-    /// At the 64-bit address with this offset in constant bank 0.
+    /// The 64-bit generic address is at this offset in constant bank 0.
     Constant(u32),
-    /// The upper half of addresses is in a special register; the lower half holds the block's number in its cluster.
+    /// The upper half of the address is in a special register; the lower half holds the rank of the block in its cluster.
     Cluster,
 }
 
-/// The same for sm_75 to sm_121.
+/// The limits are the same for sm_75 to sm_121.
 const LIMITS: Limits =
     Limits { static_shared: 0xc000, constants: 0x1_0000, parameters: 0x7ffc, frame: 0x7fff_fff0, frame_with_slots: 0x7f_fff0 };
 
@@ -113,7 +114,7 @@ const BLACKWELL: Profile = Profile {
 };
 
 impl Target {
-    /// What passes ask about it.
+    /// Returns the facts about this target.
     pub fn profile(self) -> &'static Profile {
         match self.number() {
             ..80 => &TURING,
@@ -123,7 +124,7 @@ impl Target {
         }
     }
 
-    /// Whether it has any form of an instruction.
+    /// Returns whether the target has any form of the instruction.
     pub fn has(self, opcode: Opcode) -> bool {
         opcode.forms().any(|id| id.form().targets >> self.table_bit() & 1 == 1)
     }

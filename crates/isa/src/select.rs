@@ -1,11 +1,20 @@
-//! The contest: which form holds an instruction.
+//! Selects the form (encoding) of an instruction.
 //!
-//! Every form of the mnemonic on the target is a template. It matches when each modifier of the instruction has a place in it and
-//! each operand fits its slot (kind, register file, width of a number, signs). Of those that match the one with the highest
-//! priority wins; priority grows with what a template demands, so the most specific one is taken. If none matches, operands that
-//! may change places are swapped and the contest is held again. Without a winner the error names the form that came closest.
+//! Every form of the mnemonic on the target is a template. A template matches if each modifier of the instruction has a place in it and
+//! each operand fits its slot (kind, register file, width of a number, sign operators). Of the templates that match, the one with the
+//! highest priority is used. Priority grows with the number of constraints, so the most specific template is preferred. If none matches,
+//! commutative operands are swapped and the selection is repeated. If that fails too, the error names the form that matched longest.
+//! The code calls the selection the contest.
 //!
-//! A decoded instruction remembers its form and keeps it as long as it fits: some texts have two encodings.
+//! Example with three forms of `FADD`, which differ in the second source:
+//!
+//! ```text
+//! FADD R4, R2, R3              register form
+//! FADD R4, R2, 1.5             form with a 32-bit immediate
+//! FADD R4, c[0x0][0x210], R2   no form has the constant in the first source; swapped, the form with a constant bank matches
+//! ```
+//!
+//! A decoded instruction keeps its form while it fits, because some texts have two encodings.
 
 use std::fmt;
 
@@ -18,7 +27,7 @@ use crate::fill::Filler;
 use crate::instruction::{Instruction, Operand, Value};
 use crate::table::{Core, Form, FormId, Piece, Slot, Symbol};
 
-/// Why an instruction has no encoding.
+/// The reason why an instruction has no encoding on a target.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EncodeError {
     message: String,
@@ -32,12 +41,12 @@ impl fmt::Display for EncodeError {
 
 impl std::error::Error for EncodeError {}
 
-/// The word of an instruction on a target.
+/// Encodes an instruction for a target.
 pub fn encode(instruction: &Instruction, target: Target) -> Result<u128, EncodeError> {
     select(instruction, target).map(|(_, word)| word)
 }
 
-/// The form that wins the contest, and the word.
+/// Selects the form for an instruction; returns the form and the encoded word.
 pub fn select(instruction: &Instruction, target: Target) -> Result<(FormId, u128), EncodeError> {
     if let Some(kept) = kept(instruction, target) {
         return Ok(kept);
@@ -53,8 +62,8 @@ pub fn select(instruction: &Instruction, target: Target) -> Result<(FormId, u128
     Err(explain(instruction, target))
 }
 
-/// The word of a new instruction, which becomes what it will be in the code: with its form, which says through which slots of the reuse cache
-/// its operands go, and with sources exchanged if the contest wants that.
+/// Selects the form of a new instruction, records it in the instruction, and returns the encoded word. The form determines the reuse-cache
+/// slots of the operands. Sources are swapped in `instruction` if only the swapped order has a form.
 pub fn settle(instruction: &mut Instruction, target: Target) -> Result<u128, EncodeError> {
     let (form, word) = match contest(instruction, target) {
         Some(found) => found,
@@ -68,18 +77,18 @@ pub fn settle(instruction: &mut Instruction, target: Target) -> Result<u128, Enc
     if instruction.operands.len() == form.form().operands.len() {
         instruction.form = Some(form);
     } else {
-        // Operands are counted as the form counts them.
+        // The text omits operands that the form has. Decoding the word gives the operands at the indices the form uses.
         *instruction = read(form, word);
     }
     Ok(word)
 }
 
-/// The form that holds an instruction as it stands, without exchanging sources; no reason is given if there is none.
+/// Returns the form that holds an instruction without swapping sources; `None` if there is none.
 pub fn find_form(instruction: &Instruction, target: Target) -> Option<FormId> {
     contest(instruction, target).map(|(form, _)| form)
 }
 
-/// The instruction with two sources exchanged, for each pair that allows it.
+/// Returns copies of the instruction with two sources swapped, one for each commutative pair.
 fn swaps(instruction: &Instruction) -> impl Iterator<Item = Instruction> {
     let sources: SmallVec<[usize; 6]> = instruction.written().iter().enumerate().filter(|entry| !entry.1).map(|entry| entry.0).collect();
     instruction.opcode.properties().commute.iter().filter_map(move |&(first, second)| {
@@ -89,7 +98,7 @@ fn swaps(instruction: &Instruction) -> impl Iterator<Item = Instruction> {
     })
 }
 
-/// The form that the instruction was decoded from, if it still holds it.
+/// Returns the form that the instruction was decoded from and the encoded word, if the form still fits.
 fn kept(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     let id = instruction.form?;
     let form = id.form();
@@ -98,7 +107,8 @@ fn kept(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     Some((id, word ^ instruction.residue))
 }
 
-/// Whether a slot could hold an operand, by kind and register file alone: a cheap look before the form is filled.
+/// Returns whether a slot could hold an operand judging by kind and register file alone. A cheap test that avoids most calls of
+/// [`Filler::run`].
 fn kinds_agree((slot, operand): (&Slot, &Operand)) -> bool {
     match (&slot.core, &operand.value) {
         (Core::Register(file, _), Value::Register(given, _)) => file == given,
@@ -110,13 +120,13 @@ fn kinds_agree((slot, operand): (&Slot, &Operand)) -> bool {
     }
 }
 
-/// Whether a form takes this number of operands.
+/// Returns whether a form accepts this number of operands.
 fn takes_as_many(form: &Form, count: usize) -> bool {
     count <= form.operands.len() && form.operands.iter().filter(|slot| slot.optional.is_none()).count() <= count
 }
 
-/// The forms of a mnemonic stand in the order of their priority, so the first that matches wins; one that had to assume an operand
-/// only if no other does.
+/// Finds the matching form with the highest priority. The forms of a mnemonic are sorted by priority, so this is the first match. A match
+/// that had to assume a default for an absent operand is used only if there is no other.
 fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     let mut assumed: Option<(FormId, u128)> = None;
     for id in instruction.opcode.forms() {
@@ -137,18 +147,19 @@ fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> 
     assumed
 }
 
-/// The word of an instruction in a form, without residue; none if the form does not match.
+/// Encodes an instruction in a form, without the residue; returns `None` if the form does not match.
 pub(crate) fn fill(form: &Form, instruction: &Instruction) -> Option<u128> {
     Filler::new(form).run(form, instruction).map(|filled| filled.word)
 }
 
-/// How far a form got before something did not fit.
+/// How much of an instruction matched a form, and the reason why the rest did not.
 struct Mismatch {
+    /// Number of modifiers and operands that matched.
     depth: usize,
     reason: String,
 }
 
-/// Says what is wrong with an instruction that no form takes: the form that agrees with it longest, and where it stops to.
+/// Builds the error for an instruction that no form matches: names the form that matched longest and the first part that does not fit.
 fn explain(instruction: &Instruction, target: Target) -> EncodeError {
     let mnemonic = instruction.opcode.mnemonic();
     let mut nearest: Option<Mismatch> = None;
@@ -165,6 +176,7 @@ fn explain(instruction: &Instruction, target: Target) -> EncodeError {
     EncodeError { message }
 }
 
+/// Finds the first part of an instruction that does not fit a form.
 fn mismatch(form: &Form, instruction: &Instruction) -> Mismatch {
     let start = Filler::new(form);
     let nearest = || crate::print::template(form);
@@ -192,6 +204,7 @@ fn mismatch(form: &Form, instruction: &Instruction) -> Mismatch {
     Mismatch { depth, reason: format!("{what} the nearest form, {}", nearest()) }
 }
 
+/// Returns whether a part of a form's modifier list can print `symbol`.
 fn piece_has(piece: &Piece, symbol: Symbol) -> bool {
     match piece {
         Piece::Literal(own) | Piece::Flag { symbol: own, .. } => *own == symbol,

@@ -1,27 +1,27 @@
-//! The table as data: forms, fields, symbols and properties, generated from the files under `data/`.
+//! The instruction table as constant data: forms, fields, symbols and properties, generated from the files under `data/`.
 
 use crate::Target;
 use crate::widths::{Action, Condition, Kind, Role, Rule, Width};
 
-/// A number kept in one or more runs of bits, least significant run first.
+/// A number stored in one or more runs of consecutive bits, the least significant run first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bits {
-    /// Lowest bit and width of each run; unused ones have width 0.
+    /// Lowest bit and width of each run; unused runs have width 0.
     pub runs: [(u8, u8); 4],
-    /// Number of bits.
+    /// Total number of bits.
     pub width: u8,
-    /// What the stored number is multiplied with.
+    /// Factor by which the stored number is multiplied.
     pub scale: u32,
-    /// Whether it is stored complemented.
+    /// Whether the bits are stored complemented.
     pub complemented: bool,
-    /// What is added to the stored number.
+    /// Number added to the stored number.
     pub bias: u32,
-    /// All of the bits, as a mask over the instruction.
+    /// Mask of the bits in the instruction word.
     pub mask: u128,
 }
 
 impl Bits {
-    /// What a word has stored here.
+    /// Returns the stored bits of a word, without complement, bias and scale.
     #[inline]
     pub fn stored(&self, word: u128) -> u64 {
         let (low, width) = self.runs[0];
@@ -37,7 +37,7 @@ impl Bits {
         value
     }
 
-    /// A stored value at its place.
+    /// Returns an instruction word with `value` stored in these bits and zeros elsewhere.
     #[inline]
     pub fn place(&self, value: u64) -> u128 {
         let (low, width) = self.runs[0];
@@ -53,20 +53,20 @@ impl Bits {
         word
     }
 
-    /// The greatest value that fits.
+    /// Returns the largest value that fits.
     #[inline]
     pub fn limit(&self) -> u64 {
         ones(self.width)
     }
 
-    /// The number without sign that a word has here.
+    /// Returns the number in a word as unsigned, complement undone, not scaled.
     #[inline]
     pub fn unsigned(&self, word: u128) -> u64 {
         let stored = self.stored(word);
         if self.complemented { !stored & self.limit() } else { stored }
     }
 
-    /// The number with sign that a word has here, scaled.
+    /// Returns the number in a word as two's complement, scaled.
     #[inline]
     pub fn signed(&self, word: u128) -> i64 {
         let unused = 64 - u32::from(self.width);
@@ -74,29 +74,31 @@ impl Bits {
     }
 }
 
+/// Returns a mask of the lowest `width` bits.
 #[inline]
 fn ones(width: u8) -> u64 {
     if width >= 64 { u64::MAX } else { (1 << width) - 1 }
 }
 
-/// A modifier (`.FTZ`) or a name in an operand (`SR_TID.X`).
+/// A modifier (`.FTZ`) or a name used as an operand (`SR_TID.X`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Symbol(pub(crate) u16);
 
 impl Symbol {
+    /// Flag of symbols that hold a field value without a spelling.
     const INVALID: u16 = 0x8000;
 
-    /// Stands for a field's value that has no spelling.
+    /// Returns the symbol for a field value that has no spelling; it prints as `.INVALIDn`.
     pub(crate) fn invalid(value: u64) -> Symbol {
         Symbol(Self::INVALID | value as u16)
     }
 
-    /// The value, if this stands for one without spelling.
+    /// Returns the field value if the symbol stands for a value without a spelling.
     pub(crate) fn invalid_value(self) -> Option<u64> {
         (self.0 & Self::INVALID != 0).then(|| u64::from(self.0 & !Self::INVALID))
     }
 
-    /// The symbol with this spelling; modifiers start with a dot.
+    /// Finds the symbol with this spelling; the spelling of a modifier starts with a dot.
     pub fn find(spelling: &str) -> Option<Symbol> {
         if let Some(value) = spelling.trim_start_matches('.').strip_prefix("INVALID").and_then(|digits| digits.parse().ok()) {
             return (value < u64::from(Self::INVALID)).then(|| Symbol::invalid(value));
@@ -104,171 +106,172 @@ impl Symbol {
         SYMBOLS.binary_search(&spelling).ok().map(|number| Symbol(number as u16))
     }
 
-    /// Every symbol of the table.
+    /// Returns all symbols of the table.
     pub fn all() -> impl Iterator<Item = Symbol> {
         (0..SYMBOLS.len() as u16).map(Symbol)
     }
 
-    /// Its position in the list of symbols; distinct for distinct symbols.
+    /// Returns the index in the list of symbols, which is unique to the symbol.
     pub fn number(self) -> u16 {
         self.0
     }
 
-    /// Its text, with the dot for modifiers; empty for values without spelling.
+    /// Returns the text, with the dot of a modifier; empty for values without a spelling.
     pub fn spelling(self) -> &'static str {
         SYMBOLS.get(usize::from(self.0)).copied().unwrap_or_default()
     }
 }
 
 impl Opcode {
-    /// The instruction with this mnemonic.
+    /// Finds the opcode with this mnemonic.
     pub fn find(mnemonic: &str) -> Option<Opcode> {
         MNEMONICS.binary_search(&mnemonic).ok().map(|number| OPCODES[number])
     }
 
-    /// Every instruction.
+    /// Returns all opcodes.
     pub fn all() -> impl Iterator<Item = Opcode> {
         OPCODES.iter().copied()
     }
 
-    /// Its text.
+    /// Returns the mnemonic.
     pub fn mnemonic(self) -> &'static str {
         MNEMONICS[self as usize]
     }
 
-    /// Its forms on all targets.
+    /// Returns the forms of the instruction on all targets, highest priority first.
     pub fn forms(self) -> impl Iterator<Item = FormId> {
         let (start, end) = FORMS_OF[self as usize];
         (start..end).map(FormId)
     }
 
-    /// What is known about it beyond its encoding.
+    /// Returns the facts about the instruction other than its encoding.
     pub fn properties(self) -> &'static Properties {
         &PROPERTIES[self as usize]
     }
 }
 
-/// A form, by number.
+/// Index of a form in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct FormId(pub(crate) u16);
 
 impl FormId {
-    /// What the table says about it.
+    /// Returns the form.
     #[inline]
     pub fn form(self) -> &'static Form {
         &FORMS[usize::from(self.0)]
     }
 
-    /// Every form.
+    /// Returns all forms.
     pub fn all() -> impl Iterator<Item = FormId> {
         (0..FORMS.len() as u16).map(FormId)
     }
 }
 
-/// A property field, by number.
+/// Index of a property field in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct FieldId(pub(crate) u16);
 
 impl FieldId {
-    /// What the table says about it.
+    /// Returns the field.
     #[inline]
     pub fn field(self) -> &'static FieldSpec {
         &FIELDS[usize::from(self.0)]
     }
 }
 
-/// A property field: bits and how their values are spelled.
+/// A property field: bits of the encoding whose values select modifiers or names.
 #[derive(Debug)]
 pub struct FieldSpec {
-    /// Name in the table.
+    /// Name of the field in the table.
     pub name: &'static str,
-    /// Where it is kept.
+    /// The bits that hold the value.
     pub bits: Bits,
-    /// The spelling of each value; `None` where no such value exists.
+    /// The spelling of each value; `None` for values that do not exist.
     pub spellings: &'static [Option<&'static [Symbol]>],
-    /// The first value that prints nothing.
+    /// The first value with an empty spelling; `None` if every value prints something.
     pub nothing: Option<u16>,
-    /// For each first symbol of a spelling, the bit of its number modulo 64.
+    /// A 64-bit filter over the first symbols of all spellings: bit `symbol.number() % 64` is set for each of them.
     pub firsts: u64,
 }
 
-/// Which predicate guards a form.
+/// The kind of predicate that guards a form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guard {
-    /// A predicate of the thread.
+    /// A predicate (`P`).
     Predicate,
-    /// A uniform predicate.
+    /// A uniform predicate (`UP`).
     Uniform,
-    /// None.
+    /// The form has no guard.
     None,
 }
 
 /// One encoding of an instruction.
 #[derive(Debug)]
 pub struct Form {
-    /// Of which instruction.
+    /// The instruction.
     pub opcode: Opcode,
-    /// One bit for each target.
+    /// The targets that have this form, one bit each.
     pub targets: u32,
-    /// Opcode and other bits that tell it from other forms.
+    /// The bits that identify the form: opcode and fixed bits.
     pub mask: u128,
-    /// What they must be.
+    /// The values of the bits in `mask`.
     pub value: u128,
-    /// The word before any field is set.
+    /// The word before any field is stored.
     pub default: u128,
-    /// Bits with a meaning: the mask and every field.
+    /// The bits that have a meaning: `mask` and all fields.
     pub carried: u128,
-    /// The guard.
+    /// The kind of guard.
     pub guard: Guard,
-    /// Whether it may set a scoreboard when its operands have been read; nvdisasm refuses the words of other forms that do.
+    /// Whether the form may set a read barrier. nvdisasm rejects words that set one in a form that may not.
     pub sets_read_barrier: bool,
-    /// Whether it may set a scoreboard when its results are there; likewise.
+    /// Whether the form may set a write barrier. nvdisasm rejects words that set one in a form that may not.
     pub sets_write_barrier: bool,
-    /// Grows with the constraints; decides the contest.
+    /// Number that grows with the constraints of the form; of the forms that match an instruction the one with the highest priority is
+    /// used.
     pub priority: u16,
-    /// Modifiers of the mnemonic.
+    /// Modifiers of the mnemonic, in the order in which they are printed.
     pub modifiers: &'static [Piece],
-    /// Operands.
+    /// Operands in the order in which they are printed.
     pub operands: &'static [Slot],
-    /// Where the table describes it.
+    /// File and line of the description in the table.
     pub place: &'static str,
 }
 
-/// A part of a modifier list.
+/// One element of a modifier list.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece {
-    /// Always there.
+    /// A modifier that is always printed.
     Literal(Symbol),
-    /// What a field says.
+    /// The modifiers that the value of a field selects.
     Field(FieldId),
-    /// Depends on one bit.
+    /// A modifier that depends on one bit.
     Flag {
-        /// What is printed.
+        /// The modifier.
         symbol: Symbol,
-        /// Which bit.
+        /// The bit.
         bit: u8,
-        /// At which value.
+        /// The value of the bit at which the modifier is printed.
         when: bool,
     },
-    /// Flag of the register cache, by bit; most are part of the control word.
+    /// A reuse-cache flag, by bit number. Most of these bits belong to the control word.
     Reuse(u8),
-    /// Derived from the operands.
+    /// A modifier derived from the operands, without bits of its own.
     Alias,
 }
 
-/// When a sign stands in front of an operand.
+/// Condition under which a sign operator applies to an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sign {
     /// Never.
     Never,
     /// Always.
     Always,
-    /// When a bit has a value.
+    /// If the bit with this number has this value.
     When(u8, bool),
 }
 
 impl Sign {
-    /// Whether it is there in a word.
+    /// Returns whether the sign operator applies in `word`.
     #[inline]
     pub fn is_set(self, word: u128) -> bool {
         match self {
@@ -279,26 +282,26 @@ impl Sign {
     }
 }
 
-/// An operand of a form.
+/// An operand position of a form.
 #[derive(Debug)]
 pub struct Slot {
-    /// `-`
+    /// Arithmetic negation, printed `-`.
     pub negate: Sign,
-    /// `~`
+    /// Bitwise complement, printed `~`.
     pub invert: Sign,
-    /// `!`
+    /// Predicate negation, printed `!`.
     pub not: Sign,
-    /// `|`
+    /// Absolute value, printed `|...|`.
     pub absolute: Sign,
-    /// What it is.
+    /// The kind of operand and where it is stored.
     pub core: Core,
-    /// Modifiers behind it.
+    /// Modifiers printed after the operand.
     pub suffixes: &'static [Piece],
-    /// How many of them stand inside the bars.
+    /// Number of suffixes printed inside the bars of an absolute value.
     pub inside_bars: u8,
-    /// The stored value at which it is left out.
+    /// The stored value at which the operand is not printed; `None` for operands that are always printed.
     pub optional: Option<u64>,
-    /// Never printed: the machine reads it, the text does not show it.
+    /// Whether the operand is never printed although the hardware reads it.
     pub hidden: bool,
 }
 
@@ -320,7 +323,7 @@ pub enum File {
 }
 
 impl File {
-    /// What register names start with.
+    /// Returns the letters with which register names start.
     pub fn prefix(self) -> &'static str {
         match self {
             File::General => "R",
@@ -332,7 +335,7 @@ impl File {
         }
     }
 
-    /// The last letter of the register that is always zero or true, if the file has one.
+    /// Returns the letter in the name of the constant register (`RZ`, `PT`); `None` if the file has no constant register.
     pub fn constant_letter(self) -> Option<char> {
         match self {
             File::General | File::Uniform => Some('Z'),
@@ -342,112 +345,112 @@ impl File {
     }
 }
 
-/// How a number is read and printed.
+/// How a number is stored and printed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
-    /// Hexadecimal without sign.
+    /// Unsigned, hexadecimal.
     Unsigned,
-    /// Hexadecimal, two's complement.
+    /// Two's complement, hexadecimal. Printed unsigned if it is the only term of an address.
     Signed,
-    /// IEEE single.
+    /// IEEE single precision.
     F32,
-    /// The upper half of an IEEE double.
+    /// The upper half of an IEEE double-precision number.
     F64High,
-    /// IEEE half.
+    /// IEEE half precision.
     F16,
     /// bfloat16.
     Bf16,
-    /// Distance from the next instruction.
+    /// Distance in bytes from the next instruction.
     Relative,
-    /// A set of bit numbers.
+    /// A set of bit numbers, printed in braces.
     Set,
-    /// As [`Format::Signed`], with its sign also where it is the only term of an address.
+    /// Like [`Format::Signed`], but printed with its sign even if it is the only term of an address.
     SignedAlone,
-    /// As [`Format::Signed`], behind a register, printed also when 0.
+    /// Like [`Format::Signed`], after a register, and printed even if it is 0.
     Absolute,
 }
 
-/// The kind of an operand.
+/// The kind of an operand, with the bits that hold it.
 #[derive(Debug)]
 pub enum Core {
     /// A register.
     Register(File, Bits),
     /// A number.
     Number(Format, Bits),
-    /// A register and a number behind it.
+    /// A register followed by a number.
     RegisterAndNumber(File, Bits, Format, Bits),
-    /// A name that always stands there.
+    /// A fixed name.
     Literal(Symbol),
-    /// A name that a field holds.
+    /// A name selected by a field.
     Field(FieldId),
-    /// Something in brackets, after a word.
+    /// A word, possibly empty, followed by pairs of brackets.
     Address(Symbol, &'static [Part]),
 }
 
-/// One pair of brackets.
+/// The contents of one pair of brackets.
 #[derive(Debug)]
 pub struct Part {
-    /// What is added up.
+    /// The terms of the sum.
     pub terms: &'static [Term],
-    /// Modifiers behind the bracket.
+    /// Modifiers printed after the closing bracket.
     pub suffixes: &'static [Piece],
 }
 
-/// A summand of an address.
+/// One term of the sum in an address.
 #[derive(Debug)]
 pub enum Term {
     /// A register.
     Register {
-        /// Which file.
+        /// The register file.
         file: File,
-        /// Where its number is.
+        /// The bits that hold the register number.
         bits: Bits,
-        /// Modifiers.
+        /// Modifiers of the register.
         suffixes: &'static [Piece],
-        /// Whether the zero register is left out when something else is printed.
+        /// Whether the zero register is not printed if another term is.
         omit: bool,
     },
-    /// An offset.
+    /// A constant offset.
     Number(Format, Bits),
 }
 
-/// What is known about an instruction beyond its encoding.
+/// Facts about an instruction other than its encoding.
 #[derive(Debug)]
 pub struct Properties {
-    /// The operands that a text begins with, up to the last that is written; those that a form does not have are skipped.
+    /// The first operands of the text, up to the last one that is written. Entries that a form does not have are skipped.
     pub leading: &'static [Leading],
-    /// What it does beyond registers.
+    /// The effect other than writing registers.
     pub effect: Effect,
-    /// Which memory it touches.
+    /// The memory that the instruction accesses.
     pub memory: Memory,
-    /// Where it executes.
+    /// The functional unit.
     pub pipe: Pipe,
-    /// Targets on which its result comes after a known number of cycles, one bit each.
+    /// The targets on which the latency of the result is fixed, one bit each.
     pub(crate) fixed_latency: u32,
-    /// Sources that may change places, counted from 0.
+    /// Pairs of sources that may be swapped, as indices among the sources.
     pub commute: &'static [(u8, u8)],
 }
 
 impl Properties {
-    /// Whether its result comes after a known number of cycles on a target.
+    /// Returns whether the latency of the result on a target is fixed.
     pub fn latency(&self, target: Target) -> Latency {
         if self.fixed_latency >> target.table_bit() & 1 == 1 { Latency::Fixed } else { Latency::Variable }
     }
 }
 
-/// One of the operands that a text begins with.
+/// One of the first operands of an instruction's text.
 #[derive(Debug)]
 pub struct Leading {
-    /// Its register file is one of these.
+    /// The register files that the operand may be in.
     pub files: &'static [File],
     /// Whether the instruction writes it.
     pub written: bool,
 }
 
-/// What an instruction does beyond writing registers.
+/// The effect of an instruction other than writing registers. Determines whether passes may remove, duplicate or move it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Effect {
-    /// Nothing.
+    /// No effect.
     None,
     /// Reads memory.
     Reads,
@@ -455,21 +458,21 @@ pub enum Effect {
     Writes,
     /// Reads and writes memory.
     Updates,
-    /// Changes the flow of control.
+    /// Changes control flow.
     Control,
     /// Waits for or signals other threads.
     Barrier,
-    /// Orders memory accesses, those of asynchronous units included.
+    /// Orders memory accesses, including those of asynchronous units.
     Fence,
-    /// Takes operands from other threads of the warp or acts for all of them: may be dropped, but not moved across control flow.
+    /// Reads operands of other threads of the warp or acts for all of them. May be removed, but not moved across control flow.
     Lanes,
-    /// Reads what changes on its own (clocks, counters, special registers): may be dropped, but not merged or moved past waits.
+    /// Reads a value that changes on its own (clock, counter, special register). May be removed, but not merged or moved across waits.
     State,
-    /// Something else that must not be dropped or duplicated.
+    /// Another effect. Must not be removed or duplicated.
     Other,
 }
 
-/// A kind of memory.
+/// The memory space of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Memory {
@@ -485,7 +488,7 @@ pub enum Memory {
     Attribute,
 }
 
-/// A functional unit, coarsely; the hardware model refines it.
+/// The functional unit that executes an instruction. The hardware model distinguishes more units.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Pipe {
@@ -503,12 +506,12 @@ pub enum Pipe {
     None,
 }
 
-/// How the time until the result is known.
+/// How the compiler ensures that the result is available before it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Latency {
-    /// A number of cycles.
+    /// The result is available after a fixed number of cycles; stall cycles suffice.
     Fixed,
-    /// A scoreboard has to be waited for.
+    /// The latency varies; the reader has to wait for a scoreboard.
     Variable,
 }
 

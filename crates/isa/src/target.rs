@@ -1,4 +1,4 @@
-//! Targets as the table knows them.
+//! The targets that the instruction table describes.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ pub struct Target {
     table_bit: u8,
 }
 
-/// Number, bit in the target sets of the table, and the suffixes that exist. The order of the bits is that of the table's
-/// target names. Volta has the encodings of Turing.
+/// Number of each target, its bit in the target sets of the table, and the suffixes that exist. The bits are in the order of the table's
+/// target names. Volta uses the encodings of Turing.
 const TARGETS: &[(u16, u8, &str)] = &[
     (70, 0, ""),
     (72, 0, ""),
@@ -30,7 +30,7 @@ const TARGETS: &[(u16, u8, &str)] = &[
 ];
 
 impl Target {
-    /// A target by its name, such as `sm_90a`.
+    /// Returns the target with this name, such as `sm_90a`.
     pub fn parse(name: &str) -> Option<Target> {
         let digits = name.strip_prefix("sm_")?;
         let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -40,30 +40,30 @@ impl Target {
         suffix.next().is_none().then_some(target)
     }
 
-    /// A target by number and suffix.
+    /// Returns the target with this number and suffix; `None` if it does not exist.
     pub fn new(number: u16, suffix: Option<char>) -> Option<Target> {
         let &(_, table_bit, suffixes) = TARGETS.iter().find(|target| target.0 == number)?;
         suffix.is_none_or(|letter| suffixes.contains(letter)).then_some(Target { number, suffix, table_bit })
     }
 
-    /// Every target, plain ones and those with a suffix.
+    /// Returns all targets, with and without a suffix.
     pub fn all() -> impl Iterator<Item = Target> {
         TARGETS.iter().flat_map(|&(number, _, suffixes)| {
             std::iter::once(None).chain(suffixes.chars().map(Some)).filter_map(move |suffix| Target::new(number, suffix))
         })
     }
 
-    /// The number in its name.
+    /// Returns the number in the name: 90 for `sm_90a`.
     pub fn number(self) -> u16 {
         self.number
     }
 
-    /// The letter at the end of its name.
+    /// Returns the letter at the end of the name: `a` for `sm_90a`.
     pub fn suffix(self) -> Option<char> {
         self.suffix
     }
 
-    /// Its position in the table's target sets.
+    /// Returns the bit of the target in the table's target sets.
     pub(crate) fn table_bit(self) -> usize {
         usize::from(self.table_bit)
     }

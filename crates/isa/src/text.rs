@@ -1,8 +1,8 @@
-//! Text as the disassembler prints it to an instruction.
+//! Parses the text of an instruction as nvdisasm prints it.
 //!
-//! The reader knows no forms: it takes the text apart into mnemonic, modifiers and operands. Which encoding holds them is the
-//! contest's business ([`crate::encode`]). Branch targets are read as distances written `PC+0x10`, or as absolute addresses if the
-//! caller says where the instruction stands ([`parse_at`]).
+//! The parser splits the text into mnemonic, modifiers and operands and does not look at forms. [`crate::encode`] selects the form. A
+//! branch target is a distance (`PC+0x10`), an absolute address, or a label; [`parse_at`] takes the address of the instruction and a
+//! function that looks up labels.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use crate::Control;
 use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 use crate::table::{Core, File, Format, Opcode, Symbol};
 
-/// What is wrong with a line of text, and in which column.
+/// An error in the text of an instruction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParseError {
-    /// Byte in the text, counted from zero.
+    /// Byte offset in the text, counted from 0.
     pub column: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -29,26 +29,28 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Reads an instruction at address 0. A trailing semicolon is allowed.
+/// Parses an instruction at address 0. A trailing semicolon is allowed.
 pub fn parse(text: &str) -> Result<Instruction, ParseError> {
     parse_at(text, 0, &|_| None)
 }
 
-/// Reads an instruction at an address; `label` knows the addresses of labels.
+/// Parses an instruction at `address`; `label` returns the address of a label.
 pub fn parse_at(text: &str, address: u64, label: &dyn Fn(&str) -> Option<u64>) -> Result<Instruction, ParseError> {
     Reader { text, at: 0, address, label, branches: false }.instruction()
 }
 
+/// Recursive-descent parser over the text of one instruction.
 struct Reader<'t> {
     text: &'t str,
+    /// Byte offset of the next character.
     at: usize,
     address: u64,
     label: &'t dyn Fn(&str) -> Option<u64>,
-    /// Whether the mnemonic's numbers may be branch targets.
+    /// Whether the mnemonic has a form with a branch target, so that plain numbers may be addresses.
     branches: bool,
 }
 
-/// A number as it stands in the text.
+/// A number in the text.
 enum Number {
     Integer(i64),
     Real(f64),
@@ -64,6 +66,7 @@ impl<'t> Reader<'t> {
         Err(ParseError { column: self.at, message: message.into() })
     }
 
+    /// Skips `word` if the rest of the text starts with it; returns whether it does.
     fn eat(&mut self, word: &str) -> bool {
         let found = self.rest().starts_with(word);
         if found {
@@ -76,6 +79,7 @@ impl<'t> Reader<'t> {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
+    /// Reads letters, digits, underscores and the characters in `also`, as long as there are any.
     fn word(&mut self, also: &str) -> &'t str {
         let end = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || also.contains(c))).unwrap_or(self.rest().len());
         let found = &self.rest()[..end];
@@ -83,6 +87,7 @@ impl<'t> Reader<'t> {
         found
     }
 
+    /// Parses `@guard MNEMONIC.modifiers operand, operand ;`.
     fn instruction(&mut self) -> Result<Instruction, ParseError> {
         self.spaces();
         let guard = self.guard()?;
@@ -131,7 +136,7 @@ impl<'t> Reader<'t> {
         Ok(Guard { predicate: number.unwrap_or(7) as u8, negated, uniform })
     }
 
-    /// Modifiers as far as they go.
+    /// Reads modifiers as long as a dot follows.
     fn modifiers(&mut self) -> Result<Symbols, ParseError> {
         let mut symbols = Symbols::new();
         while self.rest().starts_with('.') {
@@ -150,7 +155,7 @@ impl<'t> Reader<'t> {
         Ok(symbols)
     }
 
-    /// The suffixes of an operand; `.reuse` is not one of them but a flag of it.
+    /// Reads the suffixes of an operand. `.reuse` is not stored as a suffix but as a flag of the operand.
     fn suffixes(&mut self, operand: &mut Operand) -> Result<(), ParseError> {
         let symbols = self.modifiers()?;
         operand.reuse |= symbols.contains(&Symbol::reuse);
@@ -158,7 +163,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// A register, if one stands here.
+    /// Reads a register; returns `None` and reads nothing if the text is not a register.
     fn register(&mut self) -> Result<Option<(File, Option<u16>)>, ParseError> {
         const FILES: [File; 6] =
             [File::Uniform, File::UniformPredicate, File::Scoreboard, File::General, File::Predicate, File::Convergence];
@@ -182,7 +187,7 @@ impl<'t> Reader<'t> {
         Ok(None)
     }
 
-    /// A number, if one stands here.
+    /// Reads a number; returns `None` and reads nothing if the text is not a number.
     fn number(&mut self) -> Result<Option<Number>, ParseError> {
         let text = self.rest();
         let unsigned = text.trim_start_matches(['-', '+']);
@@ -235,6 +240,7 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Parses an operand with its sign operators and suffixes.
     fn operand(&mut self) -> Result<Operand, ParseError> {
         let mut operand = Operand::from(Value::Integer(0));
         loop {
@@ -265,11 +271,13 @@ impl<'t> Reader<'t> {
         Ok(operand)
     }
 
+    /// Returns whether the `-` at the current position starts a number. It is a sign operator otherwise.
     fn is_negative_number(&self) -> bool {
         let rest = &self.rest()[1..];
         rest.starts_with(|c: char| c.is_ascii_digit()) || ["INF", "QNAN", "SNAN"].iter().any(|name| rest.starts_with(name))
     }
 
+    /// Parses an operand without its sign operators and suffixes.
     fn value(&mut self) -> Result<Value, ParseError> {
         if self.rest().starts_with('`') {
             return self.label_value().map(Value::Relative);
@@ -313,7 +321,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `PC+0x10`
+    /// Reads a branch distance such as `PC+0x10`; returns `None` if the text does not start with `PC`.
     fn distance(&mut self) -> Result<Option<i64>, ParseError> {
         if !(self.rest().starts_with("PC+") || self.rest().starts_with("PC-")) {
             return Ok(None);
@@ -325,6 +333,7 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Returns the distance in bytes from the next instruction to `target`.
     fn distance_to(&self, target: i64) -> i64 {
         target.wrapping_sub(self.address as i64).wrapping_sub(16)
     }
@@ -333,7 +342,7 @@ impl<'t> Reader<'t> {
         Place { number, distance: self.distance_to(number) }
     }
 
-    /// `` `(.L_x_0) ``
+    /// Reads a label such as `` `(.L_x_0) `` and returns its distance in bytes from the next instruction.
     fn label_value(&mut self) -> Result<i64, ParseError> {
         self.at += 1;
         if !self.eat("(") {
@@ -346,6 +355,7 @@ impl<'t> Reader<'t> {
         Ok(self.distance_to(target as i64))
     }
 
+    /// Reads the label, distance or number that may follow a register, as in `BRX R2 0x10`.
     fn after_register(&mut self, file: File, number: Option<u16>) -> Result<Value, ParseError> {
         let start = self.at;
         if self.eat(" ") {
@@ -364,6 +374,7 @@ impl<'t> Reader<'t> {
         Ok(Value::Register(file, number))
     }
 
+    /// Reads a set such as `{5,4,3}`; the opening brace has been read.
     fn set(&mut self) -> Result<Value, ParseError> {
         let Some(end) = self.rest().find('}') else { return self.fail("`}` missing") };
         let mut members = 0;
@@ -377,6 +388,7 @@ impl<'t> Reader<'t> {
         Ok(Value::Set(members))
     }
 
+    /// Reads the brackets of an address; `word` is the word before them, possibly empty.
     fn address(&mut self, word: &str) -> Result<Value, ParseError> {
         let Some(symbol) = Symbol::find(word) else { return self.fail(format!("unknown kind of address {word}")) };
         let mut parts = SmallVec::new();
@@ -405,6 +417,7 @@ impl<'t> Reader<'t> {
     }
 }
 
+/// Builds the message for an unknown word, with the closest known one as a suggestion.
 fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n str>, kind: &str) -> String {
     match oriole_support::closest(name, known) {
         Some(near) => format!("unknown {kind} {name}; {near} is near"),

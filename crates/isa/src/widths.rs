@@ -1,114 +1,133 @@
-//! How many consecutive registers an operand stands for, by the rules of `data/widths.tbl`.
+//! Computes the number of consecutive registers that an operand names, by the rules of `data/widths.tbl`.
 //!
-//! An operand has a [`Role`]: the second source, the register of an address, a descriptor. The rules of an instruction are tried in
-//! the order of the file; the first whose conditions hold and that names the role decides.
+//! An operand has one or two [`Role`]s, such as second source, register of an address, or descriptor. The rules of an instruction are
+//! evaluated in the order of the file. The first rule whose conditions hold and that gives the role a width decides the width;
+//! increments and the "also read" and "also written" marks of all matching rules add up. Without a rule the width is one register.
+//!
+//! Example: the rule `STG | .128 | s1=4` gives the stored value (source 1) of `STG.E.128 [R2], R4` four registers, R4 to R7.
 
 use smallvec::SmallVec;
 
 use crate::instruction::{Instruction, Symbols, Value};
 use crate::table::{File, Symbol, WIDTH_KINDS, WIDTH_RULES};
 
-/// A line of the file, for one instruction.
+/// A rule: one line of the file, for one instruction.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub conditions: &'static [Condition],
     pub effects: &'static [(Role, Action)],
 }
 
+/// A condition of a rule on the instruction or the operand.
 #[derive(Debug)]
 pub(crate) enum Condition {
-    /// One of these runs is among the modifiers, or none is.
+    /// One of the alternatives, each a sequence of modifiers, occurs among the modifiers (`present`), or none does.
     Modifiers { alternatives: &'static [&'static [Symbol]], present: bool },
-    /// The operand itself has one of these suffixes.
+    /// The operand has one of these suffixes.
     Own(&'static [Symbol]),
-    /// One of these names is an operand.
+    /// One of these names is an operand of the instruction.
     Named(&'static [Symbol]),
-    /// An address that is no descriptor has a uniform register.
+    /// An address without a word before the brackets contains a uniform register.
     UniformAddress,
 }
 
-/// What an operand is for, and which one of its kind; a rule without an index is for all.
+/// The purpose of an operand, and its index among the operands with that purpose. A rule without an index applies to all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Role {
     pub kind: Kind,
     pub index: Option<u8>,
 }
 
+/// The purpose of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// A written register, predicates not counted.
+    /// A register that is written, not counting predicates.
     Destination,
-    /// An operand that is not written, of any sort; by position among those.
+    /// An operand that is not written, of any kind; the index counts these operands.
     Source,
-    /// A uniform register among them.
+    /// A source that is a uniform register; the index is that of [`Kind::Source`].
     UniformSource,
     /// A general register in the brackets of a source.
     Address,
-    /// A uniform register there.
+    /// A uniform register in the brackets of a source.
     UniformAddress,
-    /// No operand: how many coordinates a texture is given, for widths that depend on it.
+    /// Not an operand: the number of texture coordinates, for widths that depend on it.
     Coordinates,
-    /// No operand: how many other things it is given.
+    /// Not an operand: the number of other texture arguments.
     Extras,
-    /// `desc[UR]`
+    /// The uniform register of `desc[UR]`.
     Descriptor,
-    /// `gdesc[UR]`
+    /// The uniform register of `gdesc[UR]`.
     MatrixDescriptor,
-    /// `cx[UR]`
+    /// The uniform register of `cx[UR]`.
     ConstantBank,
-    /// A register that is added inside of a constant bank; always single.
+    /// A register in the offset of a constant bank; always a single register.
     ConstantOffset,
 }
 
+/// What a rule says about a role.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
+    /// The width, unless an earlier rule decided it.
     Is(Width),
+    /// A number of registers to add to the width.
     Plus(u8),
+    /// The destination is read as well.
     AlsoRead,
+    /// The source is written as well.
     AlsoWritten,
 }
 
+/// A width in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Width {
     Fixed(u8),
-    /// N of a shape MxNxK among the modifiers, divided.
+    /// N of a modifier of the shape `.MxNxK`, divided by `divisor`.
     ShapeColumns {
         divisor: u16,
     },
-    /// The number of a modifier `.xN`, times this many registers.
+    /// N of a modifier `.xN`, times `each`.
     Repeats {
         each: u16,
     },
-    /// What [`Kind::Coordinates`], [`Kind::Extras`] or half of both add up to.
+    /// The sum for [`Kind::Coordinates`].
     Coordinates,
+    /// The sum for [`Kind::Extras`].
     Extras,
+    /// Half of the sum of both; `round_up` is 1 to round up and 0 to round down.
     HalfOfBoth {
         round_up: u16,
     },
-    /// Set bits in the lower or upper four of the mask.
+    /// Number of set bits among the lowest four bits of the mask operand.
     MaskLow,
+    /// Number of set bits among bits 4 to 7 of the mask operand.
     MaskHigh,
-    /// Of the components that a texture's mask names: the first two, the others.
+    /// Number of components in a texture's mask, at most two: those in the first destination.
     ComponentsLower,
+    /// Number of components in a texture's mask beyond the first two: those in the second destination.
     ComponentsUpper,
 }
 
-/// What the rules say about one operand.
+/// The registers that an operand names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extent {
+    /// Number of consecutive registers.
     pub count: u16,
+    /// Whether a destination is read as well.
     pub also_read: bool,
+    /// Whether a source is written as well.
     pub also_written: bool,
 }
 
 impl Extent {
-    /// One register.
+    /// A single register.
     pub(crate) const SINGLE: Extent = Extent { count: 1, also_read: false, also_written: false };
 }
 
-/// The extent of an operand that has any of these roles. `suffixes` are its own.
+/// Computes the registers that an operand with these roles names. `suffixes` are the modifiers of the operand itself.
 pub(crate) fn extent(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Extent {
     let named = WIDTH_KINDS[instruction.opcode as usize];
+    // Most instructions have no rule for the role; the precomputed set of kinds avoids walking the rules.
     if roles.iter().all(|role| named >> role.kind as u16 & 1 == 0) {
         return Extent::SINGLE;
     }
@@ -116,20 +135,24 @@ pub(crate) fn extent(instruction: &Instruction, roles: &[Role], suffixes: &Symbo
     Extent { count: (said.decided.unwrap_or(1) + said.more).max(1), also_read: said.also_read, also_written: said.also_written }
 }
 
-/// What the rules add up to for something that is no operand.
+/// Returns the number that the rules give for a kind that is not an operand.
 fn sum(instruction: &Instruction, kind: Kind) -> u16 {
     let said = apply(instruction, &[Role { kind, index: None }], &Symbols::new());
     said.decided.unwrap_or(0) + said.more
 }
 
+/// Accumulated result of the rules for one operand.
 #[derive(Default)]
 struct Said {
+    /// The width given by the first matching rule.
     decided: Option<u16>,
+    /// Sum of the increments.
     more: u16,
     also_read: bool,
     also_written: bool,
 }
 
+/// Evaluates the rules of an instruction for an operand with these roles.
 fn apply(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Said {
     let mut said = Said::default();
     for rule in WIDTH_RULES[instruction.opcode as usize] {
@@ -149,10 +172,12 @@ fn apply(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Said 
     said
 }
 
+/// Returns whether a rule for the role `rule` applies to an operand with the role `operand`.
 fn fits(rule: &Role, operand: &Role) -> bool {
     rule.kind == operand.kind && (rule.index.is_none() || rule.index == operand.index)
 }
 
+/// Returns whether a condition holds for an operand with these suffixes.
 fn holds(condition: &Condition, instruction: &Instruction, suffixes: &Symbols) -> bool {
     match condition {
         Condition::Modifiers { alternatives, present } => {
@@ -172,6 +197,7 @@ fn holds(condition: &Condition, instruction: &Instruction, suffixes: &Symbols) -
     }
 }
 
+/// Returns the number of registers that a width stands for in an instruction.
 fn registers(width: Width, instruction: &Instruction) -> u16 {
     match width {
         Width::Fixed(number) => u16::from(number),
@@ -187,23 +213,24 @@ fn registers(width: Width, instruction: &Instruction) -> u16 {
     }
 }
 
+/// Returns the number that `read` finds in the first modifier that has one.
 fn number_in_modifier(instruction: &Instruction, read: fn(&str) -> Option<u16>) -> Option<u16> {
     instruction.modifiers.iter().find_map(|modifier| read(modifier.spelling()))
 }
 
-/// 64 in `.64x64x16`.
+/// Returns N of a modifier `.MxNxK`.
 fn shape_columns(modifier: &str) -> Option<u16> {
     let mut numbers = modifier.strip_prefix('.')?.split('x');
     let (_rows, columns, _depth) = (numbers.next()?, numbers.next()?, numbers.next()?);
     columns.parse().ok()
 }
 
-/// 8 in `.x8`.
+/// Returns N of a modifier `.xN`.
 fn repeats(modifier: &str) -> Option<u16> {
     modifier.strip_prefix(".x")?.parse().ok()
 }
 
-/// The set of components or words, which is the last number unless a name or an address stands behind it; all if there is none.
+/// Returns the mask of components or words: the last operand that is not a register, if it is an integer; otherwise all ones.
 fn mask(instruction: &Instruction) -> u64 {
     let last = instruction.operands.iter().rev().find(|operand| !matches!(operand.value, Value::Register(..)));
     match last.map(|operand| &operand.value) {
@@ -212,7 +239,7 @@ fn mask(instruction: &Instruction) -> u64 {
     }
 }
 
-/// The roles of a source by position.
+/// Returns the roles of the source with this index.
 pub(crate) fn source_roles(index: u8, file: File) -> SmallVec<[Role; 2]> {
     let mut roles: SmallVec<[Role; 2]> = SmallVec::new();
     if file == File::Uniform {

@@ -1,5 +1,5 @@
-//! Recorded words of ptxas and of bit-flip experiments, with nvdisasm's text, checked in both directions; and how much of the
-//! table they exercise.
+//! Checks the recorded words of ptxas and of bit-flip experiments against nvdisasm's text, in both directions, and measures how much of
+//! the table they cover.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn at_least_forty_thousand_distinct_words_on_all_targets() {
     }
 }
 
-/// Words whose text differs are listed with both texts; a new or vanished one fails.
+/// Words whose text differs are listed with both texts; the test fails if the list changes.
 #[test]
 fn every_word_prints_as_nvdisasm_prints_it() {
     let records = records("corpus");
@@ -48,8 +48,8 @@ fn every_word_decodes_and_encodes_to_itself() {
     }
 }
 
-/// nvdisasm's own text, assembled, gives the recorded word, or one that prints the same text: bits that no text shows are random in
-/// the words of experiments. Texts that do not assemble, or to something else, are listed; a new or vanished one fails.
+/// Assembling nvdisasm's text gives the recorded word, or a word that prints the same text: bits that no text shows are random in the
+/// words of experiments. Texts that do not assemble, or assemble to something else, are listed; the test fails if the list changes.
 #[test]
 fn every_text_assembles_to_its_word() {
     let (mut total, mut exact, mut wrong) = (0, 0, BTreeSet::new());
@@ -77,7 +77,7 @@ fn every_text_assembles_to_its_word() {
     assert!(exact * 100 >= total * 95, "only {exact} of {total} texts assemble to the very word");
 }
 
-/// What the corpus shows of one form: bits seen as 0, bits seen as 1.
+/// The bits of one form that the corpus contains as 0 and as 1, and the values of its fields.
 #[derive(Default, Clone)]
 struct Seen {
     zeros: u128,
@@ -85,7 +85,7 @@ struct Seen {
     values: HashMap<usize, BTreeSet<u64>>,
 }
 
-/// Bits of the guard and of the control part are the same in every form and not counted.
+/// Bits of the guard and the control word, which are the same in every form and are not counted.
 const COMMON: u128 = 0xffff | Control::MASK;
 
 #[test]

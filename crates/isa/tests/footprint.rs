@@ -1,4 +1,4 @@
-//! Which registers instructions read and write, against what nvdisasm says about the same words.
+//! Compares the registers that instructions read and write with nvdisasm's life ranges for the same words.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn touches(instruction: &Instruction) -> Marks {
     registers.flat_map(|access| access.registers().map(|number| (access.file.prefix().to_string(), number, access.written))).collect()
 }
 
-/// `R16-17^ P0v`
+/// Parses `R16-17^ P0v`.
 fn read_touches(text: &str) -> Marks {
     let mut all = BTreeSet::new();
     for word in text.split_whitespace() {
@@ -77,7 +77,7 @@ fn constant_registers_are_no_accesses() {
     assert_eq!(of("ISETP.GE.AND PT, PT, RZ, 0x1, PT"), []);
 }
 
-/// nvdisasm marks no predicates for these; code of ptxas shows what the mask means.
+/// nvdisasm marks no predicates for these instructions; the meaning of the mask was found in ptxas' code.
 #[test]
 fn sets_of_predicates_follow_the_mask() {
     let predicates = |text: &str, written: bool| -> Vec<u16> {
@@ -102,7 +102,7 @@ fn convergence_registers_read_and_written() {
     assert_eq!(both("BMOV.32.CLEAR R0, B0"), [false, true]);
 }
 
-/// Code of ptxas for our examples, against the life ranges of nvdisasm.
+/// Compares with nvdisasm's life ranges for the code that ptxas generates for our examples.
 #[test]
 fn code_of_ptxas() {
     let (Some(ptxas), Some(nvdisasm)) = (oriole_oracles::tool("ptxas"), oriole_oracles::tool("nvdisasm")) else { return };
@@ -141,7 +141,8 @@ fn code_of_ptxas() {
     assert!(wrong.is_empty(), "{} of {compared} differ: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);
 }
 
-/// nvdisasm marks what a callee touches at the call, and none of the predicates that a mask names; `footprints.txt` has the others.
+/// Returns whether a difference is expected. nvdisasm marks the registers of the callee at a call, and no predicates that a mask names;
+/// `footprints.txt` covers the others.
 fn explained(instruction: &Instruction, target: Target) -> bool {
     match instruction.opcode.mnemonic() {
         "CALL" | "P2R" | "R2P" | "UP2UR" | "UR2UP" | "LD" | "LDG" | "LDGSTS" => true,
@@ -150,13 +151,13 @@ fn explained(instruction: &Instruction, target: Target) -> bool {
     }
 }
 
-/// It never marks the first four uniform registers.
+/// Returns whether nvdisasm does not mark a register: it never marks the first four uniform registers.
 fn untracked(touch: &(String, u16, bool)) -> bool {
     touch.0 == "UR" && touch.1 < 4
 }
 
-/// Word, text and marked registers of each instruction of a listing with hexadecimal words: each takes two lines, and the marks stand
-/// behind the second.
+/// Returns word, text and marked registers of each instruction of a listing with hexadecimal words. Each instruction takes two lines; the
+/// marks are at the end of the second.
 fn life_ranges(listing: &str) -> Vec<(u128, String, Marks)> {
     let mut columns: Vec<(&str, usize, usize)> = Vec::new();
     let mut names: Vec<(&str, usize, usize)> = Vec::new();
@@ -179,12 +180,12 @@ fn life_ranges(listing: &str) -> Vec<(u128, String, Marks)> {
     all
 }
 
-/// The instruction behind its address.
+/// Returns the text of the instruction after its address.
 fn text_of(line: &str) -> &str {
     line.split("*/").nth(1).and_then(|rest| rest.split(';').next()).unwrap_or_default().trim()
 }
 
-/// The parts between bars, by the register file that the headline names.
+/// Returns the columns between bars, with the register file that the heading names.
 fn fields(headline: &str) -> Vec<(&'static str, usize, usize)> {
     let bars: Vec<usize> = headline.match_indices('|').map(|(at, _)| at).collect();
     let prefix = |title: &str| match title.trim() {
@@ -196,7 +197,7 @@ fn fields(headline: &str) -> Vec<(&'static str, usize, usize)> {
     bars.windows(2).map(|pair| (prefix(&headline[pair[0] + 1..pair[1]]), pair[0] + 1, pair[1])).collect()
 }
 
-/// The 64-bit word in the last comment of a line.
+/// Returns the 64-bit word in the last comment of a line.
 fn hex_of(line: &str) -> Option<u128> {
     let digits = line.rsplit_once("/* 0x")?.1.split(' ').next()?;
     u128::from_str_radix(digits, 16).ok()

@@ -1,11 +1,11 @@
-//! Every value of every field, encoded and shown to nvdisasm.
+//! Encodes every value of every field and compares with nvdisasm.
 //!
-//! A table may be wrong in a way that no test of its own notices: decoder and encoder agree on a bit that the machine reads
-//! otherwise. So each form of each target is taken at a recorded word that nvdisasm accepts, each of its fields, flags and signs is
-//! given each of its values alone, the instruction goes through the contest of forms as a new one, and nvdisasm has to print what we
-//! print. Combinations that a target does not have are listed with both texts; a new or vanished one fails.
+//! The table may be wrong in a way that its own tests do not detect: decoder and encoder agree on a bit that the hardware interprets
+//! differently. Therefore, for each form of each target, this test takes a recorded word that nvdisasm accepts, sets each field, flag
+//! and sign to each of its values in turn, encodes the instruction as a new one, and compares nvdisasm's text with ours. Combinations
+//! that a target does not have are listed with both texts; the test fails if the list changes.
 //!
-//! Skipped with a line where nvdisasm is missing. `ORIOLE_BLESS=1` renews the list.
+//! Skipped if nvdisasm is missing. `ORIOLE_BLESS=1` rewrites the list.
 
 mod support;
 
@@ -25,10 +25,10 @@ const HEADER: &str = "Values that a form has and a target refuses: target word |
 const REFUSED: &str = "(refused)";
 const NO_TEXT: &str = "(no text)";
 
-/// New refusals after which a target is given up: each costs a start of nvdisasm.
+/// Limit on the new refusals per target; each costs a start of nvdisasm.
 const MOST_REFUSALS: usize = 20;
 
-/// The words that differ from one in the value of one field, flag or sign.
+/// The words that differ from a word in the value of one field, flag or sign.
 struct Variations {
     base: u128,
     words: Vec<u128>,
@@ -84,8 +84,7 @@ impl Variations {
     }
 }
 
-/// What the encoder makes of a word as if it were a new instruction; none for values without a name, which fields that share bits
-/// may give each other.
+/// Encodes the instruction of a word as a new one; `None` for values without a name, which can occur when fields share bits.
 fn encoded_anew(word: u128, target: Target) -> Option<u128> {
     if print(word, target, 0)?.contains("INVALID") {
         return None;
@@ -96,7 +95,7 @@ fn encoded_anew(word: u128, target: Target) -> Option<u128> {
     encode(&instruction, target).ok()
 }
 
-/// The text of each word, or the position of the first that nvdisasm refuses.
+/// Returns the text of each word, or the index of the first word that nvdisasm rejects.
 fn ask(tool: &Path, target: Target, words: &[u128]) -> Result<Vec<String>, usize> {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let number = ASKED.fetch_add(1, Ordering::Relaxed);
@@ -123,7 +122,7 @@ fn ask(tool: &Path, target: Target, words: &[u128]) -> Result<Vec<String>, usize
     Ok(texts)
 }
 
-/// Words that the list says are refused, so that they need not be tried again.
+/// Returns the words that the list says are rejected, so that they are not tried again.
 fn known_refusals() -> BTreeSet<String> {
     let text = fs::read_to_string(folder().join(LIST)).unwrap_or_default();
     text.lines().filter(|line| line.contains(REFUSED)).map(str::to_string).collect()
@@ -178,12 +177,12 @@ fn nvdisasm_reads_what_the_encoder_writes() {
     compare_with_list(LIST, HEADER, &found);
 }
 
-/// Instructions with a form of which nvdisasm refuses a scoreboard for some words and takes it for others: `CCTLL.IV` without an address is
-/// `CCTLL.IVALL`; `CCTL.IVALL` never sets one, but from sm_100 on `CCTL.C.IVALL` does.
+/// Instructions with a form for which nvdisasm rejects a scoreboard in some words and accepts it in others: `CCTLL.IV` without an
+/// address is `CCTLL.IVALL`; `CCTL.IVALL` never sets one, but from sm_100 on `CCTL.C.IVALL` does.
 const DEPENDS_ON_THE_WORD: [&str; 2] = ["CCTL", "CCTLL"];
 
-/// A form sets scoreboards if the table does not say `never`, and only then. Every form that may is shown to nvdisasm with both; of those
-/// that may not, every seventh word, because each costs a start of nvdisasm.
+/// A form may set scoreboards if and only if the table does not say `never`. All forms that may are tested with both scoreboards; of the
+/// others every seventh word, because each costs a start of nvdisasm.
 #[test]
 fn nvdisasm_refuses_scoreboards_that_a_form_never_sets() {
     let Some(tool) = oriole_oracles::tool("nvdisasm") else { return };

@@ -1,16 +1,16 @@
-//! The static properties fit the forms: what is written stands in front of what is read.
+//! Checks the static properties against the forms: written operands precede those that are read.
 
 use oriole_isa::table::FormId;
 use oriole_isa::{File, Instruction, Latency, Opcode, Target, Value, decode, parse};
 
-/// Instructions that read a predicate right behind their last destination.
+/// Instructions that read a predicate directly after their last destination.
 const PREDICATE_SOURCE_FIRST: &[&str] = &["ELECT", "PLOP3", "UPLOP3", "VOTE", "VOTEU"];
 
 fn written(instruction: &Instruction) -> usize {
     instruction.written().iter().filter(|&&written| written).count()
 }
 
-/// An instruction of each form, with every operand that its template has.
+/// Returns an instruction of each form, with every operand of its template.
 fn one_of_each_form() -> impl Iterator<Item = Instruction> {
     FormId::all().filter_map(|id| {
         let default = id.form().default;

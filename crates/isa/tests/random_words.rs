@@ -1,5 +1,5 @@
-//! Words nobody made: the decoder must not stumble, what it decodes must encode to the same bits, and where nvdisasm reads the
-//! word too, the texts agree or the difference is listed.
+//! Random words: the decoder must not panic, a decoded word must encode to the same bits, and if nvdisasm accepts the word, the texts
+//! agree or the difference is listed.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use oriole_isa::{Target, decode, encode, form_of, parse, print};
 use support::{records, same_text};
 
-/// A small generator with good bits (SplitMix64).
+/// A pseudorandom number generator (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -52,7 +52,7 @@ fn random_words_come_back_the_same() {
     assert!(known > 100_000, "{known}");
 }
 
-/// The record holds random words behind opcodes of the table, with nvdisasm's verdict and text.
+/// The records contain random words with opcodes of the table, and nvdisasm's verdict and text.
 #[test]
 fn random_words_print_as_nvdisasm_prints_them() {
     let (mut legal, mut agree) = (0, 0);

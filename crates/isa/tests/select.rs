@@ -1,6 +1,6 @@
-//! The contest of forms: which encoding an instruction gets, and what is said when it gets none.
+//! Form selection: which encoding an instruction gets, and the error if it has none.
 //!
-//! Every word was given to nvdisasm 13.2.51 (`nvdisasm -b SM90a` and so on); the text beside it is what nvdisasm printed.
+//! Every word was disassembled with nvdisasm 13.2.51 (`nvdisasm -b SM90a` and so on); the text next to it is nvdisasm's output.
 
 use oriole_isa::{Instruction, Target, accesses, decode, encode, parse, print, print_exact, settle};
 
@@ -13,7 +13,7 @@ fn try_encode(name: &str, text: &str) -> Result<u128, String> {
     encode(&instruction, target(name)).map_err(|error| error.to_string())
 }
 
-/// Asserts the words of texts that nvdisasm prints back letter by letter.
+/// Asserts the words of texts that nvdisasm prints identically.
 fn expect_words(name: &str, cases: &[(u128, &str)]) {
     for &(word, text) in cases {
         assert_eq!(try_encode(name, text), Ok(word), "{text}");
@@ -21,7 +21,7 @@ fn expect_words(name: &str, cases: &[(u128, &str)]) {
     }
 }
 
-/// Asserts the words of texts that stand for another text, as nvdisasm prints it.
+/// Asserts the words of texts that nvdisasm prints as another text.
 fn expect_as(name: &str, cases: &[(&str, u128, &str)]) {
     for &(given, word, text) in cases {
         assert_eq!(try_encode(name, given), Ok(word), "{given}");
@@ -29,7 +29,7 @@ fn expect_as(name: &str, cases: &[(&str, u128, &str)]) {
     }
 }
 
-/// Asserts that an instruction has no form, and that the message says what it is, where, and which form is nearest.
+/// Asserts that an instruction has no form, and that the message gives the reason and the closest form.
 fn expect_none(name: &str, cases: &[(&str, &str)]) {
     for (text, reason) in cases {
         let mnemonic = text.split(['.', ' ']).next().expect("mnemonic");
@@ -157,8 +157,8 @@ fn bare_mnemonics_and_uniform_guards() {
     assert!(message.starts_with("no form of MOV on sm_90a takes this: its guard does not fit the nearest form, MOV"), "{message}");
 }
 
-/// Two forms hold this text on sm_80: one has a zero uniform register in the address, one none. ptxas writes the second, which
-/// demands more.
+/// Two forms match this text on sm_80: one has a zero uniform register in the address, the other has none. ptxas uses the second, which is
+/// more specific.
 #[test]
 fn most_specific_form_wins() {
     expect_words("sm_80", &[(0x000fe2000b9218440000000002077fae, "LDGSTS.E [R7], [R2.64]")]);
@@ -190,7 +190,7 @@ fn signs_travel_with_swapped_sources() {
     );
 }
 
-/// Destinations in front, written out or not, do not shift the sources.
+/// Destinations do not shift the indices of the sources, whether or not the text shows them.
 #[test]
 fn sources_are_counted_behind_the_destinations() {
     expect_as(
@@ -336,7 +336,7 @@ fn form_that_a_target_does_not_have() {
     expect_none("sm_100", &[("FFMA R0, R1, c[0x0][0x160], R3", "operand 3 does not fit")]);
 }
 
-/// What [`settle`] makes of an instruction is what stands in its word: the same accesses, through the same slots of the reuse cache.
+/// An instruction changed by [`settle`] agrees with its encoded word: the same accesses, through the same reuse-cache slots.
 #[test]
 fn settled_instructions_are_those_of_their_words() {
     let texts = [
@@ -406,7 +406,7 @@ fn offsets_in_the_upper_half_of_a_bank() {
     }
 }
 
-/// The bits that ptxas writes for NaNs. nvdisasm prints neither payload; the text that shows it is read back to the same bits.
+/// The bits that ptxas writes for NaNs. nvdisasm prints no payload; the text with the payload parses to the same bits.
 #[test]
 fn nans_and_their_payloads() {
     expect_words(

@@ -1,4 +1,4 @@
-//! Rust code from the table: enums of opcodes, modifiers and slots, and the rows as static data.
+//! Generates Rust code from the table: enums of opcodes, modifiers and slots, and the rows as static data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,12 +8,12 @@ use crate::model::{
 };
 use crate::special::SpecialRegister;
 
-/// Generates the module that `oriole-ptx` includes. Fails when two spellings would become one identifier.
+/// Generates the module that `oriole-ptx` includes. Fails if two spellings map to the same Rust identifier.
 pub fn generate(table: &Table, special: &[SpecialRegister]) -> Result<String, String> {
     let mut out = String::from("// Generated from crates/ptx/data by oriole-ptx-table.\n\n");
     let opcodes: BTreeSet<&str> = table.rows.iter().map(|row| row.opcode.as_str()).collect();
     let slots = table.rows.iter().flat_map(|row| &row.slots);
-    // A module may name every type in a declaration, so every type is a modifier even if no instruction has it.
+    // Declarations may use every type, so every type is a modifier even if no instruction has it.
     let mut modifiers: BTreeSet<&str> = SCALAR_TYPES.iter().map(|&(name, _)| name).chain(SPACES.iter().copied()).collect();
     modifiers.extend(slots.clone().flat_map(|slot| slot.values.iter().map(String::as_str)));
     let slot_names: BTreeSet<&str> = slots.filter(|slot| !is_literal(slot)).map(|slot| slot.name.as_str()).collect();
@@ -29,11 +29,12 @@ pub fn generate(table: &Table, special: &[SpecialRegister]) -> Result<String, St
     Ok(out)
 }
 
+/// Returns whether the slot is a literal modifier, which has itself as its only value.
 fn is_literal(slot: &SlotRow) -> bool {
     slot.values.len() == 1 && slot.values[0] == slot.name
 }
 
-/// `L2::cache_hint` becomes `L2CacheHint`; a leading digit gets an `N` in front.
+/// Returns the Rust identifier of a spelling: `L2::cache_hint` becomes `L2CacheHint`, and a leading digit gets the prefix `N`.
 fn identifier(spelling: &str) -> String {
     let mut name = String::new();
     for part in spelling.split([':', '_', '.']) {
@@ -46,6 +47,7 @@ fn identifier(spelling: &str) -> String {
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("N{name}") } else { name }
 }
 
+/// Writes an enum with one variant per spelling, and functions that convert between the two.
 fn spelled_enum(out: &mut String, name: &str, doc: &str, repr: &str, spellings: &BTreeSet<&str>) -> Result<(), String> {
     let mut seen: BTreeMap<String, &str> = BTreeMap::new();
     for &spelling in spellings {
@@ -76,6 +78,7 @@ fn spelled_enum(out: &mut String, name: &str, doc: &str, repr: &str, spellings: 
     Ok(())
 }
 
+/// Writes the functions of `Modifier`: the type, the state space and the number that a modifier stands for.
 fn modifier_facts(out: &mut String, modifiers: &BTreeSet<&str>) {
     let _ = writeln!(
         out,
@@ -103,6 +106,7 @@ fn modifier_facts(out: &mut String, modifiers: &BTreeSet<&str>) {
     let _ = writeln!(out, "            _ => return None,\n        }})\n    }}\n}}\n");
 }
 
+/// Returns the number in a modifier: N of `.m64nNk16`, `.xN`, `.vN` and `.Nd`.
 fn number_of(modifier: &str) -> Option<u16> {
     let digits = |text: &str| {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -124,6 +128,7 @@ fn modifier_list(values: &[String]) -> String {
     format!("&[{}]", values.join(", "))
 }
 
+/// Returns the Rust name of a slot; all literal modifiers share `Slot::Fixed`.
 fn slot_name(row: &Row, name: &str) -> String {
     let slot = row.slots.iter().find(|slot| slot.name == name);
     match slot {
@@ -132,6 +137,7 @@ fn slot_name(row: &Row, name: &str) -> String {
     }
 }
 
+/// Writes the static array of rows.
 fn rows(out: &mut String, table: &Table) {
     let _ = writeln!(out, "/// Every row of the table.\npub static ROWS: [Row; {}] = [", table.rows.len());
     for row in &table.rows {
@@ -179,6 +185,7 @@ fn condition_list(row: &Row, condition: &[Atom]) -> String {
     format!("&[{}]", atoms.join(", "))
 }
 
+/// Returns the atom for a filled or empty slot. For a literal modifier that is its presence or absence.
 fn filled(row: &Row, slot: &str, as_slot: &str, as_literal: &str) -> String {
     match slot_name(row, slot).as_str() {
         "Slot::Fixed" => format!("Atom::{as_literal}(Modifier::{})", identifier(slot)),
@@ -211,6 +218,7 @@ fn conditional(row: &Row, condition: &[Atom], needs: &Requirement) -> String {
     format!("ConditionalRequirement {{ condition: {}, requirement: {} }}", condition_list(row, condition), requirement(needs))
 }
 
+/// Returns the Rust code of an operand.
 fn operand_spec(row: &Row, operand: &OperandRow) -> String {
     let shape = match &operand.shape {
         Shape::Value(value) => format!("Shape::Value({})", value_spec(row, value)),
@@ -231,6 +239,7 @@ fn operand_spec(row: &Row, operand: &OperandRow) -> String {
     format!("OperandSpec {{ level: {}, shape: {shape} }}", operand.level)
 }
 
+/// Returns the Rust code of a value operand.
 fn value_spec(row: &Row, value: &Value) -> String {
     let ty = match &value.ty {
         TypeName::Scalar(name) => format!("TypeSpec::Scalar(ScalarType::{})", identifier(name)),
@@ -265,7 +274,7 @@ fn value_spec(row: &Row, value: &Value) -> String {
     )
 }
 
-/// Rows by the first component of their opcode, sorted for binary search.
+/// Writes the index from the first component of an opcode to its rows, sorted for binary search.
 fn families(out: &mut String, table: &Table) {
     let mut families: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, row) in table.rows.iter().enumerate() {
@@ -286,6 +295,7 @@ fn families(out: &mut String, table: &Table) {
     let _ = writeln!(out, "];\n");
 }
 
+/// Writes the static array of special registers.
 fn special_registers(out: &mut String, special: &[SpecialRegister]) {
     let _ = writeln!(
         out,

@@ -1,10 +1,8 @@
-//! The PTX instruction table: its notation, its checks, and the Rust code generated from it.
+//! Reads the PTX instruction table, checks it, and generates Rust code from it. Runs at build time only.
 //!
-//! The rows live in `crates/ptx/data/*.tbl`; `docs/ptx-table.md` describes the notation. This crate runs at
-//! build time only: [`Table::parse`] reads the files into a [`model`], refusing rows that contradict
-//! themselves (an undefined slot, an operand without a type, a modifier with two spellings), and
-//! [`generate`] writes the enums and static tables that `oriole-ptx` compiles in. A mistake in a row is a
-//! build error that names the file and line.
+//! The rows are in `crates/ptx/data/*.tbl`; `docs/ptx-table.md` describes the notation. [`Table::parse`] reads the files into a [`model`]
+//! and rejects rows that contradict themselves (an undefined slot, an operand without a type, a modifier with two spellings).
+//! [`generate`] writes the enums and static tables that `oriole-ptx` compiles in. A mistake in a row is a build error with file and line.
 
 mod generate;
 pub mod model;
@@ -16,14 +14,14 @@ pub use generate::generate;
 pub use model::Table;
 pub use special::{SpecialRegister, parse_special_registers};
 
-/// A mistake in a table file.
+/// An error in a table file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableError {
-    /// The file's name.
+    /// The name of the file.
     pub file: String,
-    /// The line, counted from one.
+    /// The line, counted from 1.
     pub line: u32,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! The table as read from its files, before code is generated from it.
+//! The contents of the table files, before code is generated from them.
 
 /// All rows of all files.
 #[derive(Debug, Default)]
@@ -7,54 +7,54 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
-/// One row: a shape of one instruction.
+/// One row: one syntax of one instruction.
 #[derive(Debug)]
 pub struct Row {
-    /// The file the row is in, without folder and extension: the instruction family.
+    /// The name of the file without folder and extension, which is the instruction family.
     pub file: String,
-    /// The row's first line.
+    /// The first line of the row, counted from 1.
     pub line: u32,
-    /// The section of the manual it follows.
+    /// The section of the PTX manual that the row follows.
     pub section: String,
-    /// The opcode, all components (`cp.async.bulk`).
+    /// The opcode with all components (`cp.async.bulk`).
     pub opcode: String,
-    /// Modifiers in the manual's order.
+    /// Modifiers, in the order of the manual.
     pub slots: Vec<SlotRow>,
-    /// Operands in order.
+    /// Operands, in order.
     pub operands: Vec<OperandRow>,
-    /// What the row, or some of its modifiers, need.
+    /// PTX version and targets that the row requires, each under a condition on its modifiers.
     pub requirements: Vec<(Vec<Atom>, Requirement)>,
-    /// Combinations that are illegal.
+    /// Illegal combinations of modifiers.
     pub denials: Vec<Vec<Atom>>,
-    /// Combinations that ptxas takes and the manual does not have.
+    /// Combinations that ptxas accepts but the manual does not document.
     pub undocumented: Vec<Vec<Atom>>,
-    /// Whether the last component of the opcode may stand anywhere among the modifiers.
+    /// Whether the last component of the opcode may be written anywhere among the modifiers.
     pub movable: bool,
-    /// Combinations that later versions and targets took away.
+    /// Combinations that are illegal from some version and target on.
     pub removals: Vec<(Vec<Atom>, Requirement)>,
 }
 
-/// One place for a modifier in a head.
+/// One modifier position of an instruction.
 #[derive(Debug)]
 pub struct SlotRow {
-    /// The slot's name; for a literal modifier its own spelling.
+    /// The name of the slot; for a literal modifier its spelling.
     pub name: String,
-    /// The spellings that fit, without the dot.
+    /// The modifiers that the slot accepts, without the dot.
     pub values: Vec<String>,
-    /// Zero if it must be there; else the number of the optional group it belongs to.
+    /// Zero if the modifier is required, otherwise the number of the optional group it belongs to.
     pub group: u8,
 }
 
-/// An atom of a condition.
+/// One test of a condition; a condition is a conjunction of atoms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Atom {
-    /// The modifier is there.
+    /// The modifier is present.
     Has(String),
-    /// The modifier is not there.
+    /// The modifier is absent.
     Lacks(String),
-    /// The slot has one of the values.
+    /// The slot holds one of the values.
     SlotIs(String, Vec<String>),
-    /// The slot has none of the values.
+    /// The slot holds none of the values or is empty.
     SlotIsNot(String, Vec<String>),
     /// The slot is filled.
     Filled(String),
@@ -62,120 +62,120 @@ pub enum Atom {
     Empty(String),
 }
 
-/// Least PTX version and target alternatives.
+/// The lowest PTX version and the alternative targets that something requires.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Requirement {
-    /// Least version, as major and minor number.
+    /// Lowest version as major and minor number; `None` if any version will do.
     pub version: Option<(u8, u8)>,
-    /// Any of these targets.
+    /// Alternatives, one of which must hold; empty if any target will do.
     pub targets: Vec<TargetAlternative>,
 }
 
-/// `80`, `90a`, `100f@8.8`.
+/// One alternative of a target requirement: `80`, `90a`, `100f@8.8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetAlternative {
     /// The number of the target.
     pub number: u16,
-    /// The suffix: none, `a` or `f`.
+    /// The suffix: `None`, `a` or `f`.
     pub suffix: Option<char>,
-    /// The PTX version this alternative needs.
+    /// The lowest PTX version for this alternative.
     pub version: Option<(u8, u8)>,
 }
 
-/// One operand.
+/// One operand of a row.
 #[derive(Debug)]
 pub struct OperandRow {
-    /// Zero if it must be there, else how many optional groups must be written for it to appear.
+    /// Zero if the operand is required, otherwise the nesting depth of the optional group it is in.
     pub level: u8,
-    /// What it looks like.
+    /// The syntax of the operand.
     pub shape: Shape,
 }
 
-/// What an operand looks like.
+/// The syntax of an operand.
 #[derive(Debug)]
 pub enum Shape {
     /// A value, a vector or a name.
     Value(Value),
-    /// `d|p`; the second part may be optional.
+    /// A pair `d|p`; the flag says whether the second part is optional.
     Pair(Value, Value, bool),
-    /// `[a]` or `[a, b, ...]`: an address or reference, then further operands; whether `.unified` may follow.
+    /// `[a]` or `[a, b, ...]`: an address or reference, then further operands. The flag says whether `.unified` may follow.
     Bracket(Base, Vec<Value>, bool),
 }
 
-/// The first operand in brackets.
+/// The first element in brackets.
 #[derive(Debug)]
 pub enum Base {
     /// An address in generic space.
     Generic,
     /// An address in a fixed space.
     Space(String),
-    /// An address in the space a slot names.
+    /// An address in the state space that a slot names.
     SlotSpace(String),
-    /// A texture, sampler or surface.
+    /// A texture, sampler or surface reference.
     Reference(Value),
 }
 
-/// A value operand.
+/// A value operand: a register, immediate, vector or name.
 #[derive(Debug)]
 pub struct Value {
     /// The operand's name in the manual.
     pub name: String,
-    /// Whether it is written.
+    /// Whether the instruction writes it.
     pub writes: bool,
-    /// Whether it is read.
+    /// Whether the instruction reads it.
     pub reads: bool,
-    /// Its type.
+    /// The type.
     pub ty: TypeName,
-    /// Whether a wider register will do.
+    /// Whether a register wider than the type is allowed.
     pub wider: bool,
-    /// How many elements.
+    /// The number of elements.
     pub arity: Arity,
-    /// Whether a vector of one may be written without braces.
+    /// Whether a vector with one element may be written without braces.
     pub braces_optional: bool,
-    /// Flags by name, in the order written.
+    /// Names of the flags, in the order written.
     pub flags: Vec<String>,
-    /// The values an immediate may take: one range, or one for each element of a vector.
+    /// The values that an immediate may have: one range, or one per element of a vector.
     pub ranges: Vec<Range>,
-    /// Which selectors a register may carry: a name of [`SELECTORS`].
+    /// The selectors that a register may have: a name of [`SELECTORS`].
     pub selectors: Option<String>,
 }
 
-/// Where a type comes from.
+/// How the type of an operand is determined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypeName {
     /// A scalar type.
     Scalar(String),
     /// The type in a slot.
     Slot(String),
-    /// Twice the width of the type in a slot.
+    /// The type in a slot with twice the width.
     WideSlot(String),
-    /// A name: `label`, `func`, `texref`, `samplerref`, `surfref`, `calllist`, `branchlist`.
+    /// Not a type but the name of an entity: `label`, `func`, `texref`, `samplerref`, `surfref`, `calllist`, `branchlist`.
     Entity(String),
 }
 
-/// How many elements a vector operand has.
+/// The number of elements of a vector operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arity {
     /// Not a vector.
     Scalar,
-    /// This many.
+    /// This number of elements.
     Fixed(u16),
-    /// The slot's number times one factor over another; a scalar if the slot is empty.
+    /// The number in a slot, multiplied by the first factor and divided by the second; a scalar if the slot is empty.
     Slot(String, u16, u16),
 }
 
-/// Values an immediate may take.
+/// The values that an immediate may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Range {
     /// From first to last, inclusive.
     Between(i64, i64),
-    /// One of these.
+    /// One of these values.
     OneOf(Vec<i64>),
-    /// A multiple of this.
+    /// A multiple of this number.
     MultipleOf(i64),
 }
 
-/// The scalar types an operand or a modifier can name, with their width in bits.
+/// The scalar types that an operand or a modifier can name, with their width in bits.
 pub const SCALAR_TYPES: &[(&str, u32)] = &[
     ("pred", 1),
     ("b1", 1),
@@ -229,20 +229,20 @@ pub const SCALAR_TYPES: &[(&str, u32)] = &[
     ("e2m1x4", 16),
 ];
 
-/// The state spaces an address can be in.
+/// The state spaces of addresses.
 pub const SPACES: &[&str] =
     &["const", "global", "local", "param", "param::entry", "param::func", "shared", "shared::cta", "shared::cluster", "tmem", "any"];
 
-/// Names that stand for entities rather than types.
+/// Names of entities, which operands use in place of types.
 pub const ENTITIES: &[&str] = &["label", "func", "texref", "samplerref", "surfref", "calllist", "branchlist"];
 
-/// Kinds of selectors on operands of video instructions.
+/// Kinds of selectors on the operands of video instructions.
 pub const SELECTORS: &[&str] = &["scalar", "half", "half_mask", "byte", "byte_mask"];
 
-/// Flags an operand may carry.
+/// The flags of operands.
 pub const FLAGS: &[&str] = &["reg", "imm", "in", "sink", "sreg", "addr", "nonneg", "sel", "neg", "bits", "sinkonly", "float", "discard"];
 
-/// Whether a name is a scalar type.
+/// Returns whether a name is a scalar type.
 pub fn is_scalar_type(name: &str) -> bool {
     SCALAR_TYPES.iter().any(|&(known, _)| known == name)
 }

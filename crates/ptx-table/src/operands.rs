@@ -1,11 +1,11 @@
-//! The operand part of a row.
+//! Parses the operands of a row.
 
 use crate::model::{Arity, Base, ENTITIES, FLAGS, OperandRow, Range, SELECTORS, SPACES, Shape, SlotRow, TypeName, Value, is_scalar_type};
 use crate::parse::default_type;
 
 type Outcome<T> = Result<T, String>;
 
-/// Reads a comma-separated operand list; `{, x}` opens one more optional level.
+/// Parses a comma-separated list of operands. Each `{, x}` opens one more level of optional operands.
 pub(crate) fn parse_operands(text: &str, slots: &[SlotRow]) -> Outcome<Vec<OperandRow>> {
     let mut operands = Vec::new();
     for (level, item) in split_list(text)? {
@@ -15,6 +15,8 @@ pub(crate) fn parse_operands(text: &str, slots: &[SlotRow]) -> Outcome<Vec<Opera
     Ok(operands)
 }
 
+/// Splits a list at its top-level commas. Returns the optional level and the text of each operand: `=d, e{, f{, g}}` gives
+/// `(0, "=d"), (0, "e"), (1, "f"), (2, "g")`.
 fn split_list(text: &str) -> Outcome<Vec<(u8, String)>> {
     let mut items: Vec<(u8, String)> = Vec::new();
     let mut current = String::new();
@@ -29,6 +31,7 @@ fn split_list(text: &str) -> Outcome<Vec<(u8, String)>> {
     };
     while position < bytes.len() {
         let c = bytes[position];
+        // A brace before a comma opens an optional group; any other brace belongs to a vector.
         let opens_group = c == '{' && depth == 0 && bytes[position + 1..].iter().find(|c| !c.is_whitespace()) == Some(&',');
         match c {
             _ if opens_group => {
@@ -62,6 +65,7 @@ fn split_list(text: &str) -> Outcome<Vec<(u8, String)>> {
     Ok(items)
 }
 
+/// Parses one operand: brackets, a pair, or a value.
 fn parse_shape(item: &str, slots: &[SlotRow]) -> Outcome<Shape> {
     let (item, unified) = item.strip_suffix("!unified").map_or((item, false), |rest| (rest, true));
     if let Some(inner) = item.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -79,6 +83,7 @@ fn parse_shape(item: &str, slots: &[SlotRow]) -> Outcome<Shape> {
     parse_value(item, slots).map(Shape::Value)
 }
 
+/// Parses the first element in brackets: a name with an optional state space, slot or reference kind after a colon.
 fn parse_base(item: &str, slots: &[SlotRow]) -> Outcome<Base> {
     let space = match item.split_once(':') {
         None => return Ok(Base::Generic),
@@ -100,6 +105,7 @@ fn parse_base(item: &str, slots: &[SlotRow]) -> Outcome<Base> {
     }
 }
 
+/// Parses a value: `[=+]name[:[~][{arity}]type][!flag...]`.
 fn parse_value(item: &str, slots: &[SlotRow]) -> Outcome<Value> {
     let (writes, reads, rest) = match item.as_bytes().first() {
         Some(b'=') => (true, false, &item[1..]),
@@ -152,6 +158,7 @@ fn parse_value(item: &str, slots: &[SlotRow]) -> Outcome<Value> {
     Ok(value)
 }
 
+/// Parses the number of elements: `4`, `slot`, `slot*2` or `slot/2`.
 fn parse_arity(text: &str, slots: &[SlotRow]) -> Outcome<Arity> {
     if let Ok(count) = text.parse() {
         return Ok(Arity::Fixed(count));
@@ -170,6 +177,7 @@ fn parse_arity(text: &str, slots: &[SlotRow]) -> Outcome<Arity> {
     Ok(Arity::Slot(slot.to_string(), times, over))
 }
 
+/// Parses a type: a scalar type, an entity, a slot of types, or `wide(slot)`.
 fn parse_type(name: &str, slots: &[SlotRow]) -> Outcome<TypeName> {
     let slot_of_types = |name: &str| -> Outcome<Option<String>> {
         let Some(slot) = slots.iter().find(|slot| slot.name == name) else { return Ok(None) };
@@ -190,6 +198,7 @@ fn parse_type(name: &str, slots: &[SlotRow]) -> Outcome<TypeName> {
     }
 }
 
+/// Parses one flag without its `!`, such as `reg`, `imm(0..31)` or `sel(half)`.
 fn parse_flag(flag: &str, value: &mut Value) -> Outcome<()> {
     let (name, range) = match flag.split_once('(') {
         Some((name, rest)) => (name, Some(rest.strip_suffix(')').ok_or("`(` without `)`")?)),

@@ -1,4 +1,4 @@
-//! From table text to rows.
+//! Parses the table files into rows.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::operands::parse_operands;
 type Outcome<T> = Result<T, String>;
 
 impl Table {
-    /// Reads one table file and appends its rows.
+    /// Parses a table file and appends its rows. `file` is the name for error messages.
     pub fn parse(&mut self, file: &str, text: &str) -> Result<(), TableError> {
         let mut reader = Reader { file, sets: BTreeMap::new(), heading: None, pending: None, rows: &mut self.rows };
         for (index, line) in text.lines().enumerate() {
@@ -21,20 +21,26 @@ impl Table {
     }
 }
 
+/// State of the parser within one file.
 struct Reader<'a> {
     file: &'a str,
+    /// The sets defined by `@set` so far.
     sets: BTreeMap<String, Vec<String>>,
+    /// Section and opcode of the last heading.
     heading: Option<(String, String)>,
+    /// First line and text of the row being read; continuation lines are appended.
     pending: Option<(u32, String)>,
     rows: &'a mut Vec<Row>,
 }
 
 impl Reader<'_> {
+    /// Returns an error at the first line of the current row, or at `line` if there is no current row.
     fn error(&self, line: u32, message: String) -> TableError {
         let line = self.pending.as_ref().map_or(line, |&(first, _)| first);
         TableError { file: self.file.to_string(), line, message }
     }
 
+    /// Reads one line: a heading, a comment, a set, a continuation, or the start of a row.
     fn line(&mut self, number: u32, line: &str) -> Outcome<()> {
         if let Some(heading) = line.strip_prefix("##") {
             self.flush()?;
@@ -46,7 +52,7 @@ impl Reader<'_> {
         } else if line.trim().is_empty() {
             self.flush()?;
         } else if line.trim_start().starts_with('#') {
-            // A comment, even between the lines of a row.
+            // A comment, which may be between the lines of a row.
         } else if let Some(set) = line.strip_prefix("@set") {
             self.flush()?;
             let (name, values) = set.split_once('=').ok_or("a set is `@set NAME = ...`")?;
@@ -63,6 +69,7 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Parses the row that is complete, if there is one.
     fn flush(&mut self) -> Outcome<()> {
         let Some((line, text)) = &self.pending else { return Ok(()) };
         let (section, opcode) = self.heading.as_ref().ok_or("a row before the first heading")?;
@@ -76,6 +83,7 @@ impl Reader<'_> {
     }
 }
 
+/// Expands a list of modifiers and `@set` names.
 fn expand(values: &str, sets: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<String>> {
     let mut expanded = Vec::new();
     for word in values.split_whitespace() {
@@ -91,6 +99,7 @@ fn expand(values: &str, sets: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<Str
     Ok(expanded)
 }
 
+/// Returns a modifier without its dot.
 fn modifier(word: &str) -> Outcome<String> {
     let name = word.strip_prefix('.').ok_or_else(|| format!("expected a modifier, found `{word}`"))?;
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
@@ -100,6 +109,7 @@ fn modifier(word: &str) -> Outcome<String> {
     Ok(name.to_string())
 }
 
+/// Parses a row: `HEAD OPERANDS | CLAUSE | ...`.
 fn parse_row(text: &str, opcode: &str, sets: &BTreeMap<String, Vec<String>>) -> Outcome<Row> {
     let mut parts = split_clauses(text).into_iter();
     let first = parts.next().unwrap_or_default();
@@ -163,6 +173,7 @@ fn split_clauses(text: &str) -> Vec<&str> {
     text.split(" | ").map(str::trim).collect()
 }
 
+/// Parses the head of a row into slots. The components of the opcode after the first become literal slots.
 fn parse_head(head: &str, opcode: &str, definitions: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<SlotRow>> {
     let rest = head.strip_prefix(opcode).ok_or_else(|| format!("`{head}` does not start with `{opcode}`"))?;
     if !(rest.is_empty() || rest.starts_with('.') || rest.starts_with('{')) {
@@ -228,10 +239,12 @@ fn target(word: &str) -> Outcome<TargetAlternative> {
     }
 }
 
+/// Parses a condition: atoms joined by `&`.
 fn atoms(text: &str) -> Outcome<Vec<Atom>> {
     text.split('&').map(|word| atom(word.trim())).collect()
 }
 
+/// Parses one test of a condition: `.mod`, `!.mod`, `slot=.a/.b`, `slot!=.a/.b`, `slot` or `!slot`.
 fn atom(word: &str) -> Outcome<Atom> {
     let values = |text: &str| text.split('/').map(modifier).collect::<Outcome<Vec<_>>>();
     if let Some((slot, list)) = word.split_once("!=") {
@@ -249,7 +262,7 @@ fn atom(word: &str) -> Outcome<Atom> {
     }
 }
 
-/// Every slot and modifier that a condition mentions must be in the head, or the condition could never matter.
+/// Checks that a row's head has every slot and modifier that its conditions mention. Otherwise the condition would have no effect.
 fn check_atoms(row: &Row) -> Outcome<()> {
     let conditions = row.requirements.iter().chain(&row.removals).map(|(condition, _)| condition);
     for atom in conditions.chain(&row.denials).chain(&row.undocumented).flatten() {
@@ -269,7 +282,7 @@ fn check_atoms(row: &Row) -> Outcome<()> {
     Ok(())
 }
 
-/// The type an operand without one takes: that of the slot `type`, or of the only literal type in the head.
+/// Returns the type of an operand without an explicit type: the slot `type`, or the only literal type in the head.
 pub(crate) fn default_type(slots: &[SlotRow]) -> Option<String> {
     if slots.iter().any(|slot| slot.name == "type") {
         return Some("type".to_string());

@@ -1,7 +1,7 @@
-//! The list of special registers: `%tid .v4.u32 x y z w | ptx 1.0 | sm 20 | also .u16`.
+//! Parses the list of special registers: `%tid .v4.u32 x y z w | ptx 1.0 | sm 20 | also .u16`.
 //!
-//! A name may end in a range (`%envreg0..31`): one register per number. The components that a vector register has are
-//! listed after its type.
+//! A name may end in a range (`%envreg0..31`), which defines one register per number. The components of a vector register follow its
+//! type.
 
 use crate::TableError;
 use crate::model::{Requirement, SCALAR_TYPES, is_scalar_type};
@@ -10,19 +10,19 @@ use crate::parse::requirement;
 /// One special register.
 #[derive(Debug, Clone)]
 pub struct SpecialRegister {
-    /// Its name, with the percent sign.
+    /// The name, with the percent sign.
     pub name: String,
-    /// Its scalar type.
+    /// The scalar type.
     pub ty: String,
-    /// Whether it is a vector of four.
+    /// Whether it is a vector of four elements.
     pub vector: bool,
-    /// Narrower widths in bits that can be read too.
+    /// Narrower widths in bits with which the register may also be read.
     pub narrower_bits: Vec<u32>,
-    /// What it needs.
+    /// The PTX version and targets it requires.
     pub requirement: Requirement,
 }
 
-/// Reads the table of special registers.
+/// Parses the table of special registers; the result is sorted by name.
 pub fn parse_special_registers(file: &str, text: &str) -> Result<Vec<SpecialRegister>, TableError> {
     let mut registers = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -35,6 +35,7 @@ pub fn parse_special_registers(file: &str, text: &str) -> Result<Vec<SpecialRegi
     Ok(registers)
 }
 
+/// Parses one line and appends its registers.
 fn parse_line(line: &str, registers: &mut Vec<SpecialRegister>) -> Result<(), String> {
     let mut parts = line.split('|').map(str::trim);
     let mut words = parts.next().unwrap_or_default().split_whitespace();

@@ -1,11 +1,10 @@
-//! All legal forms of the table, mutants of them that may be illegal, and their modifiers in other orders.
+//! Enumerates all legal forms of the table, mutants of them that may be illegal, and reorderings of their modifiers.
 //!
-//! A [`Case`] is one instruction with the platform it is tried on; [`module_text`] puts cases into a module that declares
-//! everything they use. The verdict tests compare what [`crate::check`] says about each with what ptxas said when the verdicts
-//! were recorded.
+//! A [`Case`] is one instruction with the platform it is compiled for. [`module_text`] puts cases into a module that declares everything
+//! they use. The verdict tests compare the result of [`crate::check`] for each case with the recorded result of ptxas.
 //!
-//! Enumeration is exhaustive over modifiers and optional operands of a row, up to a limit per row beyond which every n-th
-//! combination is taken. Mutation is deterministic: which change is made depends on the text alone.
+//! The enumeration covers all modifiers and optional operands of a row. If a row has more combinations than the limit, every n-th is used.
+//! Mutation is deterministic: the change depends on the text only.
 
 mod mutate;
 mod orders;
@@ -21,18 +20,18 @@ use crate::target::{Platform, PtxVersion, Suffix, Target};
 pub use mutate::mutants;
 pub use orders::orders;
 
-/// An instruction to try.
+/// A test case: one instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
     /// The instruction, with its semicolon.
     pub text: String,
-    /// What to compile it for.
+    /// The PTX version and target to compile for.
     pub platform: Platform,
-    /// Whether it needs a sampler and so independent texture mode.
+    /// Whether it uses a sampler and therefore needs independent texture mode.
     pub independent_textures: bool,
 }
 
-/// Targets in the order they are tried; the first that has all a form needs is taken.
+/// Targets in order of preference; the first one that meets all requirements of a form is used.
 const TARGETS: &[(u16, Suffix)] = &[
     (90, Suffix::ArchSpecific),
     (100, Suffix::ArchSpecific),
@@ -45,10 +44,10 @@ const TARGETS: &[(u16, Suffix)] = &[
     (13, Suffix::Plain),
 ];
 
-/// Versions in the order they are tried: the newest, then older ones for what was removed.
+/// Versions in order of preference: the newest, then older ones for removed features.
 const VERSIONS: &[(u8, u8)] = &[(9, 0), (8, 8), (6, 5), (6, 3), (6, 2), (6, 0), (4, 0), (3, 0), (2, 0), (1, 4)];
 
-/// Every legal form of a row, at most `limit` of them.
+/// Returns the legal forms of a row. If there are more than `limit` combinations, samples them evenly.
 pub fn legal_forms(row_index: usize, limit: usize) -> Vec<Case> {
     let row = &ROWS[row_index];
     let combinations = Combinations::new(row);
@@ -66,6 +65,7 @@ pub fn legal_forms(row_index: usize, limit: usize) -> Vec<Case> {
     cases
 }
 
+/// Returns the test case of a form; `None` if no platform meets its requirements.
 fn case_of(form: &Form) -> Option<Case> {
     let platform = platform_for(form.row(), &form.modifiers)?;
     let operands = sample::operands(form);
@@ -79,7 +79,7 @@ fn case_of(form: &Form) -> Option<Case> {
     Some(Case { text, platform, independent_textures })
 }
 
-/// A version and target that have everything a form needs.
+/// Returns a version and target that meet all requirements of a form.
 fn platform_for(row: &'static Row, values: &[SlotValue]) -> Option<Platform> {
     let candidates = VERSIONS.iter().flat_map(|&version| TARGETS.iter().map(move |&target| (version, target)));
     candidates
@@ -88,7 +88,7 @@ fn platform_for(row: &'static Row, values: &[SlotValue]) -> Option<Platform> {
         .find(|platform| crate::parse::unmet(row, values, platform).is_none())
 }
 
-/// The product of a row's optional groups and slot values, addressed by number.
+/// The Cartesian product of a row's optional groups and slot values, indexed by number.
 struct Combinations {
     row: &'static Row,
     groups: Vec<u8>,
@@ -106,7 +106,8 @@ impl Combinations {
         slots << self.groups.len()
     }
 
-    /// The combination of this number; none if it is denied, or the same as another because an absent group's slots differ only.
+    /// Returns the combination with this number. Returns `None` if the row denies it, or if it duplicates another combination because a
+    /// slot of an absent group has a value other than its first.
     fn get(&self, index: u64) -> Option<Vec<SlotValue>> {
         let present = index & ((1 << self.groups.len()) - 1);
         let mut rest = index >> self.groups.len();
@@ -129,8 +130,8 @@ impl Combinations {
     }
 }
 
-/// A module with one kernel for each instruction; all must have the same platform and texture mode. The second value tells
-/// on which line (counted from one) each instruction stands.
+/// Returns a module with one kernel per instruction, and the line of each instruction, counted from 1. All cases must have the same
+/// platform and texture mode.
 pub fn module_text(cases: &[Case]) -> (String, Vec<u32>) {
     let Some(first) = cases.first() else { return (String::new(), Vec::new()) };
     let Platform { version, target } = first.platform;

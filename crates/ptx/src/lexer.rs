@@ -1,18 +1,17 @@
-//! From bytes to tokens.
+//! Lexer: splits PTX text into tokens.
 //!
-//! The lexer is a cursor: it holds one token of look-ahead as a kind and a byte range and does no other work.
-//! Numbers are only delimited here; [`number`] gives them a value when somebody asks. Instruction heads
-//! (`ld.global.v4.f32`) are taken as one token by [`Lexer::extend_head`], because the parser looks a whole
-//! head up at once.
+//! The lexer is a cursor that holds one token as a kind and a byte range. It only delimits numbers; [`number`] computes their value on
+//! demand. [`Lexer::extend_head`] reads a whole instruction head (`ld.global.v4.f32`) as one token, because the parser looks up heads as
+//! a whole.
 
 use crate::source::Span;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenKind {
     /// A name: `add`, `%r1`, `$L__BB0_1`, `_`.
     Identifier,
-    /// A dot and a name: `.reg`, `.shared::cta`.
+    /// A dot followed by a name: `.reg`, `.shared::cta`.
     Directive,
     /// An integer literal.
     Integer,
@@ -22,47 +21,49 @@ pub enum TokenKind {
     String,
     /// One character of punctuation.
     Punctuation(u8),
-    /// Two characters: `<<`, `>>`, `<=`, `>=`, `==`, `!=`, `&&`, `||`, `@@`, by their first.
+    /// Two characters, by a code: the first character for `<<`, `>>`, `==`, `&&`, `||` and `@@`; `l` for `<=`, `g` for `>=`, `!` for `!=`.
     Double(u8),
-    /// Something that is not PTX.
+    /// Text that is not PTX.
     Bad(BadToken),
     /// The end of the text.
     End,
 }
 
-/// Why a token is bad.
+/// The reason why a token is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadToken {
-    /// A byte PTX does not use.
+    /// A byte that PTX does not use.
     Character,
     /// A byte outside ASCII.
     NonAscii,
-    /// A comment that does not end.
+    /// A comment without an end.
     Comment,
-    /// A string that does not end.
+    /// A string without an end.
     String,
-    /// Digits that are no number.
+    /// Digits that do not form a number.
     Number,
 }
 
-/// A kind and a place.
+/// A token: its kind and position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token {
-    /// What it is.
+    /// The kind.
     pub kind: TokenKind,
-    /// Where it is.
+    /// The position.
     pub span: Span,
 }
 
+// Character classes, one bit each: white space, characters of names, decimal digits, first characters of names.
 const SPACE: u8 = 1;
 const NAME: u8 = 2;
 const DIGIT: u8 = 4;
 const NAME_START: u8 = 8;
 
 const FORM_FEED: u8 = 0x0c;
-/// Old editors end a file with it; ptxas takes it for a blank.
+/// End-of-file character of old DOS editors. ptxas treats it as white space.
 const DOS_END_OF_FILE: u8 = 0x1a;
 
+/// Builds the table of character classes.
 const fn classes() -> [u8; 256] {
     let mut table = [0u8; 256];
     let mut byte = 0;
@@ -93,7 +94,7 @@ fn is(byte: u8, class: u8) -> bool {
     CLASS[usize::from(byte)] & class != 0
 }
 
-/// How many bytes of a class a text starts with.
+/// Returns the number of leading bytes of `text` that are in `class`.
 fn class_length(text: &[u8], class: u8) -> usize {
     let mut length = 0;
     while length < text.len() && is(text[length], class) {
@@ -102,20 +103,21 @@ fn class_length(text: &[u8], class: u8) -> usize {
     length
 }
 
-/// Reads tokens off the text, one at a time.
+/// Cursor over the tokens of a text.
 pub struct Lexer<'a> {
     text: &'a [u8],
-    /// The text again, if all of it is UTF-8: then no part needs to be checked.
+    /// The text as a string, if all of it is UTF-8. Slices of it need no check.
     string: Option<&'a str>,
+    /// Offset of the first byte after the current token.
     position: usize,
     /// The current token.
     pub token: Token,
-    /// Where the token before it ended.
+    /// Offset of the end of the previous token.
     pub last_end: u32,
 }
 
 impl<'a> Lexer<'a> {
-    /// A lexer whose current token is the first of the text.
+    /// Creates a lexer whose current token is the first token of the text.
     pub fn new(text: &'a [u8]) -> Self {
         let token = Token { kind: TokenKind::End, span: Span::default() };
         let mut lexer = Lexer { text, string: std::str::from_utf8(text).ok(), position: 0, token, last_end: 0 };
@@ -123,17 +125,17 @@ impl<'a> Lexer<'a> {
         lexer
     }
 
-    /// The text of a span.
+    /// Returns the bytes of a span.
     pub fn slice(&self, span: Span) -> &'a [u8] {
         &self.text[span.start as usize..span.end as usize]
     }
 
-    /// The text of the current token as a string; empty if it is not UTF-8, which no token that is used as text is.
+    /// Returns the text of the current token; empty if the token is not UTF-8. Tokens whose text is used are always ASCII.
     pub fn text(&self) -> &'a str {
         self.str(self.token.span)
     }
 
-    /// The text of a span as a string; empty if it is not UTF-8.
+    /// Returns the text of a span; empty if it is not UTF-8.
     pub fn str(&self, span: Span) -> &'a str {
         match self.string {
             Some(string) => string.get(span.start as usize..span.end as usize).unwrap_or(""),
@@ -141,11 +143,12 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn source(&self) -> &'a [u8] {
         self.text
     }
 
+    /// Returns the byte at a position; 0 after the end.
     fn byte(&self, position: usize) -> u8 {
         self.text.get(position).copied().unwrap_or(0)
     }
@@ -162,7 +165,7 @@ impl<'a> Lexer<'a> {
         self.token = Token { kind, span: Span::new(start as u32, self.position as u32) };
     }
 
-    /// Skips white space, comments and line markers. An unterminated comment is left as the rest of the text.
+    /// Skips white space, comments and line markers. A comment without an end becomes an invalid token that covers the rest of the text.
     fn skip_blanks(&mut self) -> Option<BadToken> {
         self.skip_class(SPACE);
         if !matches!(self.byte(self.position), b'/' | b'#') {
@@ -173,7 +176,7 @@ impl<'a> Lexer<'a> {
         bad
     }
 
-    /// Where the next token starts, seen from a position between tokens; with a finding if it is a comment that does not end.
+    /// Returns the offset of the next token after `position`, and an error if a comment does not end.
     fn after_blanks(&self, mut position: usize) -> (usize, Option<BadToken>) {
         loop {
             position += class_length(&self.text[position..], SPACE);
@@ -205,6 +208,7 @@ impl<'a> Lexer<'a> {
         self.position += class_length(&self.text[self.position..], class);
     }
 
+    /// Reads the token at the current position and returns its kind.
     fn scan(&mut self) -> TokenKind {
         let Some(&first) = self.text.get(self.position) else { return TokenKind::End };
         if is(first, NAME_START) {
@@ -227,7 +231,7 @@ impl<'a> Lexer<'a> {
                 let double = second == first && first != b'!' || second == b'=' && matches!(first, b'<' | b'>' | b'!');
                 if double && second == b'=' && first != b'=' {
                     self.position += 1;
-                    // `<=`, `>=` and `!=` are told from `<<` and `>>` by the case of this letter code.
+                    // `<=`, `>=` and `!=` get codes of their own, because `<<` and `>>` start with the same characters.
                     return TokenKind::Double(match first {
                         b'<' => b'l',
                         b'>' => b'g',
@@ -253,6 +257,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Skips a name that may contain `::`, such as `shared::cta`.
     fn skip_name_with_colons(&mut self) {
         loop {
             self.skip_class(NAME);
@@ -267,7 +272,7 @@ impl<'a> Lexer<'a> {
     fn scan_string(&mut self) -> TokenKind {
         let rest = &self.text[self.position..];
         let Some(end) = rest.iter().position(|&byte| byte == b'"') else {
-            // Lexing goes on with the next line.
+            // Lexing continues in the next line.
             self.position = self.line_end(self.position);
             return TokenKind::Bad(BadToken::String);
         };
@@ -275,11 +280,13 @@ impl<'a> Lexer<'a> {
         if rest[..end].is_ascii() { TokenKind::String } else { TokenKind::Bad(BadToken::NonAscii) }
     }
 
+    /// Reads an integer or float literal. Letters that follow directly make it an invalid number.
     fn scan_number(&mut self) -> TokenKind {
         let start = self.position;
         self.skip_class(DIGIT);
         let next = self.byte(self.position);
         let plain = self.text[start] != b'0' || self.position == start + 1;
+        // The common case, a decimal integer, needs no further checks.
         if plain && !is(next, NAME) && next != b'.' {
             return TokenKind::Integer;
         }
@@ -298,7 +305,7 @@ impl<'a> Lexer<'a> {
         }
         self.skip_class(DIGIT);
         let mut float = false;
-        // Numbers are greedy, as in ptxas: `4.b32` starts with the float `4.`.
+        // Numbers extend as far as possible, as in ptxas: `4.b32` starts with the float `4.`.
         if self.byte(self.position) == b'.' {
             float = true;
             self.position += 1;
@@ -324,7 +331,7 @@ impl<'a> Lexer<'a> {
     /// Extends the current identifier over the modifiers that follow it directly: `ld` becomes `ld.global.f32`.
     pub fn extend_head(&mut self) {
         let next = |lexer: &Self| lexer.byte(lexer.position) == b'.' && is(lexer.byte(lexer.position + 1), NAME);
-        // Only where the identifier is still the last thing read: the look-ahead is one token.
+        // Valid only if the identifier is the current token, because there is no look-ahead beyond it.
         while next(self) {
             self.position += 1;
             self.skip_name_with_colons();
@@ -332,19 +339,19 @@ impl<'a> Lexer<'a> {
         self.token.span.end = self.position as u32;
     }
 
-    /// Whether the current token follows the one before it without anything between.
+    /// Returns whether nothing is between the previous token and the current one.
     pub fn is_adjacent(&self) -> bool {
         self.last_end == self.token.span.start
     }
 
-    /// Whether the byte after the current token is this one.
+    /// Returns whether `byte` directly follows the current token.
     pub fn followed_by(&self, byte: u8) -> bool {
         self.byte(self.position) == byte
     }
 
-    /// The first byte of the token after the current one; 0 at the end.
+    /// Returns the first byte of the token after the current one; 0 at the end.
     pub fn next_significant_byte(&self) -> u8 {
-        // Most tokens are followed by punctuation or one blank.
+        // Fast path: most tokens are followed by punctuation or one blank.
         let next = self.byte(self.position);
         if !is(next, SPACE) && !matches!(next, b'/' | b'#') {
             return next;
@@ -352,14 +359,14 @@ impl<'a> Lexer<'a> {
         self.byte(self.after_blanks(self.position).0)
     }
 
-    /// Skips to the end, for errors that make going on pointless.
+    /// Skips to the end of the text, after an error that makes further parsing useless.
     pub fn finish(&mut self) {
         self.position = self.text.len();
         self.advance();
     }
 }
 
-/// The length of what is left of a comment, its end included.
+/// Returns the length of the rest of a comment, including `*/`; `None` if the comment does not end.
 fn find_comment_end(rest: &[u8]) -> Option<usize> {
     let mut position = 0;
     loop {
@@ -370,8 +377,8 @@ fn find_comment_end(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// The length of `# 1 "file.cu" 2 3` or `#line 1 "file.cu"` at the start of the text: preprocessors leave such lines, and
-/// they mean nothing. Looks no further than the first byte that does not fit, so a line of `#` is not read again and again.
+/// Returns the length of a line marker `# 1 "file.cu" 2 3` or `#line 1 "file.cu"` at the start of `text`. Preprocessors leave such lines;
+/// they have no meaning. Stops at the first byte that does not fit, so that a line of many `#` takes linear time.
 fn line_marker(text: &[u8]) -> Option<usize> {
     let skip = |from: usize, fits: fn(u8) -> bool| from + text[from..].iter().take_while(|&&byte| fits(byte)).count();
     let blank = |byte| matches!(byte, b' ' | b'\t' | b'\r');
@@ -396,20 +403,20 @@ fn integer_or_bad(text: &[u8]) -> TokenKind {
     if number::integer(text).is_some() { TokenKind::Integer } else { TokenKind::Bad(BadToken::Number) }
 }
 
-/// Values of number tokens.
+/// Computes the values of number tokens.
 pub mod number {
-    /// An integer literal's value; too large ones saturate into [`Integer::overflow`].
+    /// The value of an integer literal.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Integer {
         /// The value modulo 2^64.
         pub value: u64,
         /// Whether it has the suffix `U`.
         pub unsigned: bool,
-        /// Whether it needs more than 64 bits.
+        /// Whether the value needs more than 64 bits.
         pub overflow: bool,
     }
 
-    /// Reads decimal, octal (leading 0), hexadecimal and binary integers with an optional `U`.
+    /// Parses a decimal, octal (leading 0), hexadecimal or binary integer with an optional suffix `U`.
     pub fn integer(text: &[u8]) -> Option<Integer> {
         if let Some(value) = short_decimal(text) {
             return Some(Integer { value, unsigned: false, overflow: false });
@@ -437,7 +444,7 @@ pub mod number {
         Some(Integer { value, unsigned, overflow })
     }
 
-    /// The common case: a few decimal digits and nothing else.
+    /// Parses the common case: at most nine decimal digits and nothing else.
     fn short_decimal(text: &[u8]) -> Option<u64> {
         let plain = text.len() <= 9 && (text.len() == 1 || text.first() != Some(&b'0'));
         if !plain || text.is_empty() {
@@ -446,18 +453,18 @@ pub mod number {
         text.iter().try_fold(0, |value, digit| digit.is_ascii_digit().then(|| value * 10 + u64::from(digit - b'0')))
     }
 
-    /// A float literal's value.
+    /// The value of a float literal.
     #[derive(Clone, Copy, PartialEq, Debug)]
     pub enum Float {
-        /// `0fXXXXXXXX`: these bits of a single.
+        /// `0fXXXXXXXX`: the encoding of a single-precision number.
         Single(u32),
-        /// `0dXXXXXXXXXXXXXXXX`: these bits of a double.
+        /// `0dXXXXXXXXXXXXXXXX`: the encoding of a double-precision number.
         Double(u64),
-        /// Decimal: a double.
+        /// A decimal number, as double precision.
         Decimal(f64),
     }
 
-    /// Reads a float literal.
+    /// Parses a float literal.
     pub fn float(text: &str) -> Option<Float> {
         match text.as_bytes() {
             [b'0', b'f' | b'F', ..] => u32::from_str_radix(&text[2..], 16).ok().map(Float::Single),

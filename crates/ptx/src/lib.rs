@@ -1,8 +1,8 @@
-//! PTX front end: text in, a typed and checked [`ast::Module`] or diagnostics out.
+//! PTX front end: reads PTX text and returns a typed and checked [`ast::Module`], or diagnostics.
 //!
-//! [`check`] does everything in one pass over the text: names are resolved, forms are matched against the
-//! instruction table and operands are checked while parsing, because PTX declares before it uses. [`print()`] writes a
-//! module back as PTX; [`enumerate`] lists all legal forms of the table.
+//! [`check`] works in one pass over the text. PTX declares names before it uses them, so names are resolved, instructions are matched
+//! with the rows of the instruction table, and operands are checked while parsing. [`print()`] writes a module back as PTX.
+//! [`enumerate`] lists all legal forms of the table.
 //!
 //! ```
 //! let ptx = b".version 8.0\n.target sm_80\n.address_size 64\n.entry k() { .reg .b32 %r<3>; add.s32 %r1, %r2, 1; ret; }";

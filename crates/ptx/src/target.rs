@@ -1,4 +1,4 @@
-//! PTX versions, targets, and what a row of the table needs of them.
+//! PTX versions, targets, and requirements on both.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ pub struct PtxVersion {
 }
 
 impl PtxVersion {
-    /// The newest version this front end knows.
+    /// The newest version that this front end supports.
     pub const NEWEST: PtxVersion = PtxVersion::new(9, 0);
 
-    /// A version.
+    /// Creates a version.
     pub const fn new(major: u8, minor: u8) -> Self {
         PtxVersion { major, minor }
     }
 
-    /// Whether a version of this number was ever released.
+    /// Returns whether this version was released.
     pub fn exists(self) -> bool {
         let last_minor = match self.major {
             1 => 5,
@@ -44,18 +44,19 @@ impl fmt::Display for PtxVersion {
     }
 }
 
-/// What follows the number of a target.
+/// The suffix of a target's name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Suffix {
-    /// Nothing: code runs on later targets too.
+    /// No suffix: the code also runs on later targets.
     Plain,
-    /// `f`: features of a family of targets.
+    /// `f`: the code may use features of a family of targets.
     FamilySpecific,
-    /// `a`: features of this target alone.
+    /// `a`: the code may use features of this target only.
     ArchSpecific,
 }
 
 impl Suffix {
+    /// Returns the letter in the name; empty for no suffix.
     fn letter(self) -> &'static str {
         match self {
             Suffix::Plain => "",
@@ -65,19 +66,19 @@ impl Suffix {
     }
 }
 
-/// A target architecture as `.target` names it.
+/// A target as `.target` names it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Target {
-    /// The number in `sm_90`.
+    /// The number: 90 in `sm_90`.
     pub number: u16,
     /// The suffix.
     pub suffix: Suffix,
 }
 
+/// Number, and the PTX versions that introduced the plain target, the suffix `a` and the suffix `f`.
 type TargetRow = (u16, (u8, u8), Option<(u8, u8)>, Option<(u8, u8)>);
 
-/// Numbers of known targets and the PTX versions that brought them: plain, `a`, `f`. As ptxas 13.0.88 has it; it takes
-/// sm_70 and sm_88 earlier than the manual says, and knows sm_82.
+/// The known targets, as in ptxas 13.0.88. ptxas accepts sm_70 and sm_88 with earlier PTX versions than the manual says, and knows sm_82.
 const TARGETS: &[TargetRow] = &[
     (10, (1, 0), None, None),
     (11, (1, 0), None, None),
@@ -114,12 +115,12 @@ const TARGETS: &[TargetRow] = &[
 ];
 
 impl Target {
-    /// A target without suffix.
+    /// Creates a target without a suffix.
     pub const fn plain(number: u16) -> Self {
         Target { number, suffix: Suffix::Plain }
     }
 
-    /// Reads `sm_90a` or `compute_90a`.
+    /// Parses `sm_90a` or `compute_90a`; returns `None` if there is no such target.
     pub fn parse(text: &str) -> Option<Target> {
         let rest = text.strip_prefix("sm_").or_else(|| text.strip_prefix("compute_"))?;
         let (digits, suffix) = match rest.as_bytes().last() {
@@ -132,7 +133,7 @@ impl Target {
         target.introduced().map(|_| target)
     }
 
-    /// The PTX version that brought the target; nothing if there is no such target.
+    /// Returns the PTX version that introduced the target; `None` if there is no such target.
     pub fn introduced(self) -> Option<PtxVersion> {
         let &(_, plain, arch, family) = TARGETS.iter().find(|&&(number, ..)| number == self.number)?;
         let (major, minor) = match self.suffix {
@@ -143,7 +144,7 @@ impl Target {
         Some(PtxVersion::new(major, minor))
     }
 
-    /// Every known target, plain ones and those with suffixes.
+    /// Returns all known targets, with and without suffixes.
     pub fn all() -> impl Iterator<Item = Target> {
         let suffixes = [Suffix::Plain, Suffix::FamilySpecific, Suffix::ArchSpecific];
         TARGETS
@@ -152,12 +153,12 @@ impl Target {
             .filter(|target| target.introduced().is_some())
     }
 
-    /// Whether the hardware computes with doubles; earlier targets can map them to singles.
+    /// Returns whether the hardware has double precision. Earlier targets can map it to single precision.
     pub fn has_double_precision(self) -> bool {
         self.number >= 13
     }
 
-    /// Targets of one family run each other's family-specific code, later ones that of earlier ones.
+    /// Returns the family. A target of a family runs the family-specific code of the same and earlier targets of its family.
     fn family(self) -> Option<u8> {
         match self.number {
             100 | 103 => Some(0),
@@ -167,7 +168,8 @@ impl Target {
         }
     }
 
-    /// The number that decides what comes later: sm_101 was renamed to sm_110 and keeps its place.
+    /// Returns whether the target meets one alternative of a requirement: any later number for a plain target, the same number for `a`,
+    /// and a later member of the same family with any suffix for `f`. sm_101 was renamed to sm_110 and is in the same family.
     fn satisfies(self, need: &TargetNeed) -> bool {
         match need.suffix {
             Suffix::Plain => self.number >= need.number,
@@ -189,11 +191,11 @@ impl fmt::Display for Target {
 /// One alternative of a target requirement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TargetNeed {
-    /// The least number, or the exact one with suffix `a`.
+    /// The lowest number; the exact number with the suffix `a`.
     pub number: u16,
-    /// The suffix needed.
+    /// The required suffix.
     pub suffix: Suffix,
-    /// The least PTX version for this alternative.
+    /// The lowest PTX version for this alternative.
     pub version: PtxVersion,
 }
 
@@ -208,42 +210,42 @@ impl fmt::Display for TargetNeed {
     }
 }
 
-/// Least version and target alternatives.
+/// The lowest PTX version and the alternative targets that a feature requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requirement {
-    /// Least PTX version.
+    /// Lowest PTX version.
     pub version: PtxVersion,
-    /// Any of these will do; none means every target.
+    /// Alternatives, one of which must be met; empty if the feature exists on every target.
     pub targets: &'static [TargetNeed],
 }
 
-/// Why a requirement is not met.
+/// The part of a requirement that is not met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unmet {
-    /// A later `.version` is needed.
+    /// The module needs this `.version` or a later one.
     Version(PtxVersion),
-    /// Another target is needed.
+    /// The module needs one of these targets.
     Target(&'static [TargetNeed]),
-    /// The feature is gone from this version and target on.
+    /// The feature was removed; it does not exist from this version and target on.
     Removed(&'static Requirement),
 }
 
-/// The version and target a module is checked against.
+/// The PTX version and target of a module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Platform {
-    /// From `.version`.
+    /// The version in `.version`.
     pub version: PtxVersion,
-    /// From `.target`.
+    /// The target in `.target`.
     pub target: Target,
 }
 
 impl Platform {
-    /// Whether kernels have the larger parameter space that PTX 8.1 brought.
+    /// Returns whether kernels have the larger parameter space of PTX 8.1.
     pub fn has_large_parameter_space(&self) -> bool {
         self.version >= PtxVersion::new(8, 1) && self.target.number >= 70
     }
 
-    /// What of a requirement is missing.
+    /// Returns the part of a requirement that the platform does not meet; `None` if it meets the requirement.
     pub fn missing(&self, requirement: &Requirement) -> Option<Unmet> {
         if self.version < requirement.version {
             return Some(Unmet::Version(requirement.version));
@@ -259,7 +261,7 @@ impl Platform {
         (self.version < least).then_some(Unmet::Version(least))
     }
 
-    /// Whether a feature removed from `requirement` on is gone here.
+    /// Returns whether a feature that was removed from `requirement` on is absent here.
     pub fn has_reached(&self, requirement: &Requirement) -> bool {
         self.missing(requirement).is_none()
     }

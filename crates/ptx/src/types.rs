@@ -1,7 +1,7 @@
 //! Scalar types and state spaces.
 
-/// A scalar type as instructions name it. Registers and variables are declared with a subset
-/// ([`ScalarType::is_declarable`]); the packed and alternate formats live in registers of bits.
+/// A scalar type of PTX. Registers and variables can be declared with some of them only ([`ScalarType::is_declarable`]); values of packed
+/// and alternate formats are held in untyped registers (`.b16`, `.b32`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[rustfmt::skip]
 #[allow(missing_docs)]
@@ -22,7 +22,7 @@ pub enum ScalarType {
     E4m3x4, E5m2x4, E2m3x4, E3m2x4, E2m1x4,
 }
 
-/// What a value of a type is made of; decides which registers may hold it.
+/// The class of a type, which determines which registers may hold its values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TypeClass {
     /// A predicate.
@@ -33,12 +33,12 @@ pub enum TypeClass {
     Integer,
     /// IEEE float of the type's width.
     Float,
-    /// Two or more values in one register, or a format registers cannot be declared with.
+    /// Two or more values in one register, or a format with which registers cannot be declared.
     Packed,
 }
 
 impl ScalarType {
-    /// How the type is written, without its dot.
+    /// Returns the spelling without the dot.
     #[rustfmt::skip]
     pub fn spelling(self) -> &'static str {
         use ScalarType::*;
@@ -60,7 +60,7 @@ impl ScalarType {
         }
     }
 
-    /// The width in bits.
+    /// Returns the width in bits.
     #[rustfmt::skip]
     pub fn bits(self) -> u32 {
         use ScalarType::*;
@@ -78,12 +78,12 @@ impl ScalarType {
         }
     }
 
-    /// The size in bytes, at least one.
+    /// Returns the size in bytes, rounded up.
     pub fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
 
-    /// What values of this type are made of.
+    /// Returns the class of the type.
     #[rustfmt::skip]
     pub fn class(self) -> TypeClass {
         use ScalarType::*;
@@ -98,13 +98,13 @@ impl ScalarType {
         }
     }
 
-    /// Whether the type is a signed integer.
+    /// Returns whether the type is a signed integer.
     pub fn is_signed(self) -> bool {
         use ScalarType::*;
         matches!(self, S2 | S4 | S8 | S16 | S32 | S64)
     }
 
-    /// The type of the same kind with twice the width, where there is one.
+    /// Returns the type of the same kind with twice the width; `None` if there is none.
     pub fn widened(self) -> Option<ScalarType> {
         use ScalarType::*;
         Some(match self {
@@ -124,7 +124,7 @@ impl ScalarType {
         })
     }
 
-    /// Whether registers and variables may be declared with this type.
+    /// Returns whether registers and variables may be declared with this type.
     #[rustfmt::skip]
     pub fn is_declarable(self) -> bool {
         use ScalarType::*;
@@ -135,7 +135,7 @@ impl ScalarType {
     }
 }
 
-/// The space an address operand is in.
+/// The state space of an address operand.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum AddressSpace {
@@ -150,11 +150,11 @@ pub enum AddressSpace {
     SharedCta,
     SharedCluster,
     Tmem,
-    /// Generic, or any variable.
+    /// A generic address, or the name of any variable.
     Any,
 }
 
-/// The space a variable is declared in.
+/// The state space of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum StateSpace {
@@ -167,7 +167,7 @@ pub enum StateSpace {
 }
 
 impl StateSpace {
-    /// How the space is written, with its dot.
+    /// Returns the spelling with the dot.
     pub fn spelling(self) -> &'static str {
         match self {
             StateSpace::Const => ".const",
@@ -181,8 +181,8 @@ impl StateSpace {
 }
 
 impl AddressSpace {
-    /// Whether a variable declared in `space` can be addressed here. Where a generic address is expected, variables with
-    /// a place in the generic address space can be named: their address is then converted.
+    /// Returns whether an address operand of this space may name a variable declared in `space`. A generic address operand may name global,
+    /// shared and local variables; the address is converted to a generic one.
     pub fn holds(self, space: StateSpace) -> bool {
         match self {
             AddressSpace::Any => true,
@@ -196,7 +196,7 @@ impl AddressSpace {
         }
     }
 
-    /// Whether a 32-bit register may hold an address in this space whatever the module's address size.
+    /// Returns whether a 32-bit register may hold an address of this space even if the module's address size is 64.
     pub fn takes_32_bit_addresses(self) -> bool {
         !matches!(self, AddressSpace::Generic | AddressSpace::Global | AddressSpace::Any)
     }

@@ -1,7 +1,7 @@
-//! Errors tested as files: each `diagnostics/<group>/<name>.ptx` shows a mistake, `<name>.expected` what is said about it.
+//! Diagnostics tests in files: each `diagnostics/<group>/<name>.ptx` contains a mistake, `<name>.expected` the expected findings.
 //!
-//! The first line of an input is what ptxas 13.0.88 says, so that the expectation has a second source: `// ptxas: message`,
-//! or `// ptxas accepts: why`. `ORIOLE_BLESS=1` rewrites the expectations; read the difference before committing it.
+//! The first line of an input is ptxas 13.0.88's answer, as a second source: `// ptxas: message` or `// ptxas accepts: reason`.
+//! `ORIOLE_BLESS=1` rewrites the expectations; read the difference before you commit it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use oriole_ptx::diag::{Code, Severity, Style, ptxas_lines, render, to_json};
 use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, Options, check};
 
-/// Codes that no file shows, and why.
+/// Codes that no file contains, with the reason.
 const UNREACHED: &[(Code, &str)] = &[
     (Code::FileTooLarge, "the file would have 4 GiB"),
     (Code::ScopesTooDeep, "the file would have 100,000 braces; tested below"),
@@ -20,7 +20,7 @@ const UNREACHED: &[(Code, &str)] = &[
     (Code::InternalError, "found when code is generated"),
 ];
 
-/// An input, its findings, and the text they are shown as.
+/// An input, its findings, and the findings as text.
 struct Case {
     path: PathBuf,
     name: String,
@@ -48,7 +48,7 @@ impl Case {
     }
 }
 
-/// All findings as the command line shows them, an empty line between two.
+/// Formats all findings as the command line does, separated by empty lines.
 fn show(name: &str, text: &[u8], checked: &Checked) -> String {
     let (source, lines) = (Source::new(name, text), LineIndex::new(text));
     let shown: Vec<String> = checked.diagnostics.iter().map(|finding| render(&source, &lines, finding, Style::Plain)).collect();

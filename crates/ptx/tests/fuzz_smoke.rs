@@ -1,6 +1,6 @@
 //! One second of fuzzing in every test run: corpus files with small damage.
 //!
-//! The same cases on every machine up to where time ends. A case that fails is written out as a file to keep.
+//! The cases are the same on every machine, as far as time allows. A failing case is written to a file.
 
 #[path = "../../../fuzz/check_case.rs"]
 mod check_case;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use std::{fs, panic};
 
 const TIME: Duration = Duration::from_secs(1);
-/// Small files make more cases a second, and hold everything that large ones do.
+/// Limit on the size of seeds in bytes. Small files give more cases per second and contain the same constructs as large ones.
 const LARGEST_SEED: usize = 40_000;
-/// Bytes that change the meaning of what is around them.
+/// Bytes that change the meaning of the text around them.
 const ODD_BYTES: &[u8] = b"{}();,.<>[]|!@%\"\0\xff0x/*\n";
 
-/// Numbers that look random and are the same every time (SplitMix64).
+/// Pseudorandom numbers that are the same in every run (SplitMix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -46,7 +46,7 @@ fn seeds() -> Vec<Vec<u8>> {
     texts.filter(|text| text.len() < LARGEST_SEED).collect()
 }
 
-/// Damages a text in one to four places: lines swapped, dropped or taken from elsewhere, bytes changed, ends cut off.
+/// Damages a text in one to four places: swaps, removes or inserts lines, changes bytes, or truncates it.
 fn mutate(text: &mut Vec<u8>, seeds: &[Vec<u8>], numbers: &mut Numbers) {
     for _ in 0..=numbers.below(4) {
         let place = numbers.below(text.len());

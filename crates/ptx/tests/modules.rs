@@ -1,9 +1,9 @@
-//! Whole modules against the verdict of ptxas 13.0.88.
+//! Compares the verdict on whole modules with that of ptxas 13.0.88.
 //!
-//! `modules/accept` and `modules/reject` hold small modules, one question each, in files by topic: `=== name`, a comment that
-//! says what is asked, the module. Modules with bytes that a text file should not hold are files of their own. The verdicts
-//! are recorded, so the comparison runs everywhere. Where ptxas is installed (`tools/oracles.sh`, or the folder named by
-//! `ORIOLE_ORACLES`), a sample is asked again; `ORIOLE_REFRESH=1` asks about every module.
+//! `modules/accept` and `modules/reject` contain small modules, one question each, in files by topic: `=== name`, a comment with the
+//! question, the module. Modules with bytes that a text file should not contain are separate files. The verdicts are recorded, so the
+//! comparison runs everywhere. If ptxas is installed (`tools/oracles.sh`, or the folder in `ORIOLE_ORACLES`), a sample is compiled again;
+//! `ORIOLE_REFRESH=1` compiles every module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oriole_ptx::{Options, check};
 
-/// Modules on which Oriole differs from ptxas on purpose, by reason; `docs/differences.md` tells more.
+/// Modules on which Oriole differs from ptxas on purpose, by reason; see `docs/differences.md`.
 const DIFFERENCES: &[(&str, &[&str])] = &[
     (
         "integers over 64 bits are errors; ptxas takes them modulo 2^64",
@@ -70,7 +70,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ("a label may have the name of a module variable, before its definition too", &["reject/label-forward-like-global"]),
 ];
 
-/// Architectures that this ptxas compiles for. A module is compiled for the first of its targets that is one of them.
+/// Architectures that this ptxas compiles for. A module is compiled for the first of its targets that is in the list.
 const PTXAS_TARGETS: &[&str] = &[
     "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103", "sm_103a",
     "sm_103f", "sm_110", "sm_110a", "sm_110f", "sm_120", "sm_120a", "sm_120f", "sm_121", "sm_121a", "sm_121f",

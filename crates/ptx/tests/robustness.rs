@@ -1,6 +1,6 @@
-//! Input of any kind is answered: no panic, no hang, no stack overflow, findings that can be shown.
+//! Any input gives an answer: no panic, no hang, no stack overflow, and findings that can be formatted.
 //!
-//! Times are bounded generously, as tests share machines; what they catch is work that grows with the square of the input.
+//! Time limits are generous, because tests share machines; they detect work that is quadratic in the size of the input.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const HEADER: &str = ".version 9.0\n.target sm_90a\n.address_size 64\n";
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Checks a text and shows some of the findings, within the time limit.
+/// Checks a text and formats some of the findings, within the time limit.
 fn answer(text: &[u8]) -> Checked {
     let start = Instant::now();
     let checked = check(text, &Options::default());
@@ -47,7 +47,7 @@ fn assert_code(checked: &Checked, code: Code) {
     assert!(checked.diagnostics.iter().any(|finding| finding.code == code), "no {code:?} among {} findings", checked.diagnostics.len());
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudorandom numbers that are the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -67,7 +67,7 @@ impl Random {
     }
 }
 
-/// A module with a bit of everything.
+/// A module with many different constructs.
 const SAMPLE: &str = r#".version 9.0
 .target sm_90a
 .address_size 64

@@ -1,4 +1,4 @@
-//! Print and parse again: the same tree, the same text, and for ptxas the same program.
+//! Prints and parses modules: the tree, the text and the code that ptxas generates must stay the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,13 +14,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A module and where it comes from.
+/// A module and its origin.
 struct Source {
     name: String,
     text: String,
 }
 
-/// The modules of a folder: each `.ptx` file, and each part of a `.txt` file that starts with a line `=== name`.
+/// Returns the modules of a folder: each `.ptx` file, and each part of a `.txt` file that starts with a line `=== name`.
 fn load(folder: &Path) -> Vec<Source> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -28,7 +28,7 @@ fn load(folder: &Path) -> Vec<Source> {
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match path.extension().and_then(|extension| extension.to_str()) {
-            // Some of the modules ask what happens with bytes outside ASCII.
+            // Some modules contain bytes outside ASCII on purpose.
             Some("ptx") => sources.push(Source { name, text: String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned() }),
             Some("txt") => sources.extend(unpack(&name, &String::from_utf8_lossy(&fs::read(&path).unwrap()))),
             _ => {}
@@ -53,7 +53,7 @@ fn corpus() -> Vec<Source> {
     ["corpus", "corpus/handwritten", "examples"].iter().flat_map(|folder| load(&root().join(folder))).collect()
 }
 
-/// The module, or the first errors.
+/// Parses a module; the error contains the first messages.
 fn parse(text: &str) -> Result<Module, String> {
     let checked = check(text.as_bytes(), &Options::default());
     if checked.is_valid() {
@@ -64,7 +64,7 @@ fn parse(text: &str) -> Result<Module, String> {
     Err(messages.join("; "))
 }
 
-/// Prints a module and reads it back; the printed text, or what went wrong.
+/// Prints a module and parses it; returns the printed text.
 fn round_trip(module: &Module) -> Result<String, String> {
     let printed = print(module);
     let again = parse(&printed).map_err(|errors| format!("the printed text has errors: {errors}\n{printed}"))?;
@@ -102,7 +102,7 @@ fn accepted_modules_make_the_round_trip() {
     check_all(&load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/accept")), false);
 }
 
-/// The value of a key in the first `// oriole:` line.
+/// Returns the value of a key in the first `// oriole:` line.
 fn directive(text: &str, key: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.strip_prefix("// oriole:"))?;
     let value = line.split_once(&format!("{key}="))?.1;
@@ -110,7 +110,7 @@ fn directive(text: &str, key: &str) -> Option<String> {
     Some(value.split(end).next().unwrap_or_default().to_string())
 }
 
-/// Compiles PTX; the cubin, or the complaint.
+/// Compiles PTX to a cubin; the error contains the message.
 fn compile(ptxas: &Path, arch: &str, options: &str, text: &str, stem: &Path) -> Result<Vec<u8>, String> {
     let (input, output) = (stem.with_extension("ptx"), stem.with_extension("cubin"));
     fs::write(&input, text).map_err(|error| error.to_string())?;
@@ -123,7 +123,7 @@ fn compile(ptxas: &Path, arch: &str, options: &str, text: &str, stem: &Path) -> 
     fs::read(&output).map_err(|error| error.to_string())
 }
 
-/// The sections of a cubin that hold code, constants and initial values, by name.
+/// Returns the sections of a cubin that contain code, constants and initial values, by name.
 fn sections(elf: &[u8]) -> Option<BTreeMap<String, &[u8]>> {
     const NO_BITS: u64 = 8;
     let number = |at: usize, bytes: usize| {
@@ -146,7 +146,7 @@ fn sections(elf: &[u8]) -> Option<BTreeMap<String, &[u8]>> {
     Some(found)
 }
 
-/// The first difference between two cubins.
+/// Describes the first difference between two cubins.
 fn cubin_difference(first: &[u8], second: &[u8]) -> Option<String> {
     let (Some(first), Some(second)) = (sections(first), sections(second)) else { return Some(String::from("not an ELF file")) };
     let names = |sections: &BTreeMap<String, &[u8]>| sections.keys().cloned().collect::<Vec<_>>();
@@ -156,7 +156,7 @@ fn cubin_difference(first: &[u8], second: &[u8]) -> Option<String> {
     first.iter().find(|&(name, content)| second[name] != *content).map(|(name, _)| format!("section {name}"))
 }
 
-/// Compiles a module as it was written and as it is printed. Nothing if our parser or, for `optional` ones, ptxas refuses it.
+/// Compares the code of a module as written and as printed. Returns false if our parser or, for `optional` modules, ptxas rejects it.
 fn compare_by_ptxas(ptxas: &Path, source: &Source, stem: &Path, optional: bool) -> Result<bool, String> {
     let Ok(module) = parse(&source.text) else { return Ok(false) };
     let arch = directive(&source.text, "arch").unwrap_or_else(|| module.target.to_string());
@@ -169,12 +169,12 @@ fn compare_by_ptxas(ptxas: &Path, source: &Source, stem: &Path, optional: bool) 
     let printed = print(&module);
     let again = compile(ptxas, &arch, &options, &printed, stem).map_err(|complaint| format!("{complaint}\n{printed}"))?;
     let Some(difference) = cubin_difference(&original, &again) else { return Ok(true) };
-    // ptxas leaves half of a `.b128` with a float as its initial value uninitialized.
+    // ptxas leaves half of a `.b128` variable with a float as its initial value uninitialized, so compare two compilations of the original.
     let twice = compile(ptxas, &arch, &options, &source.text, stem)?;
     if cubin_difference(&original, &twice).is_some() { Ok(false) } else { Err(format!("{difference}\n{printed}")) }
 }
 
-/// Two threads take the modules one after the other.
+/// Compares all modules, on two threads.
 fn compare_all(sources: &[Source], optional: bool) {
     let Some(ptxas) = oriole_oracles::tool("ptxas") else { return };
     let folder = std::env::temp_dir().join(format!("oriole-round-trip-{}-{optional}", std::process::id()));
@@ -215,7 +215,7 @@ fn ptxas_makes_the_same_code_of_accepted_modules() {
     compare_all(&load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules/accept")), true);
 }
 
-/// The printed form of statements inside a kernel, which must read back as the same tree; only the body's lines.
+/// Returns the printed lines of statements inside a kernel, which must parse to the same tree.
 fn printed_body(statements: &str) -> String {
     let text = format!(
         ".version 9.0\n.target sm_90a, texmode_independent\n.address_size 64\n{GLOBALS}.entry k(.param .u64 out) {{\n{statements}\nret;\n}}\n"
@@ -384,7 +384,7 @@ fn different_modules_are_told_apart() {
     ] {
         assert!(first.same_as(&text(other)).is_err(), "{other}");
     }
-    // The same labels under other numbers: `L<2>` names the stem first.
+    // The same labels with other numbers: `L<2>` mentions the stem first.
     let labels = |list: &str| text(&format!("T: .branchtargets {list}; brx.idx x, T; L0: L1: bra Z; Z:"));
     labels("L<2>").same_as(&labels("L0, L1")).unwrap();
     assert!(labels("L<2>").same_as(&labels("L1, L0")).is_err());

@@ -1,9 +1,8 @@
-//! Oriole's verdict on every enumerated form and mutant against the recorded verdict of ptxas.
+//! Compares Oriole's verdict on every enumerated form and mutant with the recorded verdict of ptxas.
 //!
-//! The records are under `tests/verdicts`; `cargo run --release -p xtask -- verdicts` asks ptxas again. Every case on which the two
-//! differ stands in `tests/verdicts/disagreements.txt`, under the rule of `differences.txt` that explains it; `docs/differences.md` describes
-//! the rules with the manual's word on them. A case that is new or gone fails the test; `ORIOLE_BLESS=1` rewrites the list, for
-//! review.
+//! The records are under `tests/verdicts`; `cargo run --release -p xtask -- verdicts` records them again. Every case on which both
+//! differ is in `tests/verdicts/disagreements.txt`, with the rule of `differences.txt` that explains it; `docs/differences.md` describes
+//! the rules and quotes the manual. The test fails if a case is new or missing; `ORIOLE_BLESS=1` rewrites the list for review.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -92,7 +91,7 @@ fn verdicts_agree_with_ptxas() {
                     count.1 += 1;
                     let who = if theirs { "ptxas accepts" } else { "Oriole accepts" };
                     match rules.iter().find(|rule| rule.explains(family, set, case, theirs)) {
-                        // Thousands of orders that only Oriole takes; the records have them.
+                        // Thousands of orders that only Oriole accepts are not listed; they are in the records.
                         Some(rule) if set == Set::Orders && !theirs => {
                             used.insert(&rule.name);
                         }
@@ -126,7 +125,7 @@ fn verdicts_agree_with_ptxas() {
     assert!(complaints.is_empty(), "\n{complaints}refresh with `cargo run --release -p xtask -- verdicts`");
 }
 
-/// Compares the disagreements with the list that was reviewed.
+/// Compares the disagreements with the reviewed list.
 fn compare_list(mut listed: Vec<String>, complaints: &mut String) {
     listed.sort();
     let path = folder().join("disagreements.txt");

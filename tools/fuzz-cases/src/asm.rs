@@ -1,6 +1,7 @@
-//! Listings through the assembler.
+//! Fuzz target for the assembler of control listings.
 //!
-//! No panic; what is wrong is said with a place in the text. What assembles can be listed, and its listing assembles to the same bytes.
+//! Conditions: no panic; every error has a position in the text; an assembled file can be listed, and its listing assembles to the same
+//! bytes.
 
 use oriole_cli::sass::assemble::assemble;
 use oriole_cubin::Cubin;
@@ -34,13 +35,13 @@ pub fn check(case: &[u8]) -> Outcome {
     Outcome::Accepted
 }
 
-/// Listings of cubins.
+/// Returns control listings of cubins.
 pub fn seeds() -> Vec<Vec<u8>> {
     let cubins = seeds::cubins().into_iter().filter_map(|bytes| Cubin::read(&bytes).ok());
     cubins.filter_map(|cubin| control_listing(&cubin, false).ok()).map(String::into_bytes).filter(|text| text.len() < 60_000).collect()
 }
 
-/// Changes the text, most of the time in front of the bytes of the skeleton.
+/// Damages the text, most of the time only the part before the skeleton.
 pub fn damage(case: &mut Vec<u8>, numbers: &mut Numbers) {
     let skeleton = case.windows(9).position(|window| window == b".skeleton").filter(|_| numbers.chance(90));
     let rest = case.split_off(skeleton.unwrap_or(case.len()));

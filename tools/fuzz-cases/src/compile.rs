@@ -1,7 +1,7 @@
-//! Text through the whole compiler. A case is three bytes, which say for what and how it is compiled, and PTX.
+//! Fuzz target for the whole compiler. A case consists of three bytes, which select target and options, and PTX text.
 //!
-//! No panic and no internal error; the same text gives the same bytes; the verifiers have no finding in what is compiled; its file and its
-//! instructions read back as they were written.
+//! Conditions: no panic and no internal error; the same text gives the same bytes; the verifiers have no findings in the compiled code;
+//! the file and its instructions read back as they were written.
 
 use oriole_cubin::Cubin;
 use oriole_driver::{BackendChoice, Fault, Options, ScheduleBackend, ScheduleMode, Scheduling, obstacle};
@@ -15,10 +15,11 @@ use crate::damage_text::damage_text;
 use crate::numbers::Numbers;
 use crate::seeds;
 
-/// Bytes in front of the text.
+/// Number of bytes before the text.
 const CHOICES: usize = 3;
-/// Larger texts make slow cases and hold nothing new.
+/// Limit on the size of the text in bytes. Larger texts are slow and find nothing new.
 const MOST_BYTES: usize = 30_000;
+/// Targets to compile for.
 const TARGETS: [&str; 8] = ["sm_90a", "sm_75", "sm_80", "sm_89", "sm_100a", "sm_103a", "sm_120a", "sm_90"];
 
 /// Judges a case.
@@ -51,7 +52,7 @@ pub fn check(case: &[u8]) -> Outcome {
     }
 }
 
-/// For what and how a module is compiled; nothing if no target of the list can run it.
+/// Returns the compiler options that the bytes select; `None` if no target of the list can run the module.
 fn options([target, level, flags]: [u8; CHOICES], module: &Module) -> Option<Options> {
     let can_run = |name: &&str| target::Target::parse(name).is_some_and(|machine| obstacle(module.target, machine).is_none());
     let targets: Vec<&str> = TARGETS.into_iter().filter(can_run).collect();
@@ -75,6 +76,7 @@ fn options([target, level, flags]: [u8; CHOICES], module: &Module) -> Option<Opt
     })
 }
 
+/// Checks the conditions on a compiled file.
 fn check_cubin(bytes: &[u8], target: Target) {
     let cubin = Cubin::read(bytes).unwrap_or_else(|error| panic!("a compiled file cannot be read: {error}"));
     let written = cubin.write().unwrap_or_else(|error| panic!("a compiled file cannot be written again: {error}"));
@@ -92,7 +94,7 @@ fn check_cubin(bytes: &[u8], target: Target) {
     }
 }
 
-/// The corpus, examples, kernel tests and random programs.
+/// Returns the PTX corpus, examples, kernel tests and random programs.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut texts = Vec::new();
     for folder in ["corpus", "corpus/handwritten", "examples"] {
@@ -104,18 +106,18 @@ pub fn seeds() -> Vec<Vec<u8>> {
     texts.into_iter().map(|text| [&choices(&mut numbers)[..], &text].concat()).collect()
 }
 
-/// The text without lines of comments in front of it.
+/// Removes the comment lines at the start of a text.
 fn without_comments(text: &[u8]) -> Vec<u8> {
     let lines = text.split_inclusive(|&byte| byte == b'\n');
     lines.skip_while(|line| line.starts_with(b"//")).flatten().copied().collect()
 }
 
 fn choices(numbers: &mut Numbers) -> [u8; CHOICES] {
-    // The usual scheduling half of the time.
+    // Half of the cases use the default scheduling.
     [numbers.next() as u8, numbers.next() as u8, numbers.next() as u8 & 0x8f | (numbers.below(16) as u8) << 4]
 }
 
-/// Changes the choices, the text, or takes another program.
+/// Damages the option bytes or the text, or replaces the text by another program.
 pub fn damage(case: &mut Vec<u8>, numbers: &mut Numbers) {
     let (choices_now, mut text) = match case.split_first_chunk::<CHOICES>() {
         Some((choices, text)) => (*choices, text.to_vec()),

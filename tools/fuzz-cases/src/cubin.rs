@@ -1,7 +1,7 @@
-//! Bytes as a file with machine code: cubin, fatbin, object file, executable.
+//! Fuzz target for files with machine code: cubin, fatbin, object file, executable.
 //!
-//! No panic in what `verify`, `disasm`, `rescore` and `roundtrip` do, and when the simulator loads the file. A cubin that is read is written back as it was; its control listing
-//! assembles to the same bytes; a word that is decoded is encoded to the same bits.
+//! Conditions: no panic in `verify`, `disasm`, `rescore`, `roundtrip` and the loader of the simulator; a cubin is written as it was
+//! read; its control listing assembles to the same bytes; a word that decodes encodes to the same bits.
 
 use oriole_cli::sass::assemble::assemble;
 use oriole_cli::sass::json;
@@ -20,7 +20,7 @@ use crate::listing::control_listing;
 use crate::numbers::Numbers;
 use crate::seeds;
 
-/// Images of a file that are checked; more of them hold nothing new.
+/// Limit on the number of images per file that are checked; more images find nothing new.
 const MOST_IMAGES: usize = 3;
 
 /// Judges a case.
@@ -40,9 +40,10 @@ pub fn check(case: &[u8]) -> Outcome {
     outcome
 }
 
+/// Checks the conditions on one cubin.
 fn check_cubin(cubin: &Cubin) {
     if let Ok(report) = verify(cubin, &Verifier::ALL) {
-        // Messages name instructions, so they are made as well.
+        // Formatting a message decodes instructions, so messages are formatted too.
         report.all().for_each(|(_, finding)| drop(finding.to_string()));
     }
     let Ok(program) = Program::new(cubin) else { return };
@@ -91,7 +92,7 @@ fn check_rescored(bytes: &[u8], schedule: Option<When>) {
     let _ = verify(&cubin, &Verifier::ALL);
 }
 
-/// Cubins, and files that contain them.
+/// Returns cubins, and files that contain cubins.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut files = seeds::cubins();
     files.extend(seeds::files_in("crates/cubin/tests/data", "fatbin", 40_000));
@@ -99,7 +100,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     files
 }
 
-/// Changes some bytes.
+/// Damages some bytes.
 pub fn damage(case: &mut Vec<u8>, numbers: &mut Numbers) {
     damage_bytes(case, numbers);
 }

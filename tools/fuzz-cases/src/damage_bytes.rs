@@ -1,4 +1,4 @@
-//! Small changes to a binary file: bits, numbers of all widths, ranges, ends.
+//! Damages a binary file: bits, numbers of all widths, ranges, truncation.
 
 use crate::numbers::Numbers;
 
@@ -30,12 +30,12 @@ const ODD_VALUES: &[u64] = &[
     0xffff_ffff_ffff_ffff,
 ];
 
-/// Bytes at the end of a file in which tables of sections and segments lie.
+/// Number of bytes at the end of a file that contain the section and segment tables.
 const TABLES: usize = 2000;
-/// Bytes of a file header.
+/// Size of the file header in bytes.
 const HEADER: usize = 64;
 
-/// Changes a file in one to four places.
+/// Damages a file in one to four places.
 pub fn damage_bytes(data: &mut Vec<u8>, numbers: &mut Numbers) {
     for _ in 0..=numbers.below(4) {
         damage_once(data, numbers);
@@ -64,7 +64,7 @@ fn damage_once(data: &mut Vec<u8>, numbers: &mut Numbers) {
     }
 }
 
-/// A place anywhere, or in the header or the tables, where damage has the most effect.
+/// Picks an offset anywhere, or in the header or the tables, where damage has the most effect.
 fn place(length: usize, numbers: &mut Numbers) -> usize {
     let tables = length.saturating_sub(TABLES);
     match numbers.below(4) {
@@ -74,7 +74,7 @@ fn place(length: usize, numbers: &mut Numbers) -> usize {
     }
 }
 
-/// An odd value, or a size or offset near the length of the file.
+/// Picks a value at a limit, or a size or offset near the length of the file.
 fn number(data: &[u8], numbers: &mut Numbers) -> u64 {
     match numbers.below(4) {
         0 => (data.len() as u64).wrapping_add(numbers.below(33) as u64).wrapping_sub(16),
@@ -83,7 +83,7 @@ fn number(data: &[u8], numbers: &mut Numbers) -> u64 {
     }
 }
 
-/// Copies up to 64 bytes, whole instructions for the most part, over others.
+/// Copies up to 64 bytes, aligned to instructions, over other bytes.
 fn copy_range(data: &mut [u8], place: usize, numbers: &mut Numbers) {
     let (source, target) = (place / 16 * 16, numbers.below(data.len()) / 16 * 16);
     let copy = data[source..(source + 16 * (1 + numbers.below(4))).min(data.len())].to_vec();

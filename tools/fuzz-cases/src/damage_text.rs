@@ -1,10 +1,10 @@
-//! Small changes to a text, most of which leave it grammatical: a token is replaced by another one of its kind, a line is moved.
+//! Damages a text. Most changes leave it grammatical: a token is replaced by another one of its kind, or a line is moved.
 
 use std::ops::Range;
 
 use crate::numbers::Numbers;
 
-/// Bytes that change the meaning of what is around them.
+/// Bytes that change the meaning of the text around them.
 const ODD_BYTES: &[u8] = b"{}();,.<>[]|!@%\"\0\xff0x/*\n";
 
 /// Numbers at the limits of types, field widths and formats.
@@ -53,7 +53,7 @@ const ODD_NUMBERS: &[&str] = &[
     "1e39",
 ];
 
-/// A kind of token. A token is replaced by one of its own kind most of the time.
+/// The kind of a token. A token is mostly replaced by one of its own kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// `%r1`.
@@ -66,18 +66,18 @@ enum Kind {
     NumberedWord,
     /// `add`.
     Word,
-    /// One byte of anything else that is not blank.
+    /// Any other byte except white space.
     Sign,
 }
 
-/// Changes a text in one to three places, mostly in one. `pool` is another text of the same kind, from which lines and tokens are taken.
+/// Damages a text in one to three places, mostly in one. `pool` is another text of the same kind, from which lines and tokens are taken.
 pub fn damage_text(text: &mut Vec<u8>, pool: &[u8], numbers: &mut Numbers) {
     for _ in 0..=[0, 0, 0, 1, 1, 2][numbers.below(6)] {
         damage_once(text, pool, numbers);
     }
 }
 
-/// Replaces one number by another, near to it or at the limit of some type.
+/// Replaces a number by another one, close to it or at the limit of a type.
 pub fn damage_number(text: &mut Vec<u8>, numbers: &mut Numbers) {
     let Some(token) = find_token(text, Kind::Number, numbers) else { return };
     let old = std::str::from_utf8(&text[token.clone()]).ok().and_then(|digits| digits.parse::<u64>().ok());
@@ -140,7 +140,7 @@ fn damage_bytes_of_text(text: &mut Vec<u8>, numbers: &mut Numbers) {
     }
 }
 
-/// Replaces a register by another one of the text, or a number.
+/// Replaces a register by another register of the text, or a number by another number.
 fn replace_operand(text: &mut Vec<u8>, numbers: &mut Numbers) {
     let kind = *numbers.pick(&[Kind::Register, Kind::Register, Kind::NumberedWord, Kind::Number]);
     if kind == Kind::Number {
@@ -171,7 +171,7 @@ fn remove_token(text: &mut Vec<u8>, numbers: &mut Numbers) {
     }
 }
 
-/// A token of a kind at or after a random place.
+/// Finds a token of a kind at or after a random offset.
 fn find_token(text: &[u8], kind: Kind, numbers: &mut Numbers) -> Option<Range<usize>> {
     let mut place = numbers.below(text.len());
     for _ in 0..64 {
@@ -184,11 +184,11 @@ fn find_token(text: &[u8], kind: Kind, numbers: &mut Numbers) -> Option<Range<us
     None
 }
 
-/// The token at or after a place, and its kind.
+/// Returns the token at or after an offset, and its kind.
 fn token_at(text: &[u8], place: usize) -> Option<(Kind, Range<usize>)> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$';
     let mut start = place + text.get(place..)?.iter().position(|byte| !byte.is_ascii_whitespace())?;
-    // Go back to the beginning of the word in whose middle the place is.
+    // Move back to the start of the word that contains the offset.
     while start > 0 && is_word(text[start]) && is_word(text[start - 1]) {
         start -= 1;
     }
@@ -211,7 +211,7 @@ fn token_at(text: &[u8], place: usize) -> Option<(Kind, Range<usize>)> {
     Some((kind, start..end))
 }
 
-/// The line that a place is in, with its end.
+/// Returns the line that contains an offset, including its line break.
 fn line_around(text: &[u8], place: usize) -> Range<usize> {
     let place = place.min(text.len());
     let start = text[..place].iter().rposition(|&byte| byte == b'\n').map_or(0, |position| position + 1);
@@ -219,7 +219,7 @@ fn line_around(text: &[u8], place: usize) -> Range<usize> {
     start..end
 }
 
-/// A copy of a random line.
+/// Returns a copy of a random line.
 fn line_of(text: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     text[line_around(text, numbers.below(text.len()))].to_vec()
 }

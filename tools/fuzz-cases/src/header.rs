@@ -1,7 +1,7 @@
-//! Kernel tests: the header, and small ones in the interpreter.
+//! Fuzz target for kernel tests: the header, and small tests in the interpreter.
 //!
-//! No panic. A header that is read is the same after it is written and read again. A test that is small enough runs in the PTX interpreter
-//! and ends with a result or an error; its outputs are judged.
+//! Conditions: no panic; a header is unchanged after writing and parsing it; a small test runs in the PTX interpreter and ends with a
+//! result or an error, and its outputs can be compared.
 
 use oriole_kernel_test::{Expectation, KernelTest, Value, parse};
 use oriole_ptx::ast::Module;
@@ -13,11 +13,11 @@ use crate::damage_text::damage_text;
 use crate::numbers::Numbers;
 use crate::seeds;
 
-/// Threads of a launch that is run.
+/// Limit on the threads of a launch that is run.
 const MOST_THREADS: u64 = 256;
-/// Bytes of all its buffers and its shared memory.
+/// Limit on the bytes of all buffers and shared memory.
 const MOST_BYTES: u64 = 1 << 18;
-/// Instructions of a thread.
+/// Limit on the instructions per thread.
 const MOST_STEPS: u64 = 5000;
 const HEAP_BYTES: u64 = 1 << 16;
 
@@ -43,7 +43,7 @@ pub fn check(case: &[u8]) -> Outcome {
 fn check_header(test: &KernelTest) {
     let written = test.header("about");
     match parse(&written) {
-        // NaN as a tolerance is not equal to itself, so texts are compared.
+        // Compares texts, because a tolerance of NaN is not equal to itself.
         Ok(again) => assert!(again.header("about") == written, "a header changes when it is written:\n{written}"),
         Err(message) => panic!("a header that was written cannot be read: {message}\n{written}"),
     }
@@ -78,14 +78,14 @@ fn interpret(module: &Module, text: &[u8], test: &KernelTest) {
     }
 }
 
-/// Kernel tests and random programs.
+/// Returns kernel tests and random programs.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut texts = seeds::kernel_tests(5, 5000);
     texts.extend((0..10).map(|seed| seeds::program(seed, Some(20)).into_bytes()));
     texts
 }
 
-/// Changes the header most of the time, the rest otherwise.
+/// Damages the header most of the time, otherwise the whole text.
 pub fn damage(case: &mut Vec<u8>, numbers: &mut Numbers) {
     let lines = case.split_inclusive(|&byte| byte == b'\n');
     let header: usize = lines.take_while(|line| line.starts_with(b"//")).map(<[u8]>::len).sum();

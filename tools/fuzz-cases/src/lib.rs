@@ -1,8 +1,7 @@
-//! What must hold for any input of Oriole's readers.
+//! Fuzz targets: conditions that must hold for any input of Oriole's readers.
 //!
-//! Each target is a module with three functions: `check` judges a case and panics if a condition is broken, `seeds` gives cases to start
-//! from, `damage` makes another case of one. The fuzzer in `fuzz/` and the tests of this crate run the same functions, see
-//! `fuzz/README.md`.
+//! Each target is a module with three functions: `check` judges a case and panics if a condition is violated, `seeds` returns initial
+//! cases, and `damage` modifies a case. The fuzzer in `fuzz/` and the tests of this crate use the same functions; see `fuzz/README.md`.
 
 pub mod asm;
 pub mod compile;
@@ -18,12 +17,12 @@ pub mod seeds;
 
 use numbers::Numbers;
 
-/// What became of a case whose conditions hold.
+/// The result of a case that satisfies all conditions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It was refused with a reason.
+    /// The input was rejected with a reason.
     Refused,
-    /// It was read, and what came out of it was checked.
+    /// The input was accepted, and the result was checked.
     Accepted,
 }
 
@@ -31,15 +30,15 @@ pub enum Outcome {
 #[derive(Clone, Copy)]
 pub struct FuzzTarget {
     pub name: &'static str,
-    /// Judges a case; panics if a condition does not hold.
+    /// Judges a case; panics if a condition is violated.
     pub check: fn(&[u8]) -> Outcome,
-    /// Cases to start from.
+    /// Returns initial cases.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Makes another case of one.
+    /// Modifies a case.
     pub damage: fn(&mut Vec<u8>, &mut Numbers),
 }
 
-/// All targets but `check`, which belongs to the front end (`fuzz/check_case.rs`).
+/// All targets except `check`, which belongs to the front end (`fuzz/check_case.rs`).
 pub const TARGETS: [FuzzTarget; 5] = [
     FuzzTarget { name: "compile", check: compile::check, seeds: compile::seeds, damage: compile::damage },
     FuzzTarget { name: "cubin", check: cubin::check, seeds: cubin::seeds, damage: cubin::damage },
@@ -48,12 +47,12 @@ pub const TARGETS: [FuzzTarget; 5] = [
     FuzzTarget { name: "header", check: header::check, seeds: header::seeds, damage: header::damage },
 ];
 
-/// The target of a name.
+/// Returns the target with this name.
 pub fn target(name: &str) -> Option<FuzzTarget> {
     TARGETS.into_iter().find(|target| target.name == name)
 }
 
-/// Damages a case in place for a fuzzing engine whose buffer holds `size` bytes of it and has room for more; returns the new size.
+/// Damages a case in the buffer of a fuzzing engine; `size` bytes of the buffer are the case. Returns the new size, at most `most`.
 pub fn damage_in_place(target: FuzzTarget, buffer: &mut [u8], size: usize, most: usize, seed: u32) -> usize {
     let mut case = buffer[..size].to_vec();
     (target.damage)(&mut case, &mut Numbers::new(u64::from(seed)));

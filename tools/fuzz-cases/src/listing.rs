@@ -1,11 +1,11 @@
-//! The control listing of a cubin.
+//! Produces the control listing of a cubin.
 
 use oriole_cli::sass::control::ControlListing;
 use oriole_cli::sass::labels::Labels;
 use oriole_cli::sass::program::Program;
 use oriole_cubin::Cubin;
 
-/// What `oriole disasm --control` prints.
+/// Returns the output of `oriole disasm --control`.
 pub fn control_listing(cubin: &Cubin, with_reasons: bool) -> Result<String, String> {
     let program = Program::new(cubin)?;
     let labels = Labels::new(&program);

@@ -1,4 +1,4 @@
-//! `oriole-fuzz-cases`: seeds for the fuzzer, and runs without it.
+//! `oriole-fuzz-cases`: writes seeds for the fuzzer, and runs targets without the fuzzer.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
-//! Numbers that look random and are the same on every machine (SplitMix64).
+//! Pseudorandom numbers that are the same on every machine (SplitMix64).
 
+/// A pseudorandom number generator.
 #[derive(Clone, Debug)]
 pub struct Numbers(u64);
 
@@ -17,12 +18,12 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`; 0 if the limit is 0.
+    /// Returns a number below `limit`; 0 if the limit is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true with a probability of `percent` percent.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

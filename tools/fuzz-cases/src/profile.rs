@@ -1,7 +1,7 @@
-//! Texts of hardware profiles.
+//! Fuzz target for hardware profile files.
 //!
-//! No panic; what is wrong is said in words. A profile that is read is the same after it is written and read again, and code can be
-//! compiled with it: no internal error, the same bytes each time.
+//! Conditions: no panic; every error has a message; a profile is unchanged after writing and reading it; compiling with it gives no
+//! internal error and the same bytes each time.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::Outcome;
 use crate::damage_text::{damage_number, damage_text};
 use crate::numbers::Numbers;
 
-/// A kernel with loads, stores, a loop, a branch and a barrier, so that latencies of several kinds are asked for.
+/// A kernel with loads, stores, a loop, a branch and a barrier, so that latencies of several kinds are used.
 const KERNEL: &[u8] = b".version 7.0\n.target sm_70\n.address_size 64
 .visible .entry k(.param .u64 p, .param .u32 n) {
     .reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %rd<4>; .reg .f32 %f<4>; .shared .align 4 .b8 s[128];
@@ -63,14 +63,14 @@ fn check_compile(profile: Profile) {
     }
 }
 
-/// The profiles of some targets.
+/// Returns the profiles of some targets.
 pub fn seeds() -> Vec<Vec<u8>> {
     let targets = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"];
     let profiles = targets.iter().filter_map(|name| Target::parse(name)).map(Profile::of);
     profiles.map(|profile| profile.to_text().into_bytes()).collect()
 }
 
-/// Changes a figure most of the time: the file counts its records, so other changes are refused at once.
+/// Changes a number most of the time. The file contains the number of its records, so most other changes are rejected immediately.
 pub fn damage(case: &mut Vec<u8>, numbers: &mut Numbers) {
     if numbers.chance(70) {
         return damage_number(case, numbers);

@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 use crate::numbers::Numbers;
 use crate::{FuzzTarget, Outcome};
 
-/// A case that takes longer than this in a debug build is a failure.
+/// Time limit per case in a debug build; a slower case is a failure.
 const MOST_TIME: Duration = Duration::from_secs(20);
-/// Damage to the same seed before another one is taken.
+/// Limit on the number of times a seed is damaged before another seed is used.
 const DEPTH: usize = 3;
 
-/// A case whose conditions do not hold.
+/// A case that violates a condition.
 pub struct Failure {
     pub case: Vec<u8>,
     pub message: String,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Default)]
 pub struct Summary {
     pub cases: usize,
     pub accepted: usize,
-    /// The shortest case for each message.
+    /// The shortest case of each kind of message.
     pub failures: Vec<Failure>,
 }
 
-/// Judges one case; the message of what went wrong, if anything did.
+/// Judges one case; the error is the message of the violated condition.
 pub fn judge(target: FuzzTarget, case: &[u8]) -> Result<Outcome, String> {
     let start = Instant::now();
     let judged = catch_unwind(AssertUnwindSafe(|| (target.check)(case)));
@@ -41,8 +41,8 @@ pub fn judge(target: FuzzTarget, case: &[u8]) -> Result<Outcome, String> {
     if time < MOST_TIME { Ok(outcome) } else { Err(format!("it takes {} seconds", time.as_secs())) }
 }
 
-/// Runs at least `least` cases, and goes on until the time is over or there are `most_failures` kinds of failure. The cases depend on
-/// the seed only. Each is written to `current` before it is judged, so that one that ends the process can be found there.
+/// Runs at least `least` cases, and continues until the time is over or `most_failures` kinds of failure were found. The cases depend
+/// only on the seed. Each case is written to `current` before it is judged, so that a case that kills the process can be found there.
 pub fn run(target: FuzzTarget, seed: u64, least: usize, time: Duration, most_failures: usize, current: &Path) -> Summary {
     let seeds = (target.seeds)();
     assert!(!seeds.is_empty(), "{} has no seeds", target.name);
@@ -72,7 +72,7 @@ pub fn run(target: FuzzTarget, seed: u64, least: usize, time: Duration, most_fai
     summary
 }
 
-/// The message without its numbers, which differ between cases that fail for the same reason.
+/// Returns a message without its numbers, which differ between failures with the same cause.
 fn kind_of(message: &str) -> String {
     message.chars().filter(|c| !c.is_ascii_digit()).take(100).collect()
 }

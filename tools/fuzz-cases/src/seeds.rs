@@ -1,4 +1,4 @@
-//! Files of the project that cases are made from.
+//! Reads the files of the project from which cases are made.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use oriole_isa::Target;
 use oriole_ptx_fuzz::generate::generate;
 use oriole_ptx_fuzz::reduce::Case;
 
-/// Programs that are compiled to seeds of machine code.
+/// Number of programs that are compiled to machine code seeds.
 const PROGRAMS: u64 = 4;
-/// Statements of such a program, about.
+/// Approximate number of statements of such a program.
 const PROGRAM_SIZE: usize = 25;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The files of a folder of the project with an extension, smaller than a limit, sorted by path.
+/// Returns the files of a folder of the project with an extension and at most `most_bytes` bytes, sorted by path.
 pub fn files_in(folder: &str, extension: &str, most_bytes: usize) -> Vec<Vec<u8>> {
     let folder = root().join(folder);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -28,7 +28,7 @@ pub fn files_in(folder: &str, extension: &str, most_bytes: usize) -> Vec<Vec<u8>
     contents.filter(|bytes| bytes.len() <= most_bytes).collect()
 }
 
-/// Kernel tests, some of each folder.
+/// Returns about `of_each_folder` kernel tests of each folder.
 pub fn kernel_tests(of_each_folder: usize, most_bytes: usize) -> Vec<Vec<u8>> {
     let folder = root().join("tests/kernels");
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -44,7 +44,7 @@ pub fn kernel_tests(of_each_folder: usize, most_bytes: usize) -> Vec<Vec<u8>> {
     tests
 }
 
-/// Text of a small random program, with the header of a kernel test.
+/// Returns the text of a small random program with the header of a kernel test.
 pub fn program(seed: u64, size: Option<usize>) -> String {
     let case = Case::of(&generate(seed, size));
     let mut text = case.text;
@@ -54,7 +54,7 @@ pub fn program(seed: u64, size: Option<usize>) -> String {
     text
 }
 
-/// Cubins that NVIDIA's compiler made, and cubins of small programs for several targets.
+/// Returns cubins made by NVIDIA's compiler, and cubins of small programs for several targets.
 pub fn cubins() -> Vec<Vec<u8>> {
     let mut cubins = files_in("crates/cubin/tests/data", "cubin", 40_000);
     for seed in 0..PROGRAMS {
@@ -62,7 +62,7 @@ pub fn cubins() -> Vec<Vec<u8>> {
         let text = program(seed, Some(PROGRAM_SIZE));
         let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
         let options = Options { level: [3, 0][seed as usize % 2], ..Options::new(target) };
-        // Some programs are for later targets than the one whose turn it is.
+        // Some programs require a later target and do not compile.
         if let Ok(compiled) = oriole_driver::compile(&[&checked.module], &options) {
             cubins.push(compiled.cubin);
         }

@@ -1,7 +1,6 @@
-//! About a second of each target in every test run: seeds with small damage.
+//! About one second of each fuzz target in every test run: seeds with small damage.
 //!
-//! The first cases are the same on every machine. `ORIOLE_FUZZ_SECONDS` makes each target go on for that time, at most
-//! [`MOST_SECONDS`].
+//! The first cases are the same on every machine. `ORIOLE_FUZZ_SECONDS` sets the time per target, at most [`MOST_SECONDS`].
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::{env, fs};
 
 use oriole_fuzz_cases::{Outcome, TARGETS, runner, target};
 
-/// There are five targets, and a test run must stay short; the fuzzer is for going further.
+/// Limit on the time per target. There are five targets, and a test run must stay short; the fuzzer is for longer runs.
 const MOST_SECONDS: u64 = 5;
 const SEED: u64 = 1;
 
@@ -18,7 +17,7 @@ fn time() -> Duration {
     Duration::from_secs(seconds.min(MOST_SECONDS))
 }
 
-/// Runs a target; a case that fails is kept as a file.
+/// Runs a target; a failing case is written to a file.
 fn run(name: &str, least: usize) {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz_case.{name}"));
     let summary = runner::run(target(name).expect("a target"), SEED, least, time(), 1, &file);
@@ -55,7 +54,7 @@ fn damaged_kernel_tests_are_run_or_refused() {
     run("header", 100);
 }
 
-/// Cases that failed once: `found/TARGET/NAME`.
+/// Judges cases that failed in the past: `found/TARGET/NAME`.
 #[test]
 fn cases_that_failed_once_hold() {
     let mut judged = 0;
@@ -72,7 +71,7 @@ fn cases_that_failed_once_hold() {
     assert!(judged > 0, "there are no such cases");
 }
 
-/// Seeds are what the conditions are about, so each must be read.
+/// The conditions apply to seeds, so each seed must be accepted.
 #[test]
 fn undamaged_cubins_and_listings_are_accepted() {
     for name in ["cubin", "asm", "profile"] {

@@ -1,6 +1,6 @@
-//! Approximate functions, within the manual's error bounds.
+//! Generates tests of approximate functions, with the error bounds of the manual.
 //!
-//! Expected values are rounded, so each bound is widened by half a unit in the last place.
+//! Expected values are rounded, so each bound is increased by half a unit in the last place.
 
 use crate::elementwise::{Op, both};
 use crate::kernel::Generated;
@@ -27,7 +27,7 @@ fn result(format: Format, bits: u64) -> Expected {
     if format.is_nan(bits) { Expected::Nan } else { Expected::Bits(bits) }
 }
 
-/// Half a unit in the last place of an expected f32, relative to it.
+/// Half a unit in the last place of an expected f32, relative to its value.
 const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
 
 struct Row {
@@ -36,7 +36,7 @@ struct Row {
     ulp: u64,
     absolute: f64,
     relative: f64,
-    /// Operands for which the manual gives a bound.
+    /// Returns whether the manual gives a bound for an operand.
     domain: fn(f64) -> bool,
 }
 
@@ -66,7 +66,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Boundary values, values around one, a sweep over magnitudes, random bits.
+/// Returns boundary values, values around one, a sweep over magnitudes, and random bits.
 fn operands(threads: usize) -> Fill {
     let sweep = (0..64).map(|i| {
         let value = (i as f64 - 31.5) * 9.7;
@@ -125,8 +125,8 @@ fn divisions() -> Vec<Generated> {
     tests
 }
 
-/// `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` look at the upper word only; the manual gives no bound, so 2^-19 is taken: the
-/// precision of the 20-bit fraction they compute with.
+/// Generates tests of `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`, which read the upper word only. The manual gives no bound, so
+/// 2^-19 is used: the precision of the 20-bit fraction they compute with.
 fn gross_f64() -> Vec<Generated> {
     let mut tests = Vec::new();
     for (name, function) in [("rcp", Function::Rcp), ("rsqrt", Function::Rsqrt)] {
@@ -162,14 +162,14 @@ fn half() -> Vec<Generated> {
     for (head, ty, target, function, absolute, relative, version) in rows {
         let name = format!("{}_{}", &head[..head.find('.').unwrap_or(head.len())], ty.name);
         let ftz = head.contains("ftz");
-        // Half a unit of the expected value more.
+        // Adds half a unit in the last place of the expected value.
         let widened = |bound: f64| if bound == 0.0 { 0.0 } else { bound + 2f64.powi(-(ty.format().fraction_bits as i32) - 1) };
         let op = Op::new(FAMILY, name, format!("{head}.{} {{d}}, {{a}};", ty.name), &[ty], ty, move |x| {
             ty.split(x[0]).into_iter().map(|bits| result(ty.format(), approx::evaluate(function, ty.format(), bits, ftz))).collect()
         });
         tests.push(op.near(1, widened(absolute), widened(relative)).platform(version, target).plain());
     }
-    // A function of a converted operand, as compilers write half-precision math.
+    // A function of a converted operand, as compilers generate half-precision math.
     let template = "cvt.f32.f16 %t, {a};\nex2.approx.ftz.f32 %t, %t;\ncvt.rn.f16.f32 {d}, %t;";
     let op = Op::new(FAMILY, "ex2_through_f32", template, &[F16], F16, |x| {
         let wide = convert::float_to_float(F32.format(), F16.format(), x[0], Mode::RN, convert::Overflow::Ieee);

@@ -1,4 +1,4 @@
-//! `atom` and `red`: all operations and types, spaces, orders and scopes.
+//! Generates tests of `atom` and `red`: all operations, types, spaces, orders and scopes.
 
 use crate::kernel::{Generated, Kernel, bits, load, store};
 use crate::ty::{B16, B32, B64, BF16, BF16X2, F16, F16X2, F32, F64, S32, S64, Ty, U32, U64};
@@ -24,13 +24,13 @@ pub fn tests() -> Vec<Generated> {
     tests
 }
 
-/// From the old value, the operand and the space to the new value.
+/// Computes the new value from the old value, the operand and the space.
 type Meaning = Rc<dyn Fn(u64, u64, &str) -> Vec<Expected>>;
 
-/// One operation on one type, with the value that memory holds afterwards.
+/// One operation on one type, with the value in memory afterwards.
 struct Row {
     name: &'static str,
-    /// Between the type's name and the operation, such as `.noftz`.
+    /// The modifier between the operation and the type, such as `.noftz`.
     modifier: &'static str,
     ty: Ty,
     version: &'static str,
@@ -65,7 +65,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// `add` on floats. In global memory f32 is flushed, in shared memory it is not.
+/// Returns the rows of float `add`. f32 is flushed in global memory but not in shared memory.
 fn float_rows() -> Vec<Row> {
     let types: [(Ty, &'static str, &'static str); 6] = [
         (F32, "", "sm_75"),
@@ -88,7 +88,7 @@ fn float_rows() -> Vec<Row> {
 }
 
 impl Row {
-    /// Each thread has a place of its own: both the old value and the new one are known.
+    /// Generates tests in which each thread has its own location, so that both the old and the new value are known.
     fn elementwise(&self) -> Vec<Generated> {
         let mut tests = Vec::new();
         for space in ["global", "shared", "generic"] {
@@ -141,7 +141,7 @@ impl Row {
         kernel.finish()
     }
 
-    /// Puts the address of the thread's place into `%place` and, in shared memory, the initial value there.
+    /// Returns code that puts the address of the thread's location into `%place` and, in shared memory, stores the initial value.
     fn place(&self, space: &str) -> String {
         let (step, t) = (self.ty.bytes(), self.ty.memory);
         match space {
@@ -273,7 +273,7 @@ fn orders_and_scopes() -> Vec<Generated> {
     tests
 }
 
-/// Many threads and blocks on few places.
+/// Generates tests with many threads and blocks on few locations.
 fn contention() -> Vec<Generated> {
     let mut tests = Vec::new();
     let threads = 1024u64;
@@ -373,8 +373,8 @@ fn cas_loop() -> Generated {
         .finish()
 }
 
-/// Each thread swaps its number for the next one in the same 16 bits. In whatever order that happens, the value is afterwards the number of
-/// swaps that have found what they wanted.
+/// Generates a test in which each thread replaces its number by the next one in the same 16 bits. In any order of execution, the value
+/// afterwards is the number of successful swaps.
 fn contended_halves(space: &str) -> Generated {
     let place = if space == "global" { "%word" } else { "area" };
     let name = format!("atom_cas_b16_{space}_contended");
@@ -405,7 +405,7 @@ fn contended_halves(space: &str) -> Generated {
         .finish()
 }
 
-/// What compilers turn into one atomic a warp.
+/// Generates a test of the pattern that compilers turn into one atomic per warp.
 fn one_address(threads: u64) -> Generated {
     Kernel::new(FAMILY, "atom_add_same_address", "one address for all: sums and tickets under a predicate")
         .threads(threads as usize)

@@ -1,4 +1,4 @@
-//! Barriers and fences between the warps of a block, and between blocks.
+//! Generates tests of barriers and fences between the warps of a block, and between blocks.
 
 use crate::kernel::{Generated, Kernel, bits, store};
 use crate::ty::U32;
@@ -23,7 +23,7 @@ pub fn tests() -> Vec<Generated> {
 
 const AREA: &str = ".shared .align 4 .b8 area[512];";
 
-/// `%r2`: the thread's slot; `%r4`: the slot at the other end of the block.
+/// Computes the address of the thread's slot in `%r2` and that of the slot at the other end of the block in `%r4`.
 const SLOTS: &str = "
     mov.u32 %r1, area;
     mad.lo.u32 %r2, %i, 4, %r1;
@@ -65,7 +65,7 @@ fn reducing_barriers() -> Vec<Generated> {
     let mut tests = Vec::new();
     for head in ["bar.red", "bar.cta.red", "barrier.red", "barrier.cta.red.aligned"] {
         for (negation, negated) in [("", false), ("!", true)] {
-            // True for threads below 40, or for none, or for all.
+            // True for threads below 40, for none, or for all.
             for (limit, limit_name) in [(40u64, "some"), (0, "none"), (128, "all")] {
                 let count = if negated { 128 - limit } else { limit };
                 let suffix = if negated { "_not" } else { "" };
@@ -123,7 +123,7 @@ fn partial_barrier() -> Generated {
         .finish()
 }
 
-/// `barrier` without `.aligned` may be reached by the lanes of a warp at different places.
+/// Lanes of a warp reach a `barrier` without `.aligned` at different instructions.
 fn unaligned_barrier() -> Generated {
     Kernel::new(FAMILY, "barrier_sync_divergent", "lanes of a warp wait at one barrier from two places")
         .threads(THREADS)
@@ -230,7 +230,7 @@ fn barrier_in_loop() -> Generated {
         .finish()
 }
 
-/// A flag passed from one warp to another through memory.
+/// Generates tests that pass a flag from one warp to another through memory.
 fn fences() -> Vec<Generated> {
     let mut tests = Vec::new();
     for fence in [
@@ -278,7 +278,7 @@ fn fences() -> Vec<Generated> {
     tests
 }
 
-/// The last block to finish adds up what the others left.
+/// Generates tests in which the last block to finish adds up the results of the others.
 fn last_block() -> Vec<Generated> {
     let total = (0..1024u64).sum::<u64>();
     let make = |(name, fence, ticket): (&str, &str, &str)| {

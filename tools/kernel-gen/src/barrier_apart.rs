@@ -1,4 +1,4 @@
-//! `barrier` without `.aligned`, reached by the threads of a warp at different places and at different times.
+//! Generates tests of `barrier` without `.aligned`, which the threads of a warp reach at different instructions and at different times.
 
 use crate::kernel::{Generated, Kernel, bits, store};
 use crate::ty::U32;
@@ -14,10 +14,10 @@ fn each(value: impl Fn(u64) -> u64) -> Vec<oriole_kernel_test::Expected> {
     bits((0..THREADS as u64).map(value))
 }
 
-/// Two areas of a word for each thread.
+/// Two arrays with one word per thread.
 const AREAS: &str = ".shared .align 16 .b8 area[512];\n.shared .align 16 .b8 other[512];";
 
-/// `%r1`, `%r2`: the thread's slot and the one at the other end; `%r3`, `%r4`: the same in the other area. `%p1`: even threads.
+/// Computes `%r1`, `%r2`: the thread's slot and the one at the other end; `%r3`, `%r4`: the same in the other array; `%p1`: even threads.
 const SLOTS: &str = "
     shl.b32 %r20, %i, 2;
     sub.u32 %r21, 508, %r20;
@@ -106,7 +106,8 @@ fn loop_and_line() -> Generated {
         .finish()
 }
 
-/// Even threads are at the first of three barriers while odd ones are at the second, then at the second while those are at the third.
+/// Even threads are at the first of three barriers while odd ones are at the second, and then at the second while odd ones are at the
+/// third.
 fn one_further_on() -> Generated {
     kernel("apart_one_further_on", "some threads of a warp skip a barrier and meet the others at the next one")
         .output("d", U32, each(|i| 3 * i + 1))
@@ -182,7 +183,7 @@ END:
     call (value), inner, (from, four);
     ret;
 }";
-    // What lies in each slot is the address of its mirror, so a thread reads its own address there; addresses are made relative.
+    // Each slot holds the address of its mirror slot, so a thread reads its own address there; addresses are made relative.
     Kernel::new(FAMILY, "apart_functions", "threads of a warp wait at one barrier in two functions, one of them called by another")
         .threads(THREADS)
         .module(module)

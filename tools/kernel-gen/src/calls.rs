@@ -1,4 +1,4 @@
-//! Calls: parameters of every type, structures, recursion, indirect calls, the driver's own functions, `alloca`.
+//! Generates tests of calls: parameters of every type, structures, recursion, indirect calls, functions of the driver, `alloca`.
 
 use crate::kernel::{Generated, Kernel, bits, load, store};
 use crate::ty::{F32, F64, S32, S64, Ty, U32, U64};
@@ -27,7 +27,7 @@ fn input() -> (Fill, Vec<u32>) {
     (fill, values)
 }
 
-/// The body finds the input in `%r1` and leaves the result in `%r0`.
+/// Creates a test whose body reads the input from `%r1` and leaves the result in `%r0`.
 fn test(name: &str, about: &str, module: &str, body: &str, meaning: impl Fn(u32, u32) -> u32) -> Kernel {
     let (fill, values) = input();
     Kernel::new(FAMILY, name, about)
@@ -40,7 +40,7 @@ fn test(name: &str, about: &str, module: &str, body: &str, meaning: impl Fn(u32,
         .body(&store(U32, "%r0", "d"))
 }
 
-/// A value through a function and back, unchanged except for integers, which grow by one.
+/// Passes a value to a function and back. Floats are unchanged; integers are incremented by one.
 fn identity(ty: Ty) -> Generated {
     let fill = Fill::all(Source::Random { seed: 5 });
     let values = fill.values(ty.element, THREADS);
@@ -178,7 +178,7 @@ fn structure() -> Generated {
     .finish()
 }
 
-/// A function of one word: `text` computes `%r0` from `%r1`.
+/// Returns a function of one word: `text` computes `%r0` from `%r1`.
 fn function(name: &str, text: &str) -> String {
     format!(
         ".func (.param .b32 result) {name}(.param .b32 argument)\n{{\n    .reg .b32 %r<10>;\n    .reg .pred %p<4>;\n    ld.param.b32 %r1, [argument];\n    {}\n    st.param.b32 [result], %r0;\n    ret;\n}}\n",
@@ -239,7 +239,7 @@ fn call_in_loop() -> Generated {
     .finish()
 }
 
-/// Many values live across a call.
+/// Many values are live across a call.
 fn many_live() -> Generated {
     let module = function("double", "add.u32 %r0, %r1, %r1;");
     let mut body = String::new();
@@ -395,7 +395,7 @@ fn function_pointer() -> Generated {
     .finish()
 }
 
-/// Parameters and results declared as registers.
+/// Parameters and results are declared as registers.
 fn register_arguments() -> Generated {
     let module = ".func (.reg .b32 %result) sum3(.reg .b32 %x, .reg .b32 %y, .reg .b32 %z)
 {
@@ -410,7 +410,7 @@ fn register_arguments() -> Generated {
     .finish()
 }
 
-/// A local variable's generic address goes to a function that writes through it.
+/// The generic address of a local variable is passed to a function that writes through it.
 fn pointer_argument() -> Generated {
     let module = ".func fill(.param .b64 pointer, .param .b32 value)
 {
@@ -442,7 +442,7 @@ fn pointer_argument() -> Generated {
     .finish()
 }
 
-/// Every level of a recursion has an array of its own.
+/// Every level of a recursion has its own array.
 fn stack_array() -> Generated {
     let text = "
     .local .align 4 .b8 area[32];
@@ -527,7 +527,7 @@ fn heap() -> Generated {
     test("malloc_and_free", "the driver's heap", module, body, |_, x| x.wrapping_add(1)).finish()
 }
 
-/// What is printed is not looked at; the call must not disturb anything.
+/// The printed text is not checked; the call must not change anything else.
 fn printing() -> Generated {
     let module = ".extern .func (.param .b32 result) vprintf(.param .b64 format, .param .b64 arguments);
 .global .align 1 .b8 format[13] = {107, 101, 114, 110, 101, 108, 58, 32, 37, 117, 10, 0, 0};";

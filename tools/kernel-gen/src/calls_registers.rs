@@ -1,4 +1,4 @@
-//! Calls that pass vector and predicate registers, and accesses beyond the ends of parameters.
+//! Generates tests of calls that pass vector and predicate registers, and of accesses beyond the ends of parameters.
 
 use crate::kernel::{Generated, Kernel, bits, load, store};
 use crate::ty::U32;
@@ -19,7 +19,7 @@ pub fn tests() -> Vec<Generated> {
     ]
 }
 
-/// The body finds the input in `%r1` and leaves the result in `%r0`.
+/// Creates a test whose body reads the input from `%r1` and leaves the result in `%r0`.
 fn test(name: &str, about: &str, meaning: impl Fn(u32, u32) -> u32) -> Kernel {
     let fill = Fill::of(&[(Source::Boundary { stride: 1 }, 22), (Source::Random { seed: 67 }, THREADS - 22)]);
     let values = fill.values(U32.element, THREADS);
@@ -138,7 +138,7 @@ fn vector_of_long() -> Generated {
     .finish()
 }
 
-/// More arguments than registers carry: the last ones go through memory.
+/// More arguments than registers can pass: the last ones are passed in memory.
 fn vectors_on_stack() -> Generated {
     let module = ".func (.reg .b32 %result) many(.reg .v4 .b32 %a, .reg .v4 .b32 %b, .reg .v4 .b32 %c, .reg .v4 .b32 %e, .reg .v2 .b16 %f)
          {
@@ -197,7 +197,7 @@ fn predicates() -> Generated {
     .finish()
 }
 
-/// Parameters of a kernel follow one another in memory, so that an offset beyond one reaches the next.
+/// The parameters of a kernel are adjacent in memory, so an offset beyond one reaches the next.
 fn next_kernel_parameter() -> Generated {
     test("parameter_beyond_kernel", "ld.param beyond a kernel's parameter reads the next one", |_, x| {
         x.wrapping_add(0x0403_0201).wrapping_add(0x0807_0605).wrapping_add(0x0c0b_0a09)
@@ -221,7 +221,7 @@ fn next_kernel_parameter() -> Generated {
     .finish()
 }
 
-/// The part of an access that lies in the parameter counts, whatever the rest is.
+/// Only the bytes of an access that are inside the parameter are defined.
 fn across_call_parameter() -> Generated {
     test("parameter_across_call", "st.param and ld.param of eight bytes on parameters of four", |i, x| x.wrapping_mul(3) ^ i)
         .module(

@@ -1,4 +1,4 @@
-//! Comparisons and selections: `setp`, `set`, `selp`, `slct`.
+//! Generates tests of comparisons and selections: `setp`, `set`, `selp`, `slct`.
 
 use crate::elementwise::{Op, both, one};
 use crate::kernel::Generated;
@@ -41,7 +41,7 @@ const UNORDERED: [(&str, Comparison); 8] = [
     ("nan", Comparison::Nan),
 ];
 
-/// The operators a type has.
+/// Returns the comparison operators of a type.
 fn operators(ty: Ty) -> Vec<(&'static str, Comparison)> {
     let mut operators = ORDERED.to_vec();
     if ty.is_float() {
@@ -72,7 +72,7 @@ fn single_comparisons() -> Vec<Generated> {
     tests
 }
 
-/// All operators of a type in one kernel; bit `n` of the result is the n-th operator.
+/// Generates kernels with all operators of a type; bit `n` of the result belongs to the n-th operator.
 fn all_comparisons() -> Vec<Generated> {
     let mut tests = Vec::new();
     let mut kinds: Vec<(Ty, bool)> = INTEGERS.into_iter().chain([B16, B32, B64, F64, F32, F16, BF16]).map(|ty| (ty, false)).collect();
@@ -100,7 +100,7 @@ type Combine = fn(bool, bool) -> bool;
 
 const BOOLEAN: [(&str, Combine); 3] = [("and", |a, b| a & b), ("or", |a, b| a | b), ("xor", |a, b| a ^ b)];
 
-/// Two results and a combining predicate, which the third operand's sign gives.
+/// Generates comparisons with two results, combined with a predicate that is the sign of the third operand.
 fn combined() -> Vec<Generated> {
     let mut tests = Vec::new();
     let rows = [(S32, "lt"), (U16, "ge"), (U64, "ne"), (F32, "gtu"), (F64, "le"), (F32, "ne")];
@@ -224,7 +224,7 @@ fn selections() -> Vec<Generated> {
     tests
 }
 
-/// `setp.f16x2` compares both halves, one predicate for each.
+/// Generates tests of `setp.f16x2`, which compares both halves and has one predicate for each.
 fn packed_comparisons() -> Vec<Generated> {
     let mut tests = Vec::new();
     for ty in [F16X2, BF16X2] {

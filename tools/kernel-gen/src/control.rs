@@ -1,4 +1,5 @@
-//! Control flow: divergence, loops, jump tables, exits; a Rust function beside each kernel says what it computes.
+//! Generates tests of control flow: divergence, loops, jump tables, exits. A Rust function next to each kernel computes the expected
+//! result.
 
 use crate::kernel::{Generated, Kernel, bits, load, store};
 use crate::ty::{U32, U64};
@@ -23,7 +24,7 @@ fn inputs() -> (Fill, Vec<u32>) {
     (fill, values)
 }
 
-/// The body finds the input in `%r1` and leaves the result in `%r0`.
+/// Creates a test whose body reads the input from `%r1` and leaves the result in `%r0`.
 fn test(name: &str, about: &str, body: &str, meaning: impl Fn(u32, u32) -> u32) -> Generated {
     let (fill, values) = inputs();
     let expected = values.iter().enumerate().map(|(i, &x)| u64::from(meaning(i as u32, x)));
@@ -356,7 +357,7 @@ fn loops() -> Vec<Generated> {
     ]
 }
 
-/// 64-bit values around a loop.
+/// 64-bit values are live around a loop.
 fn wide_loop() -> Generated {
     let (fill, values) = inputs();
     let mix = |x: u32| {
@@ -395,7 +396,7 @@ fn wide_loop() -> Generated {
         .finish()
 }
 
-/// More live values than small register budgets hold.
+/// More values are live than small register budgets hold.
 fn many_values() -> Generated {
     let (fill, values) = inputs();
     let count = 60u32;
@@ -602,7 +603,7 @@ fn jump_tables() -> Vec<Generated> {
     ]
 }
 
-/// Threads that end early; what they should have written stays zero.
+/// Generates tests in which threads end early; their outputs stay zero.
 fn endings() -> Vec<Generated> {
     let early = |name: &str, how: &str| {
         test(

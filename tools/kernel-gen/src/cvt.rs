@@ -1,4 +1,4 @@
-//! Conversions between all types.
+//! Generates tests of conversions between all types.
 
 use crate::elementwise::{Op, one};
 use crate::float::ROUNDINGS;
@@ -28,7 +28,7 @@ pub fn tests() -> Vec<Generated> {
     tests
 }
 
-/// The register a result goes to: narrow results are extended into 32 bits.
+/// Returns the type of the destination register: narrow results are extended to 32 bits.
 fn destination(ty: Ty) -> Ty {
     if ty == U8 {
         U32
@@ -39,7 +39,7 @@ fn destination(ty: Ty) -> Ty {
     }
 }
 
-/// Extends a narrow result as its register shows it.
+/// Extends a narrow result to the width of its register.
 fn extended(ty: Ty, bits: u64) -> u64 {
     destination(ty).int().wrap(ty.int().value(bits))
 }
@@ -70,7 +70,7 @@ fn int_to_int() -> Vec<Generated> {
     tests
 }
 
-/// Sources in registers wider than the type: the upper bits do not count.
+/// Sources in registers wider than the type: the upper bits are ignored.
 fn chopping() -> Vec<Generated> {
     let mut tests = Vec::new();
     for (to, from, register) in
@@ -91,7 +91,7 @@ fn chopping() -> Vec<Generated> {
     tests
 }
 
-/// Conversions between bf16 and 8-bit integers want registers of 8 bits.
+/// Returns the integer type for a conversion from or to a float. Conversions between bf16 and 8-bit integers require 8-bit registers.
 fn beside(float: Ty, int: Ty) -> Ty {
     if float == BF16 && int.bits() == 8 { Ty { register: int.name, ..int } } else { int }
 }
@@ -145,7 +145,7 @@ fn result(to: Ty, bits: u64) -> Vec<Expected> {
     vec![if to == F64 && to.format().is_nan(bits) { Expected::Nan } else { Expected::Bits(bits) }]
 }
 
-/// Without `.relu` or `.satfinite` the manual says nothing about the NaN that a conversion gives.
+/// Returns the expected value of a conversion. Without `.relu` or `.satfinite` the manual does not specify the NaN.
 fn any_nan(to: Ty, bits: u64) -> Vec<Expected> {
     vec![if to.format().is_nan(bits) { Expected::Nan } else { Expected::Bits(bits) }]
 }
@@ -245,7 +245,7 @@ fn tf32() -> Vec<Generated> {
         let name = format!("{}_tf32_f32", modifiers.replace('.', "_"));
         let op = Op::new(FAMILY, name, template, &[F32], TF32_REGISTER, move |x| {
             let bits = convert::tf32_register(x[0], mode, overflow);
-            // A NaN whose payload tf32 cannot hold: the manual speaks about it with `.satfinite` only.
+            // A NaN whose payload tf32 cannot hold. The manual specifies it only with `.satfinite`.
             let lost_payload = F32.format().is_nan(x[0]) && !F32.format().is_nan(x[0] & !0x1fff);
             match (mode.relu, overflow) {
                 (true, _) => one(bits),
@@ -287,7 +287,7 @@ fn fp8() -> Vec<Generated> {
     tests
 }
 
-/// `cvt.pack`: two integers saturated and packed; the rest comes from a third operand.
+/// Generates tests of `cvt.pack`: two integers are saturated and packed; the rest is taken from a third operand.
 fn pack_integers() -> Vec<Generated> {
     let mut tests = Vec::new();
     for bits in [2, 4, 8, 16] {

@@ -1,7 +1,7 @@
-//! Tests of one instruction applied to each element of its input buffers.
+//! Generates tests of one instruction applied to each element of its input buffers.
 //!
-//! [`Op::plain`] runs it over boundary and random values with all operands in registers. [`Op::shapes`] runs the same instruction
-//! with immediates and kernel parameters in every operand position, all operands constant, and guarded by a predicate.
+//! [`Op::plain`] runs the instruction on boundary and random values with all operands in registers. [`Op::shapes`] runs it with immediates
+//! and kernel parameters in every operand position, with only constant operands, and guarded by a predicate.
 
 use crate::kernel::{Generated, Kernel, load, store};
 use crate::ty::Ty;
@@ -14,16 +14,16 @@ pub type Meaning = Rc<dyn Fn(&[u64]) -> Vec<Expected>>;
 pub struct Op {
     pub family: &'static str,
     pub name: String,
-    /// The instruction with `{a}`, `{b}`, `{c}`, `{e}` for inputs and `{d}`, `{f}` for outputs.
+    /// The instruction, with `{a}`, `{b}`, `{c}`, `{e}` for inputs and `{d}`, `{f}` for outputs.
     pub template: String,
     pub inputs: Vec<Ty>,
     pub outputs: Vec<Ty>,
     pub tolerance: Tolerance,
     pub version: &'static str,
     pub target: &'static str,
-    /// Declarations that the template needs.
+    /// Register declarations that the template needs.
     pub registers: String,
-    /// One value for each element of each output.
+    /// Computes one value for each element of each output.
     pub meaning: Meaning,
     fills: Vec<Option<Fill>>,
     constants: Vec<[u64; 2]>,
@@ -32,9 +32,9 @@ pub struct Op {
 
 const INPUT_NAMES: [&str; 4] = ["a", "b", "c", "e"];
 const OUTPUT_NAMES: [&str; 2] = ["d", "f"];
-/// Where all pairs of boundary values are more than this, random pairs are taken.
+/// If there are more pairs of boundary values than this, random pairs are used.
 const MOST_PAIRS: usize = 500;
-/// Random pairs or triples of boundary values.
+/// Number of random pairs or triples of boundary values.
 const RANDOM_PICKS: usize = 176;
 const SHAPE_THREADS: usize = 32;
 
@@ -42,17 +42,17 @@ pub fn one(bits: u64) -> Vec<Expected> {
     vec![Expected::Bits(bits)]
 }
 
-/// A float result: the manual promises no payload for f64.
+/// Returns the expected float result. The manual does not specify the payload of f64 NaNs.
 pub fn float_result(ty: Ty, bits: u64) -> Expected {
     if ty.bits() == 64 && ty.format().is_nan(bits) { Expected::Nan } else { Expected::Bits(bits) }
 }
 
-/// One explicit element of a fill.
+/// Returns a fill segment with one explicit element.
 pub fn value(bits: u64) -> Segment {
     Segment { source: Source::Value(bits), count: Some(1) }
 }
 
-/// FNV-1a: a seed that stays when tests are added.
+/// Returns a seed derived from the test's name (FNV-1a), which does not change when other tests are added.
 pub fn seed_of(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)) % 100_000
 }
@@ -104,13 +104,13 @@ impl Op {
         self
     }
 
-    /// Fills one input in a special way.
+    /// Sets the values of one input.
     pub fn fill(mut self, input: usize, fill: Fill) -> Op {
         self.fills[input] = Some(fill);
         self
     }
 
-    /// Other constants for one input.
+    /// Sets the constants of one input.
     pub fn constants(mut self, input: usize, constants: [u64; 2]) -> Op {
         self.constants[input] = constants;
         self
@@ -121,7 +121,7 @@ impl Op {
         self
     }
 
-    /// Threads and fills: boundary values first, then random ones.
+    /// Returns the number of threads and the inputs: boundary values first, then random ones.
     fn plan(&self) -> (usize, Vec<Fill>) {
         let seed = seed_of(&self.name);
         let sizes: Vec<usize> = self.inputs.iter().map(|ty| fill::boundary(ty.element).len()).collect();
@@ -150,7 +150,7 @@ impl Op {
         (threads, fills)
     }
 
-    /// The registers' values of each input.
+    /// Returns the register values of each input.
     fn columns(&self, threads: usize, fills: &[Fill]) -> Vec<Vec<u64>> {
         self.inputs
             .iter()
@@ -193,7 +193,7 @@ impl Op {
         text
     }
 
-    /// All operands in registers.
+    /// Generates the test with all operands in registers.
     pub fn plain(&self) -> Generated {
         let (threads, fills) = self.plan();
         let columns = self.columns(threads, &fills);
@@ -220,7 +220,8 @@ impl Op {
         kernel.body(&body).finish()
     }
 
-    /// Immediates and kernel parameters in each position, constants only, and guards. Immediates only where PTX has them.
+    /// Generates the test with immediates and kernel parameters in each position, constants only, and guards. `immediates` lists the
+    /// positions in which PTX allows immediates.
     pub fn shapes(&self, immediates: &[usize]) -> Generated {
         assert!(self.outputs.len() == 1, "{}: shapes have one output", self.name);
         let threads = SHAPE_THREADS;
@@ -298,7 +299,7 @@ impl Op {
     }
 }
 
-/// Constants as the shapes use them.
+/// Returns the default constants of a type.
 fn typical_constants(ty: Ty) -> [u64; 2] {
     if ty.is_float() {
         let format = ty.format();
@@ -309,12 +310,12 @@ fn typical_constants(ty: Ty) -> [u64; 2] {
 }
 
 struct Variant {
-    /// Operand number, text, value.
+    /// Index, text and value of each operand that is not in a register.
     operands: Vec<(usize, String, u64)>,
     guard: Option<bool>,
 }
 
-/// The plain test and the shapes of an instruction.
+/// Generates both tests of an instruction: [`Op::plain`] and [`Op::shapes`].
 pub fn both(op: &Op, immediates: &[usize]) -> [Generated; 2] {
     [op.plain(), op.shapes(immediates)]
 }

@@ -1,4 +1,4 @@
-//! f32 and f64 arithmetic: every rounding mode, flushing, saturation; division and roots in their IEEE forms.
+//! Generates tests of f32 and f64 arithmetic: all rounding modes, flushing, saturation; IEEE division and square root.
 
 use crate::elementwise::value;
 use crate::elementwise::{Op, both, float_result};
@@ -30,7 +30,7 @@ type Binary = fn(Format, u64, u64, Mode) -> u64;
 
 pub const BINARY: [(&str, Binary); 3] = [("add", float::add), ("sub", float::sub), ("mul", float::mul)];
 
-/// The suffixes of `.ftz` and `.sat` and the modes they make.
+/// Returns the suffixes of `.ftz` and `.sat` with the corresponding modes.
 fn modes(ty: Ty, rounding: Rounding) -> Vec<(&'static str, Mode)> {
     let mode = Mode::new(rounding);
     if ty == F64 {
@@ -74,7 +74,7 @@ fn arithmetic() -> Vec<Generated> {
     tests
 }
 
-/// Without a rounding modifier, and `mad`, which is `fma`.
+/// Generates tests without a rounding modifier, and tests of `mad`, which is `fma`.
 fn default_rounding() -> Vec<Generated> {
     let mut tests = Vec::new();
     for ty in [F32, F64] {
@@ -96,7 +96,7 @@ fn default_rounding() -> Vec<Generated> {
             });
             tests.push(op.plain());
         }
-        // Explicit rounding forbids fusing.
+        // Explicit rounding forbids contraction to fma.
         let t = ty.name;
         let template = format!("mul.rn.{t} {{d}}, {{a}}, {{b}};\nadd.rn.{t} {{d}}, {{d}}, {{c}};");
         let op = Op::new(FAMILY, format!("no_fusing_{t}"), template, &[ty, ty, ty], ty, move |x| {
@@ -152,7 +152,7 @@ fn extremes() -> Vec<Generated> {
     tests
 }
 
-/// All combinations of `.ftz`, `.NaN`, `.xorsign.abs`, with the target they need.
+/// Returns all combinations of `.ftz`, `.NaN` and `.xorsign.abs`, with the target they require.
 pub fn extreme_modes(with_ftz: bool) -> Vec<(String, ExtremeMode, &'static str)> {
     let mut modes = Vec::new();
     for ftz in [false, true] {
@@ -176,7 +176,7 @@ pub fn extreme_modes(with_ftz: bool) -> Vec<(String, ExtremeMode, &'static str)>
     modes
 }
 
-/// `abs` and `neg` of NaN give an unspecified NaN.
+/// Returns the expected result of `abs` and `neg`, which return an unspecified NaN for a NaN.
 pub fn any_nan(ty: Ty, bits: u64) -> Expected {
     if ty.format().is_nan(bits) { Expected::Nan } else { Expected::Bits(bits) }
 }
@@ -231,7 +231,7 @@ fn classes() -> Vec<Generated> {
     tests
 }
 
-/// Products and sums around the smallest normal number, where rounding decides whether `.ftz` flushes.
+/// Generates products and sums around the smallest normal number, where rounding decides whether `.ftz` flushes.
 fn flushing_edges() -> Vec<Generated> {
     let below_one = Fill((0..256).map(|i| value(0x3f7f_ffff - i % 16)).collect());
     let least_normal = Fill((0..256).map(|i| value((0x0080_0000 + i / 16 - 4) | (i & 1) << 31)).collect());

@@ -1,4 +1,4 @@
-//! Kernels that are what was left of random programs which went wrong on a GPU.
+//! Kernels reduced from random programs that gave wrong results on a GPU.
 
 use crate::kernel::{Generated, Kernel, bits, store};
 use crate::ty::U32;
@@ -17,7 +17,7 @@ pub fn tests() -> Vec<Generated> {
     ]
 }
 
-/// A callee lets threads go one by one, and nothing brings them together again but the barrier.
+/// Threads leave a callee one by one, and only the barrier makes them reconverge.
 fn barrier_behind_call() -> Generated {
     let early_returns = |mut x: u64| {
         for k in (1..=x & 7).rev() {
@@ -68,7 +68,7 @@ fn barrier_behind_call() -> Generated {
         .finish()
 }
 
-/// An `f32` to `f16`, rounded to zero: what is too large becomes the largest that is finite.
+/// Converts an `f32` to `f16` with rounding to zero: values that are too large become the largest finite one.
 fn to_zero(value: f32) -> u64 {
     let bits = value.to_bits();
     let (sign, exponent, mantissa) = (u64::from(bits >> 16 & 0x8000), (bits >> 23 & 0xff) as i32 - 127, u64::from(bits & 0x7f_ffff));
@@ -81,7 +81,7 @@ fn to_zero(value: f32) -> u64 {
     }
 }
 
-/// Literals go into the instruction, which has another encoding then.
+/// Immediates are part of the instruction, which then has another encoding.
 fn round_literals_to_zero() -> Generated {
     let literals = [1e6_f32, -1.2e38, 65519.0, 1.5, 1.0009, 8.1e-5, 2.5e-7, f32::INFINITY];
     let lanes = [1.5_f32, 1e5, -1e6, 1e-42];
@@ -126,8 +126,8 @@ const TABLE: &str = ".const .align 8 .u32 table[64] = {
     210, 217, 224, 231, 238, 245, 252, 259, 266, 273, 280, 287, 294, 301, 308, 315, 322, 329, 336, 343, 350, 357, 364, 371, 378, 385, 392,
     399, 406, 413, 420, 427, 434, 441};";
 
-/// Threads with different indices into constant memory are served one after the other, and each reads its index only then. The
-/// register that held it gets the thread's own word, which is no multiple of four.
+/// The hardware serves threads with different indices into constant memory one after the other, and each reads its index only then. The
+/// index register is overwritten with the thread's own word, which is not a multiple of four.
 fn constant_index_overwritten() -> Generated {
     Kernel::new(FAMILY, "constant_index_overwritten", "a register that held an index into constant memory is loaded right after")
         .threads(32)
@@ -151,7 +151,7 @@ fn constant_index_overwritten() -> Generated {
         .finish()
 }
 
-/// An atomic operation reads its address late; a word of constant memory is there soon.
+/// An atomic operation reads its address late; a load from constant memory returns early and must not overwrite the address.
 fn address_overwritten_by_constant() -> Generated {
     Kernel::new(
         FAMILY,
@@ -180,7 +180,7 @@ fn address_overwritten_by_constant() -> Generated {
     .finish()
 }
 
-/// The second load of the same word is a copy of the first, and reaches no memory.
+/// The second load of the same word becomes a copy of the first.
 fn constant_read_twice() -> Generated {
     Kernel::new(FAMILY, "constant_read_twice", "the same word of constant memory is loaded again")
         .threads(32)
@@ -200,7 +200,7 @@ fn constant_read_twice() -> Generated {
         .finish()
 }
 
-/// A load reads its address late; a special register does not wait for that.
+/// A load reads its address late; a read of a special register must not overwrite the address.
 fn address_overwritten_by_special_register() -> Generated {
     Kernel::new(
         FAMILY,

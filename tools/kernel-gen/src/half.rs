@@ -1,4 +1,4 @@
-//! f16 and bf16 arithmetic, scalar and packed.
+//! Generates tests of f16 and bf16 arithmetic, scalar and packed.
 
 use crate::elementwise::{Op, both};
 use crate::float::{BINARY, any_nan, extreme_modes};

@@ -1,4 +1,4 @@
-//! Integer arithmetic: all operations over all types, division included.
+//! Generates tests of integer arithmetic: all operations on all types, including division.
 
 use crate::elementwise::{Op, both, one};
 use crate::kernel::Generated;
@@ -40,7 +40,7 @@ fn binary() -> Vec<Generated> {
             one(meaning(S32.int(), x[0], x[1]))
         });
         tests.extend(both(&op, &[0, 1]));
-        // The least number, which has no negative, as a constant.
+        // The smallest number, whose negation overflows, as a constant.
         let template = format!("{name}.sat.s32 {{d}}, {{a}}, 0x80000000;");
         let op = Op::new(FAMILY, format!("{name}_sat_s32_least"), template, &[S32], S32, move |x| one(meaning(S32.int(), x[0], 1 << 31)));
         tests.push(op.plain());
@@ -97,7 +97,7 @@ fn unary() -> Vec<Generated> {
     tests
 }
 
-/// A zero divisor gives an unspecified value.
+/// Returns the expected quotient; a zero divisor gives an unspecified value.
 fn unless_zero(result: Option<u64>) -> Vec<Expected> {
     vec![result.map_or(Expected::Any, Expected::Bits)]
 }
@@ -116,7 +116,7 @@ fn division() -> Vec<Generated> {
     tests
 }
 
-/// Divisors that compilers treat specially: small, powers of two and their neighbours, odd, even, extreme.
+/// Returns divisors that compilers treat specially: small, powers of two and their neighbours, odd, even, extreme.
 fn divisors(ty: Ty) -> Vec<u64> {
     let top = 1u64 << (ty.bits() - 1);
     let mut values: Vec<u64> = vec![1, 2, 3, 5, 6, 7, 8, 10, 12, 25, 60, 100, 127, 128, 255, 256, 641, 1000, 10_000, top - 1, top];
@@ -137,7 +137,7 @@ fn divisors(ty: Ty) -> Vec<u64> {
 
 const DIVISORS_IN_FILE: usize = 6;
 
-/// Both quotient and remainder by each of a few constants.
+/// Generates quotients and remainders by each of a few constants.
 fn constant_division() -> Vec<Generated> {
     let mut tests = Vec::new();
     for ty in INTEGERS {
@@ -261,7 +261,7 @@ fn carry_chains() -> Vec<Generated> {
             vec![Expected::Bits(value), Expected::Bits(kind.sub_borrow(0, 0, borrow).0)]
         });
         tests.push(op.second_output(ty).plain());
-        // A full product plus a two-limb number, as big-number code does it.
+        // A full product plus a two-limb number, as in big-number code.
         let template = format!("mad.lo.cc.{wide} {{d}}, {{a}}, {{b}}, {{c}};\nmadc.hi.{wide} {{f}}, {{a}}, {{b}}, {{e}};");
         let op = Op::new(FAMILY, format!("mad_cc_{wide}"), template, &[ty, ty, ty, ty], ty, move |x| {
             let (low, carry) = kind.add_carry(kind.mul_lo(x[0], x[1]), x[2], false);

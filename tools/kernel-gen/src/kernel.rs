@@ -1,16 +1,16 @@
-//! A kernel test under construction: parameters, launch shape, PTX body, expectations.
+//! Builds a kernel test: parameters, launch shape, PTX body, expectations.
 //!
-//! Every kernel begins with the same prologue. `%i` is the thread's number in the grid (x only), `%NAME` holds each parameter:
-//! the global address for buffers, the value for scalars. Registers `%p<..>`, `%h<..>`, `%r<..>`, `%rd<..>`, `%f<..>`,
-//! `%fd<..>` are declared if the body uses them.
+//! Every kernel starts with the same prologue. `%i` is the index of the thread in the grid (x dimension only). `%NAME` holds each
+//! parameter: the global address of a buffer, or the value of a scalar. The registers `%p<..>`, `%h<..>`, `%r<..>`, `%rd<..>`, `%f<..>`
+//! and `%fd<..>` are declared if the body uses them.
 
 use crate::ty::Ty;
 use oriole_kernel_test::{Expectation, Expected, Fill, KernelTest, Parameter, Tolerance, Value};
 use std::fmt::Write;
 
-/// A finished file.
+/// A generated test file.
 pub struct Generated {
-    /// Path below the tests' folder, without extension.
+    /// Path below the folder of the tests, without extension.
     pub name: String,
     pub text: String,
 }
@@ -86,14 +86,14 @@ impl Kernel {
         self
     }
 
-    /// Text before the kernel: variables, functions.
+    /// Adds text before the kernel, such as variables and functions.
     pub fn module(mut self, text: &str) -> Kernel {
         self.module.push_str(text);
         self.module.push('\n');
         self
     }
 
-    /// Directives between the parameters and the body.
+    /// Adds directives between the parameters and the body.
     pub fn attributes(mut self, text: &str) -> Kernel {
         self.attributes.push_str(text);
         self.attributes.push('\n');
@@ -112,7 +112,7 @@ impl Kernel {
         self
     }
 
-    /// A zeroed buffer that must hold the values afterwards.
+    /// Adds a zeroed buffer that must hold these values after the launch.
     pub fn output(self, name: &str, ty: Ty, values: Vec<Expected>) -> Kernel {
         self.output_near(name, ty, Tolerance::Exact, values)
     }
@@ -134,7 +134,7 @@ impl Kernel {
         self
     }
 
-    /// A parameter by value; the body reads it with `ld.param`.
+    /// Adds a parameter passed by value; the body reads it with `ld.param`.
     pub fn bytes(mut self, name: &str, align: usize, bytes: Vec<u8>) -> Kernel {
         self.parameter_types.push(format!("align {align} .b8"));
         self.test.parameters.push(Parameter { name: name.to_owned(), value: Value::Bytes(bytes) });
@@ -219,7 +219,7 @@ impl Kernel {
     }
 }
 
-/// All buffers before the launch.
+/// Returns the contents of all buffers before the launch.
 fn inputs(test: &KernelTest) -> Vec<Vec<u8>> {
     let bytes = |parameter: &Parameter| match &parameter.value {
         Value::Buffer { element, count, fill } => Some(KernelTest::initial_bytes(*element, *count, fill)),
@@ -228,12 +228,12 @@ fn inputs(test: &KernelTest) -> Vec<Vec<u8>> {
     test.parameters.iter().filter_map(bytes).collect()
 }
 
-/// Loads element `%i` of a buffer.
+/// Returns code that loads element `%i` of a buffer.
 pub fn load(ty: Ty, register: &str, buffer: &str) -> String {
     format!("mad.wide.u32 %at, %i, {}, %{buffer};\nld.global.{} {register}, [%at];\n", ty.bytes(), ty.memory)
 }
 
-/// Stores element `%i` of a buffer.
+/// Returns code that stores element `%i` of a buffer.
 pub fn store(ty: Ty, register: &str, buffer: &str) -> String {
     format!("mad.wide.u32 %at, %i, {}, %{buffer};\nst.global.{} [%at], {register};\n", ty.bytes(), ty.memory)
 }

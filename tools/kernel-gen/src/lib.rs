@@ -1,8 +1,8 @@
-//! Writes the kernel tests.
+//! Generates the kernel tests.
 //!
-//! Each family is a file with generators; [`all`] calls them. A generator gives PTX and what it must compute according to
-//! `oriole-sem`. Nothing here knows how the compiler works. Files are a pure function of this code, so a test can tell whether
-//! the ones in the repository are up to date.
+//! Each family is a file with generators; [`all`] calls them. A generator produces PTX and the expected results according to `oriole-sem`.
+//! Nothing here depends on the compiler. The files are a pure function of this code, so a test can check whether those in the
+//! repository are up to date.
 
 mod approx;
 mod atomics;
@@ -31,7 +31,7 @@ mod warp;
 
 pub use kernel::Generated;
 
-/// All tests, in the order of their names.
+/// Returns all tests, sorted by name.
 pub fn all() -> Vec<Generated> {
     let mut tests = Vec::new();
     for family in [

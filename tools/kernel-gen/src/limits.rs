@@ -1,4 +1,4 @@
-//! Kernels that use as much of a resource as there is, and touch it at both ends.
+//! Generates kernels that use a resource up to its limit and access both ends of it.
 
 use std::fmt::Write;
 
@@ -94,7 +94,7 @@ fn local() -> Generated {
         .finish()
 }
 
-/// In each of sixteen steps a thread takes its neighbour's value, plus one.
+/// In each of sixteen steps a thread takes its neighbour's value plus one.
 fn barriers() -> Generated {
     const THREADS: u64 = 64;
     let mut test = Kernel::new(FAMILY, "barriers_16", "all sixteen barriers of a block, one after another")
@@ -145,7 +145,7 @@ fn threads() -> Generated {
 
 fn registers() -> Generated {
     const COUNT: u64 = 240;
-    /// Has no factor in common with the count, so that multiples of it are all values in another order.
+    /// Coprime to the count, so that its multiples modulo the count are a permutation of all values.
     const STEP: u64 = 77;
     let order = || (0..COUNT).map(|number| number * STEP % COUNT);
     let value = |t: u64| order().fold(0_u32, |sum, number| sum.wrapping_mul(31).wrapping_add((number * THREADS + t) as u32)).into();
@@ -168,7 +168,7 @@ fn registers() -> Generated {
         .finish()
 }
 
-/// A function that exchanges values through an array of its own.
+/// Returns a function that exchanges values through its own array.
 fn exchange(array: &str) -> String {
     format!(
         ".shared .align 4 .b8 {array}[30000];

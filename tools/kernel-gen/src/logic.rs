@@ -1,4 +1,4 @@
-//! Logic, shifts and bit fields.
+//! Generates tests of logic, shifts and bit fields.
 
 use crate::elementwise::{Op, both, one};
 use crate::kernel::Generated;
@@ -42,7 +42,7 @@ fn bitwise() -> Vec<Generated> {
     tests
 }
 
-/// Logic on predicates, made from and turned into integers.
+/// Generates logic on predicates, which are computed from integers and converted back.
 fn predicates() -> Vec<Generated> {
     let mut tests = Vec::new();
     type Boolean = fn(bool, bool) -> bool;
@@ -95,7 +95,7 @@ fn lop3() -> Vec<Generated> {
     tests
 }
 
-/// Amounts from zero past the width, then large ones.
+/// Returns shift amounts from zero to beyond the width, followed by large ones.
 fn amounts(width: u64) -> Fill {
     let mut small: Vec<(Source, usize)> = (0..=width + 2).map(|n| (Source::Value(n), 5)).collect();
     small.extend([255, 256, 257, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff].map(|n| (Source::Value(n), 5)));
@@ -123,7 +123,7 @@ fn shifts() -> Vec<Generated> {
     tests
 }
 
-/// One shift by each of several constants, below, at and above the width of each type.
+/// Generates shifts by several constants, below, at and above the width of the type.
 fn constant_shifts(ty: Ty, name: &'static str) -> Generated {
     use crate::kernel::{Kernel, bits, load, store};
     let width = u64::from(ty.bits());
@@ -158,7 +158,7 @@ fn funnel_shifts() -> Vec<Generated> {
             tests.extend(both(&op.fill(2, amounts(32)), &[0, 1, 2]));
         }
     }
-    // A 64-bit rotation and the difference that looks like one but is not.
+    // A 64-bit rotation, and a difference that looks like one but is not.
     let template = "shl.b64 %t0, {a}, 8;\nshr.u64 %t1, {a}, 56;\nor.b64 {d}, %t0, %t1;";
     let op = Op::new(FAMILY, "rotate_64_by_or", template, &[B64], B64, |x| one(x[0].rotate_left(8)));
     tests.push(op.registers(".reg .b64 %t<2>;").plain());
@@ -202,7 +202,7 @@ fn counts() -> Vec<Generated> {
 
 fn fields() -> Vec<Generated> {
     let mut tests = Vec::new();
-    // The manual restricts 64-bit fields to amounts below 256, and ptxas does not mask beyond; for 32 bits it does.
+    // The manual restricts 64-bit fields to amounts below 256, and ptxas does not mask larger ones; for 32 bits it does.
     let position = |ty: Ty, seed: u32| {
         let mut fill = Fill::of(&[(Source::Pick { seed }, if ty.bits() == 32 { 100 } else { 0 })]);
         fill.0.extend((0..600).map(|i| {
@@ -273,7 +273,7 @@ fn permutes() -> Vec<Generated> {
         let op = Op::new(FAMILY, name, template, &[B32, B32, B32], B32, move |x| one(bits::prmt(x[0], x[1], x[2], mode)));
         tests.extend(both(&op, &[0, 1, 2]));
     }
-    // Extensions of narrow values, as compilers write them.
+    // Extensions of narrow values, as compilers generate them.
     let op = Op::new(FAMILY, "sign_extension_by_shifts", "shl.b32 {d}, {a}, 24;\nshr.s32 {d}, {d}, 24;", &[S32], S32, |x| {
         one(i64::from(x[0] as u8 as i8) as u64 & 0xffff_ffff)
     });

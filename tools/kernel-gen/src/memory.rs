@@ -1,4 +1,4 @@
-//! Loads and stores: spaces, types, vectors, modifiers, addresses.
+//! Generates tests of loads and stores: spaces, types, vectors, modifiers, addresses.
 
 use crate::kernel::{Generated, Kernel, bits, store};
 use crate::ty::{B8, B16, B32, B64, F32, F64, INTEGERS, S8, S16, S32, S64, Ty, U8, U16, U32, U64};
@@ -30,7 +30,7 @@ fn input(ty: Ty, count: usize) -> (Fill, Vec<u64>) {
     (fill, values)
 }
 
-/// `%t0` or `{%t0, %t1, ..}`.
+/// Returns `%t0` or `{%t0, %t1, ..}`.
 fn registers_of(vector: usize) -> String {
     let names: Vec<String> = (0..vector).map(|n| format!("%t{n}")).collect();
     if vector == 1 { names[0].clone() } else { format!("{{{}}}", names.join(", ")) }
@@ -40,7 +40,7 @@ fn vector_suffix(vector: usize) -> String {
     if vector == 1 { String::new() } else { format!(".v{vector}") }
 }
 
-/// A way from the input buffer to the output buffer.
+/// A test that copies the input buffer to the output buffer with one kind of load and store.
 struct Copy<'a> {
     name: String,
     about: String,
@@ -50,9 +50,9 @@ struct Copy<'a> {
     store: &'a str,
     version: &'static str,
     target: &'static str,
-    /// Before the load; the source's address is in `%at`.
+    /// Code before the load; the address of the source is in `%at`.
     before_load: &'a str,
-    /// A last operand of the load and the store.
+    /// The last operand of the load and the store.
     hint: &'a str,
 }
 
@@ -118,7 +118,7 @@ fn through_generic(ty: Ty, vector: usize, suffix: &str) -> Generated {
         .finish()
 }
 
-/// Each thread reads what the thread at the other end wrote.
+/// Each thread reads the value that the thread at the other end of the block wrote.
 fn through_shared(ty: Ty, vector: usize, suffix: &str) -> Generated {
     let (fill, values) = input(ty, THREADS * vector);
     let (v, t, step, registers) = (vector_suffix(vector), ty.memory, ty.bytes() * vector, registers_of(vector));
@@ -146,7 +146,7 @@ fn through_shared(ty: Ty, vector: usize, suffix: &str) -> Generated {
         .finish()
 }
 
-/// The slot of the local array depends on the thread, so that it cannot live in registers.
+/// The index into the local array depends on the thread, so that the array cannot be kept in registers.
 fn through_local(ty: Ty, vector: usize, suffix: &str) -> Generated {
     let (fill, values) = input(ty, THREADS * vector);
     let (v, t, step, registers) = (vector_suffix(vector), ty.memory, ty.bytes() * vector, registers_of(vector));
@@ -274,7 +274,7 @@ fn store_line(ty: Ty, register: &str) -> String {
     store(ty, register, "d")
 }
 
-/// Narrow loads into wide registers, and stores of their lower parts.
+/// Generates narrow loads into wide registers, and stores of the lower parts of wide registers.
 fn extensions() -> Vec<Generated> {
     let mut tests = Vec::new();
     for (from, to) in [
@@ -333,7 +333,7 @@ fn extensions() -> Vec<Generated> {
     tests
 }
 
-/// Constant offsets of all sizes and signs, fixed addresses, indices from arithmetic.
+/// Generates constant offsets of all sizes and signs, fixed addresses, and computed indices.
 fn addresses() -> Vec<Generated> {
     let (fill, values) = input(U32, 4096);
     let at = |i: usize| values[i];
@@ -439,7 +439,7 @@ fn addresses() -> Vec<Generated> {
     [constant_offsets, negative_index, shifted, fixed, overlap, guarded].map(Kernel::finish).into()
 }
 
-/// Kernel parameters of each type, structures, indexed access.
+/// Generates kernel parameters of each type, structures, and indexed access.
 fn parameters() -> Vec<Generated> {
     let mut tests = Vec::new();
     for ty in INTEGERS.into_iter().chain([U8, S8, F32, F64]) {
@@ -587,7 +587,7 @@ fn spaces() -> Vec<Generated> {
     tests
 }
 
-/// Hints that must not change anything.
+/// Generates hints that must not change the result.
 fn hints() -> Vec<Generated> {
     let mut tests = Vec::new();
     for (name, hint, version, target) in [

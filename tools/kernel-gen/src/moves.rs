@@ -1,4 +1,4 @@
-//! Moves, packing and unpacking of vectors.
+//! Generates tests of moves, and of packing and unpacking vectors.
 
 use crate::elementwise::{Op, one};
 use crate::kernel::Generated;
@@ -57,7 +57,7 @@ fn packing() -> Vec<Generated> {
     ]
 }
 
-/// A vector register without braces on either side: the elements of the source end up in reverse order.
+/// Moves a vector register without braces on either side; the elements of the source are reversed afterwards.
 fn named_vectors() -> Vec<Generated> {
     let cases: [(Ty, &str, u32); 11] = [
         (B16, "b8", 2),
@@ -104,7 +104,7 @@ fn named_vectors_b128() -> Vec<Generated> {
         .into()
 }
 
-/// Constants into vector registers, and a move that happens in some threads only.
+/// Moves constants to vector registers, and moves that only some threads execute.
 fn named_vector_constants() -> Generated {
     let template = "mov.b64 %v, 0x1122334455667788;\nmov.b32 %h, 0xabcd1234;\nsetp.lt.s32 %q, {a}, 0;\n@%q mov.b32 %h, {a};\n\
                     mov.b32 %t, %h;\nadd.u32 {d}, %v.x, %v.y;\nadd.u32 {d}, {d}, %t;";
@@ -122,7 +122,7 @@ fn wide_packing() -> Vec<Generated> {
     vec![op.threads(128).plain()]
 }
 
-/// Registers that change places: what copies must not do one after the other.
+/// Registers that are permuted: parallel copies that must not be executed naively one after the other.
 fn swaps() -> Vec<Generated> {
     let template = "mov.b32 %t, {a};\nmov.b32 {a}, {b};\nmov.b32 {b}, %t;\nsub.u32 {d}, {a}, {b};";
     let rotate = "mov.u32 %n, 5;\nROTATE:\nmov.b32 %t, {a};\nmov.b32 {a}, {b};\nmov.b32 {b}, {c};\nmov.b32 {c}, %t;\n\

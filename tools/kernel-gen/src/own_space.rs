@@ -1,4 +1,4 @@
-//! Accesses without a state space to variables by name: each goes to the variable's own space.
+//! Generates accesses without a state space to variables by name; each must use the space of the variable.
 
 use crate::kernel::{Generated, Kernel, bits, store};
 use crate::ty::U32;
@@ -10,7 +10,7 @@ pub fn tests() -> Vec<Generated> {
     vec![local(), local_in_function(), shared(), shared_atomics(), shared_dynamic(), global(), matrix_registers()]
 }
 
-/// One value for each thread, which the body leaves in `%r0`.
+/// Creates a test with one value per thread, which the body leaves in `%r0`.
 fn test(name: &str, about: &str, value: impl Fn(u64) -> u64) -> Kernel {
     Kernel::new(FAMILY, name, about).threads(THREADS).output("d", U32, bits((0..THREADS as u64).map(value)))
 }
@@ -186,7 +186,7 @@ fn global() -> Generated {
         .finish()
 }
 
-/// `ldmatrix` into a vector register: thread `t` gets of matrix `m` the elements `2 * (t % 4)` and the next of row `t / 4`.
+/// `ldmatrix` into a vector register: thread `t` gets elements `2 * (t % 4)` and the following one of row `t / 4` of matrix `m`.
 fn matrix_registers() -> Generated {
     let word = |t: u64, m: u64| {
         let first = 8 * (8 * m + t / 4) + 2 * (t % 4);

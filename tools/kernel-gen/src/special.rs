@@ -1,4 +1,4 @@
-//! Special registers.
+//! Generates tests of special registers.
 
 use crate::kernel::{Generated, Kernel, bits};
 use crate::ty::{U32, U64};
@@ -13,7 +13,7 @@ pub fn tests() -> Vec<Generated> {
     tests
 }
 
-/// `%r10` becomes the thread's number in the whole grid.
+/// Computes the index of the thread in the whole grid in `%r10`.
 const LINEAR: &str = "
     mov.u32 %r0, %tid.x;
     mov.u32 %r1, %tid.y;
@@ -34,7 +34,7 @@ struct Place {
     block: [u32; 3],
 }
 
-/// All threads in the order of their number.
+/// Returns all threads in the order of their index.
 fn places() -> Vec<Place> {
     let all = |sizes: [u32; 3]| {
         let inner = move |z| (0..sizes[1]).flat_map(move |y| (0..sizes[0]).map(move |x| [x, y, z]));
@@ -94,7 +94,7 @@ fn lane_masks() -> Generated {
     kernel.body(&body).finish()
 }
 
-/// `%warpid` may change in theory; a block of one dimension keeps its order, which is what everybody relies on, so only the range is
+/// `%warpid` may change in theory. In a one-dimensional block it follows the thread order, which programs rely on, so only the range is
 /// tested.
 fn lanes_and_warps() -> Generated {
     Kernel::new(FAMILY, "laneid", "%laneid; %warpid below %nwarpid")

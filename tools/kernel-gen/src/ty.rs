@@ -1,20 +1,20 @@
-//! PTX types as the generators see them.
+//! PTX types as the generators use them.
 
 use oriole_kernel_test::Element;
 use oriole_sem::format;
 use oriole_sem::{Format, Int};
 
-/// A PTX type: its spelling in instructions, in register declarations and in memory accesses.
+/// A PTX type with its spelling in instructions, register declarations and memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ty {
-    /// In instructions: `s32`.
+    /// Spelling in instructions, such as `s32`.
     pub name: &'static str,
-    /// In register declarations.
+    /// Spelling in register declarations.
     pub register: &'static str,
-    /// In loads and stores.
+    /// Spelling in loads and stores.
     pub memory: &'static str,
     pub element: Element,
-    /// Elements in one register.
+    /// Number of elements in one register.
     pub lanes: usize,
 }
 
@@ -62,7 +62,7 @@ impl Ty {
         Int { bits: self.element.bits(), signed: self.element.is_signed() }
     }
 
-    /// The format of floats; asking an integer is a mistake in a generator.
+    /// Returns the float format; panics for integers, which is a bug in a generator.
     pub fn format(self) -> Format {
         self.element.format().expect("a floating-point type")
     }
@@ -71,17 +71,17 @@ impl Ty {
         self.element.format().is_some()
     }
 
-    /// A register's elements, lowest first.
+    /// Returns the elements of a register, lowest first.
     pub fn split(self, bits: u64) -> Vec<u64> {
         (0..self.lanes).map(|lane| bits >> (lane as u32 * self.element.bits()) & self.element.mask()).collect()
     }
 
-    /// The opposite of [`Ty::split`].
+    /// Joins elements into a register value; the inverse of [`Ty::split`].
     pub fn join(self, elements: &[u64]) -> u64 {
         elements.iter().enumerate().fold(0, |bits, (lane, element)| bits | element << (lane as u32 * self.element.bits()))
     }
 
-    /// How a constant is spelt.
+    /// Returns the spelling of a constant.
     pub fn literal(self, bits: u64) -> String {
         if self.lanes == 1 && self.element.format() == Some(format::F32) {
             return format!("0f{bits:08x}");

@@ -1,4 +1,4 @@
-//! Module variables: initializers, addresses, spaces, alignment.
+//! Generates tests of module variables: initializers, addresses, spaces, alignment.
 
 use crate::kernel::{Generated, Kernel, bits, store};
 use crate::ty::{F64, S32, Ty, U8, U16, U32, U64};

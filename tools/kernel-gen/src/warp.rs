@@ -1,4 +1,4 @@
-//! Operations across a warp: `shfl`, `vote`, `match`, `redux`, `activemask`, `elect`, `bar.warp.sync`.
+//! Generates tests of operations across a warp: `shfl`, `vote`, `match`, `redux`, `activemask`, `elect`, `bar.warp.sync`.
 
 use crate::kernel::{Generated, Kernel, bits, load, store};
 use crate::ty::{B32, B64, S32, Ty, U32};
@@ -114,7 +114,7 @@ fn warp_of(values: &[u64], i: usize) -> &[u64] {
 
 fn votes() -> Vec<Generated> {
     let mut tests = Vec::new();
-    // Warps: mixed, all true, all false, mixed again.
+    // Warps with mixed, only true, only false, and again mixed values.
     let pattern: Vec<u64> = (0..THREADS)
         .map(|i| match i / 32 {
             0 => u64::from(i % 3 == 0),
@@ -171,7 +171,7 @@ fn votes() -> Vec<Generated> {
     tests
 }
 
-/// `.sync` after the mode, as much inline assembly has it.
+/// `.sync` after the mode, as in much inline assembly.
 fn other_modifier_order() -> Generated {
     let ballot = |i: usize| (0..32).filter(|lane| (i / 32 * 32 + lane).is_multiple_of(3)).map(|lane| 1_u64 << lane).sum::<u64>();
     let result = |i: usize| {
@@ -200,7 +200,7 @@ fn other_modifier_order() -> Generated {
 fn matches() -> Vec<Generated> {
     let mut tests = Vec::new();
     for ty in [B32, B64] {
-        // The last warp holds one value.
+        // All lanes of the last warp hold the same value.
         let wide = if ty == B64 { 0x1_0000_0000u64 } else { 0 };
         let values: Vec<u64> = (0..THREADS as u64).map(|i| if i < 96 { i * i % 7 + (i & 1) * wide } else { 42 + wide }).collect();
         let fill = Fill(values.iter().map(|&bits| crate::elementwise::value(bits)).collect());

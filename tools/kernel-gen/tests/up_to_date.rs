@@ -1,4 +1,4 @@
-//! The files under `tests/kernels` are what the generators make, and all of them are valid.
+//! Checks that the files under `tests/kernels` are the output of the generators, and that all of them are valid.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,9 +1,9 @@
-//! The hardware model against the distances in code of ptxas.
+//! Compares the hardware model with the distances between dependent instructions in ptxas' code.
 //!
-//! Two questions for every dependence that no scoreboard settles. Does the model ask for more cycles than ptxas leaves? Then its figure
-//! is too high, or the pair has a path of its own. And where the model says that this dependence decides how long the instruction has to
-//! wait, more than any other: is the stall in front of it exactly so long? If it is always longer, the figure is too low, and code that
-//! follows the model may read a register before it is there.
+//! For every dependence without a scoreboard two questions are checked. (1) Does the model require more cycles than ptxas leaves? Then
+//! the model's latency is too high, or the pair has a faster path. (2) If the dependence determines the stall before the instruction,
+//! because it requires more than any other: is the stall exactly as long as the model says? If the stall is always longer, the model's
+//! latency is too low, and code that follows the model may read a register too early.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +15,28 @@ use crate::dependence::{self, Dependence, End};
 use crate::mine::kind_name;
 use crate::signature::{place, signature};
 
+/// The result of comparing the code of one target with the model.
 pub struct Check {
     target: Target,
     model: &'static Model,
     pairs: u64,
-    /// Stalls that one dependence decides, and those that are as long as the model says; first those by the instruction right before.
+    /// Number of stalls determined by one dependence, and number of those that are as long as the model says. Index 0 is for dependences on
+    /// the previous instruction, 1 for others.
     decided: [u64; 2],
     decided_equal: [u64; 2],
-    /// Stalls longer than the dependence asks for that a busy unit may explain: in neither of the two above.
+    /// Number of longer stalls that a busy unit may explain; these are not counted above.
     crowded: [u64; 2],
     crowded_kinds: BTreeMap<String, Finding>,
-    /// By description: how often, the least distance, what the model asks for.
+    /// Dependences closer than the model requires, by description.
     too_high: BTreeMap<String, Finding>,
     unequal: BTreeMap<String, Finding>,
-    /// All stalls that one dependence decides, by the classes of its ends.
+    /// All stalls determined by one dependence, by the classes of both instructions.
     by_class: BTreeMap<String, Finding>,
     without_scoreboard: BTreeMap<String, Finding>,
     without_port: BTreeMap<String, Finding>,
 }
 
+/// Statistics of one kind of dependence: number, histogram of distances in cycles, and the latency of the model.
 #[derive(Default)]
 struct Finding {
     count: u64,
@@ -63,7 +66,7 @@ impl Check {
         dependence::each(run, |second, all| self.judge(all, crowded(run, second)));
     }
 
-    /// All dependences of one instruction.
+    /// Checks all dependences of one instruction.
     fn judge(&mut self, all: &[Dependence<'_>], crowded: bool) {
         let mut deciding: Option<(i64, &Dependence<'_>)> = None;
         let mut rivals = false;
@@ -80,7 +83,7 @@ impl Check {
             if found.cycles < u32::from(need.cycles) {
                 note(&mut self.too_high, found, need.cycles);
             }
-            // How long the stall right before has to be, given those further up.
+            // The required stall of the previous instruction, given the stalls before it.
             let stall = i64::from(need.cycles) - i64::from(found.cycles - found.last_stall);
             match deciding {
                 Some((most, _)) if stall < most => {}
@@ -103,6 +106,7 @@ impl Check {
         }
     }
 
+    /// Compares the stall that one dependence determines with the model.
     fn compare(&mut self, stall: i64, found: &Dependence<'_>) {
         let column = usize::from(!found.adjacent);
         self.decided[column] += 1;
@@ -115,6 +119,7 @@ impl Check {
         }
     }
 
+    /// Returns the latency that the model requires; `None` if the model has no port for an access.
     fn need(&self, found: &Dependence<'_>) -> Option<Need> {
         let file = found.first_end.access.file;
         let first = port(found.first, &found.first_end, file)?;
@@ -126,7 +131,7 @@ impl Check {
         })
     }
 
-    /// Prints what was found; whether the model holds.
+    /// Prints the results; returns whether the model agrees with the code.
     pub fn report(&self, list: usize, least_percent: f64) -> bool {
         let share = |column: usize| 100.0 * self.decided_equal[column] as f64 / self.decided[column].max(1) as f64;
         let contradicted: u64 = self.too_high.values().map(|finding| finding.count).sum();
@@ -163,12 +168,15 @@ impl Check {
     }
 }
 
-/// Units that take an instruction of a warp only every few cycles, and how many; what goes through the memory queue counts as one.
+/// Units that accept an instruction of a warp only every few cycles. Units with the same group name share a queue.
 const SLOW_UNITS: &[(&str, &str)] =
     &[("lsu", "queue"), ("smem", "queue"), ("tex", "queue"), ("sfu", "queue"), ("mma", "mma"), ("fp64", "fp64"), ("udp", "udp")];
+/// Rates of slow instructions on units that are otherwise fast.
 const SLOW_RATES: &[&str] = &["imad_wide", "half_alu", "half", "r2ur", "imad"];
+/// Within this number of cycles an earlier instruction may keep a unit busy.
 const CROWD_CYCLES: u32 = 8;
 
+/// Returns the slow unit or queue that an instruction uses.
 fn slow_unit(step: &Step) -> Option<&'static str> {
     let class = Class::of(&step.instruction);
     let unit = class.attribute("unit")?;
@@ -177,7 +185,7 @@ fn slow_unit(step: &Step) -> Option<&'static str> {
     slow.or_else(|| SLOW_RATES.contains(&rate).then_some(unit))
 }
 
-/// Whether an instruction may have to wait for its unit: another one went there shortly before.
+/// Returns whether an instruction may have to wait for its unit because another instruction used the unit shortly before.
 fn crowded(run: &Run, second: usize) -> bool {
     let Some(unit) = slow_unit(&run.steps[second]) else { return false };
     let mut cycles = 0;
@@ -193,6 +201,7 @@ fn crowded(run: &Run, second: usize) -> bool {
     false
 }
 
+/// Returns the port of an access in the hardware model.
 fn port(step: &Step, end: &End, file: File) -> Option<Port> {
     let class = Class::of(&step.instruction);
     let slot = usize::from(step.slot(&end.access).unwrap_or_default());
@@ -224,7 +233,7 @@ fn count(findings: &mut BTreeMap<String, Finding>, key: String, cycles: u32, nee
     *finding.distances.entry(cycles).or_default() += 1;
 }
 
-/// Kind, file, and for both ends class and port.
+/// Returns a description of a dependence by kind, register file, and class and port of both ends.
 fn classes(found: &Dependence<'_>) -> String {
     let file = found.first_end.access.file;
     let end = |step: &Step, end: &End| {
@@ -239,7 +248,7 @@ fn classes(found: &Dependence<'_>) -> String {
     format!("{} {} {first} -> {second}", kind_name(found.kind), file.prefix())
 }
 
-/// So many stalls that are all longer than the model asks for are no chance.
+/// Lowest number of stalls from which on it is no coincidence that all are longer than required.
 const NO_CHANCE: u64 = 8;
 
 impl Finding {

@@ -1,4 +1,4 @@
-//! Code of cubins as straight runs of instructions.
+//! Splits the code of cubins into straight-line runs of instructions.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +6,24 @@ use oriole_cubin::Cubin;
 use oriole_isa::{Access, Accesses, Effect, File, Instruction, Target, Value, accesses, decode};
 use smallvec::SmallVec;
 
-/// An instruction with what it touches.
+/// An instruction with its register accesses.
 pub struct Step {
     pub instruction: Instruction,
     pub accesses: Accesses,
-    /// Scoreboards waited for before it issues, by its control word or by what it does.
+    /// Scoreboards that it waits for, by its control word or because it is a `DEPBAR`.
     pub waits: u8,
-    /// For each operand its number among the sources, or among those written.
+    /// For each operand, its index among the sources or among the destinations.
     pub slots: SmallVec<[u8; 6]>,
 }
 
-/// Instructions that execute one after the other.
+/// A straight-line run of instructions.
 pub struct Run {
     pub steps: Vec<Step>,
 }
 
 const WORD_BYTES: usize = 16;
 
-/// The runs of all functions of a cubin.
+/// Returns the runs of all functions of a cubin.
 pub fn runs(cubin: &Cubin, target: Target) -> Result<Vec<Run>, String> {
     let mut all = Vec::new();
     for function in cubin.functions() {
@@ -38,6 +38,7 @@ pub fn runs(cubin: &Cubin, target: Target) -> Result<Vec<Run>, String> {
     Ok(all)
 }
 
+/// Splits the instructions of a function at the starts of runs.
 fn split(instructions: Vec<Instruction>, runs: &mut Vec<Run>) {
     let starts = starts(&instructions);
     let mut steps = Vec::new();
@@ -52,7 +53,7 @@ fn split(instructions: Vec<Instruction>, runs: &mut Vec<Run>) {
     }
 }
 
-/// Where control may arrive, and what follows an instruction from which it may leave.
+/// Returns the starts of runs: branch targets, and instructions after a branch.
 fn starts(instructions: &[Instruction]) -> BTreeSet<usize> {
     let mut starts = BTreeSet::new();
     for (number, instruction) in instructions.iter().enumerate() {
@@ -72,6 +73,7 @@ fn starts(instructions: &[Instruction]) -> BTreeSet<usize> {
     starts
 }
 
+/// Computes accesses, waits and operand indices of an instruction.
 pub fn step(instruction: Instruction) -> Step {
     let mut waits = instruction.control.wait;
     if instruction.opcode.mnemonic() == "DEPBAR" {
@@ -98,7 +100,7 @@ pub fn step(instruction: Instruction) -> Step {
 }
 
 impl Step {
-    /// Number of an access among the sources or the destinations; none for the guard.
+    /// Returns the index of an access among the sources or the destinations; `None` for the guard.
     pub fn slot(&self, access: &Access) -> Option<u8> {
         access.operand().map(|operand| self.slots[operand])
     }

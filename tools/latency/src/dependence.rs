@@ -1,26 +1,34 @@
-//! Dependences between the instructions of a run, with the cycles that lie between them.
+//! Finds the dependences between the instructions of a run, with the number of cycles between them.
+//!
+//! The distance is the sum of the stall counts from the first instruction up to the second:
+//!
+//! ```text
+//! S02  FADD R0, R1, R2
+//! S03  FADD R5, R6, R7
+//! S01  FADD R3, R0, R4     read after write of R0, 2 + 3 = 5 cycles
+//! ```
 
 use oriole_hardware::{Class, Kind};
 use oriole_isa::{Access, File, Guard};
 
 use crate::code::{Run, Step};
 
-/// Two instructions that meet in a register.
+/// Two instructions that access the same register, at least one of them as a write.
 pub struct Dependence<'r> {
     pub kind: Kind,
     pub first: &'r Step,
     pub second: &'r Step,
-    /// The access of each that meets the other's, and which of its registers.
+    /// The accesses of both instructions to the register.
     pub first_end: End,
     pub second_end: End,
-    /// Stall counts from the first on, up to the second.
+    /// Sum of the stall counts from the first instruction up to the second.
     pub cycles: u32,
-    /// The stall right before the second, which is the last of them.
+    /// The stall of the instruction before the second, which is the last term of `cycles`.
     pub last_stall: u32,
     pub adjacent: bool,
-    /// The first sets a scoreboard of this sort; nobody waited for it.
+    /// Whether the first instruction sets a scoreboard for this kind of dependence, for which nothing waited.
     pub barrier: bool,
-    /// The only dependence that can be the reason of the stall right before the second.
+    /// Whether this is the only dependence that can be the reason of the stall before the second instruction.
     pub tight: bool,
 }
 
@@ -28,17 +36,17 @@ pub struct Dependence<'r> {
 #[derive(Clone, Copy)]
 pub struct End {
     pub access: Access,
-    /// Number of the register among those of the operand.
+    /// Index of the register in the group that the operand names.
     pub part: u16,
 }
 
-/// Farther apart, no fixed latency matters.
+/// Beyond this distance no fixed latency matters.
 const HORIZON_CYCLES: u32 = 60;
 
-/// Within this many cycles, another dependence may be the reason of a stall.
+/// Within this number of cycles another dependence may be the reason of a stall.
 const RIVAL_CYCLES: u32 = 25;
 
-/// Calls `found` for the number of each instruction of a run with all its dependences that no scoreboard settles.
+/// Calls `found` for each instruction of a run, with its index and all its dependences that no scoreboard covers.
 pub fn each<'r>(run: &'r Run, mut found: impl FnMut(usize, &[Dependence<'r>])) {
     let mut into_one: Vec<Dependence<'r>> = Vec::new();
     for second in 1..run.steps.len() {
@@ -53,7 +61,8 @@ pub fn each<'r>(run: &'r Run, mut found: impl FnMut(usize, &[Dependence<'r>])) {
     }
 }
 
-/// No other instruction depends on a recent one in a way that could be the reason. Several registers of the same pair count as one.
+/// Returns whether no other dependence on a recent instruction can be the reason of the stall. Several registers of the same pair count
+/// once.
 fn is_alone(all: &[Dependence<'_>], number: usize) -> bool {
     let this = &all[number];
     !this.barrier
@@ -62,12 +71,13 @@ fn is_alone(all: &[Dependence<'_>], number: usize) -> bool {
                 && other.kind == this.kind
                 && other.first_end.access == this.first_end.access
                 && other.first_end.part == this.first_end.part;
-            // What reads early is overwritten soon: such a dependence is not the reason of a long stall.
+            // Sources are read early, so a write-after-read dependence is not the reason of a long stall.
             let harmless = matches!(other.kind, Kind::War) && !matches!(this.kind, Kind::War);
             other_number == number || same || harmless || other.cycles > RIVAL_CYCLES
         })
 }
 
+/// Appends the dependences of one instruction.
 fn collect<'r>(run: &'r Run, second: usize, out: &mut Vec<Dependence<'r>>) {
     let reader = &run.steps[second];
     for access in &reader.accesses {
@@ -81,11 +91,11 @@ fn collect<'r>(run: &'r Run, second: usize, out: &mut Vec<Dependence<'r>>) {
     }
 }
 
-/// Goes back from an access to the instructions it depends on.
+/// Walks back from an access to the instructions it depends on. Stops at an unconditional write of the register, or at the horizon.
 fn walk_back<'r>(run: &'r Run, second: usize, end: End, register: u16, out: &mut Vec<Dependence<'r>>) {
     let mut cycles = 0;
     let mut waited = run.steps[second].waits;
-    // Groups of instructions that finish in order, of which a later one was waited for.
+    // Groups of instructions that complete in order, of which a later one was waited for; earlier ones then are complete too.
     let mut settled_orders = 0u64;
     let last_stall = u32::from(run.steps[second - 1].instruction.control.stall);
     for first in (0..second).rev() {
@@ -142,7 +152,7 @@ fn walk_back<'r>(run: &'r Run, second: usize, end: End, register: u16, out: &mut
     }
 }
 
-/// Never both executed: guards by the same predicate, one negated, that nothing changes in between.
+/// Returns whether both instructions are never executed together: their guards are the same predicate, one negated, unchanged in between.
 fn exclusive(run: &Run, first: usize, second: usize) -> bool {
     let guard = |number: usize| -> Guard { run.steps[number].instruction.guard };
     let (one, other) = (guard(first), guard(second));
@@ -162,7 +172,7 @@ mod tests {
     use crate::code::step;
     use crate::signature::place;
 
-    /// Dependences of lines `CONTROL INSTRUCTION`, each as `KIND FIRST->SECOND CYCLES`, with `!` behind those that are tight.
+    /// Returns the dependences of lines `CONTROL INSTRUCTION`, each as `KIND FIRST->SECOND CYCLES`, with `!` after tight ones.
     fn found(lines: &[&str]) -> Vec<String> {
         let read = |line: &&str| {
             let (control, text) = line.split_once(' ').expect("control and text");
@@ -200,7 +210,7 @@ mod tests {
         let load = "B------:R-:W0:-:S02 LDG.E R0, desc[UR4][R2.64]";
         assert_eq!(found(&[load, "B0-----:R-:W-:-:S01 FADD R9, R0, R4"]), [""; 0]);
         assert_eq!(found(&[load, "B------:R-:W-:-:S01 FADD R9, R0, R4"]), ["Raw d0.0->s0.0 2"]);
-        // Overwriting a source may wait for the result, which comes later than the reading.
+        // The write barrier of the load also covers its sources, because the result is written after they have been read.
         assert_eq!(found(&[load, "B0-----:R-:W-:-:S01 FADD R2, R5, R4"]), [""; 0]);
     }
 

@@ -1,9 +1,9 @@
-//! Distances between dependent instructions in machine code.
+//! Measures the distances between dependent instructions in machine code.
 //!
-//! `mine` collects from cubins, for every pair of instructions of a straight run that meet in a register without a scoreboard between
-//! them, how many cycles the stall counts put between them. Code of ptxas shows by that how long it takes results to arrive: no pair
-//! stands closer than the latency, and pairs where nothing else explains a stall stand exactly so far apart. `check` compares the
-//! hardware model with the same pairs.
+//! `mine` collects from cubins, for every pair of instructions of a straight-line run that access the same register without a scoreboard
+//! between them, the number of cycles between them according to the stall counts. In ptxas' code this shows latencies: no pair is closer
+//! than the latency, and pairs where nothing else explains the stall are exactly that far apart. `check` compares the hardware model with
+//! the same pairs.
 
 mod check;
 mod code;

@@ -1,4 +1,4 @@
-//! Collects dependences and writes them down: one table for programs, one for people.
+//! Collects dependences and prints them: one table for programs, one for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,6 +11,7 @@ use crate::code::Run;
 use crate::dependence::{self, Dependence};
 use crate::signature::{place, signature};
 
+/// A kind of dependence.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key {
     kind: &'static str,
@@ -22,6 +23,7 @@ struct Key {
     second_place: String,
 }
 
+/// Statistics of a kind of dependence; histograms of distances in cycles.
 #[derive(Default)]
 struct Stat {
     count: u64,
@@ -31,6 +33,7 @@ struct Stat {
     tight: BTreeMap<u32, u64>,
 }
 
+/// How often an instruction sets scoreboards, and the histogram of its stall counts.
 #[derive(Default)]
 struct Scoreboards {
     count: u64,
@@ -39,7 +42,7 @@ struct Scoreboards {
     stalls: BTreeMap<u32, u64>,
 }
 
-/// Everything found in the code of one target.
+/// The statistics of the code of one target.
 #[derive(Default)]
 pub struct Mine {
     stats: FxHashMap<Key, Stat>,
@@ -91,7 +94,7 @@ impl Mine {
         }
     }
 
-    /// One line for each combination, sorted.
+    /// Returns a table with one line per kind of dependence, sorted.
     pub fn table(&self, target: &str) -> String {
         let mut out =
             "target\tkind\tfile\tbarrier\tfirst\tfirst_place\tsecond\tsecond_place\tcount\tleast\ttight\tadjacent\tall\n".to_string();
@@ -119,7 +122,7 @@ impl Mine {
         out
     }
 
-    /// How often each sort of instruction sets scoreboards.
+    /// Returns a table of how often each kind of instruction sets scoreboards.
     pub fn scoreboard_table(&self) -> String {
         let mut out = "signature\tcount\tsets_write\tsets_read\tstalls\n".to_string();
         for (signature, entry) in &self.scoreboards {
@@ -128,7 +131,7 @@ impl Mine {
         out
     }
 
-    /// Tables with a line for each first mnemonic and a column for each second: least distance, and the usual one of tight pairs.
+    /// Returns tables with a row per first and a column per second mnemonic: the least distance, and the most frequent one of tight pairs.
     pub fn pivots(&self) -> String {
         let mut out =
             "least distance / usual distance of pairs where nothing else explains the stall (how many); no scoreboard set\n".to_string();
@@ -140,6 +143,7 @@ impl Mine {
         out
     }
 
+    /// Appends the table of one kind of dependence and register file.
     fn pivot(&self, out: &mut String, kind: &str, file: &str) {
         let mut cells: BTreeMap<(&str, &str), Cell> = BTreeMap::new();
         for (key, stat) in self.stats.iter().filter(|(key, _)| key.kind == kind && key.file == file && !key.barrier) {

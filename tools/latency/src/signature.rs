@@ -1,11 +1,11 @@
-//! What tells instructions apart as far as timing goes: mnemonic and modifiers, without those that cannot matter.
+//! Identifies instructions as far as timing is concerned: mnemonic and modifiers, without modifiers that cannot matter.
 
 use oriole_isa::{AccessPlace, Instruction};
 
 use crate::code::Step;
 use crate::dependence::End;
 
-/// Rounding, comparison, caching, memory order: same data path, same time.
+/// Modifiers that do not change the timing: rounding, comparison, caching, memory order.
 const IMMATERIAL: &[&str] = &[
     ".FTZ",
     ".FMZ",
@@ -71,7 +71,7 @@ const IMMATERIAL: &[&str] = &[
     ".NOINC",
 ];
 
-/// Mnemonic and the modifiers that may matter.
+/// Returns the mnemonic and the modifiers that may matter.
 pub fn signature(instruction: &Instruction) -> String {
     let mut text = instruction.opcode.mnemonic().to_string();
     for modifier in &instruction.modifiers {
@@ -82,7 +82,7 @@ pub fn signature(instruction: &Instruction) -> String {
     text
 }
 
-/// Where a register stands in an instruction: `d0.1`, `s2.0`, `a1.0` inside brackets, `guard`.
+/// Returns the position of a register in an instruction: `d0.1`, `s2.0`, `a1.0` inside brackets, `guard`.
 pub fn place(step: &Step, end: &End) -> String {
     let slot = step.slot(&end.access).unwrap_or_default();
     let letter = match end.access.place {
@@ -91,6 +91,6 @@ pub fn place(step: &Step, end: &End) -> String {
         AccessPlace::Plain(_) => 's',
         AccessPlace::Address(_) => 'a',
     };
-    // Registers of large fragments count as one.
+    // Registers of large matrix fragments are not distinguished.
     if end.access.count <= 4 { format!("{letter}{slot}.{}", end.part) } else { format!("{letter}{slot}.*") }
 }

@@ -1,5 +1,5 @@
-//! The model against what ptxas makes of the corpus: no pair of instructions stands closer than the model asks for, and where nothing else
-//! explains a stall it is as long as the model says. Skipped with a line where ptxas is missing.
+//! Compares the model with the code that ptxas generates for the corpus: no pair of instructions is closer than the model requires, and
+//! where nothing else explains a stall it is as long as the model says. Skipped if ptxas is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn code_of_ptxas_stands_as_far_apart_as_the_model_says() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// The corpus, and some of the kernel tests, which are for all targets.
+/// Returns the corpus and some of the kernel tests, which are for all targets.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let files = |folder: &Path| -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -43,7 +43,7 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     corpus.chain(tests.step_by(120)).collect()
 }
 
-/// Whether the source is for a target, and compiles.
+/// Compiles a source for a target; returns whether it compiles.
 fn compile(ptxas: &Path, source: &Path, target: &str, folder: &Path) -> bool {
     let out = folder.join(source.file_stem().unwrap()).with_extension("cubin");
     let command = format!("ulimit -v 6000000; exec timeout 60 {} \"$@\"", ptxas.display());

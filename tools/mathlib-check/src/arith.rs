@@ -1,7 +1,7 @@
-//! Floating-point arithmetic as the hardware does it: every rounding mode, canonical NaNs for f32.
+//! Floating-point arithmetic as the hardware does it: all rounding modes, canonical NaNs for f32.
 //!
-//! To nearest, the host's own arithmetic is IEEE. Directed modes start from that result and move it by one place where
-//! the sign of the exact error says so; the error is worked out exactly, as a sum of floats without rounding.
+//! Round-to-nearest uses the host's IEEE arithmetic. Directed modes start from that result and move it by one ulp if the sign of the
+//! exact error requires it. The error is computed exactly, as a sum of floats without rounding (Knuth's TwoSum, Shewchuk's expansions).
 
 /// A rounding mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,9 +22,9 @@ impl Rounding {
         [(Rounding::Nearest, "rn"), (Rounding::Zero, "rz"), (Rounding::Down, "rm"), (Rounding::Up, "rp")];
 }
 
-/// The NaN every f32 instruction returns.
+/// The NaN that every f32 instruction returns.
 pub const NAN32: u32 = 0x7fff_ffff;
-/// The NaN f64 instructions return for invalid operations.
+/// The NaN that f64 instructions return for invalid operations.
 pub const NAN64: u64 = 0xfff8_0000_0000_0000;
 
 fn sign_of(value: f64) -> i32 {
@@ -37,17 +37,19 @@ fn sign_of(value: f64) -> i32 {
     }
 }
 
+/// Returns the rounded sum and its exact rounding error (Knuth's TwoSum).
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let virtual_b = sum - a;
     (sum, (a - (sum - virtual_b)) + (b - virtual_b))
 }
 
-/// The sign of an exact sum.
+/// Returns the sign of the exact sum of the terms.
 fn sign_of_sum(terms: &[f64]) -> i32 {
     let mut expansion = [0.0f64; 8];
     let mut length = 0;
     for &term in terms {
+        // Adds the term to the expansion without rounding: each component keeps the rounding error, and the sum is carried on.
         let mut carry = term;
         for component in &mut expansion[..length] {
             let (sum, error) = two_sum(carry, *component);
@@ -57,10 +59,11 @@ fn sign_of_sum(terms: &[f64]) -> i32 {
         expansion[length] = carry;
         length += 1;
     }
+    // The components do not overlap and grow in magnitude, so the largest nonzero one has the sign of the sum.
     expansion[..length].iter().rev().map(|&value| sign_of(value)).find(|&sign| sign != 0).unwrap_or(0)
 }
 
-/// Whether a result to nearest has to move up (1) or down (-1), given the sign of the exact value less the result.
+/// Returns whether a result rounded to nearest has to move up (1) or down (-1), given the sign of the exact value minus the result.
 fn correction(mode: Rounding, result_negative: bool, error: i32) -> i32 {
     match mode {
         Rounding::Nearest => 0,
@@ -87,12 +90,12 @@ fn move64(value: f64, step: i32) -> f64 {
     }
 }
 
-/// An f32 with NaN made canonical.
+/// Returns the bits of an f32; a NaN is made canonical.
 pub fn canonical(value: f32) -> u32 {
     if value.is_nan() { NAN32 } else { value.to_bits() }
 }
 
-/// `fma.MODE.f32`
+/// Computes `fma.MODE.f32`.
 pub fn fma32(mode: Rounding, a: u32, b: u32, c: u32) -> u32 {
     let (a, b, c) = (f32::from_bits(a), f32::from_bits(b), f32::from_bits(c));
     let nearest = a.mul_add(b, c);
@@ -109,7 +112,7 @@ pub fn fma32(mode: Rounding, a: u32, b: u32, c: u32) -> u32 {
     move32(nearest, correction(mode, nearest.is_sign_negative(), error)).to_bits()
 }
 
-/// `mul.MODE.f32`
+/// Computes `mul.MODE.f32`.
 pub fn mul32(mode: Rounding, a: u32, b: u32) -> u32 {
     let (x, y) = (f32::from_bits(a), f32::from_bits(b));
     let nearest = x * y;
@@ -121,7 +124,7 @@ pub fn mul32(mode: Rounding, a: u32, b: u32) -> u32 {
     move32(nearest, correction(mode, product < 0.0, error)).to_bits()
 }
 
-/// A number as a significand in [1, 2) and an exponent; zero has none.
+/// Splits a number into a significand in [1, 2) and an exponent. Zero gets a very small exponent.
 fn split(value: f64) -> (f64, i32) {
     if value == 0.0 {
         return (value, -5000);
@@ -132,12 +135,12 @@ fn split(value: f64) -> (f64, i32) {
     (f64::from_bits(bits & 0x800f_ffff_ffff_ffff | 0x3ff0_0000_0000_0000), exponent + extra)
 }
 
-/// Times a power of two; what would be far below everything else becomes a tiny number of the same sign.
+/// Multiplies by a power of two. A result far below all other terms becomes a tiny number of the same sign.
 fn scaled(significand: f64, exponent: i32) -> f64 {
     if significand == 0.0 { significand } else { significand * 2f64.powi(exponent.max(-400)) }
 }
 
-/// `fma.MODE.f64`
+/// Computes `fma.MODE.f64`.
 pub fn fma64(mode: Rounding, a: u64, b: u64, c: u64) -> u64 {
     let (a, b, c) = (f64::from_bits(a), f64::from_bits(b), f64::from_bits(c));
     if a.is_nan() || b.is_nan() || c.is_nan() {
@@ -171,25 +174,25 @@ pub fn fma64(mode: Rounding, a: u64, b: u64, c: u64) -> u64 {
     move64(nearest, correction(mode, nearest.is_sign_negative(), error)).to_bits()
 }
 
-/// `mul.MODE.f64`
+/// Computes `mul.MODE.f64`.
 pub fn mul64(mode: Rounding, a: u64, b: u64) -> u64 {
     let negative = (a ^ b) >> 63;
     fma64(mode, a, b, negative << 63)
 }
 
-/// `add.rn.f64`
+/// Computes `add.rn.f64`.
 pub fn add64(a: u64, b: u64) -> u64 {
     let (a, b) = (f64::from_bits(a), f64::from_bits(b));
     let sum = a + b;
     if sum.is_nan() && !a.is_nan() && !b.is_nan() { NAN64 } else { sum.to_bits() }
 }
 
-/// Zero with the sign of a subnormal number, anything else as it is.
+/// Returns zero with the sign of a subnormal number, and any other number unchanged.
 pub fn flush32(bits: u32) -> u32 {
     if f32::from_bits(bits).is_subnormal() { bits & 0x8000_0000 } else { bits }
 }
 
-/// `cvt.MODE.f32.f64`
+/// Computes `cvt.MODE.f32.f64`.
 pub fn narrow(mode: Rounding, a: u64) -> u32 {
     let value = f64::from_bits(a);
     let nearest = value as f32;
@@ -200,7 +203,7 @@ pub fn narrow(mode: Rounding, a: u64) -> u32 {
     move32(nearest, correction(mode, value.is_sign_negative(), error)).to_bits()
 }
 
-/// `cvt.rp.f32.u64`
+/// Computes `cvt.rp.f32.u64`.
 pub fn unsigned_up(value: u64) -> u32 {
     let nearest = value as f32;
     let error = (i128::from(value) - nearest as i128).signum();
@@ -213,7 +216,7 @@ mod tests {
     use crate::cases::Random;
     use crate::reference::{BINARY32, BINARY64, Exact};
 
-    /// Products and sums against integers, which share nothing with the error-free transformations above.
+    /// Compares with integer arithmetic, which shares nothing with the error-free transformations above.
     #[test]
     fn directed_fma_agrees_with_integers() {
         let mut random = Random::new(7);

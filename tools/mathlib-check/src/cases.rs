@@ -1,15 +1,15 @@
-//! Operands: every exponent with awkward significands, quotients and roots next to rounding boundaries, and random ones.
+//! Generates operands: every exponent with special significands, quotients and roots next to rounding boundaries, and random ones.
 
-/// A small generator of random numbers (xorshift*), the same sequence for the same seed.
+/// A pseudorandom number generator (xorshift*); the same seed gives the same sequence.
 pub struct Random(u64);
 
 impl Random {
-    /// Starts a sequence.
+    /// Creates a generator.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -17,26 +17,26 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below a limit.
+    /// Returns a number below a limit.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// An f32 with an exponent of at most so many, either sign.
+    /// Returns an f32 of either sign with an exponent between `-reach` and `reach`.
     #[cfg(test)]
     pub fn near_one32(&mut self, reach: u64) -> u32 {
         let exponent = 127 - reach + self.below(2 * reach + 1);
         (self.next() as u32 & 0x807f_ffff) | (exponent as u32) << 23
     }
 
-    /// An f64 with an exponent of at most so many, either sign.
+    /// Returns an f64 of either sign with an exponent between `-reach` and `reach`.
     #[cfg(test)]
     pub fn near_one64(&mut self, reach: u64) -> u64 {
         let exponent = 1023 - reach + self.below(2 * reach + 1);
         (self.next() & 0x800f_ffff_ffff_ffff) | exponent << 52
     }
 
-    /// An integer of any length, often next to a power of two.
+    /// Returns an integer of any length, often next to a power of two.
     pub fn integer(&mut self) -> u64 {
         let length = self.below(65) as u32;
         match self.below(4) {
@@ -49,9 +49,9 @@ impl Random {
 /// The layout of a format.
 #[derive(Clone, Copy)]
 pub struct Layout {
-    /// Bits of the fraction.
+    /// Number of fraction bits.
     pub fraction_bits: u32,
-    /// Bits in all.
+    /// Total number of bits.
     pub bits: u32,
 }
 
@@ -65,7 +65,7 @@ impl Layout {
         1 << (self.bits - 1 - self.fraction_bits)
     }
 
-    /// Fractions at and around the ends, the middle and single bits.
+    /// Returns fractions at and around the ends and the middle, and single bits.
     pub fn awkward_fractions(self) -> Vec<u64> {
         let full = (1u64 << self.fraction_bits) - 1;
         let mut fractions = vec![0, 1, 2, 3, full, full - 1, full - 2, full / 2, full / 2 + 1, full / 2 + 2, full / 3, full / 3 * 2];
@@ -73,7 +73,7 @@ impl Layout {
         fractions
     }
 
-    /// Every exponent with every awkward fraction and both signs.
+    /// Returns every exponent with every special fraction and both signs.
     pub fn awkward_numbers(self) -> Vec<u64> {
         let mut numbers = Vec::new();
         for exponent in 0..self.exponents() {
@@ -85,7 +85,7 @@ impl Layout {
         numbers
     }
 
-    /// A random number: plain bits, few bits set, or the exponent at the edge.
+    /// Returns a random number: uniform bits, few bits set, or an exponent at the edge of the range.
     pub fn random(self, random: &mut Random) -> u64 {
         let mask = u64::MAX >> (64 - self.bits);
         let bits = random.next() & mask;
@@ -102,8 +102,8 @@ impl Layout {
         }
     }
 
-    /// A dividend and divisor whose quotient is next to the midpoint of two numbers, or next to a number; the quotient's
-    /// exponent is anywhere, also below the normal range.
+    /// Returns a dividend and a divisor whose quotient is next to the midpoint of two numbers or next to a number. The exponent of the
+    /// quotient may be anywhere, also below the normal range.
     pub fn near_boundary(self, random: &mut Random) -> (u64, u64) {
         let precision = self.fraction_bits + 1;
         let divisor = random.next() >> (64 - precision) | 1 << (precision - 1);

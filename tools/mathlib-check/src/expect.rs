@@ -1,4 +1,4 @@
-//! What each function of the library has to return.
+//! The required results of each function of the library.
 
 use crate::arith::{Rounding, flush32};
 use crate::reference::{BINARY32, BINARY64, Exact, Format, divide, reciprocal, square_root};
@@ -12,16 +12,16 @@ pub enum Expected {
     Nan32,
     /// A quiet f64 NaN.
     Nan64,
-    /// An f32 with this sign and at most so many units in the last place away.
+    /// An f32 with this sign and within this number of units in the last place.
     Near32(u32, u32),
-    /// An f64 at most so many units in the last place away.
+    /// An f64 within this number of units in the last place.
     Near64(u64, u64),
     /// Not specified.
     Anything,
 }
 
 impl Expected {
-    /// Whether a result fulfils it; `slack` is added to tolerances.
+    /// Returns whether a result satisfies the requirement; `slack` units are added to tolerances.
     pub fn accepts(&self, bits: u64, slack: u32) -> bool {
         match *self {
             Expected::Bits(expected) => bits == expected,
@@ -37,7 +37,7 @@ impl Expected {
     }
 }
 
-/// Which operands a function takes.
+/// The kind of operands that a function takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Two f32, correctly rounded.
@@ -54,18 +54,18 @@ pub enum Kind {
     BitSearch,
 }
 
-/// What a function has to return, given its operands.
+/// Computes the required result from the operands.
 pub type Requirement = Box<dyn Fn(&[u64]) -> Expected + Sync + Send>;
 
-/// A function, its operands and its results.
+/// A function with its operands and required results.
 pub struct Check {
-    /// Without the prefix of the library.
+    /// The name without the prefix of the library.
     pub name: String,
-    /// The operands.
+    /// The kind of operands.
     pub kind: Kind,
-    /// Whether the result is exact whatever the approximations of the hardware.
+    /// Whether the result is exact for all allowed errors of the hardware's approximations.
     pub exact: bool,
-    /// The requirement for some operands.
+    /// Computes the required result.
     pub expect: Requirement,
 }
 
@@ -77,7 +77,7 @@ fn bits_or_nan(format: Format, result: Option<u64>) -> Expected {
     }
 }
 
-/// All functions of the library.
+/// Returns the checks of all functions of the library.
 pub fn checks() -> Vec<Check> {
     let mut list = Vec::new();
     rounded(&mut list);
@@ -91,6 +91,7 @@ fn add(list: &mut Vec<Check>, name: String, kind: Kind, exact: bool, expect: imp
     list.push(Check { name, kind, exact, expect: Box::new(expect) });
 }
 
+/// Adds the correctly rounded functions.
 fn rounded(list: &mut Vec<Check>) {
     for (mode, name) in Rounding::ALL {
         for (ftz, suffix) in [(false, ""), (true, "_ftz")] {
@@ -116,12 +117,13 @@ fn near_or_nan(value: f32, units: u32) -> Expected {
     if value.is_nan() { Expected::Nan32 } else { Expected::Near32(value.to_bits(), units) }
 }
 
-/// Above 2^126 in magnitude and finite.
+/// Returns whether an f32 is finite and above 2^126 in magnitude.
 fn is_huge(bits: u64) -> bool {
     let magnitude = bits as u32 & 0x7fff_ffff;
     magnitude > 0x7e80_0000 && magnitude < 0x7f80_0000
 }
 
+/// Adds the approximate f32 functions.
 fn approximate(list: &mut Vec<Check>) {
     let single = |bits: u64| f32::from_bits(bits as u32);
     add(list, "rcp_approx_f32".into(), Kind::Single, false, move |v| near_or_nan(1.0 / single(v[0]), 1));
@@ -149,6 +151,7 @@ fn approximate(list: &mut Vec<Check>) {
     }
 }
 
+/// Adds integer division and remainder.
 fn integers(list: &mut Vec<Check>) {
     for bits in [16, 32, 64] {
         let mask = u64::MAX >> (64 - bits);
@@ -174,10 +177,11 @@ fn integers(list: &mut Vec<Check>) {
     }
 }
 
+/// Adds the remaining functions.
 fn others(list: &mut Vec<Check>) {
     add(list, "fns_b32".into(), Kind::BitSearch, true, |v| {
         let (mask, base, offset) = (v[0] as u32, v[1] as i32, v[2] as u32 as i32);
-        // The manual's loop: walk from the base until enough set bits were met.
+        // The loop in the manual: walk from the base until the required number of set bits was seen.
         let (step, wanted) = if offset < 0 { (-1, -offset) } else { (1, offset.max(1)) };
         let is_set = |position: i32| mask >> position & 1 == 1;
         let last = if offset == 0 {
@@ -236,7 +240,8 @@ fn others(list: &mut Vec<Check>) {
             if a.is_infinite() {
                 return Expected::Bits(u64::from((a as f32).to_bits()));
             }
-            // 2^-126 - 2^-150 has 24 bits, but rounds away from zero to a normal number: nobody says which counts.
+            // 2^-126 - 2^-150 has 24 significant bits, but rounds away from zero to a normal number. The manual does not say whether it
+            // is flushed.
             if v[0] & !(1 << 63) == 0x380f_ffff_e000_0000 {
                 return Expected::Anything;
             }

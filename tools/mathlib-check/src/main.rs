@@ -1,14 +1,14 @@
 //! Runs the functions of `crates/isel/library` on the CPU, instruction by instruction, and compares them with exact results.
 //!
-//! The hardware's approximations are modelled with every error the manual allows (see [`mufu`]), so a function that
-//! passes does not lean on one GPU's luck. Usage, from the repository root:
+//! The hardware's approximations are modelled with every error that the manual allows (see [`mufu`]), so a function that passes does not
+//! depend on the errors of one GPU. Usage, from the repository root:
 //!
 //! ```text
 //! cargo run --release -p mathlib-check -- [--cases N] [NAME...]
 //! ```
 //!
-//! N is the number of random operands per function and error (a million unless told); a name selects the functions that
-//! contain it. The exit status is 1 if any result is wrong.
+//! N is the number of random operands per function and error (default: one million); a name selects the functions that contain it. The exit
+//! status is 1 if any result is wrong.
 
 mod arith;
 mod cases;
@@ -30,17 +30,19 @@ use program::Program;
 
 const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/isel/library");
 
-/// With fewer random cases than this the directed ones are thinned out too.
+/// With fewer random cases than this, the directed cases are sampled too.
 const SHORT: u64 = 10_000;
 
-/// One function on its way through many operands.
+/// The test of one function with one error of the approximations.
 struct Trial<'a> {
     check: &'a Check,
     program: &'a Program,
     mufu: Mufu,
+    /// Units in the last place added to tolerances.
     slack: u32,
+    /// Mask of the result bits.
     mask: u64,
-    /// Of the pairs of exponents, one in so many is tried.
+    /// Only every n-th pair of exponents is tried.
     stride: usize,
     scratch: Vec<u64>,
     cases: u64,
@@ -61,6 +63,7 @@ impl Trial<'_> {
         }
     }
 
+    /// Runs the function on pairs of floats.
     fn pairs(&mut self, layout: Layout, random_cases: u64, random: &mut Random) {
         let numbers = layout.awkward_numbers();
         let partners = layout.awkward_fractions().len() as u64 * 2;
@@ -72,7 +75,7 @@ impl Trial<'_> {
             let (a, b) = (pick(x, random), pick(y, random));
             self.run(&[a, b]);
         }
-        // All pairs of awkward fractions, at exponents that matter.
+        // All pairs of special fractions, at exponents that matter.
         let middle = exponents / 2 - 1;
         let special = [0, 1, 2, middle, middle + 1, exponents - 2, exponents - 1];
         for &x in &special {
@@ -93,7 +96,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Significands just below 2, where reciprocals are coarsest and the remainder may need one bit too many.
+    /// Tries significands just below 2, where reciprocals are coarsest and the remainder may need one more bit than available.
     fn corner(&mut self, layout: Layout) {
         let bias = (1u64 << (layout.bits - 2 - layout.fraction_bits)) - 1;
         let two = (bias + 1) << layout.fraction_bits;
@@ -104,6 +107,7 @@ impl Trial<'_> {
         }
     }
 
+    /// Runs the function on single floats.
     fn singles(&mut self, layout: Layout, random_cases: u64, random: &mut Random) {
         for number in layout.awkward_numbers() {
             self.run(&[number]);
@@ -123,6 +127,7 @@ impl Trial<'_> {
         }
     }
 
+    /// Runs the function on pairs of integers.
     fn integers(&mut self, bits: u32, signed: bool, random_cases: u64, random: &mut Random) {
         let fit = |value: u64| match (bits, signed) {
             (16, true) => u64::from(i32::from(value as i16) as u32),
@@ -147,7 +152,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Each base and number of bits, in words with few, half and almost all bits set.
+    /// Tries every base and offset, on words with few, half and almost all bits set.
     fn bit_searches(&mut self, random_cases: u64, random: &mut Random) {
         const BASES: u64 = 32;
         const OFFSETS: u64 = 69;
@@ -163,7 +168,7 @@ impl Trial<'_> {
     }
 }
 
-/// A number whose root is next to a midpoint or to another number.
+/// Returns a number whose root is next to a midpoint or next to another number.
 fn near_square(layout: Layout, random: &mut Random) -> u64 {
     let precision = layout.fraction_bits + 1;
     let root = u128::from(random.next() >> (63 - precision) | 1 << precision);
@@ -174,6 +179,7 @@ fn near_square(layout: Layout, random: &mut Random) -> u64 {
     (significand & ((1 << layout.fraction_bits) - 1)) | random.below(exponents) << layout.fraction_bits
 }
 
+/// Reads all functions of the library.
 fn load() -> Result<HashMap<String, Program>, String> {
     let mut programs = HashMap::new();
     let entries = std::fs::read_dir(LIBRARY).map_err(|problem| format!("{LIBRARY}: {problem}"))?;
@@ -187,6 +193,7 @@ fn load() -> Result<HashMap<String, Program>, String> {
     Ok(programs)
 }
 
+/// Returns the errors of the approximations to try for a function.
 fn offsets(check: &Check) -> &'static [Offset] {
     use Offset::{Fixed, Varying};
     match check.kind {
@@ -197,7 +204,7 @@ fn offsets(check: &Check) -> &'static [Offset] {
     }
 }
 
-/// Runs one function with all errors of the approximations; returns cases, wrong ones and examples.
+/// Tests one function with all errors of the approximations; returns the number of cases, the number of wrong ones, and examples.
 fn examine(check: &Check, programs: &HashMap<String, Program>, mufu: &Mufu, random_cases: u64) -> Result<(u64, u64, Vec<String>), String> {
     let program = programs.get(&format!("__oriole_{}", check.name)).ok_or(format!("{}: not in the library", check.name))?;
     let (mut cases, mut wrong, mut examples) = (0, 0, Vec::new());
@@ -236,6 +243,7 @@ fn examine(check: &Check, programs: &HashMap<String, Program>, mufu: &Mufu, rand
     Ok((cases, wrong, examples))
 }
 
+/// Tests all functions whose names match the filters, in parallel; returns whether all results are correct.
 fn run(random_cases: u64, filters: &[String]) -> Result<bool, String> {
     let programs = load()?;
     let mufu = Mufu::new();
@@ -301,7 +309,7 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    /// Every function of the library has a check, and passes a short one.
+    /// Every function of the library has a check and passes a short test.
     #[test]
     fn library_is_right() {
         let programs = super::load().expect("the library is readable");

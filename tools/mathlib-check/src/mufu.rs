@@ -1,18 +1,18 @@
-//! The approximations of the hardware's MUFU unit, modelled: the exact result rounded, then off by a chosen number of
-//! units in the last place. Operands and results below the normal range are flushed.
+//! Models the approximations of the hardware's MUFU unit: the exact result rounded, and then off by a chosen number of units in the last
+//! place. Operands and results below the normal range are flushed.
 //!
-//! The manual bounds the errors: one ulp for the f32 reciprocal, 2^-22.9 (two ulps) for its root. The f64 pair reads and
-//! writes upper words only.
+//! The manual bounds the errors: one ulp for the f32 reciprocal, 2^-22.9 (two ulps) for the reciprocal square root. The f64 functions read
+//! and write upper words only.
 
 use std::collections::HashSet;
 
 use crate::arith::{NAN32, NAN64, flush32};
 
-/// 2 - 2^-52
+/// The number 2 - 2^-52.
 const ALL_ONES: u64 = 0x3fff_ffff_ffff_ffff;
 
-/// Whether the iteration of the f64 division takes an approximation of 1/(2 - 2^-52) to 0.5, from where quotients end in
-/// ties. It is the iteration of NVIDIA's own code, so the hardware does not give such an approximation.
+/// Returns whether the Newton iteration of the f64 division turns this approximation of 1/(2 - 2^-52) into 0.5, from which quotients end in
+/// ties. NVIDIA's own code uses the same iteration, so the hardware does not return such an approximation.
 fn ends_in_tie(units: i32) -> bool {
     let y = f64::from_bits(ALL_ONES);
     let start = f64::from_bits(Mufu::off64(1.0 / Mufu::upper(ALL_ONES), units) | 1);
@@ -21,25 +21,27 @@ fn ends_in_tie(units: i32) -> bool {
     next.mul_add((-y).mul_add(next, 1.0), next) == 0.5
 }
 
-/// How far off the approximations are.
+/// The error of the approximations in units in the last place.
 #[derive(Clone, Copy, Debug)]
 pub enum Offset {
-    /// Always by so many units.
+    /// The same error for all operands.
     Fixed(i32),
-    /// By a number of units that depends on the operand.
+    /// An error that depends on the operand.
     Varying,
 }
 
-/// The unit.
+/// The model of the unit.
 pub struct Mufu {
     offset: Offset,
+    /// Fractions and errors from which the Newton step of the reciprocal does not reach the correct result.
     wrong_reciprocals: HashSet<(u32, i32)>,
+    /// Fractions and errors from which the Newton step of the root does not reach the correct result.
     wrong_roots: HashSet<(u32, i32)>,
 }
 
 impl Mufu {
-    /// Finds the approximations from which one Newton step in f32 goes wrong. There are a few dozen; NVIDIA's own code
-    /// takes exactly this step on all targets and is documented as IEEE, so its hardware does not give these.
+    /// Finds the approximations from which one Newton step in f32 gives a wrong result. There are a few dozen. NVIDIA's own code uses
+    /// exactly this step on all targets and is documented as IEEE-compliant, so the hardware does not return these approximations.
     pub fn new() -> Mufu {
         let mut wrong_reciprocals = HashSet::new();
         for fraction in 0..1u32 << 23 {
@@ -67,16 +69,17 @@ impl Mufu {
         Mufu { offset: Offset::Fixed(0), wrong_reciprocals, wrong_roots }
     }
 
-    /// How many pairs of operand and approximation are ruled out, for reciprocals and roots.
+    /// Returns the number of excluded pairs of operand and approximation, for reciprocals and roots.
     pub fn ruled_out(&self) -> (usize, usize) {
         (self.wrong_reciprocals.len(), self.wrong_roots.len())
     }
 
-    /// The same unit with another error.
+    /// Returns the unit with another error.
     pub fn with_offset(&self, offset: Offset) -> Mufu {
         Mufu { offset, wrong_reciprocals: self.wrong_reciprocals.clone(), wrong_roots: self.wrong_roots.clone() }
     }
 
+    /// Returns the error for an operand, at most `limit` units.
     fn units(&self, operand: u64, limit: i32) -> i32 {
         match self.offset {
             Offset::Fixed(units) => units.clamp(-limit, limit),
@@ -94,7 +97,7 @@ impl Mufu {
         flush32(value.to_bits().wrapping_add_signed(units))
     }
 
-    /// `rcp.approx.ftz.f32`
+    /// Computes `rcp.approx.ftz.f32`.
     pub fn reciprocal32(&self, a: u32) -> u32 {
         let a = flush32(a);
         let mut units = self.units(u64::from(a), 1);
@@ -103,13 +106,13 @@ impl Mufu {
         }
         let exact = 1.0 / f32::from_bits(a);
         if exact.abs() == f32::MIN_POSITIVE {
-            // The manual bounds the error of quotients up to and including 2^126, so this is not flushed.
+            // The manual bounds the error for operands up to and including 2^126, so the reciprocal 2^-126 is not flushed.
             units = units.max(0);
         }
         if exact.is_subnormal() { exact.to_bits() & 0x8000_0000 } else { Mufu::off32(exact, units) }
     }
 
-    /// `rsqrt.approx.ftz.f32`
+    /// Computes `rsqrt.approx.ftz.f32`.
     pub fn reciprocal_root32(&self, a: u32) -> u32 {
         let a = flush32(a);
         let mut units = self.units(u64::from(a), 2);
@@ -120,18 +123,18 @@ impl Mufu {
         Mufu::off32((1.0 / f64::from(f32::from_bits(a)).sqrt()) as f32, units)
     }
 
-    /// `sqrt.approx.ftz.f32`
+    /// Computes `sqrt.approx.ftz.f32`.
     pub fn root32(&self, a: u32) -> u32 {
         let a = flush32(a);
         Mufu::off32(f32::from_bits(a).sqrt(), self.units(u64::from(a), 1))
     }
 
-    /// `ex2.approx.ftz.f32`
+    /// Computes `ex2.approx.ftz.f32`.
     pub fn power32(&self, a: u32) -> u32 {
         Mufu::off32(f32::from_bits(flush32(a)).exp2(), self.units(u64::from(a), 1))
     }
 
-    /// `lg2.approx.ftz.f32`
+    /// Computes `lg2.approx.ftz.f32`.
     pub fn logarithm32(&self, a: u32) -> u32 {
         Mufu::off32(f32::from_bits(flush32(a)).log2(), self.units(u64::from(a), 1))
     }
@@ -148,13 +151,13 @@ impl Mufu {
         u64::from(upper) << 32
     }
 
-    /// The upper word as a number: a NaN with all its bits in the lower word looks like an infinity.
+    /// Returns the number in the upper word. A NaN whose payload is only in the lower word looks like an infinity.
     fn upper(a: u64) -> f64 {
         let value = f64::from_bits(a & 0xffff_ffff_0000_0000);
         if value.is_subnormal() { f64::from_bits(a & 1 << 63) } else { value }
     }
 
-    /// `rcp.approx.ftz.f64`
+    /// Computes `rcp.approx.ftz.f64`.
     pub fn reciprocal64(&self, a: u64) -> u64 {
         let mut units = self.units(a, 1);
         if a << 12 == ALL_ONES << 12 && ends_in_tie(units) {
@@ -163,7 +166,7 @@ impl Mufu {
         Mufu::off64(1.0 / Mufu::upper(a), units)
     }
 
-    /// `rsqrt.approx.ftz.f64`
+    /// Computes `rsqrt.approx.ftz.f64`.
     pub fn reciprocal_root64(&self, a: u64) -> u64 {
         Mufu::off64(1.0 / Mufu::upper(a).sqrt(), self.units(a, 1))
     }

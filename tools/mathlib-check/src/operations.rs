@@ -1,9 +1,9 @@
-//! What each instruction of the library does, on bits.
+//! The semantics of each instruction of the library, on bits.
 
 use crate::arith::{Rounding, add64, canonical, flush32, fma32, fma64, mul32, mul64, narrow, unsigned_up};
 use crate::mufu::Mufu;
 
-/// Up to three operands in, the result out; operands of 32 bits stand in the low half.
+/// Takes up to three operands and returns the result; 32-bit operands are in the low half.
 pub type Operation = fn(&Mufu, u64, u64, u64) -> u64;
 
 fn low(value: u64) -> u32 {
@@ -26,7 +26,7 @@ fn flag(value: bool) -> u64 {
     u64::from(value)
 }
 
-/// The operation of an instruction, by its head.
+/// Returns the operation of an instruction, by its opcode and modifiers.
 #[rustfmt::skip]
 pub fn operation(head: &str) -> Option<Operation> {
     use Rounding::{Down, Nearest, Up, Zero};

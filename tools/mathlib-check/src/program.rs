@@ -1,6 +1,6 @@
-//! Library functions made executable: each instruction becomes a Rust function on bits and the places of its operands.
+//! Translates library functions into executable form: each instruction becomes a Rust function on bits with the indices of its operands.
 //!
-//! Only what the library uses is known; anything else is an error that names the instruction.
+//! Only instructions that the library uses are supported; any other is an error that names the instruction.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use oriole_support::Index;
 use crate::mufu::Mufu;
 use crate::operations::{Operation, operation};
 
-/// A function of the library.
+/// A translated function of the library.
 pub struct Program {
     steps: Vec<Step>,
     registers: usize,
@@ -18,28 +18,35 @@ pub struct Program {
     result: usize,
 }
 
+/// The effect of a step.
 enum Action {
     Compute(Operation),
+    /// Splits a 64-bit value into two registers; the index of the upper one.
     Unpack(usize),
+    /// Joins two 32-bit values.
     Pack,
+    /// Jumps to a step.
     Branch(usize),
     Return,
 }
 
+/// A translated instruction.
 struct Step {
+    /// Predicate register and whether it is negated.
     guard: Option<(usize, bool)>,
     action: Action,
     target: usize,
     sources: [Source; 3],
 }
 
+/// A source operand: a register index or a constant.
 #[derive(Clone, Copy)]
 enum Source {
     Register(usize),
     Value(u64),
 }
 
-/// Reads all functions of a library file, by name.
+/// Translates all functions of a library file, by name.
 pub fn read(text: &[u8]) -> Result<HashMap<String, Program>, String> {
     let checked = oriole_ptx::check(text, &oriole_ptx::Options::default());
     if !checked.is_valid() {
@@ -62,6 +69,7 @@ fn parameter_register(body: &Body, parameter: &Parameter) -> Result<usize, Strin
     }
 }
 
+/// Translates a function.
 fn translate(module: &Module, function: &Function) -> Result<Program, String> {
     let body = function.body.as_ref().ok_or("no body")?;
     let mut labels = HashMap::new();
@@ -94,6 +102,7 @@ fn translate(module: &Module, function: &Function) -> Result<Program, String> {
     Ok(Program { steps, registers: body.register_count as usize, parameters, result })
 }
 
+/// Translates one instruction without its guard.
 fn translate_step(body: &Body, head: &str, operands: &[Operand], labels: &HashMap<usize, usize>) -> Result<Step, String> {
     let mut step = Step { guard: None, action: Action::Return, target: 0, sources: [Source::Value(0); 3] };
     match (head, operands) {
@@ -140,7 +149,7 @@ fn source(body: &Body, operand: &Operand) -> Result<Source, String> {
 }
 
 impl Program {
-    /// Runs the function. The registers start with garbage, so that reading one before writing it shows.
+    /// Runs the function. Registers start with arbitrary values, so that a read before a write gives a wrong result.
     pub fn run(&self, mufu: &Mufu, arguments: &[u64], scratch: &mut Vec<u64>) -> u64 {
         scratch.clear();
         scratch.resize(self.registers, 0xdead_beef_cafe_f00d);

@@ -1,4 +1,4 @@
-//! Exact results by integer arithmetic: quotients, square roots, sums of products, then one rounding.
+//! Computes exact results with integer arithmetic: quotients, square roots, sums of products, followed by one rounding.
 
 use crate::arith::Rounding;
 
@@ -35,7 +35,7 @@ impl Format {
         bits >> self.sign_bit() & 1 == 1
     }
 
-    /// Whether the bits are a NaN.
+    /// Returns whether the bits are a NaN.
     pub fn is_nan(self, bits: u64) -> bool {
         self.magnitude(bits) > self.infinity()
     }
@@ -44,7 +44,7 @@ impl Format {
         self.magnitude(bits) == self.infinity()
     }
 
-    /// Whether the bits are a subnormal number.
+    /// Returns whether the bits are a subnormal number.
     pub fn is_subnormal(self, bits: u64) -> bool {
         let magnitude = self.magnitude(bits);
         magnitude != 0 && magnitude < 1 << self.fraction_bits
@@ -54,7 +54,7 @@ impl Format {
         if ftz && self.is_subnormal(bits) { bits & 1 << self.sign_bit() } else { bits }
     }
 
-    /// Significand and exponent: the number is significand * 2^exponent.
+    /// Returns significand and exponent; the number is significand * 2^exponent.
     fn split(self, bits: u64) -> (u64, i32) {
         let magnitude = self.magnitude(bits);
         let field = (magnitude >> self.fraction_bits) as i32;
@@ -63,7 +63,7 @@ impl Format {
         if field == 0 { (fraction, least) } else { (fraction | 1 << self.fraction_bits, least + field - 1) }
     }
 
-    /// Like [`Format::split`] with all significand bits used.
+    /// Like [`Format::split`], but with a normalized significand.
     fn split_normalized(self, bits: u64) -> (u64, i32) {
         let (significand, exponent) = self.split(bits);
         let shift = significand.leading_zeros() - (63 - self.fraction_bits);
@@ -75,7 +75,7 @@ impl Format {
     }
 }
 
-/// A number before rounding: significand * 2^exponent, and whether something smaller is left out.
+/// A number before rounding: significand * 2^exponent, and whether a smaller nonzero rest was cut off.
 pub struct Exact {
     negative: bool,
     significand: u128,
@@ -84,13 +84,14 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// A finite number of a format.
+    /// Converts a finite number of a format.
     pub fn number(format: Format, bits: u64) -> Exact {
         let (significand, exponent) = format.split(bits);
         Exact { negative: format.is_negative(bits), significand: u128::from(significand), exponent, sticky: false }
     }
 
-    /// a * b + c for finite operands of similar size; an exact zero is positive, or negative if both terms are.
+    /// Computes a * b + c for finite operands of similar size. An exact zero is positive; [`Exact::round`] makes it negative when
+    /// rounding down.
     #[cfg(test)]
     pub fn fma(format: Format, a: u64, b: u64, c: u64) -> Exact {
         let signed = |negative: bool, value: i128| if negative { -value } else { value };
@@ -102,7 +103,7 @@ impl Exact {
         Exact { negative: sum < 0, significand: sum.unsigned_abs(), exponent, sticky: false }
     }
 
-    /// Rounds into a format. Under `ftz` what stays below the normal range with unlimited exponents becomes zero.
+    /// Rounds to a format. With `ftz`, a number that would be below the normal range with unlimited exponents becomes zero.
     pub fn round(&self, format: Format, mode: Rounding, ftz: bool) -> u64 {
         if self.significand == 0 {
             return format.zero(self.negative || mode == Rounding::Down);
@@ -137,7 +138,7 @@ impl Exact {
         sign | field << format.fraction_bits | fraction
     }
 
-    /// The significand as a rounded multiple of 2^place.
+    /// Returns the significand as a rounded multiple of 2^place.
     fn rounded_at(&self, mode: Rounding, place: i32) -> u128 {
         let shift = place - self.exponent;
         if shift <= 0 {
@@ -162,7 +163,7 @@ impl Exact {
     }
 }
 
-/// a / b, or nothing where the result is NaN.
+/// Computes a / b; `None` if the result is NaN.
 pub fn divide(format: Format, a: u64, b: u64, mode: Rounding, ftz: bool) -> Option<u64> {
     let (a, b) = (format.flushed(a, ftz), format.flushed(b, ftz));
     let negative = format.is_negative(a) != format.is_negative(b);
@@ -190,12 +191,12 @@ pub fn divide(format: Format, a: u64, b: u64, mode: Rounding, ftz: bool) -> Opti
     Some(exact.round(format, mode, ftz))
 }
 
-/// 1 / a
+/// Computes 1 / a.
 pub fn reciprocal(format: Format, a: u64, mode: Rounding, ftz: bool) -> Option<u64> {
     divide(format, (format.bias() as u64) << format.fraction_bits, a, mode, ftz)
 }
 
-/// The square root, or nothing where the result is NaN.
+/// Computes the square root; `None` if the result is NaN.
 pub fn square_root(format: Format, a: u64, mode: Rounding, ftz: bool) -> Option<u64> {
     let a = format.flushed(a, ftz);
     if format.magnitude(a) == 0 {
@@ -218,6 +219,7 @@ pub fn square_root(format: Format, a: u64, mode: Rounding, ftz: bool) -> Option<
     Some(exact.round(format, mode, ftz))
 }
 
+/// Returns the integer square root, rounded down.
 fn integer_root(value: u128) -> u128 {
     let mut root = (value as f64).sqrt() as u128;
     root = (root + value / root) / 2;

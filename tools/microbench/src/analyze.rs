@@ -1,29 +1,29 @@
-//! From raw results to figures.
+//! Computes distances and times from the raw results of experiments.
 
 use crate::environment::LANES;
 use crate::hazard::{Hazard, Load, SHIFTS, Variant, variants};
 
-/// What the distances of a pair showed.
+/// The results of a pair of instructions at all distances.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Distances {
-    /// For each shift of the code, one letter per distance: `.` right in all passes, `x` wrong in all but perhaps the first,
+    /// For each shift of the code, one letter per distance: `.` correct in all passes, `x` wrong in all passes except perhaps the first,
     /// `~` wrong in some.
     pub verdicts: Vec<String>,
-    /// What makes the figures worthless, if anything.
+    /// The reason why the results are not usable, if any.
     pub problem: Option<String>,
 }
 
-/// Words that a kernel of [`crate::hazard`] writes.
+/// Returns the number of words that a kernel of [`crate::hazard`] writes.
 pub fn result_words(longest_cycles: u32, load: Load) -> usize {
     variants(longest_cycles).len() * load.passes() * LANES
 }
 
-/// Compares every variant with the one that is surely right.
+/// Compares every variant with the variant that is certainly correct.
 pub fn distances(hazard: Hazard, longest_cycles: u32, load: Load, results: &[u32]) -> Distances {
     let words = load.passes() * LANES;
     let chunk = |index: usize| &results[index * words..(index + 1) * words];
     let (far, absent) = (chunk(0), chunk(1));
-    // The very first pass of a kernel may find memory that later passes have changed.
+    // The first pass of a kernel may see memory that later passes have changed.
     let reference = &far[words - LANES..];
     let pass_is_right = |pass: &[u32]| pass == reference;
     let problem = if !far.chunks(LANES).skip(1).all(pass_is_right) {
@@ -53,7 +53,7 @@ fn verdict(passes: impl Iterator<Item = bool>) -> char {
     }
 }
 
-/// The smallest distance from which on every longer one is right, at every shift; none if even the longest is wrong.
+/// Returns the smallest distance from which on all distances are correct, at every shift; `None` if the longest one is wrong.
 pub fn smallest(verdicts: &[String]) -> Option<u32> {
     verdicts
         .iter()
@@ -63,18 +63,18 @@ pub fn smallest(verdicts: &[String]) -> Option<u32> {
         .filter(|&distance| verdicts.iter().all(|row| distance <= row.len() as u32))
 }
 
-/// The longest wrong distance.
+/// Returns the longest wrong distance.
 fn last_wrong(row: &str) -> u32 {
     row.bytes().rposition(|letter| letter != b'.').map_or(0, |position| position as u32 + 1)
 }
 
-/// Whether some distance is right and a longer one is not, or shifts disagree.
+/// Returns whether a distance is correct and a longer one is not, or whether shifts disagree.
 pub fn is_ragged(verdicts: &[String]) -> bool {
     let has_gap = |row: &String| row[..last_wrong(row) as usize].contains('.') || row.contains('~');
     verdicts.iter().any(has_gap) || verdicts.windows(2).any(|rows| rows[0] != rows[1])
 }
 
-/// Cycles for each further copy, from two counts of copies.
+/// Returns the cycles per additional copy, from the times of two numbers of copies.
 pub fn slope(few: (u32, f64), many: (u32, f64)) -> f64 {
     (many.1 - few.1) / f64::from(many.0 - few.0)
 }

@@ -1,8 +1,8 @@
-//! Lines of machine code to a cubin with one kernel.
+//! Assembles lines of machine code into a cubin with one kernel.
 //!
-//! A line is the text of an instruction, its control word and perhaps a label in front. Encoding a text takes a contest of
-//! forms, and experiments repeat the same few texts thousands of times, so encoded words are remembered; lines that name a
-//! label are encoded anew, as their bits depend on the place.
+//! A line is the text of an instruction, its control word and an optional label. Encoding a text requires form selection, and experiments
+//! repeat few texts thousands of times, so encoded words are cached. Lines that refer to a label are encoded each time, because
+//! their bits depend on the address.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use oriole_isa::{Control, Effect, File, Latency, Target, encode, parse, parse_at
 const INSTRUCTION_BYTES: usize = 16;
 const CODE_ALIGN_BYTES: usize = 128;
 const ALL_SCOREBOARDS: u8 = 0b11_1111;
-/// Results of variable latency release it.
+/// Write barrier of instructions with variable latency.
 const RESULT_SCOREBOARD: u8 = 0;
-/// Operands that have been read release it.
+/// Read barrier of instructions with variable latency.
 const READ_SCOREBOARD: u8 = 1;
 const LONGEST_STALL: u8 = 15;
-/// All flags of the reuse cache and nothing else.
+/// All reuse flags and nothing else.
 const ONLY_REUSE: Control = Control { stall: 0, stay: false, write_barrier: Some(0), read_barrier: Some(0), wait: 0, reuse: 15 };
 
 /// One instruction of a kernel.
@@ -29,7 +29,7 @@ pub struct Line {
     pub text: String,
 }
 
-/// What a kernel needs besides its code.
+/// The resources of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     pub registers: u8,
@@ -39,7 +39,7 @@ pub struct Needs {
     pub barriers: u8,
 }
 
-/// Turns text into words for one target.
+/// Encodes text for one target.
 pub struct Assembler {
     pub target: Target,
     words: HashMap<String, u128>,
@@ -50,7 +50,7 @@ impl Assembler {
         Assembler { target, words: HashMap::new() }
     }
 
-    /// The word of an instruction without its control part.
+    /// Returns the encoding of an instruction without its control word.
     pub fn word(&mut self, text: &str) -> Result<u128, String> {
         if let Some(&word) = self.words.get(text) {
             return Ok(word);
@@ -66,21 +66,21 @@ impl Assembler {
     }
 
     fn remember(&mut self, text: &str, word: u128) -> u128 {
-        // Flags of the reuse cache stay: they belong to operands.
+        // Reuse flags stay, because they belong to operands.
         let word = word & (!Control::MASK | ONLY_REUSE.bits());
         self.words.insert(text.to_owned(), word);
         word
     }
 
-    /// Control under which an instruction disturbs nothing and is disturbed by nothing.
+    /// Returns a control word with which an instruction neither affects nor depends on its neighbours.
     pub fn safe_control(&self, text: &str) -> Control {
         let barriers = self.scoreboards(text);
         Control { stall: LONGEST_STALL, stay: false, wait: ALL_SCOREBOARDS, ..barriers }
     }
 
-    /// Control that releases scoreboards if the latency is variable, and waits for none.
+    /// Returns a control word that sets scoreboards if the latency is variable, and waits for none.
     pub fn scoreboards(&self, text: &str) -> Control {
-        // With the longest stalls the scheduler has to be free to turn to another warp: the other combination is undefined.
+        // Long stalls require yield: the combination with `stay` is undefined.
         let plain = Control { stall: LONGEST_STALL, stay: false, ..Control::default() };
         let Ok(instruction) = parse(text) else { return plain };
         let properties = instruction.opcode.properties();
@@ -94,7 +94,7 @@ impl Assembler {
         }
     }
 
-    /// Words of all lines.
+    /// Encodes all lines.
     pub fn words(&mut self, lines: &[Line]) -> Result<Vec<u128>, String> {
         let labels: HashMap<&str, u64> = lines
             .iter()
@@ -117,13 +117,13 @@ impl Assembler {
         Ok(words)
     }
 
-    /// A cubin with one kernel of this name. Its parameters are one block of bytes.
+    /// Returns a cubin with one kernel of this name. Its parameters are one block of bytes.
     pub fn cubin(&mut self, name: &str, lines: &[Line], needs: Needs) -> Result<Vec<u8>, String> {
         let target_name = self.target.to_string();
         let target = oriole_cubin::Target::named(&target_name).ok_or_else(|| format!("no cubin can be written for {target_name}"))?;
         let mut words = self.words(lines)?;
         let nop = self.word("NOP")? | Control::default().bits();
-        // Behind the last instruction the hardware fetches ahead.
+        // The hardware prefetches past the last instruction.
         words.push(nop);
         while !(words.len() * INSTRUCTION_BYTES).is_multiple_of(CODE_ALIGN_BYTES) {
             words.push(nop);
@@ -157,7 +157,7 @@ fn encoded(text: &str, target: Target) -> Result<u128, String> {
     encode(&instruction, target).map_err(|error| error.to_string())
 }
 
-/// Other ways to write an instruction: newer targets spell out predicate results that nobody wants, and types.
+/// Returns other spellings of an instruction: newer targets require unused predicate results and types in the text.
 fn spellings(text: &str) -> Vec<String> {
     let typed = text.replacen("VIMNMX ", "VIMNMX.S32 ", 1);
     let mut list = vec![typed.clone()];
@@ -165,7 +165,7 @@ fn spellings(text: &str) -> Vec<String> {
     list
 }
 
-/// The text with `PT` or `UPT` for every predicate result that is left out.
+/// Returns the text with `PT` or `UPT` for every predicate result that is omitted; `None` if none is.
 pub fn with_all_results(text: &str) -> Option<String> {
     let properties = parse(text).ok()?.opcode.properties();
     let (head, operands) = text.split_once(' ').filter(|(head, _)| !head.starts_with('@'))?;
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn long_stalls_leave_the_scheduler_free() {
-        // nvdisasm calls a stall of 12 and more without that undefined, and the hardware ignores it.
+        // nvdisasm calls a stall of 12 or more without yield undefined, and the hardware ignores it.
         let assembler = Assembler::new(Target::parse("sm_90a").unwrap());
         for text in ["NOP", "LDS R4, [R8]", "STG.E desc[UR16][R48.64], R8"] {
             let control = assembler.safe_control(text);

@@ -1,7 +1,7 @@
-//! Measured figures against the hardware model.
+//! Compares measured distances with the hardware model.
 //!
-//! A pair that needs more cycles on the GPU than the model asks for is a hazard in waiting: the model must change. One that needs fewer
-//! is a margin; the vendor's compiler keeps some of these, and so does the model, on purpose.
+//! If a pair needs more cycles on the GPU than the model requires, generated code may have hazards: the model must be changed. If a pair
+//! needs fewer, the difference is a safety margin, which ptxas also keeps in some cases.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,24 @@ use oriole_sim::hazard::{Register, Step};
 
 use crate::table::{self, Access};
 
-/// A pair of instructions and both figures.
+/// A pair of instructions with both figures in cycles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
     pub pair: String,
-    /// Ports of the two, for sums over instructions of a kind.
+    /// The ports of both instructions, by which results are grouped.
     pub ports: String,
     pub measured: u32,
     pub model: u32,
 }
 
-/// Every pair of a file of figures that has a number and that the model gives a number for.
+/// Returns every pair in a file of figures for which both the file and the model have a number.
 pub fn compare(figures: &str, target: Target) -> Vec<Compared> {
     let model = Model::of(target);
     let sides = Sides::new();
     figures.lines().filter(|line| !line.starts_with('#')).filter_map(|line| compare_line(line, model, &sides)).collect()
 }
 
+/// The instructions of the tables, by name.
 struct Sides {
     producers: BTreeMap<&'static str, Access>,
     consumers: BTreeMap<&'static str, Access>,
@@ -47,6 +48,7 @@ impl Sides {
     }
 }
 
+/// Compares one line of the file.
 fn compare_line(line: &str, model: &Model, sides: &Sides) -> Option<Compared> {
     let columns: Vec<&str> = line.split('\t').collect();
     let [kind, file, first, second, word, quiet, busy, ..] = columns[..] else { return None };
@@ -86,12 +88,13 @@ fn compare_line(line: &str, model: &Model, sides: &Sides) -> Option<Compared> {
     None
 }
 
+/// Returns the registers that an instruction writes or reads, with their ports.
 fn touches(step: &Step, written: bool) -> Vec<(Register, oriole_hardware::Port)> {
     let list = if written { step.writes.iter() } else { step.reads.iter() };
     list.map(|touch| (touch.register, touch.port)).collect()
 }
 
-/// The last instruction of a row's text, with the register in question.
+/// Parses the last instruction of a row's text, with `register` for the placeholder.
 fn step(text: &str, register: &str, model: &Model) -> Option<Step> {
     let text = text.rsplit("&&").next()?.trim().replace("{D}", register);
     let text = ["{old}", "{new}"].iter().fold(text, |text, name| text.replace(name, "0x10"));
@@ -107,7 +110,7 @@ fn register_of(name: &str) -> Option<Register> {
     Register::new(*file, name[prefix.len()..].parse().ok()?)
 }
 
-/// How the figures of each pair of ports compare, as a table.
+/// Returns a table that compares the figures of each pair of ports.
 pub fn summary(compared: &[Compared]) -> String {
     let mut by_ports: BTreeMap<&str, (u32, u32, u32, usize)> = BTreeMap::new();
     for one in compared {

@@ -1,24 +1,24 @@
-//! What every kernel finds: registers, parameters, memory.
+//! The environment of every kernel: registers, parameters, memory.
 //!
-//! The host fills a table with one row of [`POOL_REGISTERS`] words for each lane; the prologue loads it into the registers of the
-//! same numbers. So experiments have any constant they want, addresses included, without instructions of their own.
+//! The host fills a table with one row of [`POOL_REGISTERS`] words per lane, and the prologue loads each row into the registers with the
+//! same numbers. Therefore experiments can use any constants, including addresses, without extra instructions.
 
 use crate::assembler::{Assembler, Line};
 use oriole_isa::{Control, Opcode};
 
 pub const LANES: usize = 32;
-/// Registers that are loaded: R0 to R59, of which the prologue keeps R0 to R3 for itself. No more, so that 32 warps fit.
+/// Number of registers that are loaded: R0 to R59, of which the prologue uses R0 to R3. Limited so that 32 warps fit.
 pub const POOL_REGISTERS: usize = 60;
-/// Bytes of the pool for each lane.
+/// Bytes of the pool per lane.
 pub const POOL_BYTES: usize = 256;
-/// Parameters: address of the pool, the new and the old uniform value, then a pattern that loads from constants find.
+/// Size of the parameters in bytes: address of the pool, the new and the old uniform value, then a pattern for loads from constant memory.
 pub const PARAMETER_BYTES: usize = 4096 - 64;
 pub const NEW_PARAMETER: usize = 8;
 pub const OLD_PARAMETER: usize = 16;
 pub const PATTERN_PARAMETER: usize = 64;
-/// Bytes of global memory: a pattern for loads, then a slot for each lane.
+/// Bytes of global memory: a pattern for loads, then a slot per lane.
 pub const SCRATCH_BYTES: usize = 1 << 16;
-/// Where the second end of memory lies, for pairs that change the upper half of an address, and its first byte.
+/// Offset of the second part of global memory, for pairs that change the upper half of an address, and the byte it is filled with.
 pub const FAR_END_OFFSET: u64 = 1 << 32;
 pub const FAR_END_BYTE: u8 = 0x5a;
 const SLOT_OFFSET: u64 = 0x8000;
@@ -29,12 +29,12 @@ const PATTERN_BYTES: u32 = 0x1400;
 pub const NEW_UNIFORM: u32 = 0x104;
 pub const OLD_UNIFORM: u32 = 0xe0c;
 
-/// Byte of the pattern at an offset, the same in global, shared and constant memory.
+/// Returns the byte of the pattern at an offset. The pattern is the same in global, shared and constant memory.
 pub fn pattern(offset: u32) -> u8 {
     (offset.wrapping_mul(0x9e37_79b1) >> 24) as u8
 }
 
-/// The registers of a lane before an experiment.
+/// Returns the registers of a lane before an experiment.
 pub fn pool(lane: u32, scratch: u64, output: u64) -> [u32; POOL_REGISTERS] {
     let mut registers = [0; POOL_REGISTERS];
     let new = NEW_UNIFORM + 8 * lane;
@@ -66,7 +66,7 @@ fn halves(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
-/// The parameter block.
+/// Returns the parameter block.
 pub fn parameters(pool: u64) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..PARAMETER_BYTES as u32).map(pattern).collect();
     let mut put = |offset: usize, value: &[u8]| bytes[offset..offset + value.len()].copy_from_slice(value);
@@ -76,7 +76,7 @@ pub fn parameters(pool: u64) -> Vec<u8> {
     bytes
 }
 
-/// Puts constants of the target into a text: `{new}`, `{old}`, `{pattern}` and `{stack}` are offsets in constant bank 0.
+/// Replaces placeholders by constants of the target: `{new}`, `{old}`, `{pattern}` and `{stack}` are offsets in constant bank 0.
 pub fn expand(assembler: &Assembler, text: &str) -> String {
     let base = assembler.target.profile().parameters as usize;
     let offset = |parameter: usize| format!("{:#x}", base + parameter);
@@ -86,19 +86,19 @@ pub fn expand(assembler: &Assembler, text: &str) -> String {
         .replace("{stack}", &format!("{:#x}", assembler.target.profile().stack_pointer))
 }
 
-/// An instruction that waits for everything before it.
+/// Returns an instruction that waits for all previous ones.
 pub fn safe(assembler: &Assembler, text: impl Into<String>) -> Line {
     let text = text.into();
     Line { label: None, control: assembler.safe_control(&text), text }
 }
 
-/// Nothing for many cycles, with all scoreboards waited for.
+/// Appends a long pause that waits for all scoreboards.
 pub fn pause(lines: &mut Vec<Line>, times: usize) {
     let control = Control { stall: 15, stay: false, wait: 0b11_1111, ..Control::default() };
     lines.extend((0..times).map(|_| Line { label: None, control, text: "NOP".into() }));
 }
 
-/// Loads the pool, the uniform registers and, if wanted, the pattern in shared memory.
+/// Returns the code that loads the pool, the uniform registers and, if requested, the pattern in shared memory.
 pub fn prologue(assembler: &Assembler, with_shared: bool) -> Vec<Line> {
     let target = assembler.target;
     let profile = target.profile();
@@ -146,7 +146,7 @@ pub fn prologue(assembler: &Assembler, with_shared: bool) -> Vec<Line> {
     lines
 }
 
-/// The text of an address in global memory, with the descriptor where accesses have one.
+/// Returns the text of a global memory address, with a descriptor on targets that need one.
 pub fn global(assembler: &Assembler, address: &str) -> String {
     match assembler.target.profile().descriptor {
         Some(_) => format!("desc[UR16][{address}]"),
@@ -154,7 +154,7 @@ pub fn global(assembler: &Assembler, address: &str) -> String {
     }
 }
 
-/// Copies the pattern from global to shared memory, behind what belongs to the system.
+/// Appends code that copies the pattern from global to shared memory, after the bytes that the system reserves.
 fn fill_shared(assembler: &Assembler, lines: &mut Vec<Line>) {
     lines.extend(["SHF.L.U32 R32, R31, 0x2, RZ", "NOP"].map(|text| safe(assembler, text)));
     let start = lines.len();

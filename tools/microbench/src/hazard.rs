@@ -1,12 +1,11 @@
-//! Two instructions at a chosen distance, many times: does the second see what the first wrote, or spoil it?
+//! Generates kernels that run two instructions at a chosen distance, to find out whether the second one sees the effect of the first.
 //!
-//! A kernel tries all distances from one cycle up, at several alignments of the code. Each variant is a loop, because the
-//! first pass through code waits for the instruction cache and would hide a hazard. Every pass restores the old values, waits
-//! long, runs the pair, waits long, and stores what R20 shows. Two variants give the measure: with the pair very far apart,
-//! and with the first instruction left out. No expected values are needed: a distance is long enough if it gives what the
-//! longest one gives.
+//! A kernel tries all distances from one cycle on, at several alignments of the code. Each variant is a loop, because the first pass waits
+//! for the instruction cache, which would hide a hazard. Every pass restores the old values, waits, runs the pair, waits, and stores R20.
+//! Two variants serve as references: one with the pair very far apart, and one without the first instruction. No expected values are
+//! needed: a distance is long enough if its result equals that of the longest distance.
 //!
-//! On an idle multiprocessor nothing delays anything, so a pair is also tried while other warps keep all pipes busy.
+//! An idle multiprocessor delays nothing, so each pair is also tried while other warps keep all pipes busy.
 
 use crate::assembler::{Assembler, Line, Needs};
 use crate::environment::{self, expand, global, pause, safe};
@@ -14,28 +13,28 @@ use crate::table::{Access, File, Place};
 use oriole_isa::Control;
 use serde::{Deserialize, Serialize};
 
-/// The distance that is surely long enough.
+/// A distance in cycles that is certainly long enough.
 pub const FAR_CYCLES: u32 = 150;
-/// Instructions by which the code is shifted.
+/// Number of alignments; the code is shifted by up to this number of instructions, exclusive.
 pub const SHIFTS: u32 = 4;
-/// Longer distances are made of several instructions.
+/// Longest stall in cycles of one instruction; longer distances use several instructions.
 const LONGEST_PIECE: u32 = 10;
 const REGISTERS: u8 = 64;
-/// Those that instructions of variable latency release.
+/// Scoreboards that instructions of variable latency set.
 const BOTH_SCOREBOARDS: u8 = 0b11;
 
-/// What else happens on the multiprocessor.
+/// The load on the multiprocessor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Load {
-    /// Nothing: one warp runs alone.
+    /// One warp runs alone.
     Quiet,
     /// Other warps keep the pipes busy.
     Busy,
 }
 
 impl Load {
-    /// How often each variant is tried.
+    /// Returns the number of passes per variant.
     pub fn passes(self) -> usize {
         match self {
             Load::Quiet => 8,
@@ -51,7 +50,7 @@ impl Load {
     }
 }
 
-/// What is asked of a pair.
+/// The kind of dependence to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hazard {
@@ -61,43 +60,43 @@ pub enum Hazard {
     Waw,
     /// Write after read.
     War,
-    /// Read after a write of variable latency, with its scoreboard waited for.
+    /// Read after a write of variable latency; the second instruction waits for the scoreboard.
     Scoreboard,
 }
 
-/// One variant in a kernel, in the order of its results.
+/// One variant of the pair in a kernel. Results are in the order of the variants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Variant {
     /// Far apart.
     Far,
-    /// Without the first instruction.
+    /// The first instruction is omitted.
     Absent,
-    /// So many cycles apart, the code shifted by so many instructions.
+    /// The distance in cycles, and the number of instructions by which the code is shifted.
     Near(u32, u32),
 }
 
-/// A pair of instructions.
+/// A pair of instructions to measure.
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub hazard: Hazard,
     pub first: Access,
     pub second: Access,
-    /// The word of the first one's result that the second touches.
+    /// Index of the word of the first instruction's result that the second accesses.
     pub word: u32,
     pub longest_cycles: u32,
     pub load: Load,
 }
 
-/// All variants of an experiment.
+/// Returns all variants of an experiment.
 pub fn variants(longest_cycles: u32) -> Vec<Variant> {
     let near = (0..SHIFTS).flat_map(|shift| (1..=longest_cycles).map(move |distance| Variant::Near(distance, shift)));
     [Variant::Far, Variant::Absent].into_iter().chain(near).collect()
 }
 
-/// The kernel of a pair.
+/// Returns the cubin for a pair.
 pub fn kernel(assembler: &mut Assembler, pair: &Pair) -> Result<Vec<u8>, String> {
     let texts = Texts::new(assembler, pair);
-    // Fail early, with the text that the target lacks.
+    // Fail early, with the text that the target cannot encode.
     for part in texts.first.split(THEN) {
         assembler.word(&without_label(part))?;
     }
@@ -126,25 +125,25 @@ pub fn kernel(assembler: &mut Assembler, pair: &Pair) -> Result<Vec<u8>, String>
     assembler.cubin("kernel", &lines, needs)
 }
 
-/// Between the parts of a first instruction that needs others before it.
+/// Separator between the last instruction of a text and the instructions that it needs before it.
 const THEN: &str = " && ";
 
-/// The instruction that counts in a text of several.
+/// Returns the last instruction of a text, which is the one that is measured.
 pub fn last_part(text: &str) -> &str {
     text.rsplit(THEN).next().unwrap_or(text)
 }
 
-/// Branch targets are not known when a text is tried.
+/// Replaces a label by a number, because branch targets are not known when a text is tested.
 fn without_label(text: &str) -> String {
     text.split_once('`').map_or_else(|| text.to_owned(), |(before, _)| format!("{before}0x0"))
 }
 
-/// The texts of a pair with everything put in but labels.
+/// The instructions of a pair with all placeholders replaced except labels.
 struct Texts {
     restore: Vec<String>,
     first: String,
     second: String,
-    /// Scoreboards that the second waits for.
+    /// Scoreboards that the second instruction waits for.
     wait: u8,
     after: Vec<String>,
     store: String,
@@ -174,6 +173,7 @@ impl Texts {
         Texts { restore, first: fill(pair.first.text), second: fill(pair.second.text), wait, after, store, passes: pair.load.passes() }
     }
 
+    /// Appends the loop of one variant.
     fn variant(&self, assembler: &Assembler, lines: &mut Vec<Line>, index: usize, variant: Variant) {
         let (distance, shift) = match variant {
             Variant::Far | Variant::Absent => (FAR_CYCLES, 0),
@@ -219,10 +219,10 @@ impl Texts {
     }
 }
 
-/// Where the warp that measures tells the others that it is done, in shared memory.
+/// Offset in shared memory of the flag with which the measuring warp signals that it is done.
 const DONE_FLAG: u32 = 0x23f0;
 
-/// The first warp goes on; the others go to where they keep busy.
+/// Appends a branch that sends all warps except the first to the busy loop.
 fn part_warps(assembler: &Assembler, lines: &mut Vec<Line>) {
     let flag = format!("MOV R1, {DONE_FLAG:#x}");
     let texts =
@@ -231,7 +231,7 @@ fn part_warps(assembler: &Assembler, lines: &mut Vec<Line>) {
     pause(lines, 1);
 }
 
-/// What the other warps run: something for every pipe, none of it stored.
+/// The instructions of the busy loop: some for every pipe; results are not stored.
 const BUSY_WORK: [&str; 20] = [
     "HMMA.16816.F32 R20, R16, R18, R8",
     "FFMA R24, R8, R12, R16",
@@ -255,7 +255,7 @@ const BUSY_WORK: [&str; 20] = [
     "IADD3 R25, R9, R13, R17",
 ];
 
-/// Works until the flag is set, with the first instruction of the pair among the rest.
+/// Appends the busy loop, which runs until the flag is set and contains the first instruction of the pair.
 fn keep_busy(assembler: &mut Assembler, lines: &mut Vec<Line>, own: &str) {
     let start = lines.len();
     let back_to_back = |text: &str| Line { label: None, control: Control { stall: 1, ..Control::default() }, text: text.to_owned() };
@@ -273,10 +273,10 @@ fn keep_busy(assembler: &mut Assembler, lines: &mut Vec<Line>, own: &str) {
     lines[start].label = Some("busy".into());
 }
 
-/// Shifts of the code are counted from here.
+/// Alignment, in instructions, from which shifts of the code are counted.
 const CODE_LINE_INSTRUCTIONS: usize = 8;
 
-/// The first instruction, and nothing else until `distance` cycles after it.
+/// Appends the first instruction and pauses until `distance` cycles after it.
 fn apart(assembler: &Assembler, lines: &mut Vec<Line>, text: &str, distance: u32) {
     let stall = distance.min(LONGEST_PIECE);
     lines.push(Line {
@@ -292,7 +292,7 @@ fn apart(assembler: &Assembler, lines: &mut Vec<Line>, text: &str, distance: u32
     }
 }
 
-/// Instructions that bring the old value back.
+/// Returns the instructions that restore the old value.
 fn restore(first: Place, second: Place) -> Vec<String> {
     if first.pointer_word.is_some() {
         return vec!["MOV R4, R50".into(), "MOV R5, R51".into(), "MOV R20, R37".into()];
@@ -309,7 +309,7 @@ fn restore(first: Place, second: Place) -> Vec<String> {
     texts
 }
 
-/// Instructions that bring a result into R20.
+/// Returns the instructions that copy a result to R20.
 fn capture(file: File, word: u32) -> Vec<String> {
     match file {
         File::General => vec![format!("MOV R20, {}", file.result(word))],

@@ -1,8 +1,8 @@
-//! Latencies, issue rates and hazards of a GPU, measured with machine code of our own.
+//! Measures latencies, issue rates and hazards of a GPU with our own machine code.
 //!
-//! [`plan`] makes a list of experiments from the tables under `data/` and writes a cubin for each; [`run`] runs them on a GPU;
-//! [`report`] turns what came back into figures. [`hazard`] and [`timing`] are the two kinds of kernels, [`environment`] is what
-//! they have in common, [`assembler`] makes files of them.
+//! [`plan`] creates a list of experiments from the tables under `data/` and writes a cubin for each; [`run`] runs them on a GPU;
+//! [`report`] turns the results into figures. [`hazard`] and [`timing`] generate the two kinds of kernels, [`environment`] is their common
+//! part, and [`assembler`] assembles them.
 
 pub mod analyze;
 pub mod assembler;

@@ -1,4 +1,4 @@
-//! `oriole-microbench`: latencies, rates and hazards of a GPU, found with machine code of our own.
+//! `oriole-microbench`: measures latencies, issue rates and hazards of a GPU with our own machine code.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The list of experiments, as a file beside their cubins.
+//! Creates the list of experiments, which is stored as a file next to their cubins.
 
 use std::path::Path;
 
@@ -13,25 +13,26 @@ use crate::timing::{self, Timing};
 
 pub const PLAN_FILE: &str = "plan.json";
 
-/// Everything that one run does.
+/// All experiments of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
     pub target: String,
     pub experiments: Vec<Experiment>,
-    /// What the target has no encoding for, and why.
+    /// Experiments that the target cannot encode, with the reason.
     pub skipped: Vec<String>,
 }
 
-/// One kernel and what it tells.
+/// One kernel, and the question it answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Experiment {
     pub cubin: String,
     pub question: Question,
 }
 
+/// The question of an experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
-    /// From which distance on a pair of instructions is right.
+    /// From which distance on does a pair of instructions give the correct result?
     Distance {
         hazard: Hazard,
         file: String,
@@ -42,17 +43,17 @@ pub enum Question {
         longest_cycles: u32,
         needs_two_ends: bool,
     },
-    /// How many cycles a sequence takes.
+    /// How many cycles does a sequence take?
     Time(Timing),
 }
 
-/// A kernel before it is written.
+/// A kernel before it is assembled.
 enum Job {
     Pair(Pair),
     Timing(Timing),
 }
 
-/// All pairs that make sense on any target.
+/// Returns all pairs that make sense on any target.
 pub fn pairs() -> Vec<Pair> {
     let producers = table::producers();
     let mut pairs = Vec::new();
@@ -87,13 +88,13 @@ pub fn pairs() -> Vec<Pair> {
     pairs
 }
 
-/// Consumers that all warps of the block would have to take part in.
+/// Consumers in which all warps of the block would have to take part.
 const NEEDS_QUIET: [&str; 1] = ["BAR.RED"];
 
 /// Consumers that are tried with scoreboards.
 const WAITERS: [&str; 10] = ["IADD3.a", "IMAD.a", "FADD.a", "HADD2.a", "STG.data", "SHFL.data", "UR.MOV", "UIADD3.a", "SEL.p", "guard.MOV"];
 
-/// The words of a result that a consumer reads, one after the other.
+/// Returns the words of a result that a consumer is tried with: the first, and the last of a longer result.
 fn words_of(first: &Access, second: &Access) -> Vec<u32> {
     let (written, read) = (first.place, second.place);
     if let Some(word) = written.group_word {
@@ -111,7 +112,7 @@ fn pair(hazard: Hazard, first: &Access, second: &Access, word: u32) -> Pair {
     Pair { hazard, first: first.clone(), second: second.clone(), word, longest_cycles: longest_cycles(first), load: Load::Quiet }
 }
 
-/// Distances worth trying behind an instruction.
+/// Returns the longest distance in cycles to try after an instruction.
 fn longest_cycles(first: &Access) -> u32 {
     let pipe = parse(&hazard::last_part(first.text).replace("{new}", "0x0").replace("{pattern}", "0x0").replace("{D}", "R4"))
         .map(|instruction| instruction.opcode.properties().pipe);
@@ -167,7 +168,7 @@ fn question(job: &Job) -> Question {
 }
 
 impl Question {
-    /// The instructions of it, by name.
+    /// Returns the names of the instructions.
     pub fn sides(&self) -> Vec<String> {
         match self {
             Question::Distance { hazard, first, second, .. } => {
@@ -177,7 +178,7 @@ impl Question {
         }
     }
 
-    /// All that identifies it, in words.
+    /// Returns a text that identifies the question.
     pub fn name(&self) -> String {
         match self {
             Question::Distance { hazard, file, first, second, word, load, .. } => {
@@ -202,7 +203,7 @@ fn build(assembler: &mut Assembler, folder: &Path, number: usize, job: &Job) -> 
     Ok(Experiment { cubin, question: question(job) })
 }
 
-/// Results that need a scoreboard on a target cannot be waited for by distance.
+/// Rejects pairs whose result needs a scoreboard on the target, because distance alone cannot cover it.
 fn check_latency(target: Target, pair: &Pair) -> Result<(), String> {
     if matches!(pair.hazard, Hazard::War | Hazard::Scoreboard) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Tables for people, and one line per figure for programs.
+//! Formats results as tables for people, and as one line per figure for programs.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use crate::plan::Question;
 use crate::run::{Answer, Machine, Outcome};
 use crate::timing::Timing;
 
-/// Reads results, prints tables, and writes the figures if a path is given. Later files replace what earlier ones say.
+/// Reads results, prints tables, and writes the figures if a path is given. Later files override earlier ones.
 pub fn report(results: &[PathBuf], tsv: Option<&Path>) -> Result<(), String> {
     let mut machine = None;
     let mut outcomes: Vec<Outcome> = Vec::new();
@@ -33,7 +33,7 @@ pub fn report(results: &[PathBuf], tsv: Option<&Path>) -> Result<(), String> {
     Ok(())
 }
 
-/// The machine and the outcomes in a file of results.
+/// Parses a file of results into the machine and the outcomes.
 pub fn read(text: &str) -> Result<(Machine, Vec<Outcome>), String> {
     let mut lines = text.lines();
     let machine = serde_json::from_str(lines.next().ok_or("the file is empty")?).map_err(|error| format!("line 1: {error}"))?;
@@ -41,7 +41,7 @@ pub fn read(text: &str) -> Result<(Machine, Vec<Outcome>), String> {
     Ok((machine, lines.enumerate().map(outcome).collect::<Result<_, _>>()?))
 }
 
-/// What is known about a pair of instructions.
+/// The figures of a pair of instructions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairFigure {
     pub hazard: Hazard,
@@ -49,20 +49,20 @@ pub struct PairFigure {
     pub first: String,
     pub second: String,
     pub word: u32,
-    /// On an idle and on a busy multiprocessor: a number, `-` if no distance was enough, `?` if nothing is known, empty if not tried.
+    /// On an idle and on a busy multiprocessor: a number of cycles, `-` if no distance was enough, `?` if unknown, empty if not tried.
     pub quiet: String,
     pub busy: String,
     pub remark: String,
 }
 
-/// What is known about a sequence.
+/// The figures of a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeFigure {
     pub group: String,
     pub name: String,
     pub warps: u32,
     pub counted: u32,
-    /// Of one copy of the body; none if it failed.
+    /// Cycles of one copy of the body; `None` if the experiment failed.
     pub cycles: Option<f64>,
     pub remark: String,
 }
@@ -102,7 +102,7 @@ impl Figures {
         figures
     }
 
-    /// One line per figure, columns separated by tabs.
+    /// Returns one line per figure, columns separated by tabs.
     pub fn tsv(&self, machine: &Machine) -> String {
         let Machine { device, architecture, cuda_version, target } = machine;
         let (major, minor) = (cuda_version / 1000, cuda_version % 1000 / 10);
@@ -123,7 +123,7 @@ impl Figures {
         out
     }
 
-    /// Grids of distances, with alike instructions in one row or column, and times.
+    /// Returns grids of distances, with instructions that behave alike in one row or column, and a table of times.
     pub fn tables(&self) -> String {
         let mut out = String::new();
         for hazard in [Hazard::Raw, Hazard::Waw, Hazard::War, Hazard::Scoreboard] {
@@ -181,7 +181,7 @@ impl PairFigure {
     }
 }
 
-/// The figure of a pair, and what is to be said about it.
+/// Returns the figure of a pair and a remark.
 fn distance(answer: &Answer) -> (String, String) {
     match answer {
         Answer::Distances { problem: Some(problem), .. } => ("?".into(), problem.clone()),
@@ -205,13 +205,13 @@ fn time_figure(timing: &Timing, answer: &Answer) -> TimeFigure {
     TimeFigure { group: group.clone(), name: name.clone(), warps: *warps, counted: *counted, cycles, remark }
 }
 
-/// Cycles of one copy in the best round; the first round fills the caches.
+/// Returns the cycles of one copy in the best round. The first round is ignored because it fills the caches.
 fn per_copy(timing: &Timing, few: &[u32], many: &[u32]) -> f64 {
     let best = |cycles: &[u32]| f64::from(cycles.iter().skip(1).copied().min().unwrap_or(0));
     slope((timing.few, best(few)), (timing.many, best(many)))
 }
 
-/// A table of the quiet figures; instructions with the same figures share a column or a row.
+/// Returns a table of the figures on an idle multiprocessor; instructions with equal figures share a column or a row.
 fn grid(pairs: &[&PairFigure]) -> String {
     let mut firsts: Vec<String> = Vec::new();
     let mut seconds: Vec<&str> = Vec::new();
@@ -242,7 +242,7 @@ fn grid(pairs: &[&PairFigure]) -> String {
     out
 }
 
-/// Items with equal keys together, in the order in which keys first occur.
+/// Groups items with equal keys, in the order in which keys first occur.
 fn group<T: Clone, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<T>> {
     let mut groups: Vec<(K, Vec<T>)> = Vec::new();
     for item in items {

@@ -1,7 +1,7 @@
 //! Runs a plan on the GPU.
 //!
-//! One worker process at a time runs experiments: times must not be disturbed. A kernel that faults takes its process with it,
-//! one that hangs is killed with it; the next experiment gets a fresh worker.
+//! Only one worker process runs experiments at a time, so that times are not disturbed. A kernel that faults ends its process, and a
+//! worker whose kernel hangs is killed; the next experiment gets a new worker.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -20,29 +20,30 @@ use crate::timing::{ROUNDS, Timing, WARP_BYTES};
 
 const STARTUP_LIMIT: Duration = Duration::from_secs(60);
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// So many lost workers end a run: each costs seconds.
+/// Limit on the number of lost workers in a run; each costs seconds.
 const MOST_LOSSES: usize = 60;
-/// After so many faults of pairs with an instruction, no more of its pairs are tried.
+/// Number of faults of pairs with an instruction after which no more of its pairs are tried.
 const MOST_FAULTS: usize = 3;
-/// Bytes of the chain of pointers that no cache holds, and the distance of its links.
+/// Size in bytes of the pointer chain that exceeds all caches, and the distance in bytes between its links.
 const FAR_BYTES: usize = 256 << 20;
 const FAR_STRIDE: usize = 0x10080;
 const READY: &str = "ready";
 
-/// What one experiment gave.
+/// The result of one experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     pub question: Question,
     pub answer: Answer,
 }
 
+/// The answer of an experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     Distances {
         verdicts: Vec<String>,
         problem: Option<String>,
     },
-    /// Cycles of few and of many copies, in each round.
+    /// Cycles of few and of many copies, per round.
     Cycles {
         few: Vec<u32>,
         many: Vec<u32>,
@@ -50,7 +51,7 @@ pub enum Answer {
     Failed(String),
 }
 
-/// The first line of a file of results.
+/// The machine that ran the experiments; the first line of a file of results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     pub device: String,
@@ -65,7 +66,7 @@ pub fn read_plan(folder: &Path) -> Result<Plan, String> {
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The parent's side.
+/// Runs all experiments of a plan with worker processes and writes the results.
 pub fn run(folder: &Path, results: &Path, program: &Path) -> Result<(), String> {
     let plan = read_plan(folder)?;
     let mut file = std::io::BufWriter::new(std::fs::File::create(results).map_err(|error| format!("{}: {error}", results.display()))?);
@@ -104,6 +105,7 @@ pub fn run(folder: &Path, results: &Path, program: &Path) -> Result<(), String> 
     Ok(())
 }
 
+/// A worker process.
 struct Worker {
     process: Child,
     input: ChildStdin,
@@ -111,7 +113,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// A worker and what it says about its machine.
+    /// Starts a worker; also returns its description of the machine.
     fn start(program: &Path, folder: &Path) -> Result<(Worker, String), String> {
         let mut process = Command::new(program)
             .arg("work")
@@ -136,6 +138,7 @@ impl Worker {
         Ok((worker, machine.trim().to_owned()))
     }
 
+    /// Runs an experiment in the worker. The error means that the worker is lost.
     fn ask(&mut self, number: usize) -> Result<String, String> {
         writeln!(self.input, "{number}").and_then(|()| self.input.flush()).map_err(|error| error.to_string())?;
         let line = self.answers.recv_timeout(ANSWER_LIMIT).map_err(|error| format!("no answer: {error}"))?;
@@ -148,13 +151,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The worker may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The worker's side: answers numbers of experiments until its input ends or a kernel faults.
+/// Runs as a worker: reads numbers of experiments until the input ends or a kernel faults.
 pub fn work(folder: &Path) -> Result<(), String> {
     let plan = read_plan(folder)?;
     let text = |error: Error| error.to_string();
@@ -184,6 +187,7 @@ pub fn work(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs one experiment.
 fn one(driver: &Driver, folder: &Path, experiment: &Experiment) -> Result<Answer, Error> {
     let path: PathBuf = folder.join(&experiment.cubin);
     let image = std::fs::read(&path).map_err(|error| Error { message: format!("{}: {error}", path.display()), sticky: false })?;
@@ -202,7 +206,7 @@ fn one(driver: &Driver, folder: &Path, experiment: &Experiment) -> Result<Answer
     }
 }
 
-/// From the first start to the last end, in each round.
+/// Computes the cycles from the first start to the last end over all warps, per round.
 fn cycles(timing: &Timing, results: &[u32]) -> Answer {
     let clock = |warp: usize, round: usize, index: usize| results[(warp * ROUNDS * 4 + round * 4 + index) * LANES];
     let elapsed = |round: usize, slot: usize| {
@@ -216,14 +220,14 @@ fn cycles(timing: &Timing, results: &[u32]) -> Answer {
     Answer::Cycles { few: (0..ROUNDS).map(|round| elapsed(round, 0)).collect(), many: (0..ROUNDS).map(|round| elapsed(round, 1)).collect() }
 }
 
-/// What the kernel finds in global memory.
+/// The contents of global memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Memory {
     /// The pattern of [`environment::pattern`].
     Pattern,
-    /// The pattern, and other bytes 4 GiB behind it.
+    /// The pattern, and other bytes 4 GiB after it.
     TwoEnds,
-    /// A chain of pointers that no cache holds.
+    /// A chain of pointers that exceeds all caches.
     Chain,
 }
 
@@ -237,7 +241,7 @@ impl Memory {
     }
 }
 
-/// Launches the kernel of an image in one block and reads its results.
+/// Launches the kernel of a cubin with one block and returns its results.
 fn launch(driver: &Driver, image: &[u8], warps: u32, result_bytes: usize, memory: Memory) -> Result<Vec<u32>, Error> {
     let module = driver.load_module(image)?;
     let scratch = driver.allocate(memory.bytes())?;
@@ -268,7 +272,7 @@ fn launch(driver: &Driver, image: &[u8], warps: u32, result_bytes: usize, memory
     Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect())
 }
 
-/// Each link holds the address of the next; the last that of the first.
+/// Returns a cyclic chain: each link holds the address of the next.
 fn chain(address: u64) -> Vec<u8> {
     let mut bytes = vec![0; FAR_BYTES];
     let links = (FAR_BYTES - 8) / FAR_STRIDE;

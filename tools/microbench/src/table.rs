@@ -1,22 +1,22 @@
-//! Text tables: what to measure.
+//! Parses the text tables of instructions to measure.
 //!
-//! The files under `data/` have one row per line, columns separated by `|`, and comments behind `#`. Constants of the target
-//! stand in braces and are put in when a row is used.
+//! The files under `data/` have one row per line, columns separated by `|`, and comments after `#`. Constants of the target are written in
+//! braces and are replaced when a row is used.
 
 use std::fmt;
 
-/// Where a result lives, and how many words it has.
+/// The place of a result and its number of words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     pub file: File,
     pub words: u32,
-    /// The word behind the result is to be zero, as in addresses.
+    /// Whether the word after the result must be zero, as in addresses.
     pub is_address: bool,
-    /// The result is no address of anything.
+    /// Whether the result is too large to be an address.
     pub is_large: bool,
-    /// The result is this word of the address of a byte in global memory.
+    /// If the result is a word of a global memory address, the index of the word.
     pub pointer_word: Option<u32>,
-    /// The result is this word of a group that is read as a whole.
+    /// If the result is a word of a group that is read as a whole, the index of the word.
     pub group_word: Option<u32>,
 }
 
@@ -30,7 +30,7 @@ pub enum File {
 }
 
 impl File {
-    /// The name of the result's register, `word` words behind the first.
+    /// Returns the name of the result's register, `word` words after the first.
     pub fn result(self, word: u32) -> String {
         match self {
             File::General => format!("R{}", 4 + word),
@@ -53,6 +53,7 @@ impl fmt::Display for File {
 }
 
 impl Place {
+    /// Parses the place of a row, such as `R`, `R2` or `UP`.
     fn parse(text: &str) -> Option<Place> {
         let place = |file, words, is_address| {
             Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None })
@@ -81,17 +82,17 @@ impl Place {
     }
 }
 
-/// One side of a pair of instructions.
+/// One instruction of a pair.
 #[derive(Clone, Debug)]
 pub struct Access {
     pub name: &'static str,
     pub place: Place,
     pub text: &'static str,
-    /// Lines that follow, each run by itself.
+    /// Instructions that follow, each executed separately.
     pub after: Vec<&'static str>,
 }
 
-/// The rows of a table: line number and columns.
+/// Returns the rows of a table: line number and columns.
 pub fn rows(table: &'static str) -> impl Iterator<Item = (usize, Vec<&'static str>)> {
     let lines = table.lines().enumerate().map(|(index, line)| (index + 1, line.split('#').next().unwrap_or("").trim()));
     lines.filter(|(_, line)| !line.is_empty()).map(|(number, line)| (number, line.split('|').map(str::trim).collect()))
@@ -103,7 +104,7 @@ fn access(columns: &[&'static str]) -> Option<Access> {
     Some(Access { name, place: Place::parse(place)?, text, after })
 }
 
-/// Reads a table whose columns are name, place, text and what follows.
+/// Parses a table with the columns name, place, text and following instructions.
 fn named(table: &'static str, file: &str) -> Vec<Access> {
     let read = |(number, columns): (usize, Vec<&'static str>)| {
         let [name, place, rest @ ..] = columns.as_slice() else { panic!("{file}:{number}: too few columns") };
@@ -114,17 +115,17 @@ fn named(table: &'static str, file: &str) -> Vec<Access> {
     rows(table).map(read).collect()
 }
 
-/// Instructions whose results are waited for.
+/// Returns the instructions whose results are read.
 pub fn producers() -> Vec<Access> {
     named(include_str!("../data/producers.tbl"), "producers.tbl")
 }
 
-/// Instructions that read a result.
+/// Returns the instructions that read a result.
 pub fn consumers() -> Vec<Access> {
     named(include_str!("../data/consumers.tbl"), "consumers.tbl")
 }
 
-/// The rows of `overwrites.tbl` that begin with a word.
+/// Returns the rows of `overwrites.tbl` of one kind.
 fn overwrites(word: &str) -> Vec<Access> {
     let read = |(number, mut columns): (usize, Vec<&'static str>)| {
         let (kind, place) = columns[0].split_once(':').unwrap_or_else(|| panic!("overwrites.tbl:{number}: no kind"));
@@ -134,17 +135,17 @@ fn overwrites(word: &str) -> Vec<Access> {
     rows(include_str!("../data/overwrites.tbl")).filter_map(read).collect()
 }
 
-/// Instructions that write a register once more.
+/// Returns the instructions that write a register a second time.
 pub fn second_writers() -> Vec<Access> {
     overwrites("second")
 }
 
-/// Instructions whose source is overwritten.
+/// Returns the instructions whose source is overwritten.
 pub fn readers() -> Vec<Access> {
     overwrites("reader")
 }
 
-/// Results of variable latency, for which a scoreboard is waited.
+/// Returns the instructions of variable latency whose scoreboard is waited for.
 pub fn scoreboard_setters() -> Vec<Access> {
     overwrites("setter")
 }

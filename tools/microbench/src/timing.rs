@@ -1,8 +1,8 @@
-//! How many cycles a sequence takes, by the clock of the multiprocessor.
+//! Generates kernels that measure how many cycles a sequence takes, with the clock of the multiprocessor.
 //!
-//! A kernel runs the body a few times and many times, each between two readings of the clock; the difference leaves out what
-//! surrounds the body. All of it is repeated, so that later rounds find the code in the caches. With several warps a barrier
-//! lets them start together, and the time is that from the first start to the last end.
+//! A kernel runs the body a few times and many times, each between two reads of the clock; the difference excludes the overhead.
+//! Everything is repeated, so that later rounds find the code in the caches. With several warps a barrier makes them start together, and
+//! the time is that from the first start to the last end.
 
 use oriole_isa::{Control, Target};
 use serde::{Deserialize, Serialize};
@@ -12,15 +12,15 @@ use crate::environment::{self, expand, global, pause, safe};
 use crate::table::rows;
 
 pub const ROUNDS: usize = 4;
-/// Bytes of results for each warp: two clocks for both counts of copies in each round, a word for each lane.
+/// Bytes of results per warp: two clock values for each number of copies in each round, one word per lane.
 pub const WARP_BYTES: usize = ROUNDS * ROUND_BYTES;
 const ROUND_BYTES: usize = 4 * CLOCK_BYTES;
 const CLOCK_BYTES: usize = 128;
-/// With 32 warps there are no more.
+/// The largest number of registers with which 32 warps fit.
 const REGISTERS: u8 = 64;
 const LOCAL_BYTES: u32 = 0x1000;
 
-/// One sequence in one setting.
+/// One sequence with one number of warps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Timing {
     pub group: String,
@@ -28,13 +28,13 @@ pub struct Timing {
     pub warps: u32,
     pub few: u32,
     pub many: u32,
-    /// Instructions of the body that count.
+    /// Number of instructions of the body that count for rates.
     pub counted: u32,
-    /// Runs once before each measurement.
+    /// Instructions that run once before each measurement.
     pub setup: Vec<String>,
-    /// What is measured.
+    /// The measured instructions.
     pub body: Vec<String>,
-    /// The host lays out a long chain of pointers in a large buffer, its start in R50.
+    /// Whether the host creates a long chain of pointers in a large buffer, with its start in R50.
     pub far_memory: bool,
 }
 
@@ -44,7 +44,7 @@ impl Timing {
     }
 }
 
-/// All sequences, each with every number of warps its row asks for.
+/// Returns all sequences, each with every number of warps in its row.
 ///
 /// Rows: group | name | options | setup | body. Options are words: `warps=1,4`, `copies=8,40`, `count=2`, `far`.
 pub fn all(_target: Target) -> Vec<Timing> {
@@ -81,7 +81,7 @@ pub fn all(_target: Target) -> Vec<Timing> {
     list
 }
 
-/// The kernel of a sequence.
+/// Returns the cubin for a sequence.
 pub fn kernel(assembler: &mut Assembler, timing: &Timing) -> Result<Vec<u8>, String> {
     let mut lines = environment::prologue(assembler, true);
     let warp_offset = format!("IMAD.WIDE.U32 R34, R1, {WARP_BYTES:#x}, R34");
@@ -113,6 +113,7 @@ pub fn kernel(assembler: &mut Assembler, timing: &Timing) -> Result<Vec<u8>, Str
     assembler.cubin("kernel", &lines, needs)
 }
 
+/// Appends the measurement of a number of copies.
 fn measure(assembler: &mut Assembler, lines: &mut Vec<Line>, timing: &Timing, slot: usize, copies: u32) -> Result<(), String> {
     for text in &timing.setup {
         lines.push(line(assembler, text, slot as u32, 0)?);
@@ -142,9 +143,9 @@ fn measure(assembler: &mut Assembler, lines: &mut Vec<Line>, timing: &Timing, sl
     Ok(())
 }
 
-/// Puts numbers into a line and reads its control word, if it has one.
+/// Replaces the placeholders of a line and parses its control word, if it has one.
 ///
-/// `{d}` is a register that takes turns, `{k}` the number of the copy, `{here}` a label for the copy.
+/// `{d}` is a register that rotates, `{e}` the next register, `{k}` the number of the copy, `{here}` a label for the copy.
 fn line(assembler: &Assembler, text: &str, slot: u32, copy: u32) -> Result<Line, String> {
     let here = format!("at{slot}_{copy}");
     let turns = |text: String| {

@@ -1,4 +1,4 @@
-//! The figures that an H200 gave against the model.
+//! Compares the figures measured on an H200 with the model.
 
 use oriole_isa::Target;
 use oriole_microbench::compare::compare;

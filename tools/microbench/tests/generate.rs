@@ -1,4 +1,4 @@
-//! Plans for several targets: they can be written, every word decodes, and nothing with a fixed latency is forgotten.
+//! Checks the plans for several targets: they can be generated, every word decodes, and no instruction with a fixed latency is missing.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use oriole_microbench::{hazard, plan, table};
 
 const INSTRUCTION_BYTES: usize = 16;
 
-/// Fixed latency by the table, but nothing that another instruction could wait for by distance, or not possible in a kernel of one
-/// warp: what each writes is in brackets. Or not measured yet, which is said.
+/// Instructions with fixed latency that are not measured: their result, in brackets, cannot be waited for by distance or is not possible in
+/// a kernel of one warp; or they are not measured yet.
 const NO_PRODUCER: &[&str] = &[
     "LEPC",      // [its own address: no small number]
     "RPCMOV",    // [the return address register]
@@ -92,7 +92,7 @@ fn every_fixed_latency_is_measured() {
     assert!(gaps.is_empty(), "{gaps:#?}");
 }
 
-/// The figures that the project keeps are those of the tables, and the plainest of them are as everybody knows them.
+/// The recorded figures belong to rows of the tables, and the best known of them have the expected values.
 #[test]
 fn kept_figures_belong_to_the_tables() {
     let kept = include_str!("../../../crates/hardware/data/measured/sm_90.tsv");

@@ -59,7 +59,7 @@ fn command() -> Option<()> {
     Some(())
 }
 
-/// A list of numbers, or a range without its end.
+/// Parses a list of numbers, or a range without its end.
 fn numbers(text: Option<&String>) -> Option<BTreeSet<usize>> {
     if let Some((first, end)) = text.and_then(|text| text.split_once("..")) {
         return Some((first.parse().ok()?..end.parse().ok()?).collect());

@@ -1,4 +1,4 @@
-//! Makes the instrumented copy of the workspace and builds its tests.
+//! Creates the instrumented copy of the workspace and builds its tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,24 +10,25 @@ use serde_json::Value;
 use crate::render::{self, Chosen, Place};
 use crate::sample::{self, CRATES, Choice, Source};
 
-/// What the build allows in instrumented code: mutants are not written to please lints.
+/// Attributes of instrumented code: mutants may violate lints.
 const ALLOW: &str =
     "#![allow(warnings, clippy::all, arithmetic_overflow, overflowing_literals, unconditional_panic, unconditional_recursion)]\n";
 
-/// How often the build may drop mutants before it gives up.
+/// Limit on the number of builds that drop mutants which do not compile.
 const ROUNDS: usize = 30;
 
+/// The options of `prepare`.
 pub struct Request {
     pub root: PathBuf,
     pub copy: PathBuf,
-    /// The size of a sample.
+    /// The number of mutants in a sample.
     pub count: usize,
     /// The number of disjoint samples.
     pub samples: usize,
     pub seed: u64,
 }
 
-/// Copies, instruments and builds; leaves `mutants.tsv` and `units.tsv` in the copy.
+/// Copies, instruments and builds the workspace; writes `mutants.tsv` and `units.tsv` to the copy.
 pub fn run(request: &Request) {
     let sources = sample::sources(&request.root);
     copy_workspace(&request.root, &request.copy, &sources);
@@ -57,8 +58,8 @@ pub fn run(request: &Request) {
     fs::write(request.copy.join("units.tsv"), units).expect("units.tsv");
 }
 
-/// Copies the files that git tracks or does not ignore, where they differ; removes nothing. The files that are instrumented later are left
-/// out, so that a file whose mutants stay the same is not built again.
+/// Copies the files that git tracks or does not ignore, if they differ; removes nothing. Files that are instrumented later are skipped, so
+/// that a file whose mutants stay the same is not rebuilt.
 fn copy_workspace(root: &Path, copy: &Path, sources: &[Source]) {
     let mut later: BTreeSet<PathBuf> = sources.iter().map(|source| source.path.clone()).collect();
     later.extend(packages().iter().map(|package| package.join("Cargo.toml")));
@@ -66,13 +67,13 @@ fn copy_workspace(root: &Path, copy: &Path, sources: &[Source]) {
     assert!(output.status.success(), "git ls-files fails in {}", root.display());
     for name in String::from_utf8(output.stdout).expect("names in UTF-8").split_terminator('\0') {
         let (from, to) = (root.join(name), copy.join(name));
-        // The copy's lock file names one crate more.
+        // The lock file of the copy contains one more crate.
         if later.contains(Path::new(name)) || (name == "Cargo.lock" && to.exists()) {
             continue;
         }
         let Ok(mut bytes) = fs::read(&from) else { continue };
         if name.ends_with("tests/common/mod.rs") {
-            // Runs of a test at the same time must not share files; the runner gives each a folder for temporary files.
+            // Parallel runs of a test must not share files; the runner gives each run its own folder for temporary files.
             let text = String::from_utf8(bytes).expect("source in UTF-8");
             bytes = text.replace("Path::new(env!(\"CARGO_TARGET_TMPDIR\"))", "std::env::temp_dir()").into_bytes();
         }
@@ -80,7 +81,7 @@ fn copy_workspace(root: &Path, copy: &Path, sources: &[Source]) {
     }
 }
 
-/// Writes a file unless it has these bytes already, so that the build system sees no change where there is none.
+/// Writes a file unless it already has these contents, so that the build system does not see a change.
 fn write_if_new(path: &Path, bytes: &[u8]) {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return;
@@ -89,7 +90,7 @@ fn write_if_new(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// Adds the crate that says which mutant is active, and the test that runs kernels one by one; writes the manifests.
+/// Adds the crate that selects the active mutant and the test that runs single kernels, and writes the manifests.
 fn add_runtime(root: &Path, copy: &Path) {
     write_if_new(&copy.join("crates/mutant/Cargo.toml"), include_bytes!("../inject/Cargo.toml"));
     write_if_new(&copy.join("crates/mutant/src/lib.rs"), include_bytes!("../inject/runtime.rs"));
@@ -110,13 +111,13 @@ fn add_runtime(root: &Path, copy: &Path) {
     }
 }
 
-/// Makes one program of a package's tests: that links faster and takes less room than one for each file.
+/// Merges the tests of a package into one executable, which links faster and takes less space than one per file.
 fn merge_tests(package: &Path) {
     let mut modules = BTreeSet::new();
     for entry in fs::read_dir(package.join("tests")).expect("a package with tests").flatten() {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
         let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "all") else { continue };
-        // The simulators have tests that do not use the compiler.
+        // Tests of the simulator that do not use the compiler cannot reach a mutant.
         let text = fs::read_to_string(&path).expect("a test");
         if !package.ends_with("sim") || text.contains("oriole_driver") {
             modules.insert(format!("#[path = \"{name}\"]\nmod {module};\n"));
@@ -126,13 +127,13 @@ fn merge_tests(package: &Path) {
     write_if_new(&package.join("tests/all.rs"), text.as_bytes());
 }
 
-/// The packages with tests that can reach the crates under test, as folders.
+/// Returns the folders of the packages whose tests can reach the crates under test.
 fn packages() -> Vec<PathBuf> {
     let crates = CRATES.iter().chain(&["sim", "driver", "cli"]).map(|name| Path::new("crates").join(name));
     crates.chain([PathBuf::from("tools/ptx-fuzz")]).collect()
 }
 
-/// Writes the instrumented sources; returns the places of the sites by file.
+/// Writes the instrumented sources; returns the positions of the sites per file.
 fn instrument(copy: &Path, sources: &[Source], drawn: &[Choice], dropped: &BTreeSet<usize>) -> BTreeMap<PathBuf, Vec<Place>> {
     let mut by_site: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
     for (number, choice) in drawn.iter().enumerate().filter(|(number, _)| !dropped.contains(number)) {
@@ -155,7 +156,7 @@ fn instrument(copy: &Path, sources: &[Source], drawn: &[Choice], dropped: &BTree
     places
 }
 
-/// Returns the mutants that the compiler refuses.
+/// Builds the copy; returns the mutants that the compiler rejects.
 fn check(copy: &Path, places: &BTreeMap<PathBuf, Vec<Place>>) -> BTreeSet<usize> {
     let mut command = build_command(copy);
     command.arg("--no-fail-fast");
@@ -197,8 +198,8 @@ fn refused(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize
     if found.is_empty() { between(message, places) } else { found }
 }
 
-/// Returns the mutants between the places that an error message points to: without a jump, a value may be moved twice, or a block end
-/// that must not.
+/// Returns the mutants between the positions of an error message. Removing a jump can cause errors elsewhere: a value is moved twice, or a
+/// block ends that must not.
 fn between(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize> {
     let mut bounds: BTreeMap<&Path, (usize, usize)> = BTreeMap::new();
     for span in message["spans"].as_array().into_iter().flatten() {
@@ -216,7 +217,7 @@ fn between(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize
     inside.flat_map(|(mutants, _)| mutants.iter().copied()).collect()
 }
 
-/// One line for each mutant: number, crate, place, kind, text before and after, and whether it compiles.
+/// Returns a table with one line per mutant: number, crate, position, kind, text before and after, and whether it compiles.
 fn table(sources: &[Source], drawn: &[Choice], dropped: &BTreeSet<usize>) -> String {
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut lines = String::new();
@@ -234,21 +235,21 @@ fn table(sources: &[Source], drawn: &[Choice], dropped: &BTreeSet<usize>) -> Str
     lines
 }
 
-/// Returns the mutants that an earlier build of the same samples refused, so that it need not be repeated.
+/// Returns the mutants that an earlier build of the same samples rejected, to skip the builds that find them.
 fn dropped_before(copy: &Path, drawn: &str) -> BTreeSet<usize> {
     let old = fs::read_to_string(copy.join("mutants.tsv")).unwrap_or_default();
     let same = |(old, new): &(&str, &str)| old.strip_suffix("\trefused").is_some_and(|old| new.strip_suffix("\tbuilt") == Some(old));
     old.lines().zip(drawn.lines()).enumerate().filter(|(_, lines)| same(lines)).map(|(number, _)| number).collect()
 }
 
-/// The line and column of a byte, both from one.
+/// Returns line and column of a byte, both counted from 1.
 fn place(text: &str, byte: usize) -> (usize, usize) {
     let before = &text[..byte];
     let line = before.matches('\n').count() + 1;
     (line, byte - before.rfind('\n').map_or(0, |end| end + 1) + 1)
 }
 
-/// The build of the tests that can reach the crates under test.
+/// Returns the command that builds the tests that can reach the crates under test.
 fn build_command(copy: &Path) -> Command {
     let mut command = Command::new("cargo");
     command.args(["test", "--no-run", "--message-format=json", "--quiet"]).current_dir(copy);
@@ -259,7 +260,7 @@ fn build_command(copy: &Path) -> Command {
     command
 }
 
-/// Builds the tests. Returns a line for each executable: its name, path and working folder.
+/// Builds the tests. Returns one line per executable: its name, path and working folder.
 fn build_tests(copy: &Path) -> String {
     let mut command = build_command(copy);
     let output = command.output().expect("cargo runs");

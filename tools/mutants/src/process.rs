@@ -6,23 +6,25 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Address space of a process, in KiB: a mutant may allocate without end.
+/// Limit on the address space of a process in KiB, because a mutant may allocate without bound.
 const MEMORY_KIB: u64 = 12 << 20;
 
+/// How a process ended.
 pub enum End {
     Success,
-    /// Why it failed, as far as its output says.
+    /// It failed, for this reason.
     Failure(String),
     Timeout,
 }
 
+/// The result of a process.
 pub struct Outcome {
     pub end: End,
     pub seconds: f64,
     pub output: String,
 }
 
-/// Runs a program in a folder; its output goes through the file `log`, temporary files go to a folder beside it.
+/// Runs a program in a folder. Its output goes to the file `log`, temporary files to a folder next to it.
 pub fn run(program: &Path, arguments: &[String], folder: &Path, environment: &[(&str, String)], limit_seconds: f64, log: &Path) -> Outcome {
     let file = File::create(log).expect("a log file");
     let temporary = log.with_extension("tmp");
@@ -50,7 +52,7 @@ pub fn run(program: &Path, arguments: &[String], folder: &Path, environment: &[(
     Outcome { end, seconds: start.elapsed().as_secs_f64(), output }
 }
 
-/// Whether the process succeeds; none if it does not end in time. Its children end with it.
+/// Waits for a process; returns whether it succeeded, or `None` after a timeout, which also kills its children.
 fn wait(child: &mut Child, start: Instant, limit: Duration) -> Option<bool> {
     let mut pause = Duration::from_millis(1);
     loop {
@@ -68,7 +70,7 @@ fn wait(child: &mut Child, start: Instant, limit: Duration) -> Option<bool> {
     }
 }
 
-/// The name of the first test that failed and the first line of its message.
+/// Returns the name of the first failed test and the first line of its message.
 fn reason(output: &str) -> String {
     let failed = output.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix("FAILED"));
     let name = failed.map_or("", |rest| rest.trim_end_matches([' ', '.', '-']).trim());

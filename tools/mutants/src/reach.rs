@@ -1,9 +1,8 @@
-//! Finds out which mutants each test reaches and how long it takes.
+//! Measures which mutants each test reaches and how long the test takes.
 //!
-//! A [`Unit`] is an executable and some of its tests: those of a module, or one test where those of the module take longer than
-//! [`SPLIT_SECONDS`].
-//! The tests that go through all kernel tests are replaced by a [`Job`] for each kernel, target and level that they look at, because most
-//! mutants are reached by few kernels, and because those tests compile each kernel several times.
+//! A [`Unit`] is an executable with some of its tests: those of a module, or a single test if those of the module take longer than
+//! [`SPLIT_SECONDS`]. Tests that run all kernel tests are replaced by one [`Job`] per kernel, target and level, because most mutants are
+//! reached by few kernels, and because those tests compile each kernel several times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,14 +12,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::process::{self, End};
 
+/// Modules whose tests take longer than this are split into single tests.
 const SPLIT_SECONDS: f64 = 1.5;
-/// The longest time of a list of tests.
+/// Time limit in seconds for listing the tests of an executable.
 const LIST_SECONDS: f64 = 60.0;
-/// The longest time of a chunk of jobs.
+/// Time limit in seconds for a chunk of jobs.
 const CHUNK_SECONDS: f64 = 600.0;
+/// Number of chunks into which jobs are divided.
 const CHUNKS: usize = 96;
 
-/// The tests that jobs stand for, and those that need other tools.
+/// Tests that are replaced by jobs, and tests that need other tools.
 const REPLACED: [&str; 7] = [
     "all_for_sm_90a_optimized",
     "all_for_sm_90a_plain",
@@ -34,33 +35,41 @@ const REPLACED: [&str; 7] = [
 /// The test that runs jobs.
 const KERNELS: &str = "mutant_kernels::jobs";
 
+/// An executable with some of its tests.
 #[derive(Clone, Debug)]
 pub struct Unit {
     pub name: String,
     pub program: PathBuf,
     pub folder: PathBuf,
     pub tests: Vec<String>,
+    /// Time without a mutant.
     pub seconds: f64,
+    /// Mutants that the tests reach.
     pub reached: BTreeSet<usize>,
 }
 
+/// A kernel test compiled for a target at an optimization level.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// Kernel, target, level and checks, separated by spaces.
     pub text: String,
+    /// Time without a mutant in microseconds.
     pub micros: u64,
+    /// Digest of the cubin without a mutant.
     pub digest: String,
+    /// Mutants that compiling the kernel reaches.
     pub reached: BTreeSet<usize>,
 }
 
-/// What is known about the tests of a copy.
+/// The measurements of all tests of a copy.
 pub struct Reach {
     pub units: Vec<Unit>,
     pub jobs: Vec<Job>,
-    /// The executable that runs jobs.
+    /// The executable and test that run jobs.
     pub kernels: Unit,
 }
 
-/// Calls a function for each item, on so many threads; returns the results in the order of the items.
+/// Calls a function for each item on `threads` threads; returns the results in the order of the items.
 pub fn parallel<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
@@ -84,9 +93,9 @@ pub fn parallel<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(usi
 /// How much is measured and run.
 pub struct Extent {
     pub threads: usize,
-    /// Tests that take longer are left out.
+    /// Time limit per unit in seconds; units that take longer are skipped.
     pub unit_seconds: f64,
-    /// Every so many of the jobs are run.
+    /// Every n-th job is run.
     pub kernel_step: usize,
 }
 
@@ -122,6 +131,7 @@ pub fn measure(copy: &Path, scratch: &Path, extent: &Extent) -> Reach {
     Reach { units, jobs, kernels }
 }
 
+/// Parses a line of `units.tsv`.
 fn unit(line: &str) -> Unit {
     let fields: Vec<&str> = line.split('\t').collect();
     Unit {
@@ -141,20 +151,21 @@ impl Unit {
     }
 }
 
+/// Returns a unit with only these tests.
 fn with_tests(unit: &Unit, tests: Vec<String>) -> Unit {
     let executable = unit.name.split("::").next().unwrap_or_default();
     let what = if tests.len() == 1 { &tests[0] } else { tests[0].split("::").next().unwrap_or_default() };
     Unit { name: format!("{executable}::{what}"), tests, ..unit.clone() }
 }
 
-/// The tests of an executable that are run.
+/// Returns the tests of an executable that are not replaced by jobs.
 fn tests(unit: &Unit, log: &Path) -> Vec<String> {
     let listed = process::run(&unit.program, &["--list".to_string()], &unit.folder, &[], LIST_SECONDS, log);
     let names = listed.output.lines().filter_map(|line| line.strip_suffix(": test"));
     names.filter(|name| !REPLACED.contains(&name.rsplit("::").next().unwrap_or_default())).map(str::to_string).collect()
 }
 
-/// Tests grouped by their outermost module.
+/// Groups tests by their outermost module.
 fn by_module(tests: &[String]) -> Vec<Vec<String>> {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for test in tests {
@@ -163,7 +174,7 @@ fn by_module(tests: &[String]) -> Vec<Vec<String>> {
     groups.into_values().collect()
 }
 
-/// Runs a unit without a mutant. Returns it with its time and what it reaches; none if it fails.
+/// Runs a unit without a mutant. Returns it with its time and the mutants it reaches; `None` if it fails.
 fn reach(unit: &Unit, limit_seconds: f64, scratch: &Path) -> Option<Unit> {
     let file = scratch.with_extension("reached");
     let environment = [("ORIOLE_MUTANT_REACHED", file.display().to_string())];
@@ -179,7 +190,7 @@ fn reach(unit: &Unit, limit_seconds: f64, scratch: &Path) -> Option<Unit> {
     Some(Unit { seconds: outcome.seconds, reached, ..unit.clone() })
 }
 
-/// What the tests over all kernels look at: kernel, target, level, checks.
+/// Returns the jobs that replace the tests over all kernels: kernel, target, level, checks.
 fn job_texts(copy: &Path) -> Vec<String> {
     let folder = copy.join("tests/kernels");
     let mut names: Vec<(String, u32)> = Vec::new();
@@ -213,6 +224,7 @@ fn job_texts(copy: &Path) -> Vec<String> {
     jobs
 }
 
+/// Runs all jobs without a mutant, in chunks, and returns their measurements.
 fn jobs(texts: &[String], scratch: &Path, threads: usize, kernels: &Unit) -> Vec<Job> {
     let chunks: Vec<Vec<&String>> = (0..CHUNKS).map(|chunk| texts.iter().skip(chunk).step_by(CHUNKS).collect()).collect();
     let measured = parallel(&chunks, threads, |number, chunk| {
@@ -221,7 +233,7 @@ fn jobs(texts: &[String], scratch: &Path, threads: usize, kernels: &Unit) -> Vec
         let environment = [
             ("ORIOLE_MUTANT_JOBS", path("jobs").display().to_string()),
             ("ORIOLE_MUTANT_REPORT", path("report").display().to_string()),
-            // Marks without a file of marks: the test takes them after each job.
+            // An empty file name enables marking without a file; the test reads the marks after each job.
             ("ORIOLE_MUTANT_REACHED", String::new()),
         ];
         let outcome = process::run(&kernels.program, &kernels.arguments(), &kernels.folder, &environment, CHUNK_SECONDS, &path("log"));

@@ -4,42 +4,43 @@
 //! a + b < c      →      (if ::oriole_mutant::active(7) { (a + b) <= (c) } else { a + b < c })
 //! ```
 //!
-//! Sites nest. The text of a mutant has its parts as they were, since only one mutant is active at a time; the original text has the sites
-//! inside it instrumented. So the output grows with the depth of nesting and not exponentially.
+//! Sites nest. The text of a mutant contains its parts unchanged, because only one mutant is active at a time; only the original text
+//! contains instrumented inner sites. Therefore the output grows linearly, not exponentially, with the nesting depth.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use crate::sites::{Shape, Site};
 
-/// A site of which mutants were chosen, with their numbers.
+/// A site with its chosen mutants.
 pub struct Chosen<'a> {
     pub site: &'a Site,
-    /// The number of a mutant and its place among those of the site.
+    /// For each mutant, its number and its index in the site.
     pub mutants: Vec<(usize, usize)>,
 }
 
-/// The numbers of a site's mutants and the bytes of the output that stand for the site.
+/// The numbers of a site's mutants, and the byte range of the site in the output.
 pub type Place = (Vec<usize>, Range<usize>);
 
-/// Returns the new text and the place of each chosen site in it. `chosen` is in the order of [`crate::sites::find`].
+/// Returns the new text and the place of each chosen site in it. `chosen` must be in the order of [`crate::sites::find`].
 pub fn render(text: &str, chosen: &[Chosen<'_>]) -> (String, Vec<Place>) {
     let mut writer = Writer { text, chosen, next: 0, output: String::new(), places: Vec::new() };
     writer.copy(0..text.len());
     (writer.output, writer.places)
 }
 
+/// State of the output.
 struct Writer<'a> {
     text: &'a str,
     chosen: &'a [Chosen<'a>],
-    /// The first site that is not written yet.
+    /// Index of the first site that is not written yet.
     next: usize,
     output: String,
     places: Vec<Place>,
 }
 
 impl<'a> Writer<'a> {
-    /// Copies a range of the original, with the sites inside it instrumented.
+    /// Copies a range of the original text and instruments the sites in it.
     fn copy(&mut self, range: Range<usize>) {
         let mut at = range.start;
         let chosen = self.chosen;
@@ -54,6 +55,7 @@ impl<'a> Writer<'a> {
         self.output.push_str(&self.text[at..range.end]);
     }
 
+    /// Writes an instrumented site.
     fn site(&mut self, chosen: &Chosen<'a>) {
         let start = self.output.len();
         let range = chosen.site.range.clone();

@@ -1,7 +1,7 @@
-//! Runs the tests with each mutant and writes the table of outcomes.
+//! Runs the tests with each mutant and writes the table of results.
 //!
-//! A mutant is given to the units that reach it, the fastest first, then to the kernels that reach it in batches of growing size, until one
-//! fails. All mutants go through fast units before any goes through a slow one, so that little is lost if time runs out.
+//! For each mutant, runs the units that reach it, the fastest first, and then the kernels that reach it in batches of growing size,
+//! until one fails. All mutants pass the fast units before any mutant runs a slow one, so that little is lost if the time runs out.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -14,15 +14,16 @@ use std::time::Instant;
 use crate::process::{self, End};
 use crate::reach::{self, Extent, Reach};
 
-/// The sizes of the first batches of kernels; the last batch has the rest.
+/// Sizes of the first batches of kernels; the last batch contains the rest.
 const BATCHES: [usize; 2] = [30, 300];
-/// A mutant is stopped when a test takes so many times its usual time, and at least so many seconds.
+/// Time limit of a step: this multiple of its usual time, and at least `PATIENCE_SECONDS`.
 const SLOWER: f64 = 6.0;
 const PATIENCE_SECONDS: f64 = 10.0;
 
-/// The test that comes last.
+/// Part of the name of the unit that runs last.
 const LAST: &str = "::quality";
 
+/// The options of `run`.
 pub struct Request {
     pub copy: PathBuf,
     pub out: PathBuf,
@@ -32,6 +33,7 @@ pub struct Request {
     pub only: BTreeSet<usize>,
 }
 
+/// The result of a mutant.
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     Killed(String),
@@ -41,7 +43,7 @@ enum State {
     NotFinished,
 }
 
-/// One step of a mutant's way: a unit, or a batch of kernels.
+/// One step in the test of a mutant: a unit, or a batch of kernels.
 #[derive(Clone, Debug)]
 enum Step {
     Unit(usize),
@@ -54,6 +56,7 @@ struct Row {
     fields: Vec<String>,
 }
 
+/// Measures the tests, runs them with each mutant, and writes the table and the summary.
 pub fn run(request: &Request) {
     let start = Instant::now();
     let scratch = std::env::temp_dir().join(format!("oriole-mutants-{}", std::process::id()));
@@ -94,9 +97,11 @@ fn rows(copy: &Path, only: &BTreeSet<usize>) -> Vec<Row> {
     rows.filter(|row| only.is_empty() || only.contains(&row.number)).collect()
 }
 
+/// The steps of all mutants that remain, and the results so far.
 struct Queue {
-    /// The expected seconds of the next step, in microseconds, and the mutant.
+    /// Estimated time of the next step in microseconds, and the mutant; the fastest step is taken first.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Remaining steps of each mutant, the next one last.
     steps: BTreeMap<usize, Vec<Step>>,
     states: BTreeMap<usize, State>,
 }
@@ -114,7 +119,7 @@ impl Queue {
         queue
     }
 
-    /// Puts the mutant back for its next step, or notes that it survived all of them.
+    /// Queues the next step of a mutant, or records that it survived all steps.
     fn push(&mut self, mutant: usize, reach: &Reach) {
         match self.steps[&mutant].last() {
             Some(step) => self.heap.push(Reverse((order(step, reach), mutant))),
@@ -126,12 +131,12 @@ impl Queue {
     }
 }
 
-/// All steps of a mutant.
+/// Returns all steps of a mutant.
 fn steps(mutant: usize, reach: &Reach) -> Vec<Step> {
     let units = (0..reach.units.len()).filter(|&unit| reach.units[unit].reached.contains(&mutant));
     let mut steps: Vec<Step> = units.map(Step::Unit).collect();
     let mut jobs: Vec<usize> = (0..reach.jobs.len()).filter(|&job| reach.jobs[job].reached.contains(&mutant)).collect();
-    // Neighbours in the list are alike; a walk in large steps meets different kernels early.
+    // Neighbours in the list are similar. A pseudorandom order covers different kernels early.
     jobs.sort_by_key(|&job| (job as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20);
     for size in BATCHES.into_iter().chain([usize::MAX]) {
         let batch: Vec<usize> = jobs.drain(..size.min(jobs.len())).collect();
@@ -142,7 +147,7 @@ fn steps(mutant: usize, reach: &Reach) -> Vec<Step> {
     steps
 }
 
-/// The place of a step among those of a mutant: fast ones first, the baseline of code quality after everything else.
+/// Returns the sort key of a step: its time, or the maximum for the code quality baseline, which runs last.
 fn order(step: &Step, reach: &Reach) -> u64 {
     match step {
         Step::Unit(unit) if reach.units[*unit].name.contains(LAST) => u64::MAX,
@@ -150,7 +155,7 @@ fn order(step: &Step, reach: &Reach) -> u64 {
     }
 }
 
-/// The usual time of a step in microseconds.
+/// Returns the usual time of a step in microseconds.
 fn cost(step: &Step, reach: &Reach) -> u64 {
     match step {
         Step::Unit(unit) => (reach.units[*unit].seconds * 1e6) as u64,
@@ -158,6 +163,7 @@ fn cost(step: &Step, reach: &Reach) -> u64 {
     }
 }
 
+/// Executes steps from the queue until it is empty.
 fn work(queue: &Mutex<Queue>, reach: &Reach, folder: &Path, start: Instant, limit_seconds: f64) {
     loop {
         let left_seconds = limit_seconds - start.elapsed().as_secs_f64();
@@ -178,7 +184,7 @@ fn work(queue: &Mutex<Queue>, reach: &Reach, folder: &Path, start: Instant, limi
             End::Failure(why) => {
                 queue.states.insert(mutant, State::Killed(format!("{name}: {why}")));
             }
-            // A run that was cut short by the overall limit says nothing.
+            // A run that the overall time limit cut short gives no information.
             End::Timeout if patience_seconds > left_seconds => {}
             End::Timeout => {
                 queue.states.insert(mutant, State::Timeout(name));
@@ -187,6 +193,7 @@ fn work(queue: &Mutex<Queue>, reach: &Reach, folder: &Path, start: Instant, limi
     }
 }
 
+/// Runs one step with a mutant active; returns the name of the unit and the result.
 fn execute(mutant: usize, step: &Step, reach: &Reach, folder: &Path, limit_seconds: f64) -> (String, End) {
     let log = folder.with_extension("log");
     let mut environment = vec![("ORIOLE_MUTANT", mutant.to_string())];
@@ -238,7 +245,7 @@ fn table(rows: &[Row], states: &BTreeMap<usize, State>) -> String {
     text
 }
 
-/// Counts by crate and by kind.
+/// Counts the results by crate and by kind.
 fn summary(rows: &[Row], states: &BTreeMap<usize, State>) -> String {
     let mut counts: BTreeMap<(usize, &str), BTreeMap<&str, usize>> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Draws a sample of mutants over the crates under test.
+//! Draws samples of mutants from the crates under test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::sites::{self, Site};
 /// The crates under test.
 pub const CRATES: [&str; 5] = ["ctrl", "sched", "regalloc", "opt", "isel"];
 
-/// The least number of mutants of each crate.
+/// Lowest number of mutants per crate in a sample.
 const LEAST: usize = 40;
 
-/// A source file under test, relative to the workspace, and its sites.
+/// A source file under test, with its path relative to the workspace and its sites.
 pub struct Source {
     pub path: PathBuf,
     pub crate_index: usize,
@@ -19,7 +19,7 @@ pub struct Source {
     pub sites: Vec<Site>,
 }
 
-/// A mutant of the sample. Its number is its place in the sample.
+/// A mutant of the sample. Its number is its index in the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Choice {
     pub source: usize,
@@ -27,7 +27,7 @@ pub struct Choice {
     pub mutant: usize,
 }
 
-/// Reads the sources of the crates under test, in the order of their paths.
+/// Reads the sources of the crates under test, sorted by path within each crate.
 pub fn sources(root: &Path) -> Vec<Source> {
     let mut found = Vec::new();
     for (crate_index, name) in CRATES.iter().enumerate() {
@@ -66,7 +66,8 @@ pub fn all(sources: &[Source]) -> Vec<Vec<Choice>> {
     by_crate
 }
 
-/// Draws disjoint samples of `count` mutants in proportion to the mutants of each crate, at least [`LEAST`] of each, in a random order.
+/// Draws disjoint samples of about `count` mutants, in random order. Each crate has a share proportional to its mutants, at least
+/// [`LEAST`].
 pub fn draw(by_crate: &[Vec<Choice>], count: usize, samples: usize, seed: u64) -> Vec<Vec<Choice>> {
     let total: usize = by_crate.iter().map(Vec::len).sum();
     let mut random = SplitMix(seed);
@@ -81,6 +82,7 @@ pub fn draw(by_crate: &[Vec<Choice>], count: usize, samples: usize, seed: u64) -
     drawn
 }
 
+/// A pseudorandom number generator (SplitMix64).
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -92,7 +94,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// Fisher and Yates.
+    /// Shuffles items (Fisher-Yates).
     fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = (self.next() % (last as u64 + 1)) as usize;

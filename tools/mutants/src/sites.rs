@@ -1,10 +1,10 @@
-//! Finds the places of a source file that can be mutated without changing a type.
+//! Finds the places in a source file that can be mutated without changing a type.
 //!
-//! A [`Site`] is a range of the file's bytes and the mutants that can take its place. The text of a mutant is made of the original text of
-//! its parts, so formatting and comments stay. Whether the mutant has the right type is not known here; the build finds that out.
+//! A [`Site`] is a byte range of the file with the mutants that can replace it. The text of a mutant consists of the original text of its
+//! parts, so formatting and comments stay. Whether a mutant type-checks is found by the build.
 //!
-//! Left out: tests, constants and `const fn`, patterns, types, attributes, the arguments of macros (so also of assertions), implementations
-//! of `Debug` and `Display`, and capacities (`with_capacity`, `reserve`), whose mutants no test can tell apart.
+//! Excluded are tests, constants and `const fn`, patterns, types, attributes, macro arguments (and therefore assertions),
+//! implementations of `Debug` and `Display`, and capacities (`with_capacity`, `reserve`), whose mutants no test can detect.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,23 +13,25 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, Lit, Stmt, UnOp};
 
-/// How the text of a mutant takes the place of the original.
+/// How a mutant replaces the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shape {
-    /// An expression for an expression.
+    /// An expression replaces an expression.
     Expression,
-    /// Nothing for a statement.
+    /// A statement is removed.
     Statement,
-    /// A statement at the start of a function's body.
+    /// A statement is added at the start of a function body.
     Entry,
 }
 
+/// A mutant: its kind and its text.
 #[derive(Clone, Debug)]
 pub struct Mutant {
     pub kind: &'static str,
     pub text: String,
 }
 
+/// A place that can be mutated.
 #[derive(Clone, Debug)]
 pub struct Site {
     pub range: Range<usize>,
@@ -37,7 +39,7 @@ pub struct Site {
     pub mutants: Vec<Mutant>,
 }
 
-/// Returns the sites of a file, outer ones before inner ones.
+/// Returns the sites of a file, outer sites before inner ones.
 pub fn find(text: &str) -> syn::Result<Vec<Site>> {
     let file = syn::parse_file(text)?;
     let mut finder = Finder { text, sites: BTreeMap::new() };
@@ -48,6 +50,7 @@ pub fn find(text: &str) -> syn::Result<Vec<Site>> {
     Ok(sites)
 }
 
+/// Collects sites while visiting the syntax tree.
 struct Finder<'a> {
     text: &'a str,
     sites: BTreeMap<(usize, usize, Shape), Vec<Mutant>>,
@@ -66,7 +69,7 @@ impl Finder<'_> {
         self.add(node.span().byte_range(), Shape::Expression, kind, text);
     }
 
-    /// A condition becomes true and false. The parts of a chain with `let` become so one by one.
+    /// Replaces a condition by true and false. In a chain with `let`, each part is replaced separately.
     fn condition(&mut self, expr: &Expr, kind: &'static str, values: &[&str]) {
         match expr {
             Expr::Binary(binary) if has_let(expr) => {
@@ -85,7 +88,7 @@ impl Finder<'_> {
         let (kind, operators) = operators(&binary.op);
         let (left, right) = (self.text(&binary.left).to_string(), self.text(&binary.right).to_string());
         for operator in operators {
-            // The left side of an assignment is a place and must stay one.
+            // The left side of an assignment is a place expression and must not be put in parentheses.
             let text = if operator.len() > 1 && operator.ends_with('=') && kind == "assignment" {
                 format!("{left} {operator} ({right})")
             } else {
@@ -126,7 +129,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The deletion of a statement whose value is not used.
+    /// Adds the deletion of a statement whose value is not used.
     fn statement(&mut self, statement: &Stmt) {
         let Stmt::Expr(expr, Some(semicolon)) = statement else { return };
         let kind = match expr {
@@ -140,7 +143,7 @@ impl Finder<'_> {
         self.add(range, Shape::Statement, kind, String::new());
     }
 
-    /// A function's body gives a default value at once.
+    /// Adds early returns of default values at the start of a function body.
     fn body(&mut self, signature: &syn::Signature, block: &syn::Block) {
         if block.stmts.is_empty() {
             return;
@@ -270,7 +273,7 @@ fn is_capacity(function: &Expr) -> bool {
     matches!(function, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "with_capacity"))
 }
 
-/// The kind of an operator and what may take its place.
+/// Returns the kind of an operator and its replacements.
 fn operators(operator: &BinOp) -> (&'static str, &'static [&'static str]) {
     match operator {
         BinOp::Add(_) => ("arithmetic", &["-", "*"]),
@@ -304,7 +307,7 @@ fn operators(operator: &BinOp) -> (&'static str, &'static [&'static str]) {
     }
 }
 
-/// A method of the same type that does the opposite.
+/// Returns the opposite method with the same signature.
 fn opposite(method: &str) -> Option<&'static str> {
     Some(match method {
         "min" => "max",
@@ -333,7 +336,7 @@ fn opposite(method: &str) -> Option<&'static str> {
     })
 }
 
-/// Statements that return a value of a type without looking at anything.
+/// Returns statements that return a constant of a type.
 fn defaults(result: &syn::Type) -> &'static [&'static str] {
     let syn::Type::Path(path) = result else { return &[] };
     let Some(last) = path.path.segments.last() else { return &[] };

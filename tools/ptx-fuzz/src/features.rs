@@ -1,25 +1,26 @@
-//! Features that only some programs have. A program draws each of them with its own probability, so that the features meet in all
-//! combinations, and `--without` takes features away to find out which one a failure needs.
+//! Optional features of generated programs. A program has each feature with its own probability, so that features occur in all
+//! combinations. `--without` excludes features, to find the one that a failure needs.
 
 use crate::rng::Rng;
 
+/// An optional feature of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     /// Named `.v2` and `.v4` registers whose components are operands.
     VectorRegisters,
     /// `mov` between a scalar and a named vector register.
     VectorMoves,
-    /// Approximate functions, seen through roundings and bounds that every allowed result passes.
+    /// Approximate functions, observed through rounding and bounds that every allowed result satisfies.
     Approximations,
     /// `alloca`, `stacksave`, `stackrestore`.
     Alloca,
     Activemask,
-    /// Registers and accesses of 128 bits.
+    /// 128-bit registers and accesses.
     B128,
     DynamicShared,
     /// Functions that all threads of a mask or of the block enter together, with warp operations and barriers inside.
     CollectiveFunctions,
-    /// Additions of floats in any order; all sums are exact.
+    /// Atomic float additions in any order; all sums are exact.
     FloatAtomics,
     /// A constant array of up to 63 KB.
     LargeConstants,
@@ -70,7 +71,7 @@ impl Feature {
         Feature::ALL.into_iter().find(|feature| feature.name() == name)
     }
 
-    /// How many of a thousand programs have the feature.
+    /// Returns the number of programs per thousand that have the feature.
     fn per_mille(self) -> usize {
         match self {
             Feature::LargeConstants => 12,
@@ -84,7 +85,7 @@ impl Feature {
         }
     }
 
-    /// The section of the table with the feature's instructions, if they need no more than a section.
+    /// Returns the section of the template table with the feature's instructions; `None` if the feature needs more than a section.
     pub fn section(self) -> Option<&'static str> {
         match self {
             Feature::VectorRegisters => Some("vector"),
@@ -111,7 +112,8 @@ impl Features {
         Features(self.0 | 1 << feature as u32)
     }
 
-    /// Draws the features of a program. Each takes one number from `rng`, whether it is `excluded` or not.
+    /// Draws the features of a program. Consumes one number of `rng` per feature, even for `excluded` ones, so that excluding a feature
+    /// does not change the others.
     pub fn draw(rng: &mut Rng, excluded: Features) -> Features {
         let mut drawn = Features::default();
         for feature in Feature::ALL {

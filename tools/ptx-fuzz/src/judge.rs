@@ -1,4 +1,4 @@
-//! Runs a case in the interpreter, compiles it, runs the machine code in the simulator, and compares memory.
+//! Judges a case: runs it in the interpreter, compiles it, runs the machine code in the simulator, and compares the memory after both.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,14 +18,14 @@ use crate::reduce::Case;
 pub struct Configuration {
     pub target: Target,
     pub level: u8,
-    /// Who schedules and what for; as the level says if there is none.
+    /// Backend and mode of the scheduler; `None` for the default of the optimization level.
     pub scheduler: Option<Scheduler>,
 }
 
 /// A backend of the scheduler and its mode.
 pub type Scheduler = (ScheduleBackend, ScheduleMode);
 
-/// Every backend with every mode.
+/// Returns all combinations of backend and mode.
 pub fn schedulers() -> Vec<Scheduler> {
     ScheduleBackend::ALL.into_iter().flat_map(|backend| ScheduleMode::ALL.map(|mode| (backend, mode))).collect()
 }
@@ -46,24 +46,25 @@ impl fmt::Display for Configuration {
     }
 }
 
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The module is not valid PTX, or the interpreter cannot run it or finds it undefined: the generator is wrong, or the interpreter.
+    /// The module is invalid, or the interpreter rejects it or finds undefined behaviour. The bug is in the generator or the interpreter.
     Undefined,
-    /// The compiler refuses it.
+    /// The compiler reports an error.
     Refused,
     /// The compiler or an engine panics.
     Panic,
     /// The simulator cannot run the machine code to its end.
     Fault,
-    /// An instruction reads or overwrites a register too early on the hardware, or the cubin is wrong in another way that can be seen
-    /// without running it.
+    /// The verifiers or the hazard check report an instruction that reads or overwrites a register too early, or another error in the
+    /// cubin.
     Hazard,
-    /// Memory differs.
+    /// The memory after the launch differs.
     Difference,
 }
 
-/// What is wrong with a case.
+/// The failure of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub kind: FailureKind,
@@ -76,7 +77,7 @@ impl Failure {
         Failure { kind, configuration, message: message.into() }
     }
 
-    /// Whether it is likely the same fault: of the same kind, with the same words.
+    /// Returns whether both failures probably have the same cause: the same kind, and the same words in the message. Digits are ignored.
     pub fn is_like(&self, other: &Failure) -> bool {
         let words = |message: &str| -> String { message.chars().filter(|c| c.is_alphabetic() || *c == '.').take(36).collect() };
         self.kind == other.kind && (self.kind == FailureKind::Difference || words(&self.message) == words(&other.message))
@@ -93,7 +94,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A launch's memory, and where its buffers are.
+/// A launch, its memory, and the addresses of its buffers.
 struct Setup {
     launch: Launch,
     memory: Memory,
@@ -101,6 +102,7 @@ struct Setup {
 }
 
 impl Setup {
+    /// Creates the buffers and the launch of a test.
     fn of(test: &KernelTest) -> Setup {
         let mut memory = Memory::new();
         let mut buffers = Vec::new();
@@ -120,29 +122,32 @@ impl Setup {
         Setup { launch, memory, buffers }
     }
 
+    /// Returns the contents of all buffers.
     fn contents(&self) -> Vec<Vec<u8>> {
         self.buffers.iter().map(|buffer| self.memory.contents(buffer.1).unwrap_or_default().to_vec()).collect()
     }
 }
 
+/// Limit on the number of instructions per launch, in the interpreter and in the simulator.
 const MOST_STEPS: u64 = 1 << 24;
 
-/// Seed of the second order in which the simulator lets threads run.
+/// Seed of the second order in which the simulator runs threads.
 const OTHER_ORDER: u64 = 1;
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
     text.unwrap_or("no message").to_owned()
 }
 
+/// Runs a function and turns a panic into a failure.
 fn guarded<T>(what: &str, configuration: Option<Configuration>, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
         Err(Failure::new(FailureKind::Panic, configuration, format!("{what}: {}", panic_message(payload.as_ref()))))
     })
 }
 
-/// The module, if it is valid.
+/// Parses and checks a module.
 fn checked(text: &str) -> Result<Module, Failure> {
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     match checked.diagnostics.first() {
@@ -151,7 +156,7 @@ fn checked(text: &str) -> Result<Module, Failure> {
     }
 }
 
-/// All buffers after the launch, as the interpreter says.
+/// Returns all buffers after a launch in the interpreter.
 pub fn interpret(case: &Case) -> Result<Vec<Vec<u8>>, Failure> {
     let module = checked(&case.text)?;
     interpret_module(&module, case)
@@ -172,7 +177,7 @@ fn interpret_module(module: &Module, case: &Case) -> Result<Vec<Vec<u8>>, Failur
     })
 }
 
-/// The cubin.
+/// Compiles a module to a cubin.
 pub fn compiled(text: &str, configuration: Configuration) -> Result<Vec<u8>, Failure> {
     compile_module(&checked(text)?, configuration)
 }
@@ -188,7 +193,7 @@ fn compile_module(module: &Module, configuration: Configuration) -> Result<Vec<u
     })
 }
 
-/// All buffers after the launch, as the simulator says, once for each of two orders in which it lets threads run.
+/// Returns all buffers after a launch in the simulator, for each of two orders of threads.
 fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<[Vec<Vec<u8>>; 2], Failure> {
     guarded("simulator", Some(configuration), || {
         let fault = |error: sass::Error| Failure::new(FailureKind::Fault, Some(configuration), error.to_string());
@@ -206,7 +211,7 @@ fn simulate(case: &Case, cubin: &[u8], configuration: Configuration) -> Result<[
     })
 }
 
-/// The first bytes that differ, in words.
+/// Describes the first element that differs; `None` if all are equal.
 fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>]) -> Option<String> {
     let buffers = test.parameters.iter().filter_map(|parameter| match parameter.value {
         Value::Buffer { element, .. } => Some((&parameter.name, element.bytes())),
@@ -222,7 +227,7 @@ fn difference(test: &KernelTest, expected: &[Vec<u8>], found: &[Vec<u8>]) -> Opt
     None
 }
 
-/// What the seven verifiers say, on all paths and not only on those that the case takes.
+/// Runs the seven verifiers on a cubin. They cover all paths, not only those that the case takes.
 fn verified(cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
     guarded("verifiers", Some(configuration), || {
         let complaint = verify_cubin(cubin, &Verifier::ALL).map_or_else(Some, |report| report.complaint(1));
@@ -230,7 +235,7 @@ fn verified(cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
     })
 }
 
-/// What is wrong with machine code, if these must be the buffers after it has run.
+/// Judges machine code. `expected` are the correct buffers after the launch.
 pub fn judge_cubin(case: &Case, expected: &[Vec<u8>], cubin: &[u8], configuration: Configuration) -> Result<(), Failure> {
     verified(cubin, configuration)?;
     for found in simulate(case, cubin, configuration)? {
@@ -241,12 +246,12 @@ pub fn judge_cubin(case: &Case, expected: &[Vec<u8>], cubin: &[u8], configuratio
     Ok(())
 }
 
-/// What is wrong with a case, in any of the configurations that can run it; and how many of them were compared.
+/// Judges a case in all configurations that can run it. Returns the number of configurations that were compared.
 pub fn judge(case: &Case, configurations: &[Configuration]) -> Result<usize, Failure> {
     judge_some(case, configurations, configurations.len())
 }
 
-/// The same for the first configurations that can run it, so many at most.
+/// Judges a case in the first `most` configurations that can run it. Returns the number of configurations that were compared.
 pub fn judge_some(case: &Case, configurations: &[Configuration], most: usize) -> Result<usize, Failure> {
     let module = checked(&case.text)?;
     let expected = interpret_module(&module, case)?;
@@ -265,7 +270,7 @@ pub fn judge_some(case: &Case, configurations: &[Configuration], most: usize) ->
     Ok(compared)
 }
 
-/// The test with what the interpreter says as its expectations.
+/// Returns the test with the interpreter's results as expectations.
 pub fn with_expectations(case: &Case) -> Result<KernelTest, Failure> {
     let contents = interpret(case)?;
     let mut test = case.test.clone();

@@ -1,7 +1,7 @@
-//! Random PTX programs that are well typed and defined, and what to do with them.
+//! Generates random PTX programs that are well typed and have defined behaviour, and tests the compiler with them.
 //!
-//! [`generate`](generate::generate) makes a [`Program`](program::Program) from a seed; [`print`] writes it as PTX; [`reduce`] makes a
-//! failing one small; [`judge`] compiles it and compares what runs it.
+//! [`generate`](generate::generate) creates a [`Program`](program::Program) from a seed; [`print`] writes it as PTX; [`judge`] compiles
+//! it and compares interpreter and simulator; [`reduce`] makes a failing program small.
 
 pub mod features;
 pub mod generate;

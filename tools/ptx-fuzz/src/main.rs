@@ -1,4 +1,4 @@
-//! `oriole-ptx-fuzz`: makes programs, compares what runs them, reduces those that fail.
+//! `oriole-ptx-fuzz`: generates programs, compares the results of interpreter and simulator, and reduces failing programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -160,19 +160,20 @@ fn target(name: &str) -> Result<Target, String> {
     Target::parse(name).ok_or_else(|| format!("no target {name}"))
 }
 
-/// A kernel test; without expectations, it only says how to run the kernel.
+/// Returns the text of a kernel test. Without expectations the header only says how to run the kernel.
 fn case_text(case: &Case) -> String {
     format!("{}\n{}", case.test.header("a random program"), case.text)
 }
 
+/// Reports failures and reduces failing programs.
 struct Findings<'a> {
     options: &'a Run,
-    /// One failure of each kind, with how often it was met.
+    /// One failure of each kind, and the number of failures of that kind.
     kinds: Mutex<Vec<(Failure, usize)>>,
 }
 
 impl Findings<'_> {
-    /// How many like it there were before.
+    /// Counts a failure; returns the number of earlier failures of the same kind.
     fn count(&self, failure: &Failure) -> usize {
         let mut kinds = self.kinds.lock().expect("no panic while locked");
         match kinds.iter_mut().find(|kind| kind.0.is_like(failure)) {
@@ -187,6 +188,7 @@ impl Findings<'_> {
         }
     }
 
+    /// Reports a failure, reduces the program, and writes the reduced program to a file.
     fn report(&self, program: &Program, failure: &Failure) {
         println!("seed {}: {failure}", program.seed);
         let before = self.count(failure);
@@ -195,11 +197,11 @@ impl Findings<'_> {
         }
         let configurations: Vec<Configuration> = failure.configuration.into_iter().collect();
         let (start, limit) = (Instant::now(), Duration::from_secs(self.options.reduce_seconds));
-        // When the time is up nothing fails any more, so the reducer keeps what it has.
+        // After the time limit every candidate counts as passing, so the reducer keeps its best result.
         let mut fails =
             |case: &Case| start.elapsed() < limit && judge::judge(case, &configurations).is_err_and(|other| other.is_like(failure));
         let reduced = Case::of(&reduce(program, self.options.tries, &mut fails));
-        // Without its lines a program becomes undefined in other ways, so an undefined one is only reduced as a tree.
+        // Removing lines makes programs undefined in other ways, so a program that fails as undefined is reduced only as a tree.
         let text = if failure.kind == FailureKind::Undefined {
             reduced.text.clone()
         } else {
@@ -335,16 +337,16 @@ fn emit_one(options: &Emit, target: Target, seed: u64) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("ptxas: {}", String::from_utf8_lossy(&output.stderr))) }
 }
 
-/// Programs that can be in one module for ptxas.
+/// The key by which programs are put into one module for ptxas.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     version: &'static str,
     target: &'static str,
-    /// ptxas compiles a module otherwise if one of its functions has several results.
+    /// Whether a function has several results. ptxas compiles such modules differently.
     many_results: bool,
-    /// The constants of a module have 64 KB together, so a large one gets a module of its own.
+    /// The seed, for a program with a large constant. Constants of a module are limited to 64 KB, so such a program gets its own module.
     alone: Option<u64>,
-    /// Modules have some 20 programs at most.
+    /// Number of the part; limits a module to about 20 programs.
     part: u64,
 }
 
@@ -395,7 +397,7 @@ fn check(options: &Check) -> Result<bool, String> {
         }
         refused += refused_alone;
         if refused_alone == 0 {
-            // A fault of ptxas with long modules, not with one of the programs.
+            // ptxas fails on long modules, not on one of the programs.
             println!("seeds {seeds:?} in one module: {message}; alone, ptxas accepts each");
         }
     }

@@ -1,7 +1,7 @@
-//! Programs as PTX text.
+//! Prints programs as PTX text.
 //!
-//! What a function needs besides its statements (addresses, thread numbers, masks, arrays) is declared and computed in front of
-//! them, and only if the statements mention it.
+//! Whatever the statements of a function use (addresses, thread numbers, masks, arrays) is declared and computed before them, and only
+//! if the statements mention it.
 
 use std::fmt::Write;
 
@@ -11,14 +11,14 @@ use crate::program::{
 };
 use crate::prologue::{THREAD_NUMBERS, arrays, function_extras, kernel_extras, names};
 
-/// The module.
+/// Returns the text of the module.
 pub fn module(program: &Program) -> String {
     let mut text = format!(".version {}\n.target {}\n.address_size 64\n\n", program.version, program.target);
     text += &contents(program);
     text
 }
 
-/// The module without its first lines.
+/// Returns the text of the module without `.version`, `.target` and `.address_size`.
 pub fn contents(program: &Program) -> String {
     let suffix = program.seed;
     let functions: Vec<String> = program.called().into_iter().map(|number| device_function(program, &program.functions[number])).collect();
@@ -35,7 +35,7 @@ pub fn contents(program: &Program) -> String {
     text + &all
 }
 
-/// Variables of the features: the large constant, dynamic shared memory, many globals.
+/// Prints the variables of optional features: the large constant, dynamic shared memory, many globals.
 fn large_variables(text: &mut String, program: &Program, all: &str) {
     let suffix = program.seed;
     if all.contains(&format!("big{suffix}")) {
@@ -61,7 +61,7 @@ fn large_variables(text: &mut String, program: &Program, all: &str) {
     }
 }
 
-/// Text of a line; constants may stand where registers do.
+/// Returns the text of an instruction.
 pub fn line(line: &Line) -> String {
     line.iter()
         .map(|token| match token {
@@ -71,6 +71,7 @@ pub fn line(line: &Line) -> String {
         .collect()
 }
 
+/// Prints an operation; one with declarations gets its own scope.
 fn op(text: &mut String, op: &Op) {
     let guard = op.guard.as_ref().map_or(String::new(), |guard| format!("{guard} "));
     let scoped = !op.declarations.is_empty();
@@ -88,6 +89,7 @@ fn op(text: &mut String, op: &Op) {
     }
 }
 
+/// Prints a conditional branch and the instructions that compute its condition.
 fn branch(text: &mut String, condition: &Condition, negate: bool, label: &str) {
     for instruction in &condition.setup {
         let _ = writeln!(text, "    {};", line(instruction));
@@ -102,6 +104,7 @@ fn statements(text: &mut String, list: &[Stmt]) {
     }
 }
 
+/// Prints a statement.
 fn statement(text: &mut String, statement: &Stmt) {
     match statement {
         Stmt::Op(one) => op(text, one),
@@ -122,6 +125,7 @@ fn statement(text: &mut String, statement: &Stmt) {
     }
 }
 
+/// Prints an `if`. With `gather`, first computes the masks of the threads that take each side.
 fn print_if(text: &mut String, id: usize, condition: &Condition, gather: Option<&str>, then: &[Stmt], otherwise: &[Stmt]) {
     let mut condition = condition.clone();
     if let Some(mask) = gather {
@@ -142,6 +146,7 @@ fn print_if(text: &mut String, id: usize, condition: &Condition, gather: Option<
     let _ = writeln!(text, "END{id}:");
 }
 
+/// Prints a loop. `%n` holds the number of trips and `%c` the counter.
 fn print_loop(text: &mut String, id: usize, style: LoopStyle, trips: &Trips, body: &[Stmt]) {
     match trips {
         Trips::Constant(count) => {
@@ -173,6 +178,7 @@ fn print_loop(text: &mut String, id: usize, style: LoopStyle, trips: &Trips, bod
     }
 }
 
+/// Prints the end of a block of an irregular region; block `count` is the end of the region.
 fn print_edge(text: &mut String, id: usize, number: usize, edge: &Edge, count: usize) {
     let label = |block: usize| if block < count { format!("B{id}x{block}") } else { format!("END{id}") };
     match edge {
@@ -190,6 +196,7 @@ fn print_edge(text: &mut String, id: usize, number: usize, edge: &Edge, count: u
     }
 }
 
+/// Prints an irregular region. Each block consumes one unit of fuel, so that the region ends.
 fn print_irregular(text: &mut String, id: usize, entry: &Edge, blocks: &[(Vec<Stmt>, Edge)], fuel: u32) {
     let count = blocks.len();
     let _ = writeln!(text, "    mov.u32 %c{id}, {fuel};");
@@ -203,6 +210,7 @@ fn print_irregular(text: &mut String, id: usize, entry: &Edge, blocks: &[(Vec<St
     let _ = writeln!(text, "END{id}:");
 }
 
+/// Prints the declarations of the function's registers.
 fn declared_pool(function: &Function) -> String {
     let mut text = String::new();
     for (class, &count) in CLASSES.iter().zip(&function.pool).filter(|(_, count)| **count > 0) {
@@ -214,7 +222,7 @@ fn declared_pool(function: &Function) -> String {
     text
 }
 
-/// Initial values, body and end of a function.
+/// Returns the initializations, the body and the end of a function.
 fn inside(function: &Function) -> String {
     let mut text = String::new();
     for one in &function.inits {
@@ -228,7 +236,7 @@ fn inside(function: &Function) -> String {
     text
 }
 
-/// A parameter's declaration.
+/// Returns the declaration of a parameter.
 pub fn declare(function: &Function, passed: &Passed, name: &str) -> String {
     match passed {
         Passed::Scalar(class) if function.by_register => format!(".reg .{} {name}", class.register_type()),
@@ -237,11 +245,12 @@ pub fn declare(function: &Function, passed: &Passed, name: &str) -> String {
     }
 }
 
-/// The type a class is passed as.
+/// Returns the type with which a class is passed.
 pub fn parameter_type(class: Class) -> &'static str {
     if class == Class::Pred { "b32" } else { class.register_type() }
 }
 
+/// Prints a device function.
 fn device_function(program: &Program, function: &Function) -> String {
     let results: Vec<String> =
         function.results.iter().enumerate().map(|(i, passed)| declare(function, passed, &format!("ret{i}"))).collect();
@@ -273,6 +282,7 @@ fn device_function(program: &Program, function: &Function) -> String {
     text + &body + "    ret;\n}\n\n"
 }
 
+/// Prints the kernel: parameters, thread indices, addresses, body.
 fn kernel(program: &Program) -> String {
     let function = &program.kernel;
     let body = inside(function);

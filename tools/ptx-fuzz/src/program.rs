@@ -1,14 +1,14 @@
-//! The generator's own form of a program: functions made of a tree of statements.
+//! The generator's representation of a program: functions that consist of a tree of statements.
 //!
 //! Each function has a fixed pool of registers of every class ([`Class`]). All of them are initialized before the body, statements read and
-//! write them at will, and what is observed in the end is the pool. So a program stays defined whatever statements are taken away,
-//! which is what the reducer lives on. Registers that a construct needs for itself (loop counters, masks, fuel) are numbered
-//! by the construct and belong to no class.
+//! write them freely, and the pool is observed at the end. Therefore a program stays defined if any statements are removed, which the
+//! reducer relies on. Registers that a construct needs for itself (loop counters, masks, fuel) are numbered by the construct and
+//! belong to no class.
 
 use oriole_kernel_test::{Element, Fill, KernelTest, Parameter, Source, Value};
 
-/// What registers hold. Two classes of the same width are kept apart where bits must not flow freely: the payload of a NaN is
-/// not defined everywhere, so bits of floats are only seen through canonicalization.
+/// The kind of values in a register. Some classes have the same width but must not be mixed: the payload of a NaN is not always defined, so
+/// the bits of floats are observed only after canonicalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     B8,
@@ -22,7 +22,7 @@ pub enum Class {
     F32,
     F64,
     Pred,
-    /// 32 bits that all threads of a block agree on.
+    /// 32 bits that are equal in all threads of a block.
     Uniform,
 }
 
@@ -42,7 +42,7 @@ pub const CLASSES: [Class; 12] = [
 ];
 
 impl Class {
-    /// The letter that stands for it in templates and register names.
+    /// Returns the letter of the class in templates and register names.
     pub fn letter(self) -> char {
         b"bhrdxXyYfepu"[self as usize] as char
     }
@@ -51,7 +51,7 @@ impl Class {
         CLASSES.into_iter().find(|class| class.letter() == letter)
     }
 
-    /// The type its registers are declared with and parameters are passed as.
+    /// Returns the type with which registers are declared and parameters are passed.
     pub fn register_type(self) -> &'static str {
         match self {
             Class::B8 => "b8",
@@ -83,14 +83,14 @@ impl Class {
     }
 }
 
-/// A piece of an instruction's text.
+/// A part of an instruction's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
     Text(String),
     Use {
         class: Class,
         name: String,
-        /// A constant may stand here instead.
+        /// Whether a constant may replace the register.
         constant: bool,
     },
     Def {
@@ -99,29 +99,31 @@ pub enum Token {
     },
 }
 
+/// An instruction without its semicolon.
 pub type Line = Vec<Token>;
 
-/// Instructions that belong together, with registers of their own.
+/// A sequence of instructions with their own registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Op {
-    /// `@%p0` or `@!%p0`, on every line.
+    /// Guard of every line: `@%p0` or `@!%p0`.
     pub guard: Option<String>,
     /// Declarations of registers and `.param` variables.
     pub declarations: Vec<String>,
     pub lines: Vec<Line>,
-    /// The function that is called, if one is.
+    /// Indices of the functions that may be called.
     pub callees: Vec<usize>,
 }
 
+/// A branch condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Instructions that compute it.
+    /// Instructions that compute the register.
     pub setup: Vec<Line>,
     pub register: String,
     pub negated: bool,
 }
 
-/// How often a loop runs.
+/// The number of iterations of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trips {
     Constant(u32),
@@ -132,38 +134,40 @@ pub enum Trips {
     },
 }
 
+/// The shape of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopStyle {
-    /// Counts up, tests at the end; runs at least once.
+    /// Counts up and tests at the end; runs at least once.
     DoUp,
-    /// Counts down, tests at the top.
+    /// Counts down and tests at the start.
     WhileDown,
-    /// Counts up in 64 bits with a stride, tests at the top.
+    /// Counts up in 64 bits with a stride and tests at the start.
     WideStride,
 }
 
-/// Where a block of an irregular region goes on.
+/// The successor of a block in an irregular region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edge {
-    /// To the next block.
+    /// The next block.
     Fall,
     Goto(usize),
-    /// To the block if the condition holds, else to the next.
+    /// The block if the condition holds, otherwise the next block.
     Branch(Condition, usize),
-    /// By the low bits of a register; as many targets as a power of two.
+    /// Selected by the low bits of a register; the number of targets is a power of two.
     Indexed {
         register: String,
         targets: Vec<usize>,
     },
 }
 
+/// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stmt {
     Op(Op),
     If {
         id: usize,
         condition: Condition,
-        /// The threads that hold the condition are gathered into `%m{id}`, the others into `%w{id}`, among those in this mask.
+        /// Mask among whose threads those with a true condition are collected in `%m{id}` and the others in `%w{id}`.
         gather: Option<String>,
         then: Vec<Stmt>,
         otherwise: Vec<Stmt>,
@@ -179,35 +183,36 @@ pub enum Stmt {
         id: usize,
         condition: Condition,
     },
-    /// Goes to the next round of the loop with this id.
+    /// Continues with the next iteration of the loop with this id.
     Continue {
         id: usize,
         condition: Condition,
     },
-    /// Blocks with jumps between them; at most `fuel` blocks are executed if there are jumps backwards.
+    /// Blocks with arbitrary jumps between them. Each execution of a block consumes one unit of `fuel`; the region ends when none is left.
     Irregular {
         id: usize,
         entry: Edge,
         blocks: Vec<(Vec<Stmt>, Edge)>,
         fuel: u32,
     },
-    /// Ends the thread.
+    /// Ends the thread or the function.
     Exit {
         condition: Condition,
         how: &'static str,
     },
 }
 
-/// A field of a structure passed by value.
+/// A field of a structure passed by value: class and offset in bytes.
 pub type Field = (Class, usize);
 
+/// The type of a parameter or result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passed {
     Scalar(Class),
     Structure { fields: Vec<Field>, bytes: usize },
 }
 
-/// The array of a function in local memory: its size, and where in it the bytes are that the function uses.
+/// The array of a function in local memory: its size in bytes, and the offset of the bytes that the function uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub bytes: usize,
@@ -218,84 +223,86 @@ impl Frame {
     pub const SMALL: Frame = Frame { bytes: PRIVATE_BYTES, window: 0 };
 }
 
-/// Which threads call a function at the same time.
+/// The threads that call a function together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Together {
-    /// Any.
+    /// Any threads.
     Thread,
-    /// Those of a mask of the warp, which is a parameter.
+    /// The threads of a mask within the warp; the mask is a parameter.
     Warp,
-    /// All of the block.
+    /// All threads of the block.
     Block,
 }
 
+/// A device function or the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     pub name: String,
     pub parameters: Vec<Passed>,
     pub results: Vec<Passed>,
-    /// How many registers of each class there are, in the order of [`CLASSES`].
+    /// Number of registers of each class, in the order of [`CLASSES`].
     pub pool: [usize; 12],
-    /// One for each register of the pool.
+    /// Initializations, one per register of the pool.
     pub inits: Vec<Op>,
     pub body: Vec<Stmt>,
-    /// What is done at the end: observes registers, or sets results.
+    /// Operations at the end, which store the registers or set the results.
     pub finish: Vec<Op>,
-    /// Numbers of constructs are below.
+    /// Number of construct ids in use.
     pub ids: usize,
-    /// A first parameter that counts down.
+    /// Whether the function calls itself. The first parameter then is a counter that limits the depth.
     pub recursive: bool,
-    /// Parameters and results are registers, not memory.
+    /// Whether parameters and results are registers and not `.param` variables.
     pub by_register: bool,
     pub together: Together,
     pub frame: Frame,
 }
 
-/// A global variable that nobody writes.
+/// A read-only global variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Global {
-    /// `b8` to `b64`.
+    /// The type: `b8` to `b64`.
     pub kind: &'static str,
     pub value: u32,
 }
 
+/// A random program with its launch and data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub seed: u64,
     pub version: &'static str,
     pub target: &'static str,
-    /// Functions call those before them, and themselves.
+    /// Device functions. A function calls earlier ones, and itself.
     pub functions: Vec<Function>,
     pub kernel: Function,
     pub grid: [u32; 3],
     pub block: [u32; 3],
-    /// Values of the scalar parameters.
+    /// Values of the scalar kernel parameters.
     pub scalars: [u32; 2],
-    /// The parameter passed by value.
+    /// The kernel parameter that is passed by value.
     pub structure: Vec<u8>,
     pub constants: Vec<u32>,
-    /// Words of the large constant array; without an initializer if all are zero.
+    /// Words of the large constant array, which has no initializer if all are zero.
     pub large_constant: Vec<u32>,
     pub globals: Vec<Global>,
-    /// Global variables that no statement reads are there too.
+    /// Whether global variables that no statement reads are declared too.
     pub unused_globals: bool,
     /// How the input is filled.
     pub fill: Source,
-    /// Slots of 8 bytes that each thread has in the output.
+    /// Number of 8-byte slots per thread in the output.
     pub slots: usize,
 }
 
-/// Elements of the input buffer, of 4 bytes.
+/// Number of 4-byte elements in the input buffer.
 pub const INPUT_WORDS: usize = 512;
-/// Bytes of memory that each thread has for itself in each space.
+/// Bytes of memory that each thread owns in each state space.
 pub const PRIVATE_BYTES: usize = 64;
-/// Cells that all threads change, with operations in any order.
+/// Number of cells that all threads modify, with commutative operations.
 pub const SHARED_CELLS: usize = 16;
-/// Cells after those, for additions of floats.
+/// Number of cells after [`SHARED_CELLS`] for float additions.
 pub const FLOAT_CELLS: usize = 8;
-/// The last global variables whose addresses are in a table.
+/// Number of global variables, counted from the last, whose addresses are in a table.
 pub const GLOBAL_POINTERS: usize = 8;
-/// Words of the constant and of the global variable.
+/// Number of words in the constant and in the global array.
 pub const CONSTANT_WORDS: usize = 64;
 
 impl Program {
@@ -307,7 +314,7 @@ impl Program {
         self.block_threads() * self.grid.iter().product::<u32>()
     }
 
-    /// The functions that are called, directly or by others, in order.
+    /// Returns the functions that are called, directly or indirectly, in ascending order.
     pub fn called(&self) -> Vec<usize> {
         let mut called = Vec::new();
         let mut open = vec![&self.kernel];
@@ -323,14 +330,14 @@ impl Program {
         called
     }
 
-    /// Dynamic shared memory of a launch, in bytes: none if no statement uses it.
+    /// Returns the size of dynamic shared memory in bytes; 0 if no statement uses it.
     fn dynamic_shared_bytes(&self) -> u32 {
         let text = format!("{:?}{:?}", self.kernel.body, self.kernel.finish);
         let is_used = ["%dy", "%gdy", "%dynamic_smem_size"].iter().any(|name| text.contains(name));
         if is_used { self.block_threads() * PRIVATE_BYTES as u32 } else { 0 }
     }
 
-    /// How to run it; nothing is expected yet.
+    /// Returns the kernel test without expectations.
     pub fn test(&self) -> KernelTest {
         let buffer = |name: &str, element, count, fill| Parameter { name: name.into(), value: Value::Buffer { element, count, fill } };
         let scalar =

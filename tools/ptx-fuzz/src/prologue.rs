@@ -1,11 +1,11 @@
-//! What a function needs besides its statements: arrays, masks, addresses, vector registers. Each is declared and initialized only
-//! if the statements name it.
+//! Prints what the statements of a function use: arrays, masks, addresses, vector registers. Each is declared and initialized only if the
+//! statements mention it.
 
 use std::fmt::Write;
 
 use crate::program::{FLOAT_CELLS, Frame, Function, PRIVATE_BYTES, Program, SHARED_CELLS};
 
-/// Computes the number of the thread in its block and the number of threads.
+/// PTX code that computes the index of the thread in its block (`%lin`) and the number of threads (`%nthr`).
 pub const THREAD_NUMBERS: &str = "    mov.u32 %lin, %tid.z;
     mov.u32 %pa, %ntid.y;
     mov.u32 %pb, %tid.y;
@@ -20,16 +20,16 @@ pub const THREAD_NUMBERS: &str = "    mov.u32 %lin, %tid.z;
     mul.lo.u32 %nthr, %nthr, %pa;
 ";
 
-/// Vector registers that a function may have: name, type of a component, components.
+/// Vector registers: name, type of a component, components.
 pub const VECTORS: [(&str, &str, &str); 5] =
     [("%va", "b32", "xyzw"), ("%vb", "b32", "xy"), ("%vh", "b16", "xy"), ("%vq", "b16", "xyzw"), ("%vf", "f32", "xyzw")];
 
-/// Whether a text names a register.
+/// Returns whether a text mentions a register.
 pub fn names(text: &str, register: &str) -> bool {
     text.match_indices(register).any(|(at, _)| !text[at + register.len()..].starts_with(|c: char| c.is_ascii_alphanumeric()))
 }
 
-/// The array in local memory and generic addresses, as far as they are used.
+/// Prints the array in local memory and generic addresses, if they are used.
 pub fn arrays(text: &mut String, program: &Program, function: &Function, body: &str) {
     let suffix = program.seed;
     if names(body, "%loc") || names(body, "%gloc") {
@@ -54,7 +54,7 @@ pub fn arrays(text: &mut String, program: &Program, function: &Function, body: &
     vectors(text, program, body);
 }
 
-/// Memory that `alloca` gives, for the whole function.
+/// Prints the allocation of stack memory by `alloca`, for the whole function.
 fn stack_memory(text: &mut String, program: &Program, body: &str) {
     if names(body, "%alc") {
         let _ = writeln!(text, "    .reg .b64 %alc;\n    alloca.u64 %alc, {PRIVATE_BYTES}, 16;");
@@ -64,7 +64,7 @@ fn stack_memory(text: &mut String, program: &Program, body: &str) {
     }
 }
 
-/// Named vector registers and their components, and registers of 128 bits.
+/// Prints named vector registers with initial values, and 128-bit registers.
 fn vectors(text: &mut String, program: &Program, body: &str) {
     for (number, (register, kind, components)) in VECTORS.into_iter().enumerate() {
         if !body.contains(&format!("{register}.")) && !names(body, register) {
@@ -88,7 +88,7 @@ fn vectors(text: &mut String, program: &Program, body: &str) {
     }
 }
 
-/// What a kernel has on demand: masks, shared memory, generic addresses.
+/// Prints what a kernel uses: masks, shared memory, generic addresses.
 pub fn kernel_extras(text: &mut String, program: &Program, body: &str) {
     arrays(text, program, &program.kernel, body);
     if names(body, "%gin") {
@@ -130,7 +130,7 @@ pub fn kernel_extras(text: &mut String, program: &Program, body: &str) {
     exchange(text, program, body);
 }
 
-/// What a function has on demand besides its arrays: the number of the thread, the mask of its warp, memory for exchanges.
+/// Prints what a device function uses: its arrays, the thread index, the mask of the warp, memory for exchanges.
 pub fn function_extras(text: &mut String, program: &Program, body: &str) {
     if ["%lin", "%nthr", "%wm", "%xch"].iter().any(|register| names(body, register)) {
         text.push_str("    .reg .b32 %lin, %nthr, %pa, %pb;\n");
@@ -140,7 +140,7 @@ pub fn function_extras(text: &mut String, program: &Program, body: &str) {
     exchange(text, program, body);
 }
 
-/// The mask of the threads that the warp has.
+/// Prints the computation of the mask of the warp's threads; the last warp of a block may be partial.
 fn warp_mask(text: &mut String, body: &str) {
     if names(body, "%wm") {
         text.push_str("    .reg .b32 %wm;\n    and.b32 %pa, %lin, 0xffffffe0;\n    sub.u32 %pa, %nthr, %pa;\n    min.u32 %pa, %pa, 32;\n");
@@ -148,7 +148,7 @@ fn warp_mask(text: &mut String, body: &str) {
     }
 }
 
-/// Shared memory with 8 bytes for each thread, which statements use between barriers.
+/// Prints shared memory with 8 bytes per thread, which statements use between barriers.
 fn exchange(text: &mut String, program: &Program, body: &str) {
     if names(body, "%xch") {
         let _ = writeln!(text, "    .shared .align 16 .b8 xch[{}];", program.block_threads() * 8);

@@ -1,5 +1,6 @@
-//! SplitMix64: a program is a function of its seed, on every machine and for good.
+//! Pseudorandom numbers (SplitMix64). The same seed gives the same program on every machine and in every version.
 
+/// A pseudorandom number generator.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -19,17 +20,17 @@ impl Rng {
         z ^ z >> 31
     }
 
-    /// A number below `n`.
+    /// Returns a number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    /// A number from `low` to `high`, both possible.
+    /// Returns a number from `low` to `high`, inclusive.
     pub fn range(&mut self, low: i64, high: i64) -> i64 {
         low + self.below((high - low + 1) as usize) as i64
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true with a probability of `percent` percent.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

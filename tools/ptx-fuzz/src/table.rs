@@ -1,10 +1,11 @@
-//! The table of templates, `data/ops.tbl`.
+//! The table of instruction templates, `data/ops.tbl`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::rng::Rng;
 
+/// A template and the lowest target number that has it.
 struct Row {
     least_sm: u32,
     template: &'static str,
@@ -28,14 +29,14 @@ fn sections() -> &'static HashMap<&'static str, Vec<Row>> {
     })
 }
 
-/// A template of a section that a target has; none if it has none.
+/// Picks a template of a section that exists on a target; `None` if there is none.
 pub fn template(rng: &mut Rng, section: &str, sm: u32) -> Option<&'static str> {
     let rows = sections().get(section).unwrap_or_else(|| panic!("no section {section}"));
     let fitting: Vec<&Row> = rows.iter().filter(|row| row.least_sm <= sm).collect();
     (!fitting.is_empty()).then(|| rng.pick(&fitting).template)
 }
 
-/// All templates, with their sections and the least sm.
+/// Returns all templates with their section and lowest target number.
 pub fn all() -> impl Iterator<Item = (&'static str, u32, &'static str)> {
     sections().iter().flat_map(|(name, rows)| rows.iter().map(move |row| (*name, row.least_sm, row.template)))
 }

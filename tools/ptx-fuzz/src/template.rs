@@ -1,21 +1,21 @@
-//! Templates of instructions, and how one becomes an [`Op`].
+//! Expands instruction templates into operations ([`Op`]).
 //!
 //! ```text
 //! add.{u32/s32} $=r, $r, $ri
 //! .reg .b32 %ta; or.b32 %ta, $ri, 1; div.u32 $=r, $r, %ta
 //! ```
 //!
-//! `{a/b}` is one of several, perhaps empty, perhaps nested. `;` separates instructions, and declarations of registers for the
-//! template alone. `<` and `>` are the braces of a vector. Placeholders, with the letter of a [`Class`]:
+//! `{a/b}` is a choice between alternatives, which may be empty or nested. `;` separates instructions and declarations of registers that
+//! only the template uses. `<` and `>` stand for the braces of a vector. Placeholders, with the letter of a [`Class`]:
 //!
 //! | | |
 //! |---|---|
 //! | `$=r` | a register that is written; those of one instruction are distinct |
-//! | `$r`, `$ri` | one that is read; one that is read or a constant |
-//! | `$r:n` | as `$r`, and the same register wherever `:n` is |
-//! | `$pn` | a predicate, perhaps negated |
+//! | `$r`, `$ri` | a register that is read; a register that is read or a constant |
+//! | `$r:n` | like `$r`, and the same register wherever `:n` occurs |
+//! | `$pn` | a predicate, possibly negated |
 //! | `$s` | a shift amount: a 32-bit register or a small constant |
-//! | `$M` | the mask of the threads that are here together |
+//! | `$M` | the mask of the threads that execute this together |
 //! | `#0..9` | a number from 0 to 9 |
 
 use std::collections::HashMap;
@@ -23,17 +23,18 @@ use std::collections::HashMap;
 use crate::program::{Class, Line, Op, Token};
 use crate::rng::Rng;
 
-/// What a template may name.
+/// The registers that a template may use.
 pub struct Names<'a> {
-    /// Registers of each class, in the order of [`crate::program::CLASSES`].
+    /// Number of registers of each class, in the order of [`crate::program::CLASSES`].
     pub pool: &'a [usize; 12],
     /// Further 32-bit registers that may be read.
     pub readable: &'a [String],
-    /// The mask of threads that are here together.
+    /// The mask of the threads that execute this together.
     pub mask: &'a str,
 }
 
 impl Names<'_> {
+    /// Picks a register to read.
     pub fn read(&self, rng: &mut Rng, class: Class) -> String {
         if class == Class::B32 && rng.chance(15) {
             if !self.readable.is_empty() && rng.chance(60) {
@@ -46,6 +47,7 @@ impl Names<'_> {
         class.register(rng.below(self.pool[class as usize]))
     }
 
+    /// Picks a register to write that `taken` does not write yet.
     fn write(&self, rng: &mut Rng, class: Class, taken: &[Token]) -> String {
         let is_taken = |name: &str| taken.iter().any(|token| matches!(token, Token::Def { name: other, .. } if other == name));
         for _ in 0..10_000 {
@@ -58,7 +60,7 @@ impl Names<'_> {
     }
 }
 
-/// Takes one of each choice.
+/// Picks one alternative of each choice, innermost choices first.
 pub fn choose(rng: &mut Rng, template: &str) -> String {
     let mut text = template.to_owned();
     while let Some(open) = text.rfind('{') {
@@ -70,7 +72,7 @@ pub fn choose(rng: &mut Rng, template: &str) -> String {
     text
 }
 
-/// Makes instructions from a template.
+/// Expands a template into instructions.
 pub fn expand(rng: &mut Rng, names: &Names<'_>, template: &str) -> Op {
     let text = choose(rng, template);
     let mut op = Op::default();
@@ -85,6 +87,7 @@ pub fn expand(rng: &mut Rng, names: &Names<'_>, template: &str) -> Op {
     op
 }
 
+/// Expands one instruction; `bound` maps binding letters to registers.
 fn expand_line(rng: &mut Rng, names: &Names<'_>, text: &str, bound: &mut HashMap<char, String>) -> Line {
     let mut line = Line::new();
     let mut rest = text.chars().peekable();
@@ -126,6 +129,7 @@ fn expand_line(rng: &mut Rng, names: &Names<'_>, text: &str, bound: &mut HashMap
     line
 }
 
+/// Expands one placeholder.
 #[allow(clippy::too_many_arguments)]
 fn placeholder(
     rng: &mut Rng,
@@ -164,7 +168,7 @@ fn shift_amount(rng: &mut Rng) -> String {
     }
 }
 
-/// A constant of a class, as text.
+/// Returns a constant of a class, as text.
 pub fn constant(rng: &mut Rng, class: Class) -> String {
     let bits = interesting(rng, class.bytes() as u32 * 8, class.is_float());
     match class {
@@ -177,7 +181,7 @@ pub fn constant(rng: &mut Rng, class: Class) -> String {
     }
 }
 
-/// Bits that find more than random ones do.
+/// Returns bits that find more bugs than uniformly random ones: limits, powers of two, special floats.
 pub fn interesting(rng: &mut Rng, width: u32, float: bool) -> u64 {
     let mask = u64::MAX >> (64 - width);
     let random = rng.next();
@@ -185,6 +189,7 @@ pub fn interesting(rng: &mut Rng, width: u32, float: bool) -> u64 {
     value & mask
 }
 
+/// Returns the bits of a float: zero, infinity, subnormal, limits, or a number near one.
 fn interesting_float(rng: &mut Rng, width: u32, random: u64) -> u64 {
     let fraction = match width {
         32 => 23,

@@ -1,4 +1,4 @@
-//! What programs see of approximate functions does not depend on the error that PTX allows.
+//! Checks that the observed results of approximate functions do not depend on the error that PTX allows.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use oriole_ptx_fuzz::rng::Rng;
 use oriole_ptx_fuzz::table;
 use oriole_ptx_fuzz::template::choose;
 
-/// The exact value of a function, and how far from it a result may be by the manual.
+/// Returns the exact value of a function and the error bound of the manual.
 fn function(name: &str, a: f64, b: f64) -> Option<(f64, f64)> {
     let value = match name.split('.').next()? {
         "rcp" => 1.0 / a,
@@ -39,7 +39,7 @@ fn number(text: &str) -> Option<f64> {
     u64::from_str_radix(hex, 16).ok().map(f64::from_bits)
 }
 
-/// Runs a row in exact arithmetic for these operands of its `and` instructions; gives the value that is rounded and its error.
+/// Runs a row in exact arithmetic with these operands of its `and` instructions; returns the value before rounding and its error.
 fn run(row: &str, inputs: [u32; 2]) -> Option<(f64, f64)> {
     let mut registers: HashMap<String, f64> = HashMap::new();
     let mut inputs = inputs.into_iter();
@@ -58,7 +58,7 @@ fn run(row: &str, inputs: [u32; 2]) -> Option<(f64, f64)> {
                 error *= get(2)?.abs();
                 get(1)? * get(2)?
             }
-            // Packing and unpacking: the other half of a pair is not looked at.
+            // Packing and unpacking: the other half of a pair is ignored.
             "mov.b32" if part.starts_with("mov.b32 <") => get(2)?,
             "mov.b32" => operands.iter().skip(1).find_map(|name| registers.get(*name).copied())?,
             _ => {

@@ -1,5 +1,5 @@
-//! Random programs: the interpreter and the simulated machine code agree. The seeds are fixed, so that a failure stays a failure;
-//! `ORIOLE_FUZZ_SECONDS` makes it go on with further seeds for that time.
+//! Random programs: interpreter and simulated machine code agree. The seeds are fixed, so that failures are reproducible;
+//! `ORIOLE_FUZZ_SECONDS` continues with further seeds for that time.
 
 use std::time::{Duration, Instant};
 
@@ -15,14 +15,14 @@ const FIRST_SEED: u64 = 1;
 const PROGRAMS: u64 = 24;
 const TARGETS: [&str; 5] = ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"];
 
-/// Features that the compiler or the interpreter still gets wrong. Programs of these tests do without them; `oriole-ptx-fuzz` does not.
+/// Features that the compiler or the interpreter still gets wrong. Programs of these tests do not use them; `oriole-ptx-fuzz` does.
 const NOT_YET: [Feature; 0] = [];
 
 fn generate(seed: u64, size: Option<usize>) -> Program {
     generate_with(seed, &Options { size, without: NOT_YET.into_iter().collect() })
 }
 
-/// Each program is tried on two targets at two levels, and with one of the schedulers, so that all combinations have their turn.
+/// Returns the configurations of a program: two levels each on two targets, and one scheduler, so that all combinations occur over time.
 fn configurations(seed: u64) -> Vec<Configuration> {
     let target = |number: u64| Target::parse(TARGETS[(number % TARGETS.len() as u64) as usize]).expect("a target of the table");
     let schedulers = schedulers();
@@ -55,8 +55,9 @@ fn interpreter_and_machine_code_agree() {
     println!("{programs} programs, {comparisons} comparisons");
 }
 
-/// Programs that failed once, in the simulator or on a GPU, and how they were compiled: wrong code, verifiers and simulators that were
-/// wrong, deadlocks. They are in `once_failed`, under the seeds they had then: the generator makes other programs of these seeds now.
+/// Programs that failed in the past, in the simulator or on a GPU, and how they were compiled: wrong code, bugs in verifiers and
+/// simulators, deadlocks. They are in `once_failed`, under their seeds at the time: the generator now makes other programs from these
+/// seeds.
 const ONCE_FAILED: [(u64, &str, u8); 30] = [
     (290, "sm_90a", 3),
     (428, "sm_90a", 3),
@@ -90,14 +91,14 @@ const ONCE_FAILED: [(u64, &str, u8); 30] = [
     (701_834, "sm_80", 3),
 ];
 
-/// The same for backends and modes of the scheduler that were asked for.
+/// Programs that failed with an explicit backend and mode of the scheduler.
 const ONCE_FAILED_SCHEDULED: [(u64, &str, u8, Scheduler); 3] = [
     (710_795, "sm_100a", 1, (ScheduleBackend::B, ScheduleMode::Ilp)),
     (710_937, "sm_90a", 3, (ScheduleBackend::C, ScheduleMode::ReduceReg)),
     (1_040_597, "sm_90a", 2, (ScheduleBackend::C, ScheduleMode::DynBatch)),
 ];
 
-/// A program of `once_failed`.
+/// Reads a program of `once_failed`.
 fn kept(seed: u64) -> Case {
     let path = format!("{}/tests/once_failed/{seed}.ptx", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -116,7 +117,7 @@ fn programs_that_failed_once_pass() {
     }
 }
 
-/// What the compiler makes of another program is not right for this one.
+/// The code of another program must be detected as wrong.
 #[test]
 fn a_wrong_result_is_noticed() {
     let configuration = Configuration::new(Target::parse("sm_90a").expect("a target"), 3);
@@ -135,10 +136,10 @@ fn a_wrong_result_is_noticed() {
     assert!(noticed >= 5, "only {noticed}");
 }
 
-/// The program, but one 32-bit register has another value in the end.
+/// Returns the program with the final value of one 32-bit register changed.
 fn changed(text: &str) -> Option<String> {
     let (before, after) = text.rsplit_once("DONE:\n")?;
-    // Where threads end early, perhaps none comes to the end.
+    // If threads end early, perhaps none reaches the end.
     if before.lines().any(|line| line.trim().starts_with('@') && (line.ends_with(" exit;") || line.ends_with(" ret;"))) {
         return None;
     }

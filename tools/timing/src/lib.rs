@@ -1,4 +1,4 @@
-//! Predictions of `oriole_sim::timing` beside measurements: how well ranks agree, and how far apart the figures are.
+//! Compares the predictions of `oriole_sim::timing` with measurements: rank correlation and ratios.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use oriole_sim::kernel_test::Setup;
 use oriole_sim::sass::Code;
 use oriole_sim::timing::{Effort, Estimate, estimate};
 
-/// A kernel that was timed.
+/// The measured time of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     pub kernel: String,
@@ -19,7 +19,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Reads what `measure.py` wrote.
+    /// Parses the output of `measure.py`.
     pub fn parse(text: &str) -> Result<Vec<Measurement>, String> {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
         lines
@@ -37,7 +37,7 @@ impl Measurement {
             .collect()
     }
 
-    /// Whether the kernel was written after the model's figures had been fitted.
+    /// Returns whether the kernel was written after the model had been fitted, so that it tests the model.
     pub fn is_new(&self) -> bool {
         self.kernel.starts_with("new_")
     }
@@ -47,44 +47,44 @@ impl Measurement {
     }
 }
 
-/// The test that a file holds.
+/// Reads a kernel test; also returns the text of the file.
 pub fn read_test(path: &Path) -> Result<(KernelTest, String), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let test = oriole_kernel_test::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok((test, text))
 }
 
-/// Machine code of a module by our compiler.
+/// Compiles a module with Oriole to a cubin.
 pub fn compile_ours(text: &str, target: Target) -> Result<Vec<u8>, String> {
     let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
     let compiled = compile(&[&module], &Options::new(target));
     compiled.map(|compiled| compiled.cubin).map_err(|errors| errors.iter().map(|error| format!("{error:?}")).collect::<Vec<_>>().join("; "))
 }
 
-/// What a kernel test's launch takes.
+/// Predicts the time of a kernel test's launch.
 pub fn predict(test: &KernelTest, cubin: &[u8], effort: &Effort) -> Result<Estimate, String> {
     let code = Code::load(cubin).map_err(|error| error.to_string())?;
     let mut setup = Setup::new(test);
     estimate(&code, &setup.launch, &mut setup.memory, effort).map_err(|failure| failure.to_string())
 }
 
-/// How predictions and measurements compare.
+/// Agreement of predictions and measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Agreement {
     pub count: usize,
     /// Spearman's rank correlation.
     pub rank_correlation: f64,
-    /// Geometric mean of predicted by measured.
+    /// Geometric mean of predicted divided by measured time.
     pub mean_ratio: f64,
-    /// Geometric standard deviation of the same.
+    /// Geometric standard deviation of the ratio.
     pub spread: f64,
-    /// Share of predictions within a quarter of the measurement, and within a factor of two.
+    /// Share of predictions within 25% of the measurement, and within a factor of two.
     pub within_quarter: f64,
     pub within_double: f64,
 }
 
 impl Agreement {
-    /// Of pairs of predicted and measured.
+    /// Computes the agreement of pairs of predicted and measured values.
     pub fn of(pairs: &[(f64, f64)]) -> Agreement {
         let count = pairs.len().max(1) as f64;
         let logarithms: Vec<f64> = pairs.iter().map(|(predicted, measured)| (predicted / measured).ln()).collect();
@@ -117,7 +117,7 @@ impl std::fmt::Display for Agreement {
     }
 }
 
-/// Spearman's: the correlation of ranks, equal values sharing theirs.
+/// Computes Spearman's rank correlation. Equal values share the mean of their ranks.
 pub fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
     let first = ranks(&pairs.iter().map(|pair| pair.0).collect::<Vec<f64>>());
     let second = ranks(&pairs.iter().map(|pair| pair.1).collect::<Vec<f64>>());
@@ -126,6 +126,7 @@ pub fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
     product(&first, &second) / (product(&first, &first) * product(&second, &second)).sqrt()
 }
 
+/// Returns the ranks of values, counted from 0; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let below = |value: f64| values.iter().filter(|other| **other < value).count() as f64;
     let same = |value: f64| values.iter().filter(|other| **other == value).count() as f64;

@@ -1,7 +1,7 @@
-//! Predictions against the times that an H200 took for the same machine code, which is kept in `data`.
+//! Compares predictions with times measured on an H200 for the same machine code, which is in `data`.
 //!
-//! With `ORIOLE_ORACLES` set to a folder with `ptxas`, also against those of what it makes of the same kernels; its schedules use much
-//! more of the model.
+//! If `ORIOLE_ORACLES` names a folder with `ptxas`, the code that ptxas generates for the same kernels is compared too; its schedules
+//! exercise much more of the model.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 use oriole_sim::timing::Effort;
 use oriole_timing_check::{Agreement, Measurement, predict, read_test};
 
-/// One multiprocessor of each launch: kernels whose blocks differ are predicted less well, but soon.
+/// Simulates one multiprocessor per launch. Faster, but less accurate for kernels whose blocks differ.
 const EFFORT: Effort = Effort { multiprocessors: 1, instructions: 500_000, limit: 50_000_000 };
 
 fn folder() -> PathBuf {
@@ -23,7 +23,7 @@ fn measurements(compiler: &str) -> Vec<Measurement> {
     all
 }
 
-/// How predictions agree with measurements whose machine code there is.
+/// Computes the agreement of predictions with measurements, for kernels whose machine code exists.
 fn agreement(measurements: &[Measurement], cubins: &Path) -> Agreement {
     let pairs: Vec<(f64, f64)> = measurements
         .iter()

@@ -1,9 +1,9 @@
-//! `gpu-bundle`: everything that a machine with a GPU needs to run the kernel tests, in one archive.
+//! `gpu-bundle`: packs everything that a machine with a GPU needs to run the kernel tests into one archive.
 //!
 //! ```text
 //! oriole-gpu-bundle/run.sh            runs all sets and prints a table
 //!                   oriole-gpu-tests  the runner
-//!                   tests/            the kernel tests, expected values complete
+//!                   tests/            the kernel tests, with complete expected values
 //!                   cubins/SET/       their machine code: oriole-O0, oriole-O3, and with --rivals ptxas-O0, ptxas-O3
 //! ```
 
@@ -23,7 +23,7 @@ const FOLDER: &str = "oriole-gpu-bundle";
 const RUNNER: &str = "oriole-gpu-tests";
 const LEVELS: [u8; 2] = [0, 3];
 const MOST_BYTES: u64 = 60 << 20;
-/// Memory and time that ptxas gets for one file, in KiB and seconds.
+/// Limits for one run of ptxas: memory in KiB and time in seconds.
 const RIVAL_LIMITS: (u32, u32) = (6_000_000, 60);
 
 const RUN: &str = "\
@@ -33,7 +33,7 @@ const RUN: &str = "\
 cd \"$(dirname \"$0\")\" && exec ./oriole-gpu-tests --bundle . \"$@\"
 ";
 
-/// What to pack.
+/// The parsed command line.
 #[derive(Debug, PartialEq)]
 struct Request<'a> {
     output: &'a str,
@@ -59,12 +59,12 @@ fn read<'a>(words: &[&'a str]) -> Result<Request<'a>, String> {
     if request.output.is_empty() { Err("where shall the archive go?".into()) } else { Ok(request) }
 }
 
-/// Makes the archive.
+/// Creates the archive.
 pub fn write(words: &[&str]) -> Result<(), String> {
     let request = read(words)?;
     let scratch = env::temp_dir().join(format!("oriole-gpu-bundle-{}", std::process::id()));
     let packed = fill(&request, &scratch.join(FOLDER)).and_then(|()| pack(&scratch, Path::new(request.output)));
-    // What stays in the folder for temporary files does no harm.
+    // Leftovers in the temporary folder do no harm.
     let _ = fs::remove_dir_all(&scratch);
     let bytes = packed?;
     println!("{}: {:.1} MiB", request.output, bytes as f64 / f64::from(1 << 20));
@@ -96,7 +96,7 @@ fn fill(request: &Request<'_>, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a cubin of each test; says which ones could not be made, and how many.
+/// Creates a cubin for each test; prints the failures and returns their number.
 fn count_refused(tests: &[(String, String)], make: impl Fn(&str, &str) -> Result<(), String> + Sync) -> usize {
     let refused: Vec<String> =
         tests.par_iter().filter_map(|(name, text)| make(name, text).err().map(|error| format!("{name}: {error}"))).collect();
@@ -104,7 +104,7 @@ fn count_refused(tests: &[(String, String)], make: impl Fn(&str, &str) -> Result
     refused.len()
 }
 
-/// Names without extension, relative to the folder of tests.
+/// Returns the names of the tests without extension, relative to the folder of tests.
 fn tests(filter: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     let mut open = vec![PathBuf::from(TESTS)];
@@ -124,7 +124,7 @@ fn tests(filter: &str) -> Result<Vec<String>, String> {
     if names.is_empty() { Err(format!("no tests in {TESTS}")) } else { Ok(names) }
 }
 
-/// A test's name and text, its expected values complete; none if it is for other GPUs.
+/// Returns name and text of a test, with complete expected values; `None` if the test is for other GPUs.
 fn load(name: &str, target: Target) -> Result<Option<(String, String)>, String> {
     let wrong = |what: &dyn std::fmt::Display| format!("{name}: {what}");
     let text = fs::read_to_string(Path::new(TESTS).join(format!("{name}.ptx"))).map_err(|error| wrong(&error))?;
@@ -145,7 +145,7 @@ fn load(name: &str, target: Target) -> Result<Option<(String, String)>, String> 
     }
 }
 
-/// The header with all values goes before the file's own, which is a comment then.
+/// Adds a header with all expected values before the file's own header, which then is only a comment.
 fn completed(test: &KernelTest, name: &str, text: &str) -> String {
     format!("{}\n{text}", test.header(name))
 }
@@ -178,7 +178,7 @@ fn rival_cubin(ptxas: &Path, test: &Path, set: &Path, name: &str, target: Target
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
 }
 
-/// The runner, built for release and stripped where the tool for that is there.
+/// Adds the runner, built for release, and stripped if `strip` is installed.
 fn add_runner(folder: &Path) -> Result<(), String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     run(Command::new(cargo).args(["build", "--release", "--quiet", "-p", "oriole-gpu", "--bin", RUNNER]))?;
@@ -192,7 +192,7 @@ fn add_runner(folder: &Path) -> Result<(), String> {
     run(Command::new("chmod").arg("755").args([&folder.join("run.sh"), &destination]))
 }
 
-/// Packs the folder; the size of the archive.
+/// Packs the folder; returns the size of the archive in bytes.
 fn pack(scratch: &Path, output: &Path) -> Result<u64, String> {
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "-czf"]).arg(output);

@@ -1,9 +1,10 @@
-//! Writes the kernel tests into their folder.
+//! Writes the kernel tests to their folder, and removes files that no generator writes.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Writes all kernel tests to a folder and removes stale files.
 pub fn write(folder: &str) -> Result<(), String> {
     let tests = oriole_kernel_gen::all();
     let root = Path::new(folder);

@@ -1,4 +1,4 @@
-//! Writes the legal PTX forms as modules for one target, so that ptxas can show which machine instructions they become.
+//! Writes the legal PTX forms as modules for one target, to see with ptxas which machine instructions they become.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,13 +10,13 @@ use oriole_ptx::table::ROWS;
 use oriole_ptx::target::Target;
 use oriole_ptx::{Options, check};
 
-/// Forms taken of a row at most; more only repeat modifiers.
+/// Limit on the forms per row; more only repeat modifiers.
 const FORMS_PER_ROW: usize = 600;
 
-/// Kernels of a module: small enough that one refused form spoils little.
+/// Number of kernels per module. Small, because ptxas rejects a whole module if it rejects one form.
 const KERNELS_PER_MODULE: usize = 48;
 
-/// Writes modules with every form that the target takes into a folder.
+/// Writes modules with every form that the target accepts to a folder.
 pub fn write(target: &str, folder: &str) -> Result<(), String> {
     let target: Target = Target::parse(target).ok_or_else(|| format!("unknown target {target}"))?;
     fs::create_dir_all(folder).map_err(|e| e.to_string())?;
@@ -44,12 +44,12 @@ pub fn write(target: &str, folder: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the registers of a form get their values from.
+/// Where the registers of a form get their values.
 #[derive(Clone, Copy)]
 enum Source {
-    /// Each thread loads its own: ptxas uses vector registers.
+    /// Each thread loads its own values: ptxas uses vector registers.
     Memory,
-    /// The kernel's parameters, the same for all threads: ptxas uses the uniform datapath where there is one.
+    /// Kernel parameters, equal in all threads: ptxas uses the uniform datapath if there is one.
     Parameters,
 }
 
@@ -69,7 +69,7 @@ impl Source {
     }
 }
 
-/// The case with loads in front that define its registers and stores behind that use them: ptxas drops what nobody reads.
+/// Adds loads before the instruction that define its registers, and stores after it that use them; ptxas removes unused results.
 fn with_live_registers(case: &Case, source: Source) -> Case {
     let mut registers: Vec<&str> = case.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '%')).collect();
     registers.retain(|word| word.starts_with('%') && word.contains('_'));
@@ -95,6 +95,7 @@ fn with_live_registers(case: &Case, source: Source) -> Case {
     Case { text: format!("{before}{}{after}", case.text), ..case.clone() }
 }
 
+/// Returns whether Oriole accepts a case.
 fn is_taken(case: &Case) -> bool {
     let (text, _) = module_text(std::slice::from_ref(case));
     let checked = check(text.as_bytes(), &Options { error_limit: 1 });

@@ -1,7 +1,7 @@
-//! Asks ptxas about many instructions at once.
+//! Determines which instructions ptxas accepts, many at a time.
 //!
-//! Instructions are compiled in batches, one kernel each. If ptxas takes a batch, it takes every instruction in it. If not, the lines it
-//! complains about are rejected, and the rest is tried again without them; a complaint without a line splits the batch.
+//! Instructions are compiled in batches, one kernel each. If ptxas accepts a batch, it accepts every instruction in it. Otherwise the
+//! instructions in the lines of its errors are rejected and the rest is tried again; an error without a line splits the batch.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,14 +11,14 @@ use std::{env, fs, thread};
 use oriole_ptx::enumerate::{Case, module_text};
 use oriole_ptx::target::{Suffix, Target};
 
-/// Where ptxas is.
+/// The location of ptxas, and a folder for temporary files.
 pub struct Oracle {
     ptxas: PathBuf,
     scratch: PathBuf,
 }
 
 impl Oracle {
-    /// From `ORIOLE_ORACLES` or `.oracles/bin`.
+    /// Finds ptxas in `ORIOLE_ORACLES` or `.oracles/bin`.
     pub fn find() -> Result<Oracle, String> {
         let folder = env::var_os("ORIOLE_ORACLES").map_or_else(|| PathBuf::from(".oracles/bin"), PathBuf::from);
         let ptxas = folder.join("ptxas");
@@ -30,8 +30,8 @@ impl Oracle {
         Ok(Oracle { ptxas, scratch })
     }
 
-    /// Whether ptxas takes each case.
-    /// `batch` is how many to try at once: many where most are taken, few where most are not.
+    /// Returns whether ptxas accepts each case. `batch_size` is the number of cases to try at once: large if most are accepted, small if
+    /// most are rejected.
     pub fn verdicts(&self, cases: &[Case], batch_size: usize) -> Vec<bool> {
         let mut order: Vec<usize> = (0..cases.len()).collect();
         order.sort_by_key(|&index| (cases[index].platform.version, cases[index].platform.target, cases[index].independent_textures, index));
@@ -72,6 +72,7 @@ impl Oracle {
         verdicts
     }
 
+    /// Judges the cases of one batch and appends the verdicts to `answers`.
     fn judge(&self, cases: &[Case], batch: &[usize], worker: usize, answers: &mut Vec<(usize, bool)>) {
         let mut pending: Vec<Vec<usize>> = vec![batch.to_vec()];
         while let Some(batch) = pending.pop() {
@@ -102,12 +103,12 @@ impl Oracle {
         }
     }
 
-    /// Compiles; nothing if ptxas is content, else the lines it names.
+    /// Compiles a module; returns `None` if ptxas accepts it, otherwise the lines in its errors.
     fn compile(&self, file: &Path, text: &str, target: Target) -> Option<Vec<u32>> {
         if fs::write(file, text).is_err() {
             return Some(Vec::new());
         }
-        // Some broken instructions send ptxas into an endless search for memory.
+        // Some invalid instructions make ptxas allocate memory endlessly.
         let output = Command::new("sh")
             .args(["-c", "ulimit -v 4000000; exec timeout 20 \"$0\" \"$@\""])
             .arg(&self.ptxas)
@@ -128,12 +129,12 @@ impl Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // What is left in the temporary folder does no harm.
+        // Leftovers in the temporary folder do no harm.
         let _ = fs::remove_dir_all(&self.scratch);
     }
 }
 
-/// The architecture to compile for: ptxas 13 starts at sm_75 and calls sm_101 sm_110.
+/// Returns the architecture to compile for. ptxas 13 starts at sm_75, does not know sm_82, and calls sm_101 sm_110.
 fn architecture(target: Target) -> Target {
     match target {
         Target { number: 101, suffix } => Target { number: 110, suffix },

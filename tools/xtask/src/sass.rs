@@ -1,10 +1,11 @@
-//! Compares the isa crate with recorded texts of nvdisasm.
+//! Compares the isa crate with recorded output of nvdisasm.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use oriole_isa::{Control, Target, decode, encode, parse_at, print};
 
+/// Counts of words per target.
 #[derive(Default)]
 struct Counts {
     words: usize,
@@ -14,8 +15,8 @@ struct Counts {
     same_through_text: usize,
 }
 
-/// Reads lines `target hex text` (separated by tabs; branch targets as if at address 0) and prints how many words decode, print
-/// and encode as recorded, per target, and the first differences of each mnemonic.
+/// Reads lines `target hex text` (separated by tabs; branch targets as if at address 0). Prints per target how many words decode, print and
+/// encode as recorded, and the first differences of each mnemonic.
 pub fn compare(path: &str) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
     let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
@@ -85,7 +86,7 @@ pub fn compare(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Equality but for spaces.
+/// Returns whether two texts are equal except for spaces.
 fn same(left: &str, right: &str) -> bool {
     left.chars().filter(|c| *c != ' ').eq(right.chars().filter(|c| *c != ' '))
 }

@@ -1,4 +1,4 @@
-//! Compares Oriole's verdicts with those of ptxas and records them.
+//! Compares Oriole's verdicts with those of ptxas, and records the verdicts of ptxas.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::oracle::Oracle;
 
 const FOLDER: &str = "crates/ptx/tests/verdicts";
 
-/// Rows by opcode, first component of an opcode, family, or all.
+/// Returns the rows of an opcode, of the first component of an opcode, of a family, or all rows.
 fn rows_of(name: &str) -> Vec<usize> {
     let matches = |row: &usize| {
         let opcode = ROWS[*row].opcode.spelling();
@@ -23,7 +23,7 @@ fn rows_of(name: &str) -> Vec<usize> {
     (0..ROWS.len()).filter(matches).collect()
 }
 
-/// Whether Oriole takes a case, and its first message if not.
+/// Checks a case with Oriole; the error is its first message.
 fn own_verdict(case: &Case) -> Result<(), String> {
     let (text, _) = module_text(std::slice::from_ref(case));
     let checked = check(text.as_bytes(), &Options { error_limit: 1 });
@@ -46,7 +46,7 @@ pub fn list(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks ptxas about the rows of an opcode or family, prints where Oriole differs, and records the verdicts of whole families.
+/// Runs ptxas on the rows of an opcode or family, prints where Oriole differs, and records the verdicts of whole families.
 pub fn record(name: &str) -> Result<(), String> {
     let oracle = Oracle::find()?;
     fs::create_dir_all(FOLDER).map_err(|e| e.to_string())?;
@@ -86,6 +86,7 @@ pub fn record(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Prints the cases whose verdicts differ; returns their number.
 fn print_differences(row: usize, set: Set, cases: &[Case], verdicts: &[bool]) -> usize {
     let mut different = 0;
     for (case, &theirs) in cases.iter().zip(verdicts) {

@@ -1,14 +1,14 @@
-//! Text in columns.
+//! Formats text in columns.
 
 use std::fmt::Write;
 
-/// Rows of cells; the first row is the heading.
+/// A table of text cells; the first row is the heading.
 pub struct Columns {
     rows: Vec<Vec<String>>,
 }
 
 impl Columns {
-    /// A table with these headings.
+    /// Creates a table with these headings.
     pub fn new<T: ToString>(headings: impl IntoIterator<Item = T>) -> Columns {
         Columns { rows: vec![headings.into_iter().map(|heading| heading.to_string()).collect()] }
     }
@@ -18,7 +18,8 @@ impl Columns {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Appends the table to a text: numbers to the right, words and the last column to the left, two spaces between columns.
+    /// Appends the table to a text. Columns of numbers are right-aligned, other columns and the last one left-aligned, with two spaces
+    /// between.
     pub fn print(&self, text: &mut String) {
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let cell = |row: usize, column: usize| self.rows[row].get(column).map_or("", String::as_str);

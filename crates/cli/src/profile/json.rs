@@ -1,4 +1,4 @@
-//! The hardware model as JSON.
+//! Prints the hardware model as JSON.
 
 use oriole_hardware::ThroughputClass;
 use oriole_hardware::machine::Field;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::sources::{Source, count};
 use super::tables::{BLOCK_SIZES, members};
 
-/// The model of a target.
+/// Returns the model of a target as JSON.
 pub fn profile(profile: &Profile) -> String {
     let times: Vec<Value> = profile
         .model
@@ -44,7 +44,7 @@ pub fn profile(profile: &Profile) -> String {
     format!("{value:#}\n")
 }
 
-/// Where its figures come from.
+/// Returns the sources of the figures as JSON.
 pub fn sources(profile: &Profile) -> String {
     let found = count(profile);
     let list = |sources: &[Source]| -> Vec<Value> {
@@ -73,6 +73,7 @@ fn facts(fields: impl Iterator<Item = Field>) -> Map<String, Value> {
     fields.map(|field| (field.key.to_owned(), json!({ "value": field.value, "source": field.source, "meaning": field.meaning }))).collect()
 }
 
+/// Returns an instruction class as JSON.
 fn class_value(profile: &Profile, class: Class) -> Value {
     let waits = profile.model.waits(class);
     let Ok(descriptor) = Descriptor::of_class(class) else { return Value::Null };
@@ -97,6 +98,7 @@ fn class_value(profile: &Profile, class: Class) -> Value {
     })
 }
 
+/// Returns all latency grids as JSON.
 fn grids(profile: &Profile) -> Vec<Value> {
     let table = Classes::get().table();
     let mut grids = Vec::new();

@@ -1,4 +1,4 @@
-//! `oriole profile`: the hardware model of a target.
+//! `oriole profile`: prints the hardware model of a target.
 
 mod columns;
 mod json;

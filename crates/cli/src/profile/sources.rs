@@ -1,4 +1,4 @@
-//! Where the figures of the model come from.
+//! Counts and prints the sources of the figures in the hardware model.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use oriole_sched::space::estimated_latency;
 
 use super::columns::Columns;
 
-/// A source and what rests on it.
+/// A source of figures.
 pub struct Source {
-    /// Its letter or name.
+    /// The letter or name.
     pub name: String,
-    /// What it is.
+    /// The description.
     pub description: String,
-    /// How many figures come from it.
+    /// Number of figures from this source.
     pub figures: usize,
 }
 
 /// The sources of each part of the model.
 pub struct Sources {
-    /// Letters of the grids and times.
+    /// Sources of the latency grids and times, by letter.
     pub latencies: Vec<Source>,
-    /// Names of the machine's limits.
+    /// Sources of the machine limits, by name.
     pub machine: Vec<Source>,
-    /// Names of the rates.
+    /// Sources of the rates, by name.
     pub rates: Vec<Source>,
-    /// For each class the number of figures by letter.
+    /// For each class, the number of figures per source letter.
     pub classes: Vec<(Class, BTreeMap<char, usize>)>,
 }
 
-/// Counts the figures of a profile.
+/// Counts the figures of a profile by source.
 pub fn count(profile: &Profile) -> Sources {
     let table = profile.model.table();
     let cells = table.grids.iter().flatten().flat_map(|grid| grid.iter().map(|(_, cell)| cell.letter()));
@@ -50,7 +50,7 @@ fn tally(sources: &[(String, String)], used: &[String]) -> Vec<Source> {
     sources.iter().map(|(name, text)| Source { name: name.clone(), description: text.clone(), figures: count(name) }).collect()
 }
 
-/// Figures that involve a class as what comes first: what its results and its sources need, and its time.
+/// Counts the figures in which the class is the first instruction of a dependence: those for its results, its sources, and its time.
 fn of_class(profile: &Profile, class: Class) -> BTreeMap<char, usize> {
     let table = profile.model.table();
     let row = class.row();
@@ -69,7 +69,7 @@ fn of_class(profile: &Profile, class: Class) -> BTreeMap<char, usize> {
     letters
 }
 
-/// The sources as text.
+/// Returns the sources as text.
 pub fn text(profile: &Profile) -> String {
     let sources = count(profile);
     let mut text = format!("{}: sources\n", profile.target);

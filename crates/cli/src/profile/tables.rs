@@ -1,4 +1,4 @@
-//! The hardware model in tables.
+//! Prints the hardware model as tables.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use oriole_sched::{Descriptor, Space};
 
 use super::columns::Columns;
 
-/// Block sizes whose occupancy is printed.
+/// Block sizes in threads for which occupancy is printed.
 pub const BLOCK_SIZES: [u32; 4] = [128, 256, 512, 1024];
 
-/// Everything about a target.
+/// Returns all tables of a target.
 pub fn text(profile: &Profile) -> String {
     let mut text = format!("{}: {}\n", profile.target, profile.machine.architecture);
     machine(&mut text, profile);
@@ -59,13 +59,13 @@ fn units(text: &mut String, profile: &Profile) {
     columns.print(text);
 }
 
-/// Mnemonics of a class, with the modifiers that lead there.
+/// Returns the mnemonics of a class, with the modifiers that select it.
 pub fn members(class: Class) -> Vec<String> {
     let rules = Classes::get().table().rules.iter().filter(|rule| rule.class == class.index());
     rules.map(|rule| format!("{}{}", rule.mnemonic, rule.modifiers.concat())).collect()
 }
 
-/// What a class does with scoreboards, in a word.
+/// Returns which operands of a class need scoreboards, in one word.
 pub fn waits_text(profile: &Profile, class: Class) -> &'static str {
     let waits = profile.model.waits(class);
     match (waits.results, waits.sources) {
@@ -104,7 +104,7 @@ fn classes(text: &mut String, profile: &Profile) {
     columns.print(text);
 }
 
-/// A space and its temperature.
+/// Returns the name of a memory space and whether it is hot or cold.
 pub fn space_name(space: Space) -> String {
     let name = space.name();
     match (space.is_hot(), space.is_cold()) {

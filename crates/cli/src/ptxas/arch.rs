@@ -1,24 +1,24 @@
-//! Architectures that `-arch` names, and whether a module's `.target` can be compiled for one.
+//! The architectures that `-arch` accepts, and the check whether a module's `.target` can be compiled for one.
 
 use std::fmt;
 
 use oriole_driver::{Obstacle, obstacle};
 use oriole_ptx::target::Target;
 
-/// What `-arch` may name after `sm_`, `compute_` or `lto_`, as ptxas 13.0 has it.
+/// The targets that `-arch` accepts after `sm_`, `compute_` or `lto_`, as in ptxas 13.0.
 const TARGETS: &[&str] = &[
     "75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a", "100f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a",
     "120f", "121", "121a", "121f",
 ];
 
-/// How far compilation goes.
+/// The kind of architecture, which determines whether code is generated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// `sm_NN`: to machine code.
+    /// `sm_NN`: generates machine code.
     Real,
-    /// `compute_NN`: checks only.
+    /// `compute_NN`: only checks.
     Virtual,
-    /// `lto_NN`: checks only.
+    /// `lto_NN`: only checks.
     LinkTime,
 }
 
@@ -37,9 +37,9 @@ impl Kind {
 /// The value of `-arch`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arch {
-    /// How far compilation goes.
+    /// The kind of architecture.
     pub kind: Kind,
-    /// The machine.
+    /// The target.
     pub target: Target,
 }
 
@@ -57,14 +57,14 @@ impl fmt::Display for Arch {
 }
 
 impl Arch {
-    /// Reads `sm_90a`.
+    /// Parses a name such as `sm_90a`.
     pub fn parse(text: &str) -> Option<Arch> {
         let (kind, number) = Kind::ALL.iter().find_map(|&kind| Some((kind, text.strip_prefix(kind.prefix())?)))?;
         let number = TARGETS.iter().find(|&&target| target == number)?;
         Some(Arch { kind, target: Target::parse(&format!("sm_{number}"))? })
     }
 
-    /// Why a module for `target` cannot be compiled for this architecture, in ptxas' words.
+    /// Returns ptxas' message if a module for `target` cannot be compiled for this architecture.
     pub fn refuse(self, target: Target) -> Option<String> {
         Some(match obstacle(target, self.target)? {
             Obstacle::Later => "SM version specified by .target is higher than default SM version assumed".to_string(),

@@ -1,4 +1,4 @@
-//! Reads a command line the way ptxas does: option by option, the first mistake is fatal.
+//! Parses a command line as ptxas does: option by option; the first mistake is fatal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,16 +6,17 @@ use std::fs;
 use super::arch::Arch;
 use super::table::{Kind, OPTIONS, Spec};
 
-/// Options files may name options files; this deep, so that one naming itself comes to an end.
+/// Limit on the nesting of options files, so that a file that names itself does not recurse forever.
 const DEEPEST_OPTIONS_FILE: usize = 16;
 
-/// A command line taken apart. Values are checked one by one; how they go together is not.
+/// A parsed command line. Each value has been checked; combinations have not.
 #[derive(Default, Debug)]
 pub struct CommandLine {
     /// Input files in order.
     pub files: Vec<String>,
-    /// Warnings about the command line itself, which no option turns off.
+    /// Warnings about the command line itself, which no option disables.
     pub warnings: Vec<String>,
+    /// Values of each option, by its long name.
     values: BTreeMap<&'static str, Vec<String>>,
 }
 
@@ -23,33 +24,34 @@ pub struct CommandLine {
 type Fatal = String;
 
 impl CommandLine {
-    /// Reads arguments, without the program's name.
+    /// Parses arguments, without the program's name.
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<CommandLine, Fatal> {
         let mut line = CommandLine::default();
         line.read(arguments.into_iter().collect(), 0)?;
         Ok(line)
     }
 
-    /// Whether a flag is given.
+    /// Returns whether a flag is given.
     pub fn has(&self, long: &str) -> bool {
         self.values.contains_key(long)
     }
 
-    /// The last value of an option.
+    /// Returns the last value of an option.
     pub fn value(&self, long: &str) -> Option<&str> {
         self.values.get(long)?.last().map(String::as_str)
     }
 
-    /// All values of an option.
+    /// Returns all values of an option.
     pub fn values(&self, long: &str) -> &[String] {
         self.values.get(long).map_or(&[], Vec::as_slice)
     }
 
-    /// The last value of an option that takes a number.
+    /// Returns the last value of an option that takes a number.
     pub fn number(&self, long: &str) -> Option<i64> {
         number(self.value(long)?).ok()
     }
 
+    /// Reads arguments, of the command line or of an options file at a nesting depth.
     fn read(&mut self, arguments: Vec<String>, depth: usize) -> Result<(), Fatal> {
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
@@ -70,6 +72,7 @@ impl CommandLine {
         Ok(())
     }
 
+    /// Adds the value of an option after checking it.
     fn add(&mut self, spec: &'static Spec, value: String, depth: usize) -> Result<(), Fatal> {
         match spec.kind {
             Kind::Flag => drop(self.values.entry(spec.long).or_insert_with(|| vec![value])),
@@ -104,14 +107,16 @@ impl CommandLine {
     }
 }
 
+/// An option in an argument.
 struct Recognized<'a> {
     spec: &'static Spec,
-    /// As written, with its dashes.
+    /// The option as written, with its dashes.
     typed: &'a str,
-    /// What is attached to it.
+    /// The value in the same argument.
     value: Option<&'a str>,
 }
 
+/// Finds the option that an argument names.
 fn recognize(argument: &str) -> Result<Recognized<'_>, Fatal> {
     let (typed, value) = match argument.split_once('=') {
         Some((typed, value)) => (typed, Some(value)),
@@ -124,7 +129,7 @@ fn recognize(argument: &str) -> Result<Recognized<'_>, Fatal> {
     if let Some(spec) = found {
         return Ok(Recognized { spec, typed, value });
     }
-    // `-O2` and `-m64`; nothing else takes its value without a sign of equality.
+    // `-O2` and `-m64`: the only options whose value may follow without `=`.
     let attached = OPTIONS
         .iter()
         .find(|spec| matches!(spec.kind, Kind::AttachedNumber | Kind::AttachableNumber) && argument[1..].starts_with(spec.short));
@@ -149,7 +154,7 @@ fn undefined(spec: &Spec, value: &str) -> Result<(), Fatal> {
     Err(format!("Value '{value}' is not defined for option '{}'", spec.long))
 }
 
-/// A 32-bit number in decimal, octal (`010`) or hexadecimal (`0x10`). Nothing is 0.
+/// Parses a 32-bit number in decimal, octal (`010`) or hexadecimal (`0x10`). An empty text is 0.
 fn number(text: &str) -> Result<i64, Fatal> {
     if text.is_empty() {
         return Ok(0);
@@ -172,8 +177,8 @@ fn number(text: &str) -> Result<i64, Fatal> {
     fitting.ok_or_else(|| format!("32-bit integer value ({text}) out of range"))
 }
 
-/// Splits the text of an options file: white space separates, double quotes group, a backslash takes the next character
-/// as it is. There are no comments and no single quotes.
+/// Splits the text of an options file: white space separates words, double quotes group, and a backslash quotes the next character.
+/// There are no comments and no single quotes.
 fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -257,7 +262,7 @@ mod tests {
         assert_eq!(number("010"), Ok(8));
         assert_eq!(number("-5"), Ok(-5));
         assert_eq!(number("+0"), Ok(0));
-        // As `-minnctapersm=` has it.
+        // As in `-minnctapersm=`.
         assert_eq!(number(""), Ok(0));
         assert!(number("08").is_err() && number("1.5").is_err() && number("é").is_err());
     }

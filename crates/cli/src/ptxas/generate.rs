@@ -1,4 +1,4 @@
-//! Code for what was checked, and what `-v` says about it.
+//! Generates code for checked modules, and prints the resource usage of `-v`.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -14,10 +14,10 @@ use super::output::write_file;
 use super::program::Parsed;
 use super::settings::Settings;
 
-/// Where ptxas writes if nothing is said.
+/// The default output file of ptxas.
 const DEFAULT_OUTPUT: &str = "elf.o";
 
-/// Compiles the modules and writes the file. Errors of the input go to `messages`; what comes back is fatal.
+/// Compiles the modules and writes the output file. Errors of the input go to `messages`; a returned error is fatal.
 pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, messages: &mut Messages) -> Result<(), String> {
     let name = settings.arch.to_string();
     let Some(target) = Target::parse(&name) else { return Err(format!("Oriole cannot generate code for '{name}'")) };
@@ -54,7 +54,7 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
     if line.has("verbose") {
         print_usage(&compiled, &name, milliseconds);
     }
-    // A warning may count as an error.
+    // An option may turn warnings into errors.
     if messages.has_errors() {
         return Ok(());
     }
@@ -62,10 +62,11 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
     write_file(output, &compiled.cubin).map_err(|_| format!("Output file '{output}' could not be opened"))
 }
 
+/// Prints the errors of the compiler in ptxas' format.
 fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) {
     let mut indices: Vec<Option<LineIndex>> = modules.iter().map(|_| None).collect();
     for error in errors {
-        // What Oriole adds itself has no place in a file.
+        // Code that Oriole itself adds has no position in a file.
         let place = error.span.zip(modules.get(error.module)).map(|(span, parsed)| {
             let lines = indices[error.module].get_or_insert_with(|| LineIndex::new(&parsed.text));
             Place { file: &parsed.name, line: lines.line_column(span.start).0 }
@@ -81,7 +82,7 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
     }
 }
 
-/// The text of `-v`, which many programs read.
+/// Prints the text of `-v`. Other programs parse it.
 fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
     let lists_banks = oriole_cubin::Target::named(arch).is_some_and(|target| target.style == Style::Ampere);
     let mut module = format!("{} bytes gmem", compiled.global_bytes);
@@ -106,7 +107,7 @@ fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
     }
 }
 
-/// From Hopper on ptxas says nothing about constant banks.
+/// Returns the resource usage of a kernel. From Hopper on ptxas does not print constant banks.
 fn usage(function: &FunctionReport, lists_banks: bool) -> String {
     let mut text = format!("Used {} registers, used {} barriers", function.registers, function.barriers);
     let constant_bytes = if lists_banks { function.constant_bytes } else { 0 };

@@ -1,4 +1,4 @@
-//! Texts of `--help`, `--version` and `--list-version`.
+//! The texts of `--help`, `--version` and `--list-version`.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use oriole_ptx::target::PtxVersion;
 
 use super::table::{Kind, OPTIONS, Spec};
 
-/// The text of `--version`.
+/// Returns the text of `--version`.
 ///
-/// Callers look for `release 13.0` (Triton, LLVM) and `V13.0.88` (XLA) to learn which PTX versions and options they may
-/// use, so it claims what Oriole is compatible with.
+/// Callers search it for `release 13.0` (Triton, LLVM) and `V13.0.88` (XLA) to determine the supported PTX versions and options.
+/// Therefore it names the version that Oriole is compatible with.
 pub fn version() -> String {
     format!(
         "ptxas: Oriole {}, an open PTX assembler\n\
@@ -19,13 +19,13 @@ pub fn version() -> String {
     )
 }
 
-/// The text of `--list-version`: all PTX versions, one a line.
+/// Returns the text of `--list-version`: all PTX versions, one per line.
 pub fn list_versions() -> String {
     let all = (1..=9).flat_map(|major| (0..=9).map(move |minor| PtxVersion::new(major, minor)));
     all.filter(|version| version.exists()).map(|version| format!("{version}\n")).collect()
 }
 
-/// The text of `--help`.
+/// Returns the text of `--help`.
 pub fn help() -> String {
     let mut text = String::from(
         "\nUsage  : ptxas [options] <ptx file>,...\n\n\

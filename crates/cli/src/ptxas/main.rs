@@ -1,7 +1,7 @@
-//! `ptxas`: Oriole behind ptxas' own options, message shapes and exit codes.
+//! `ptxas`: Oriole with ptxas' options, message formats and exit codes.
 //!
-//! Other programs call it and read what it prints: Triton and XLA match the text of `--version` and some messages, build
-//! tools look at exit codes. What ptxas does was found by running ptxas 13.0.88 and is kept even where it is odd.
+//! Other programs call it and parse its output: Triton and XLA match the text of `--version` and some messages; build tools use the exit
+//! codes. The behaviour was determined by running ptxas 13.0.88 and is followed even where it is odd.
 
 mod arch;
 mod command_line;
@@ -25,10 +25,10 @@ use messages::{Messages, Warnings};
 use program::Input;
 use settings::Settings;
 
-/// Any mistake of the caller's: in PTX, in options, in file names; and what could not be written.
+/// Exit status for any mistake in PTX, options or file names, and for write errors.
 const FAILURE: u8 = 255;
 
-/// How a fault of the compiler itself is reported.
+/// How bugs of the compiler itself are reported.
 const PROGRAM: guard::Program = guard::Program { name: "ptxas (Oriole)", prefix: "ptxas fatal   : ", status: FAILURE };
 
 fn main() -> ExitCode {
@@ -47,6 +47,7 @@ fn call() -> ExitCode {
     print::finish(code, FAILURE)
 }
 
+/// Runs a parsed command line; returns the exit code.
 fn run(line: &CommandLine) -> ExitCode {
     for warning in &line.warnings {
         messages::print(None, "warning", warning);
@@ -66,6 +67,7 @@ fn run(line: &CommandLine) -> ExitCode {
     compile(line, &inputs)
 }
 
+/// Checks the inputs and generates code if the options request it.
 fn compile(line: &CommandLine, inputs: &[Input]) -> ExitCode {
     let warnings = match (line.has("warning-as-error"), line.has("disable-warnings")) {
         (_, true) => Warnings::Hidden,

@@ -1,64 +1,64 @@
-//! Messages in ptxas' shape. Programs read them, so words, blanks and order matter.
+//! Prints messages in ptxas' format. Programs parse them, so wording, spaces and order matter.
 
 use super::print::error_line;
 
-/// Prints messages and remembers whether there were errors.
+/// Prints messages and records whether there were errors.
 pub struct Messages {
     warnings: Warnings,
     errors: bool,
-    /// Whether there were errors after which ptxas says that it stops.
+    /// Whether there were errors after which ptxas prints that it aborted.
     is_aborted: bool,
 }
 
-/// What to do with warnings.
+/// How warnings are handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Warnings {
-    /// Print them.
+    /// Printed.
     Shown,
-    /// Drop them.
+    /// Not printed.
     Hidden,
-    /// Print them as errors.
+    /// Printed as errors.
     Errors,
 }
 
-/// Where a message points.
+/// The position of a message.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    /// The file as given.
+    /// The name of the file, as given.
     pub file: &'a str,
-    /// Counted from one.
+    /// The line, counted from 1.
     pub line: u32,
 }
 
 impl Messages {
-    /// Nothing printed yet.
+    /// Creates a printer that has printed nothing yet.
     pub fn new(warnings: Warnings) -> Self {
         Messages { warnings, errors: false, is_aborted: false }
     }
 
-    /// Whether an error was printed.
+    /// Returns whether an error was printed.
     pub fn has_errors(&self) -> bool {
         self.errors
     }
 
-    /// Whether ptxas ends with a message that it stopped because of errors.
+    /// Returns whether ptxas ends with a message that it aborted because of errors.
     pub fn is_aborted(&self) -> bool {
         self.is_aborted
     }
 
-    /// A memory that is too small for the program. ptxas finds out when it has compiled everything, and says nothing more.
+    /// Prints an error about a memory limit. ptxas detects these after compiling everything and does not print that it aborted.
     pub fn too_much(&mut self, text: &str) {
         self.errors = true;
         print(None, "error", text);
     }
 
-    /// An error.
+    /// Prints an error.
     pub fn error(&mut self, place: Option<Place<'_>>, text: &str) {
         (self.errors, self.is_aborted) = (true, true);
         print(place, "error", text);
     }
 
-    /// A warning, or what the options make of it.
+    /// Prints a warning, as the options request.
     pub fn warning(&mut self, place: Option<Place<'_>>, text: &str) {
         match self.warnings {
             Warnings::Shown => print(place, "warning", text),
@@ -67,14 +67,14 @@ impl Messages {
         }
     }
 
-    /// An error after which nothing more happens with the command or a file.
+    /// Prints an error that ends the processing of the command or of a file.
     pub fn fatal(&mut self, text: &str) {
         (self.errors, self.is_aborted) = (true, true);
         print(None, "fatal", text);
     }
 }
 
-/// Prints a message that no option changes.
+/// Prints a message independent of the options.
 pub fn print(place: Option<Place<'_>>, kind: &str, text: &str) {
     error_line(format_args!("{}", format_message(place, kind, text)));
 }

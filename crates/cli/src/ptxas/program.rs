@@ -1,5 +1,4 @@
-//! The inputs of one call: read, checked one by one and against each other, like ptxas, which compiles them as one
-//! program.
+//! Reads the inputs of one call and checks them, one by one and against each other. Like ptxas, compiles all inputs as one program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,10 +13,10 @@ use super::arch::{Arch, Kind};
 use super::messages::{Messages, Place};
 use super::settings::Settings;
 
-/// ptxas prints any number of errors; this many are enough for people and keep memory bounded.
+/// Limit on the number of errors. ptxas has none; this one keeps memory bounded.
 const ERROR_LIMIT: usize = 10_000;
 
-/// A module to read.
+/// An input of the call.
 pub enum Input {
     /// A file; `-` is standard input.
     File(String),
@@ -26,7 +25,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The name in messages.
+    /// Returns the name in messages.
     fn name(&self) -> &str {
         match self {
             Input::File(name) if name == "-" => "<stdin>",
@@ -35,6 +34,7 @@ impl Input {
         }
     }
 
+    /// Reads the text; returns `None` if it cannot be read.
     fn read(&self) -> Option<Vec<u8>> {
         match self {
             Input::File(name) if name == "-" => {
@@ -44,7 +44,7 @@ impl Input {
             }
             Input::File(name) => match fs::read(name) {
                 Ok(text) => Some(text),
-                // ptxas reads a folder as an empty file.
+                // ptxas treats a directory as an empty file.
                 Err(error) if error.kind() == io::ErrorKind::IsADirectory => Some(Vec::new()),
                 Err(_) => None,
             },
@@ -53,28 +53,28 @@ impl Input {
     }
 }
 
-/// A module that was read.
+/// A parsed module.
 pub struct Parsed {
     /// The name in messages.
     pub name: String,
-    /// Its text.
+    /// The text.
     pub text: Vec<u8>,
-    /// What it says.
+    /// The module.
     pub module: Module,
 }
 
-/// What is known of the modules read so far.
+/// State over all modules read so far.
 #[derive(Default)]
 struct Program {
     modules: Vec<Parsed>,
-    /// Functions and variables defined, and whether other modules see them.
+    /// Defined functions and variables, and whether they are visible to other modules.
     definitions: BTreeMap<String, bool>,
     kernels: BTreeSet<String>,
-    /// Why the first module that cannot be compiled for the architecture cannot.
+    /// The message for the first module that cannot be compiled for the architecture.
     refusal: Option<String>,
 }
 
-/// Checks all inputs. Everything found is printed; an error that comes back is a reason to stop although the text is valid.
+/// Checks all inputs and prints all findings. A returned error ends the call although the text is valid.
 pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages) -> Result<Vec<Parsed>, String> {
     let mut program = Program::default();
     for input in inputs {
@@ -110,6 +110,7 @@ impl Program {
         self.modules.push(Parsed { name: name.to_owned(), text, module: checked.module });
     }
 
+    /// Records the definitions of a module and reports duplicates.
     fn add_definitions(&mut self, module: &Module, source: &Source<'_>, messages: &mut Messages) {
         let mut found = Vec::new();
         for function in module.functions.iter().filter(|function| function.body.is_some()) {
@@ -141,7 +142,7 @@ impl Program {
     }
 }
 
-/// The line of the first mention of each name outside of functions.
+/// Returns the line of the first mention of each name outside of function bodies.
 fn first_lines(text: &[u8]) -> BTreeMap<String, u32> {
     let lines = LineIndex::new(text);
     let mut found = BTreeMap::new();
@@ -161,15 +162,16 @@ fn first_lines(text: &[u8]) -> BTreeMap<String, u32> {
     }
 }
 
+/// Prints a finding in ptxas' format.
 fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, messages: &mut Messages) {
     for (span, text) in diag::ptxas_messages(finding) {
         let place = Some(Place { file: source.name, line: lines.line_column(span.start).0 });
         match (finding.code.severity(), finding.code) {
-            // ptxas counts constants when it generates code, and so does the driver.
+            // The driver counts constants during code generation, as ptxas does.
             (Severity::Error, Code::TooMuchConstantData) => {}
             (Severity::Error, _) => messages.error(place, &text),
-            // ptxas takes any order without a word, and looks at pragmas only when it generates code. With -Werror these
-            // would refuse what it accepts.
+            // ptxas accepts any order without a warning, and checks pragmas only when it generates code. With -Werror these warnings
+            // would reject inputs that ptxas accepts.
             (Severity::Warning, Code::ModifierOrder) => {}
             (Severity::Warning, Code::UnknownPragma) if arch.kind != Kind::Real => {}
             (Severity::Warning, _) => messages.warning(place, &text),

@@ -1,4 +1,4 @@
-//! What the options mean together: conflicts, ranges, and what is left to do.
+//! Interprets the options together: conflicts, ranges, and the resulting settings.
 
 use oriole_driver::LaunchOptions;
 
@@ -6,27 +6,28 @@ use super::arch::{Arch, Kind};
 use super::command_line::CommandLine;
 use super::messages::Messages;
 
+// Limits of `-maxrregcount`.
 const LEAST_REGISTERS: i64 = 24;
 const MOST_REGISTERS: i64 = 255;
-/// What `archmin` stands for on every architecture.
+/// The number of registers that `archmin` stands for on every architecture.
 const ARCHMIN: i64 = 32;
 
-/// What to do.
+/// The settings of one call.
 pub struct Settings {
     /// The architecture.
     pub arch: Arch,
-    /// Whether a file with code is to be made.
+    /// Whether code is generated and written to a file.
     pub wants_code: bool,
-    /// Kernels that must be there.
+    /// Kernels to compile, which must exist; empty for all.
     pub entries: Vec<String>,
-    /// Registers for each thread at most.
+    /// Limit on the registers per thread.
     pub max_registers: Option<u32>,
     /// Launch bounds for all kernels.
     pub launch: LaunchOptions,
 }
 
 impl Settings {
-    /// Checks the options in ptxas' order. Errors go to `messages`; what comes back as an error is fatal.
+    /// Checks the options in ptxas' order. Errors go to `messages`; a returned error is fatal.
     pub fn new(line: &CommandLine, messages: &mut Messages) -> Result<Settings, String> {
         let arch = line.value("gpu-name").and_then(Arch::parse).unwrap_or_default();
         check_levels(line, messages)?;
@@ -70,12 +71,12 @@ fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages) {
     }
 }
 
-/// The limit of registers.
+/// Checks the register options; returns the register limit.
 fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages) -> Result<Option<u32>, String> {
     let count = register_count(line, "maxrregcount")?;
     let limit = count.filter(|count| (0..=MOST_REGISTERS).contains(count)).map(|count| count.max(LEAST_REGISTERS) as u32);
     if let Some(count) = count {
-        // A virtual architecture has no registers at all, so every number is too big for it.
+        // On a virtual architecture ptxas ignores every value, as if it were too large.
         if arch.kind != Kind::Real || !(0..=MOST_REGISTERS).contains(&count) {
             messages.warning(None, &format!("Too big maxrregcount value specified {count}, will be ignored"));
         } else if count < LEAST_REGISTERS {
@@ -92,7 +93,7 @@ fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages) -> R
     Ok(limit)
 }
 
-/// A number of registers; none for `archmax`.
+/// Parses a number of registers; returns `None` for `archmax`.
 fn register_count(line: &CommandLine, option: &str) -> Result<Option<i64>, String> {
     match line.value(option) {
         None | Some("archmax") => Ok(None),
@@ -102,7 +103,7 @@ fn register_count(line: &CommandLine, option: &str) -> Result<Option<i64>, Strin
     }
 }
 
-/// The launch bounds in force. A limit of registers, also one that is ignored itself, goes before them; virtual architectures have neither.
+/// Returns the effective launch bounds. A register limit, even an ignored one, overrides them; virtual architectures have neither.
 fn check_launch_bounds(line: &CommandLine, arch: Arch, messages: &mut Messages) -> LaunchOptions {
     let override_directives = line.has("override-directive-values");
     let limited = line.has("maxrregcount") && arch.kind == Kind::Real;
@@ -120,12 +121,12 @@ fn check_launch_bounds(line: &CommandLine, arch: Arch, messages: &mut Messages) 
     }
     let size = |axis: usize| sizes.get(axis).map_or(1, |text| leading_number(text));
     let max_threads = (1..=3).contains(&sizes.len()).then(|| [0, 1, 2].map(size)).filter(|sizes| sizes[0] != 0);
-    // A negative number is a large one.
+    // ptxas reads a negative number as a large unsigned one.
     let min_blocks_per_sm = line.number("minnctapersm").filter(|&blocks| blocks != 0).map(|blocks| blocks as u32);
     LaunchOptions { max_threads, min_blocks_per_sm, override_directives }
 }
 
-/// The number at the start of a text as C's `atoi` reads it, 0 if there is none: ptxas refuses no value of `-maxntid`.
+/// Parses the number at the start of a text like C's `atoi`; 0 if there is none. ptxas accepts any value of `-maxntid`.
 fn leading_number(text: &str) -> u32 {
     let text = text.trim_start();
     let (sign, digits) = match text.as_bytes().first() {
@@ -205,7 +206,7 @@ mod tests {
         }
     }
 
-    /// What ptxas 13.0.88 writes as EIATTR_MAX_THREADS for the same options.
+    /// The expected values are those that ptxas 13.0.88 writes as EIATTR_MAX_THREADS for the same options.
     #[test]
     fn sizes_of_blocks_are_read_as_ptxas_reads_them() {
         let threads = |values: &[&str]| settings(values).unwrap().0.launch.max_threads;

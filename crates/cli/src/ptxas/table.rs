@@ -1,9 +1,9 @@
-//! Every option of ptxas 13.0: its names, what value it takes, and what Oriole does with it.
+//! The table of all options of ptxas 13.0: names, kind of value, and effect in Oriole.
 //!
-//! Long names take two dashes and short ones a single dash; nothing is abbreviated. Options that Oriole has no use for are
-//! accepted and their values checked, so that a caller's command line works, but have no effect.
+//! Long names take two dashes and short names one; names cannot be abbreviated. Options without a use in Oriole are accepted and
+//! their values checked, so that existing command lines work, but they have no effect.
 
-/// What an option takes.
+/// The kind of value that an option takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// No value.
@@ -12,15 +12,15 @@ pub enum Kind {
     Boolean,
     /// A 32-bit number.
     Number,
-    /// A number that may be attached to the short name: `-m64`.
+    /// A number that may directly follow the short name: `-m64`.
     AttachableNumber,
-    /// A number that must be attached to the short name if it is there at all: `-O2`, `-O`.
+    /// A number that must directly follow the short name, or be absent: `-O2`, `-O`.
     AttachedNumber,
     /// Free text.
     Text,
-    /// Free text; each use adds a value.
+    /// Free text; each use of the option adds a value.
     Texts,
-    /// Names, separated by commas; each use adds some.
+    /// Names separated by commas; each use of the option adds to the list.
     List,
     /// One of a few words.
     OneOf(&'static [&'static str]),
@@ -35,11 +35,11 @@ pub struct Spec {
     pub long: &'static str,
     /// The name after one dash.
     pub short: &'static str,
-    /// What it takes.
+    /// The kind of value.
     pub kind: Kind,
-    /// How help names the value.
+    /// The placeholder of the value in the help text.
     pub value: &'static str,
-    /// What it does, for help.
+    /// The description in the help text; [`NO_EFFECT`] for options without effect.
     pub help: &'static str,
 }
 
@@ -49,10 +49,10 @@ const fn spec(long: &'static str, short: &'static str, kind: Kind, value: &'stat
 
 use Kind::{Arch, AttachableNumber, AttachedNumber, Boolean, Flag, List, Number, OneOf, Text, Texts};
 
-/// Help of options without effect.
+/// The help text of options without effect.
 pub const NO_EFFECT: &str = "";
 
-/// Options with an effect come first, then those without; sorted.
+/// The options: first those with an effect, then those without; each part sorted by long name.
 pub const OPTIONS: &[Spec] = &[
     spec("compile-only", "c", Flag, "", "make a relocatable object for nvlink"),
     spec("disable-warnings", "w", Flag, "", "print no warnings"),

@@ -1,4 +1,4 @@
-//! A kernel test from a file, and its machine code.
+//! Reads a kernel test from a file and compiles it.
 
 use std::io::{self, IsTerminal};
 
@@ -14,7 +14,7 @@ use super::{Goal, Refusal, refused};
 use crate::check::read_input;
 use crate::compile::{diagnostic, show};
 
-/// What is compiled for if nobody says anything else.
+/// The target if the command line does not name one.
 const DEFAULT_TARGET: &str = "sm_90a";
 
 const HOW_TO_WRITE_ONE: &str = "\
@@ -28,22 +28,26 @@ a kernel test begins with a header such as
     // expect c: exact = 40000000*4
 (bits in hexadecimal; docs/kernel-tests.md has the rest)";
 
+/// A kernel test that was read from a file.
 pub struct Case {
     pub name: String,
     pub text: Vec<u8>,
+    /// The checked PTX module.
     pub checked: Checked,
     pub test: KernelTest,
 }
 
-/// Machine code of a test.
+/// The machine code of a test.
 pub struct Image {
     pub cubin: Vec<u8>,
+    /// The target; `None` if it is not known to Oriole.
     pub target: Option<Target>,
+    /// The optimization level; `None` if the cubin was given.
     pub level: Option<u8>,
 }
 
 impl Case {
-    /// Reads and checks a file. What is wrong with its PTX goes to standard error with its place.
+    /// Reads and checks a file. Prints errors in its PTX to standard error.
     pub fn read(file: &str) -> Result<Case, Refusal> {
         let text = read_input(file).map_err(|error| refused(Status::Invalid, error.to_string()))?;
         let name = if file == "-" { "<stdin>" } else { file }.to_owned();
@@ -63,7 +67,7 @@ impl Case {
         Ok(Case { name, text, checked, test })
     }
 
-    /// Compiles the test, unless its machine code is given.
+    /// Returns the machine code: the given cubin, or else the result of compiling the test.
     pub fn image(&self, goal: Goal, given: Option<&[u8]>) -> Result<Image, Refusal> {
         if let Some(cubin) = given {
             let read = oriole_cubin::Cubin::read(cubin).map_err(|error| refused(Status::Invalid, format!("the cubin: {error}")))?;
@@ -90,7 +94,7 @@ impl Case {
         }
     }
 
-    /// The usual target if it can run the module, else the module's own.
+    /// Returns the default target if it can run the module, otherwise the module's own target.
     fn default_target(&self) -> Option<Target> {
         let own = self.checked.module.target;
         let fits = target::Target::parse(DEFAULT_TARGET).is_some_and(|machine| oriole_driver::obstacle(own, machine).is_none());

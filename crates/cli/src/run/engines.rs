@@ -1,4 +1,4 @@
-//! The engines that need no GPU: the PTX interpreter and the simulator of machine code.
+//! Runs kernel tests without a GPU: in the PTX interpreter and in the simulator of machine code.
 
 use oriole_kernel_test::{KernelTest, Tolerance};
 use oriole_sim::hazard;
@@ -12,14 +12,14 @@ use super::case::{Case, Image};
 use super::outcome::{Outcome, Status, TraceWindow};
 use super::{Goal, Refusal, Watching, refused};
 
-/// Instructions of a warp that are shown where something went wrong.
+/// Number of instructions of a warp in a trace.
 const WINDOW: usize = 16;
-/// The same if all are wanted.
+/// Number of instructions of a warp in a trace if all are requested.
 const LONG_WINDOW: usize = 10_000;
-/// What a line of a trace consists of.
+/// Heading of a trace.
 const COLUMNS: &str = "offset  threads   active  instruction                                                   values of the thread";
 
-/// Runs a test by the manual's meaning.
+/// Runs a test in the PTX interpreter.
 pub fn interpret(case: &Case) -> Outcome {
     let program = match interpreter(case) {
         Ok(program) => program,
@@ -44,7 +44,7 @@ pub fn interpret(case: &Case) -> Outcome {
     Outcome { instructions: Some(report.instructions), printed: report.output, ..outcome }
 }
 
-/// The test with all its expected values: where it asks for those of the interpreter, it is run there.
+/// Returns the test with all expected values. Runs the interpreter if the test takes expected values from it.
 pub fn completed(case: &Case) -> Result<KernelTest, Refusal> {
     if !case.test.needs_interpreter() {
         return Ok(case.test.clone());
@@ -62,7 +62,7 @@ fn undefined(findings: Vec<Finding>) -> Outcome {
     Outcome { findings, message, ..Outcome::new(Status::Undefined) }
 }
 
-/// Why the interpreter did not come to the end.
+/// Returns the outcome for an error of the interpreter.
 fn stopped(error: ptx::Error) -> Outcome {
     let message = error.to_string();
     match error {
@@ -77,7 +77,7 @@ fn stopped(error: ptx::Error) -> Outcome {
     }
 }
 
-/// Compiles a test, or takes its machine code, and runs that in the simulator.
+/// Runs a test in the simulator, with the given cubin or the result of compiling the test.
 pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watching) -> Outcome {
     let prepared = completed(case).and_then(|test| Ok((test, case.image(goal, cubin)?)));
     let (test, image) = match prepared {
@@ -96,7 +96,7 @@ pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watchin
     Outcome { target, level, ..outcome }
 }
 
-/// What the verifiers find in machine code, a line each.
+/// Returns the findings of the verifiers in machine code, one line each.
 fn verified(cubin: &[u8]) -> Vec<String> {
     match verify_cubin(cubin, &Verifier::ALL) {
         Ok(report) => report.findings().map(|(section, finding)| format!("{} {finding}", section.name)).collect(),
@@ -109,20 +109,21 @@ struct Simulation<'a> {
     code: &'a Code,
     test: &'a KernelTest,
     options: sass::Options,
-    /// What is wrong with the code on any path.
+    /// Findings of the verifiers, over all paths of the code.
     verified: Vec<String>,
-    /// Instructions to show.
+    /// Number of instructions in a trace.
     length: usize,
 }
 
 impl Simulation<'_> {
-    /// One run from the test's buffers; they come back with it.
+    /// Runs the code once, with the initial buffers of the test. Returns the buffers after the run, and the result.
     fn launch<O: Observer>(&self, observer: &mut O) -> (Setup, Result<sass::Report, sass::Error>) {
         let mut setup = Setup::new(self.test);
         let result = self.code.run(&setup.launch, &mut setup.memory, &self.options, observer);
         (setup, result)
     }
 
+    /// Runs the test and collects the reports that `watching` requests.
     fn run(&self, watching: Watching) -> Outcome {
         let mut hazards = hazard::Watch::new();
         let (setup, result) = if watching.hazards { self.launch(&mut hazards) } else { self.launch(&mut Silent) };
@@ -150,13 +151,13 @@ impl Simulation<'_> {
         outcome
     }
 
-    /// About how long the launch takes.
+    /// Estimates the time of the launch.
     fn estimate(&self) -> Result<Estimate, String> {
         let mut setup = Setup::new(self.test);
         timing::estimate(self.code, &setup.launch, &mut setup.memory, &Effort::default()).map_err(|failure| failure.to_string())
     }
 
-    /// Why the simulation did not come to its end, and what the warp did before.
+    /// Returns the outcome for an error of the simulator, with a trace of the faulting warp.
     fn stopped(&self, error: &sass::Error) -> Outcome {
         let status = match error.kind {
             ErrorKind::Load | ErrorKind::Launch => Status::Invalid,
@@ -175,7 +176,7 @@ impl Simulation<'_> {
         outcome
     }
 
-    /// What the thread did that wrote the first wrong element.
+    /// Returns a trace of the thread that wrote the first wrong element.
     fn before_difference(&self, setup: &Setup, outcome: &Outcome) -> Option<TraceWindow> {
         let buffer = outcome.buffers.first()?;
         let by_place = self.test.expectations.iter().any(|e| e.parameter == buffer.name && e.tolerance != Tolerance::AnyOrder);
@@ -185,6 +186,7 @@ impl Simulation<'_> {
         let index = buffer.wrong.first()?.index;
         let element = format!("{}[{index}]", buffer.name);
         let address = setup.buffer(&buffer.name)?.1 + (index * buffer.element.bytes()) as u64;
+        // Runs twice: the first run finds the thread that writes the element, the second one traces its warp.
         let mut watch = Watch::new(address);
         let _ = self.launch(&mut watch);
         let Some(Writer { block, warp, lane, .. }) = watch.writer() else {
@@ -221,12 +223,12 @@ fn thread_name([bx, by, bz]: [u32; 3], [x, y, z]: [u32; 3]) -> String {
     format!("block ({bx},{by},{bz}), thread ({x},{y},{z})")
 }
 
-/// The number of a block in a grid, or of a thread in a block.
+/// Returns the linear index of a block in a grid, or of a thread in a block.
 fn number_of([x, y, z]: [u32; 3], [width, height, _]: [u32; 3]) -> u64 {
     u64::from(x) + u64::from(width) * (u64::from(y) + u64::from(height) * u64::from(z))
 }
 
-/// The block in a grid, or the thread in a block, that has a number.
+/// Returns the coordinates of the block in a grid, or of the thread in a block, with this linear index.
 fn place_of(number: u64, [width, height, _]: [u32; 3]) -> [u32; 3] {
     let (width, height) = (u64::from(width.max(1)), u64::from(height.max(1)));
     [(number % width) as u32, (number / width % height) as u32, (number / width / height) as u32]

@@ -1,4 +1,5 @@
-//! The GPU of this machine: tests are compiled into a folder, and workers run them there, so that a kernel that faults costs itself only.
+//! Runs kernel tests on the GPU of this machine. Tests are compiled into a folder, and worker processes run them, so that a kernel that
+//! faults affects only itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -13,17 +14,17 @@ use super::case::{Case, Image};
 use super::outcome::{Outcome, Status};
 use super::{Goal, Refusal, engines, refused};
 
-/// The hidden command of a worker.
+/// The hidden command that starts a worker.
 const WORKER: &str = "gpu-worker";
 
-/// What to compile for so that the GPU of this machine runs it with all its features.
+/// Returns the target of the GPU of this machine, with the architecture-specific features if it has any.
 pub fn architecture() -> Result<Option<Target>, String> {
     let driver = Driver::load().map_err(|error| format!("there is no GPU to run on: {error}"))?;
     let number = driver.architecture;
     Ok(Target::parse(&format!("sm_{number}a")).or_else(|| Target::parse(&format!("sm_{number}"))))
 }
 
-/// The worker's side.
+/// Runs as a worker.
 pub fn work(folder: &str) -> Result<(), String> {
     batch::work(&settings(Path::new(folder)))
 }
@@ -32,13 +33,13 @@ fn settings(folder: &Path) -> Settings {
     Settings { keeps_outputs: true, ..Settings::new(folder, Images::Cubins(folder.to_owned())) }
 }
 
-/// A test that waits for its answer.
+/// A compiled test whose result is pending.
 struct Waiting {
     test: KernelTest,
     image: Image,
 }
 
-/// Runs all tests that can be run; their outcomes in the same order.
+/// Runs all tests that can be run. Returns one outcome per case, in the same order.
 pub fn run(cases: &[Result<Case, Refusal>], goal: Goal, cubin: Option<&[u8]>) -> Vec<Outcome> {
     let prepare = |case: &Result<Case, Refusal>| {
         let case = case.as_ref().map_err(Clone::clone)?;
@@ -65,11 +66,12 @@ pub fn run(cases: &[Result<Case, Refusal>], goal: Goal, cubin: Option<&[u8]>) ->
     outcomes.collect()
 }
 
+/// Returns the file name of a test without its extension.
 fn name_of(number: usize) -> String {
     format!("{number:06}")
 }
 
-/// Writes the tests into a folder and has workers run them; an answer for each that was prepared.
+/// Writes the tests to a folder and lets workers run them. Returns an answer for each test that was prepared.
 fn ask(folder: &Path, cases: &[Result<Case, Refusal>], prepared: &[Result<Waiting, Refusal>]) -> Result<Vec<Option<Answer>>, String> {
     let mut names = Vec::new();
     for (number, (case, waiting)) in cases.iter().zip(prepared).enumerate() {
@@ -91,7 +93,7 @@ fn ask(folder: &Path, cases: &[Result<Case, Refusal>], prepared: &[Result<Waitin
     Ok(answers.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A header with complete expectations goes before the file's own, which is a comment then.
+/// Writes a test and its machine code. A header with complete expectations precedes the file's own header, which then is only a comment.
 fn write(folder: &Path, number: usize, case: &Case, waiting: &Waiting) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let path = |extension: &str| -> PathBuf { folder.join(format!("{}.{extension}", name_of(number))) };
@@ -100,6 +102,7 @@ fn write(folder: &Path, number: usize, case: &Case, waiting: &Waiting) -> io::Re
     fs::write(path("cubin"), &waiting.image.cubin)
 }
 
+/// Converts the answer of a worker to an outcome.
 fn outcome_of(answer: &Answer, test: &KernelTest, settings: &Settings, name: &str) -> Outcome {
     match &answer.verdict {
         Verdict::Passed => Outcome::new(Status::Passed),
@@ -110,7 +113,7 @@ fn outcome_of(answer: &Answer, test: &KernelTest, settings: &Settings, name: &st
                 test.parameters.iter().map(|p| (p.name.as_str(), fs::read(settings.output_path(name, &p.name)).ok())).collect();
             let contents = |wanted: &str| buffers.iter().find(|(name, _)| *name == wanted).and_then(|(_, bytes)| bytes.as_deref());
             let outcome = Outcome::judge(test, contents);
-            // Without outputs, or with right ones, something else is wrong, and the worker says what.
+            // If the outputs are missing or correct, something else failed, and the worker's message says what.
             if outcome.status == Status::Wrong { outcome } else { refused(Status::Faulted, why) }
         }
     }

@@ -1,7 +1,7 @@
-//! `oriole run`: kernel tests in the interpreter, in the simulator, or on a GPU.
+//! `oriole run`: runs kernel tests in the interpreter, in the simulator, or on a GPU.
 //!
-//! [`case`] reads a file and says what its machine code is, [`engines`] and [`gpu`] run it, [`outcome`] holds what came of it, and
-//! [`report`] prints that for people and programs.
+//! [`case`] reads and compiles a test, [`engines`] and [`gpu`] run it, [`outcome`] holds the result, and [`report`] prints the result for
+//! people and programs.
 
 mod case;
 mod engines;
@@ -87,25 +87,25 @@ impl Engine {
     }
 }
 
-/// What to compile for.
+/// The compiler options for the tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Goal {
-    /// None leaves the choice to the test.
+    /// The target; `None` lets the test decide.
     pub target: Option<Target>,
     pub level: u8,
     pub scheduling: Scheduling,
 }
 
-/// What else is wanted of a simulation.
+/// Additional reports of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Watching {
-    /// All instructions of a warp.
+    /// Whether to trace all instructions of a warp.
     pub trace: bool,
-    /// What the control words let happen too early.
+    /// Whether to check for hazards.
     pub hazards: bool,
-    /// About how long it would take.
+    /// Whether to estimate the execution time.
     pub timing: bool,
-    /// How threads run.
+    /// Options of the simulator.
     pub options: sass::Options,
 }
 
@@ -127,7 +127,7 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
     }
 }
 
-/// Whether all tests pass; an error is one of the command line.
+/// Runs all tests; returns whether all pass. An error is a mistake in the command line.
 fn run_all(arguments: &RunArguments) -> Result<bool, String> {
     let RunArguments { files, engine, .. } = arguments;
     if arguments.cubin.is_some() && (files.len() > 1 || *engine == Engine::Ptx) {
@@ -188,10 +188,10 @@ pub fn work(arguments: &WorkerArguments) -> ExitCode {
     }
 }
 
-/// Why there was nothing to run.
+/// The outcome of a test that could not be run.
 type Refusal = Box<Outcome>;
 
-/// Nothing but a status and a reason.
+/// Returns an outcome with only a status and a message.
 fn refused(status: Status, message: impl Into<String>) -> Outcome {
     Outcome { message: message.into(), ..Outcome::new(status) }
 }

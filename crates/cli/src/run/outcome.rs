@@ -1,26 +1,27 @@
-//! What came of a test.
+//! The outcome of a kernel test.
 
 use oriole_isa::Target;
 use oriole_kernel_test::{Element, Expected, KernelTest, WrongElement};
 use oriole_sim::ptx::Finding;
 use oriole_sim::timing::Estimate;
 
+/// The result of a kernel test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Passed,
-    /// A buffer does not hold what it must.
+    /// A buffer has wrong contents.
     Wrong,
-    /// The test does what PTX leaves undefined.
+    /// The test has undefined behaviour in PTX.
     Undefined,
-    /// The result is right, but control words let a register be read or overwritten too early.
+    /// The result is correct, but the control words allow a register to be read or overwritten too early.
     Hazard,
-    /// The kernel did something that stopped it.
+    /// The kernel stopped with a fault.
     Faulted,
-    /// The compiler or the engine lacks something.
+    /// The compiler or the engine does not support a feature of the test.
     Unsupported,
-    /// The file is no kernel test, or does not fit its kernel.
+    /// The file is not a kernel test, or the header does not match the kernel.
     Invalid,
-    /// The GPU of this machine cannot run it.
+    /// The GPU of this machine cannot run the test.
     Skipped,
 }
 
@@ -39,24 +40,25 @@ impl Status {
     }
 }
 
+/// The outcome of a kernel test with all details.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub status: Status,
-    /// One line that says why.
+    /// One line that gives the reason; empty if the test passed.
     pub message: String,
-    /// The machine code that ran: for which GPU, at which level if it was compiled here.
+    /// Target and optimization level of the machine code; the level is `None` if the cubin was given.
     pub target: Option<Target>,
     pub level: Option<u8>,
-    /// How long it took: threads' instructions in the interpreter, warps' in the simulator.
+    /// Number of executed instructions: thread instructions in the interpreter, warp instructions in the simulator.
     pub instructions: Option<u64>,
     pub buffers: Vec<WrongBuffer>,
     pub findings: Vec<Finding>,
-    /// Hazards on the way, one text each; none if nobody looked.
+    /// Hazards, one text each; `None` if they were not checked.
     pub hazards: Option<Vec<String>>,
-    /// About how long it takes, or why nobody can tell; none if nobody asked.
+    /// Estimated time, or the reason why there is no estimate; `None` if it was not requested.
     pub timing: Option<Result<Estimate, String>>,
     pub trace: Option<TraceWindow>,
-    /// What the kernel printed.
+    /// The text that the kernel printed.
     pub printed: String,
 }
 
@@ -67,11 +69,11 @@ pub struct WrongBuffer {
     pub element: Element,
     pub elements: usize,
     pub wrong: Vec<WrongElement>,
-    /// Threads of a block, where each thread of the launch has one element of its own.
+    /// Threads per block, if each thread of the launch has its own element of the buffer.
     pub block_size: Option<usize>,
 }
 
-/// What a warp did before something went wrong.
+/// The last instructions of a warp before a failure.
 #[derive(Clone, Debug)]
 pub struct TraceWindow {
     pub title: String,
@@ -95,7 +97,7 @@ impl Outcome {
         }
     }
 
-    /// Judges the buffers after a launch; `contents` gives their bytes.
+    /// Compares the buffers after a launch with the expectations; `contents` returns the bytes of a buffer.
     pub fn judge<'a>(test: &KernelTest, contents: impl Fn(&str) -> Option<&'a [u8]>) -> Outcome {
         let mut buffers = Vec::new();
         for expectation in &test.expectations {
@@ -114,24 +116,24 @@ impl Outcome {
     }
 }
 
-/// Threads of a block, if a buffer has one element for each thread and the launch has one dimension.
+/// Returns the number of threads per block if the buffer has one element per thread and the launch is one-dimensional.
 fn own_element(test: &KernelTest, elements: usize) -> Option<usize> {
     let ([blocks, 1, 1], [threads, 1, 1]) = (test.grid, test.block) else { return None };
     (blocks as usize * threads as usize == elements).then_some(threads as usize)
 }
 
 impl WrongBuffer {
-    /// The block and the thread whose element it is, where that is plain.
+    /// Returns the block and the thread that own an element, if that is known.
     pub fn owner(&self, index: usize) -> Option<(usize, usize)> {
         self.block_size.map(|size| (index / size, index % size))
     }
 
-    /// A value as a number and as bits.
+    /// Formats a value as a number and as bits.
     pub fn value(&self, bits: u64) -> String {
         format!("{} ({})", self.element.number(bits), self.bits(bits))
     }
 
-    /// Bits as hexadecimal digits.
+    /// Formats bits as hexadecimal digits.
     pub fn bits(&self, bits: u64) -> String {
         format!("{bits:0digits$x}", digits = self.element.bytes() * 2)
     }

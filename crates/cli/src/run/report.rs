@@ -1,4 +1,4 @@
-//! Outcomes for people and for programs.
+//! Prints the outcomes of kernel tests, for people and as JSON.
 
 use std::fmt::Write as _;
 
@@ -11,15 +11,16 @@ use super::Engine;
 use super::outcome::{Outcome, Status, WrongBuffer};
 use crate::print;
 
-/// Wrong elements of a buffer that are shown.
+/// Number of wrong elements printed per buffer.
 const SHOWN_ELEMENTS: usize = 5;
-/// Findings that are shown.
+/// Number of findings printed.
 const SHOWN_FINDINGS: usize = 5;
-/// Reasons of lost cycles that are shown.
+/// Number of stall reasons printed.
 const SHOWN_REASONS: usize = 5;
-/// Wrong elements in a JSON object.
+/// Number of wrong elements per buffer in JSON.
 const LISTED_ELEMENTS: usize = 100;
 
+/// Prints outcomes and counts them.
 pub struct Report {
     json: bool,
     engine: Engine,
@@ -44,7 +45,7 @@ impl Report {
         print::out(text.as_bytes());
     }
 
-    /// Prints the counts; whether all passed.
+    /// Prints the counts; returns whether all tests passed.
     pub fn finish(self) -> bool {
         let Report { json, files, passed, failed, .. } = self;
         match (json, files) {
@@ -56,6 +57,7 @@ impl Report {
     }
 }
 
+/// Formats an outcome for people.
 fn text(name: &str, engine: Engine, outcome: &Outcome) -> String {
     let mut out = format!("{name}: {} ({}", outcome.status.name(), engine.name());
     if let Some(target) = outcome.target {
@@ -162,6 +164,7 @@ fn object(name: &str, engine: Engine, outcome: &Outcome) -> Value {
     })
 }
 
+/// Returns a buffer with wrong elements as JSON.
 fn buffer_object(buffer: &WrongBuffer) -> Value {
     let element = |wrong: &WrongElement| {
         let owner = buffer.owner(wrong.index);

@@ -1,9 +1,9 @@
-//! A control listing to a cubin.
+//! Assembles a control listing into a cubin.
 //!
-//! Each section's instructions are encoded for the target, with labels at their new places, and take the place of the
-//! code in the skeleton. An instruction without a control word gets one that is safe next to any neighbour: it waits for
-//! all six scoreboards and stalls for the longest time; if its latency is variable, it sets scoreboard 5, and the
-//! instruction behind it waits for that.
+//! The instructions of each section are encoded for the target, with labels at their new addresses, and replace the code in the
+//! skeleton. An instruction without a control word gets one that is safe next to any other instruction: it waits for all six
+//! scoreboards and stalls for 15 cycles. If its latency is variable, it also sets scoreboard 5, and the next instruction waits for
+//! scoreboard 5.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,13 @@ use super::source::{self, Item, ItemContent, Problem, SourceSection};
 /// The scoreboard of instructions without a control word.
 const SPARE_SCOREBOARD: u8 = 5;
 
-/// Sections with places in code that do not follow when it moves.
+/// Prefixes of sections whose code addresses are not updated when code moves.
 const DEBUG: [&str; 3] = [".debug_line", ".debug_loc", ".nv_debug"];
 
-/// What came out.
+/// The result of assembling a listing.
 pub struct Assembled {
     pub bytes: Vec<u8>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub fn assemble(text: &str) -> Result<Assembled, Vec<Problem>> {
     if !is_for(&cubin, target) {
         return Err(general(format!("the skeleton is a cubin for {}, but .target says {target}", cubin.target_name())));
     }
-    // Replacing code moves no section in the table.
+    // Replacing the code of a section does not change section indices.
     let mut indices: HashMap<String, usize> = HashMap::new();
     for (index, section) in cubin.sections().iter().enumerate() {
         indices.entry(section.name.clone()).or_insert(index);
@@ -64,7 +64,7 @@ pub fn assemble(text: &str) -> Result<Assembled, Vec<Problem>> {
     Ok(Assembled { bytes, notes })
 }
 
-/// Whether a cubin is for a target; `sm_100f` cannot be told from `sm_100` in a cubin.
+/// Returns whether a cubin is for a target. A cubin does not distinguish `sm_100f` from `sm_100`.
 fn is_for(cubin: &Cubin, target: Target) -> bool {
     let own = Target::parse(&cubin.target_name());
     own == Some(target) || target.suffix() == Some('f') && own.is_some_and(|own| own.suffix().is_none() && own.number() == target.number())
@@ -83,6 +83,7 @@ fn assemble_section(section: &SourceSection<'_>, target: Target) -> Result<Vec<u
     if problems.is_empty() { Ok(words) } else { Err(problems) }
 }
 
+/// Encodes one instruction. `spare_is_set` says whether the previous instruction set the spare scoreboard, and is updated.
 fn word(item: &Item<'_>, address: u64, labels: &HashMap<&str, u64>, target: Target, spare_is_set: &mut bool) -> Result<u128, Problem> {
     let waits = std::mem::take(spare_is_set);
     let (control, text, flips) = match item.content {
@@ -107,14 +108,14 @@ fn word(item: &Item<'_>, address: u64, labels: &HashMap<&str, u64>, target: Targ
     Ok(word ^ flips)
 }
 
-/// Control for an instruction that has none, and whether it sets the spare scoreboard.
+/// Returns a safe control word for an instruction without one, and whether it sets the spare scoreboard.
 fn safe_control(instruction: &Instruction, target: Target) -> (Control, bool) {
     let control = Control { stall: 15, stay: false, write_barrier: None, read_barrier: None, wait: 0b11_1111, reuse: 0 };
     let properties = instruction.opcode.properties();
     if properties.latency(target) == Latency::Fixed || matches!(properties.effect, Effect::Control | Effect::Barrier) {
         return (control, false);
     }
-    // Nothing is announced that goes to a convergence barrier: who waits for it waits forever (measured on an H200).
+    // An instruction that writes a convergence barrier never releases its write barrier: waiting for it hangs (measured on an H200).
     let to_barrier = matches!(instruction.operands.first().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _)));
     let writes = !to_barrier && properties.leading.iter().any(|operand| operand.written);
     let (may_read, may_write) =
@@ -124,7 +125,7 @@ fn safe_control(instruction: &Instruction, target: Target) -> (Control, bool) {
     (Control { write_barrier, read_barrier, ..control }, write_barrier.is_some() || read_barrier.is_some())
 }
 
-/// Puts the code of a section into the cubin; what refers to places in it follows.
+/// Replaces the code of a section in the cubin, and updates references to addresses in it.
 fn replace(
     cubin: &mut Cubin,
     indices: &HashMap<String, usize>,

@@ -1,11 +1,12 @@
-//! The listing of `disasm --control`, from which `asm` rebuilds the file bit by bit.
+//! Prints the listing of `disasm --control`, from which `asm` rebuilds the same file.
 //!
-//! Operands are numbers, not names of relocations; branches keep their labels. Each line is checked as it is written: its
-//! text is read and encoded again, and what comes out different from the word is added behind it as `^0x…`. A word whose
-//! text cannot be read back, or that has none, becomes `.raw`.
+//! Operands are printed as numbers, not as names of relocations; branches keep their labels. Each line is checked when it is written:
+//! the text is parsed and encoded, and the bits that differ from the word are appended as `^0x…`. A word without a text, or whose text
+//! cannot be parsed, is printed as `.raw`.
 //!
-//! What is not code follows as the skeleton: the bytes of the file with the listed code zeroed, zeros left out. Names are not trusted:
-//! a label that could not be read back is left out, and a section whose name could not be stays in the skeleton.
+//! The rest of the file follows as the skeleton: the bytes of the file with the listed code set to zero; trailing zeros of a line are
+//! omitted. Names may be arbitrary: a label that could not be parsed is omitted, and the code of a section whose name could not be
+//! parsed stays in the skeleton.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -18,7 +19,7 @@ use super::listing::Listing;
 use super::program::{CodeSection, Program, SIZE};
 use super::source::is_section_name;
 
-/// Bytes of the skeleton on one line.
+/// Number of bytes of the skeleton per line.
 const SKELETON_LINE: usize = 32;
 
 /// A control listing under construction.
@@ -26,9 +27,9 @@ pub struct ControlListing<'p> {
     program: &'p Program<'p>,
     labels: &'p Labels,
     frame: Listing<'p>,
-    /// Whether control words are explained.
+    /// Whether to explain control words.
     with_reasons: bool,
-    /// Words that the table does not know.
+    /// Number of words that no form of the table matches.
     pub unknown: usize,
 }
 
@@ -37,12 +38,12 @@ impl<'p> ControlListing<'p> {
         ControlListing { program, labels, frame: Listing::new(program, labels), with_reasons, unknown: 0 }
     }
 
-    /// What the analysis says about each instruction of a section; what it says instead if it gives up.
+    /// Returns the explanation of each control word in a section, or the reason why the analysis failed.
     fn reasons(&self, section: &CodeSection<'_>) -> Result<Vec<Explained>, String> {
         explain(&self.program.index, &section.as_function(), self.program.target).map_err(|obstacle| obstacle.to_string())
     }
 
-    /// The code of the functions that `wanted` asks for, and the rest of the file.
+    /// Prints the code of the functions that `wanted` selects, and the rest of the file.
     pub fn file(&mut self, out: &mut String, wanted: &dyn Fn(&str) -> bool) -> Result<(), String> {
         self.frame.header(out);
         let program = self.program;
@@ -61,7 +62,7 @@ impl<'p> ControlListing<'p> {
         skeleton(out, program, bytes, &|section| wanted(section.function) && is_listed(program, section))
     }
 
-    /// The code section at a position.
+    /// Prints the code section at a position.
     fn section(&mut self, out: &mut String, position: usize) {
         let section = &self.program.sections[position];
         let addresses = self.frame.readable_labels(position);
@@ -85,12 +86,12 @@ impl<'p> ControlListing<'p> {
     }
 }
 
-/// Whether the name of a section can be read back and finds that section.
+/// Returns whether the name of a section can be parsed and finds that section.
 fn is_listed(program: &Program<'_>, section: &CodeSection<'_>) -> bool {
     is_section_name(section.name) && program.cubin.find(section.name) == Some(section.index)
 }
 
-/// Everything behind the address: control, instruction, and bits that the text does not say; and whether the table knows the word.
+/// Returns the line after the address (control word, instruction, and bits that the text does not show), and whether the word is known.
 fn line(
     program: &Program<'_>,
     labels: &Labels,
@@ -118,7 +119,7 @@ fn line(
     (line, true)
 }
 
-/// What a control word is for, or the one that the analysis would write, and what that is for.
+/// Prints the reasons of a control word. If the analysis would write another control word, prints that one first.
 fn explanation(out: &mut String, explained: &Explained, written: Control) {
     let without_reuse = |control: Control| Control { reuse: 0, ..control };
     if without_reuse(explained.control) != without_reuse(written) {
@@ -129,7 +130,7 @@ fn explanation(out: &mut String, explained: &Explained, written: Control) {
     }
 }
 
-/// The bytes of the file without the code that is listed.
+/// Prints the bytes of the file without the listed code.
 fn skeleton(
     out: &mut String,
     program: &Program<'_>,

@@ -1,4 +1,4 @@
-//! Code as JSON, in the shape of `nvdisasm -json` and with what that leaves out.
+//! Formats code as JSON, like `nvdisasm -json` with additional fields.
 //!
 //! `docs/disasm.md` describes the fields.
 
@@ -14,12 +14,13 @@ use super::program::{Program, SIZE};
 #[serde(rename_all = "kebab-case")]
 pub struct File {
     target: String,
-    /// Name of the source or of the member of a library, if the container has one.
+    /// Name of the source or of the library member, if the container has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     functions: Vec<Function>,
 }
 
+/// A function with its instructions.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Function {
@@ -31,11 +32,12 @@ struct Function {
     sass_instructions: Vec<Line>,
 }
 
+/// One instruction.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Line {
     address: u64,
-    /// Labels at this address.
+    /// The label at this address.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,18 +59,19 @@ struct Line {
     wait_mask: u8,
 }
 
+/// Additional attributes of an instruction.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Extra {
-    /// As nvdisasm has it: `"True"` for branches, calls and exits.
+    /// As in nvdisasm: `"True"` for branches, calls and exits.
     #[serde(skip_serializing_if = "Option::is_none")]
     control_flow: Option<&'static str>,
-    /// The word is not known.
+    /// `"True"` if no form of the table matches the word.
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown: Option<&'static str>,
 }
 
-/// The sections of a program that `wanted` asks for, and how many words of them are unknown.
+/// Converts the functions that `wanted` selects; also returns the number of words that no form of the table matches.
 pub fn file(program: &Program<'_>, labels: &Labels, name: Option<String>, wanted: &dyn Fn(&str) -> bool) -> (File, usize) {
     let listing = Listing::new(program, labels);
     let mut unknown = 0;
@@ -96,6 +99,7 @@ pub fn file(program: &Program<'_>, labels: &Labels, name: Option<String>, wanted
     (File { target: program.target.to_string(), name, functions }, unknown)
 }
 
+/// Converts one instruction. Splits the printed text into guard, opcode and operands.
 fn line(program: &Program<'_>, word: u128, address: u64, label: Option<String>, text: &str, known: bool) -> Line {
     let (predicate, rest) = match text.starts_with('@') {
         true => text.split_once(' ').map_or((None, text), |(guard, rest)| (Some(guard.to_string()), rest)),

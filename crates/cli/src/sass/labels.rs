@@ -1,11 +1,13 @@
-//! Names for addresses in code, numbered as nvdisasm numbers them.
+//! Assigns labels to addresses in code, with the numbers that nvdisasm uses.
 //!
-//! nvdisasm gives numbers in five rounds: to places that relocations of code refer to; to places that branches go to; to
-//! indirect branches and their targets; to places that relocations of other sections refer to, such as those of debug
-//! data; to the ends of functions. The first three go through the code sections in the order of the file and through each
-//! by address; the last takes the functions in the order of the symbol table. A place gets a number when it is first met,
-//! unless a function starts there; in the third and in the last round it uses up a number even then. Relocatable files use up more, never seen: one for what each indirect branch adds
-//! its register to, in the second round, and after the third one for each entry of the jump tables.
+//! nvdisasm assigns numbers in five rounds: (1) addresses that relocations of code refer to; (2) branch targets; (3) indirect branches
+//! and their targets; (4) addresses that relocations of other sections, such as debug data, refer to; (5) ends of functions. Rounds 1 to
+//! 3 go through the code sections in file order and through each section by address; round 5 goes through the functions in the order of
+//! the symbol table. An address gets a number when it first occurs, unless a function starts there. In rounds 3 and 5 each occurrence
+//! consumes a number, even if the address already has one or is a function.
+//!
+//! Relocatable files consume further numbers that are never printed: in round 2 one for the base of each indirect branch, and after
+//! round 3 one for each jump table entry.
 
 use std::collections::HashMap;
 
@@ -17,21 +19,22 @@ use oriole_cubin::symbol::{Symbol, SymbolSection};
 use super::program::{CodeSection, Program, SIZE, relative_target};
 use super::relocated::code_target;
 
-/// What addresses are called, for each code section of a program.
+/// The labels of each code section of a program.
 pub struct Labels {
     sections: Vec<Names>,
 }
 
-/// Names of the addresses of one section.
+/// The labels of one section.
 #[derive(Default)]
 pub struct Names {
-    /// Functions that start here; the first one of the symbol table counts.
+    /// Functions by start address; of several at the same address, the first in the symbol table.
     functions: HashMap<u64, String>,
+    /// Label numbers by address.
     numbers: HashMap<u64, u32>,
 }
 
 impl Labels {
-    /// Numbers all labels of a program.
+    /// Assigns all labels of a program.
     pub fn new(program: &Program<'_>) -> Labels {
         let mut sections: Vec<Names> = program.sections.iter().map(|section| Names::new(program, section)).collect();
         let mut next = 0;
@@ -72,19 +75,19 @@ impl Labels {
         Labels { sections }
     }
 
-    /// The names of the code section at a position among the program's.
+    /// Returns the labels of the code section at a position in the program.
     pub fn of_section(&self, position: usize) -> &Names {
         &self.sections[position]
     }
 }
 
-/// The position of a symbol's section among the code sections.
+/// Returns the position of a symbol's section among the code sections.
 pub fn section_of(program: &Program<'_>, symbol: &Symbol) -> Option<usize> {
     let SymbolSection::Section(index) = symbol.section else { return None };
     program.position(index as usize)
 }
 
-/// Relocations that patch something else than code: debug sections and data.
+/// Returns the relocations that patch sections other than code: debug sections and data.
 fn other_relocations(program: &Program<'_>) -> Vec<Relocation> {
     let is_code = |index: usize| program.position(index).is_some();
     let mut all = Vec::new();
@@ -105,7 +108,7 @@ fn other_relocations(program: &Program<'_>) -> Vec<Relocation> {
     all
 }
 
-/// Without an addend of its own, a relocation has it where it patches.
+/// Returns the addend stored in the patched bytes, for relocations without an explicit addend.
 fn stored_addend(relocation: &Relocation, patched: &[u8]) -> Option<i64> {
     let rest = patched.get(usize::try_from(relocation.offset).ok()?..)?;
     match relocation.relocation_type {
@@ -115,14 +118,15 @@ fn stored_addend(relocation: &Relocation, patched: &[u8]) -> Option<i64> {
     }
 }
 
+/// A branch instruction.
 enum Branch {
-    /// To an address.
+    /// A branch to an address.
     Direct(u64),
-    /// By a register; an attribute lists the targets.
+    /// A branch by a register; an attribute lists the targets.
     Indirect,
 }
 
-/// The branches of a section, in order. Those that a relocation fills in are left out.
+/// Returns the branches of a section, in order. Branches whose target is set by a relocation are omitted.
 fn branches<'p>(program: &'p Program<'_>, section: &'p CodeSection<'_>) -> impl Iterator<Item = Branch> + 'p {
     section.words.iter().enumerate().filter_map(|(index, &word)| {
         let address = index as u64 * SIZE;
@@ -149,6 +153,7 @@ impl Names {
         Names { functions, numbers: HashMap::new() }
     }
 
+    /// Assigns the next number to an address, unless it has one or is the start of a function.
     fn add_reference(&mut self, address: u64, next: &mut u32) {
         if !self.functions.contains_key(&address) {
             self.numbers.entry(address).or_insert_with(|| {
@@ -158,17 +163,18 @@ impl Names {
         }
     }
 
+    /// Consumes the next number, and assigns it to the address unless the address already has one.
     fn use_number(&mut self, address: u64, next: &mut u32) {
         self.numbers.entry(address).or_insert(*next);
         *next += 1;
     }
 
-    /// What an address is called; none if nothing refers to it.
+    /// Returns the name of an address: a function or a label; `None` if there is neither.
     pub fn name(&self, address: u64) -> Option<String> {
         self.functions.get(&address).cloned().or_else(|| self.label(address))
     }
 
-    /// The label to print in front of an address; none where a function starts.
+    /// Returns the label to print before an address; `None` where a function starts.
     pub fn label(&self, address: u64) -> Option<String> {
         let is_function = self.functions.contains_key(&address);
         self.numbers.get(&address).filter(|_| !is_function).map(|number| format!(".L_x_{number}"))

@@ -1,4 +1,4 @@
-//! Code as `nvdisasm -c` lists it.
+//! Prints code as `nvdisasm -c` does.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use super::source::is_label;
 pub struct Listing<'p> {
     program: &'p Program<'p>,
     labels: &'p Labels,
-    /// Words that the table does not know.
+    /// Number of words that no form of the table matches.
     pub unknown: usize,
 }
 
@@ -25,7 +25,7 @@ impl<'p> Listing<'p> {
         Listing { program, labels, unknown: 0 }
     }
 
-    /// What stands above the sections.
+    /// Prints the lines before the sections.
     pub fn header(&self, out: &mut String) {
         let kind = match self.program.cubin.header.file_type {
             FileType::Relocatable => "ET_REL",
@@ -34,15 +34,15 @@ impl<'p> Listing<'p> {
         let _ = write!(out, "\t.target\t{}\n\n\t.elftype\t@\"{kind}\"\n\n", self.program.target);
     }
 
-    /// The code section at a position.
+    /// Prints the code section at a position.
     pub fn section(&mut self, out: &mut String, position: usize) {
         let mut unknown = 0;
         self.section_frame(out, position, None, &mut |out, address, word| unknown += self.line(out, position, address, word));
         self.unknown += unknown;
     }
 
-    /// The labels of a section that can be read back: name, and the address of the instruction behind it. If a name is there several
-    /// times, its first place counts.
+    /// Returns the labels of a section that can be parsed, with the address of the following instruction. If a name occurs several times,
+    /// its first address is used.
     pub fn readable_labels(&self, position: usize) -> HashMap<String, u64> {
         let section = &self.program.sections[position];
         let names = self.labels.of_section(position);
@@ -65,7 +65,7 @@ impl<'p> Listing<'p> {
         labels
     }
 
-    /// A code section with lines for its instructions that `line` writes. With `readable`, only these labels are printed, each once.
+    /// Prints a code section; `line` prints each instruction. If `readable` is given, only these labels are printed, each once.
     pub fn section_frame(
         &self,
         out: &mut String,
@@ -116,6 +116,7 @@ impl<'p> Listing<'p> {
         &self.program.cubin.symbols()[index]
     }
 
+    /// Prints the directives and the label of a symbol.
     fn function_header(&self, out: &mut String, names: &Names, symbol: &Symbol) {
         let name = &symbol.name;
         if !symbol.is_function() {
@@ -142,8 +143,8 @@ impl<'p> Listing<'p> {
         let _ = writeln!(out, "{name}:");
     }
 
-    /// One instruction: address, guard in a column of its own, the rest.
-    /// Returns how many words the table does not know.
+    /// Prints one instruction: address, guard in a separate column, the rest. Returns the number of words that the table does not know
+    /// (0 or 1).
     fn line(&self, out: &mut String, position: usize, address: u64, word: u128) -> usize {
         let _ = write!(out, "        /*{address:04x}*/");
         let start = out.len();
@@ -157,7 +158,7 @@ impl<'p> Listing<'p> {
         usize::from(!known)
     }
 
-    /// The text of an instruction without what stands around it; false if the table does not know it.
+    /// Prints an instruction without address and semicolon; returns false if no form of the table matches it.
     pub fn instruction(&self, out: &mut String, position: usize, address: u64, word: u128) -> bool {
         let section = &self.program.sections[position];
         let mut relocations = section.relocations_at(address).iter();
@@ -181,8 +182,8 @@ impl<'p> Listing<'p> {
         known
     }
 
-    /// The distance of an indirect branch is added to a register: no label is meant. Before linking it is printed as what
-    /// it is made of, afterwards as a number.
+    /// Replaces the operand of an indirect branch. Its distance is added to a register, so it is not a label. Before linking it is printed
+    /// as an expression, afterwards as a number.
     fn indirect_branch(&self, out: &mut String, section: &CodeSection<'_>, address: u64, word: u128) {
         let Some(end) = out.rfind(' ') else { return };
         let distance = match relative_target(word, self.program.target, address) {
@@ -202,12 +203,12 @@ impl<'p> Listing<'p> {
     }
 }
 
-/// A number such as `-0x140`.
+/// Parses a number such as `-0x140`.
 fn distance(text: &str) -> Option<i64> {
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let magnitude = i64::from_str_radix(digits.strip_prefix("0x")?, 16).ok()?;
     Some(if negative { -magnitude } else { magnitude })
 }
 
-/// Width of the space between address and mnemonic.
+/// The column between address and mnemonic, which holds the guard.
 const GUARD_COLUMN: &str = "                   ";

@@ -1,4 +1,4 @@
-//! Machine code as text: listings of cubins, and back.
+//! Converts machine code to text and back: listings of cubins, and an assembler for them.
 
 pub mod assemble;
 pub mod control;

@@ -1,8 +1,16 @@
-//! What refers to places in code follows when the code moves.
+//! Updates references to code addresses when instructions move.
 //!
-//! Lines of a listing carry the address that their instruction had. Where instructions were added or taken out, those
-//! addresses and the new ones together say where each place went: symbols, relocations and the attributes that hold
-//! offsets of instructions are changed accordingly. Debug sections are not.
+//! Each line of a listing has the original address of its instruction. Together with the new addresses this gives a map from old to new
+//! addresses after instructions were added or removed. Symbols, relocations and the attributes that hold instruction offsets are
+//! updated. Debug sections are not.
+//!
+//! Example: an instruction X is added after A, and B is removed.
+//!
+//! ```text
+//! old:  0x00 A   0x10 B   0x20 C   end 0x30
+//! new:  0x00 A   0x10 X   0x20 C   end 0x30
+//! map:  0x00 -> 0x00, 0x20 -> 0x20, 0x30 -> 0x30; a symbol at B (0x10) moves to C, the next instruction that still exists
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -15,16 +23,17 @@ use oriole_cubin::symbol::{Symbol, SymbolSection};
 use super::program::SIZE;
 use super::source::SourceSection;
 
-/// Where the instructions of a section went.
+/// The map from old to new addresses in a section.
 pub struct Moves {
-    /// From old to new addresses; the end of the section is one of them.
+    /// New address by old address, including the end of the section.
     places: BTreeMap<u64, u64>,
-    /// New addresses of instructions that were not there before.
+    /// New addresses of added instructions.
     added: Vec<u64>,
+    /// Whether any address changed.
     moved: bool,
 }
 
-/// The lower 12 bits of `EXIT`.
+/// The lowest 12 bits of `EXIT`.
 const EXIT: u128 = 0x94d;
 
 impl Moves {
@@ -48,17 +57,17 @@ impl Moves {
         self.moved
     }
 
-    /// The new address of a place: its instruction's, or that of the next one that is still there.
+    /// Returns the new address of an instruction, or, if it was removed, of the next instruction that still exists.
     fn place(&self, old: u64) -> u64 {
         self.places.range(old..).next().map_or(old, |(_, &new)| new)
     }
 
-    /// The new offset of an instruction; none if it was taken out.
+    /// Returns the new offset of an instruction; `None` if it was removed.
     fn exact(&self, old: u32) -> Option<u32> {
         self.places.get(&u64::from(old)).and_then(|&new| u32::try_from(new).ok())
     }
 
-    /// Changes what refers to the section: `symbols` are those from before, `words` the new code.
+    /// Updates the references to a section. `symbols` are the symbols before the change, `words` is the new code.
     pub fn apply(&self, cubin: &mut Cubin, section: usize, function: &str, symbols: &[Symbol], words: &[u128]) {
         let is_inside = |symbol: &Symbol| matches!(symbol.section, SymbolSection::Section(index) if index as usize == section);
         for (symbol, old) in cubin.symbols_mut().into_iter().flatten().zip(symbols).filter(|(_, old)| is_inside(old)) {
@@ -80,7 +89,7 @@ impl Moves {
 
     fn follow(&self, relocation: &mut Relocation, patches_code: bool, symbol: Option<&Symbol>) {
         if patches_code {
-            // The offset is that of an instruction, or of a part of it.
+            // The offset may point into the middle of an instruction.
             let start = relocation.offset / SIZE * SIZE;
             relocation.offset = self.place(start) + (relocation.offset - start);
         }
@@ -90,6 +99,7 @@ impl Moves {
         }
     }
 
+    /// Updates an attribute that holds instruction offsets. Entries of removed instructions are removed; added `EXIT`s are added.
     fn follow_attribute(&self, attribute: &mut Attribute, words: &[u128]) {
         let is_offsets = attribute.code.name().is_some_and(|name| name.ends_with("INSTR_OFFSETS") || name == "SYSCALL_OFFSETS");
         match &mut attribute.value {

@@ -1,4 +1,4 @@
-//! The code of a cubin, ready to be listed: sections, the symbols and relocations inside them, and where branches go.
+//! The code of a cubin, prepared for listings: sections with their symbols and relocations, and branch targets.
 
 use std::collections::HashMap;
 
@@ -9,50 +9,50 @@ use oriole_cubin::{Cubin, Index};
 use oriole_isa::table::{Core, Format};
 use oriole_isa::{Target, form_of};
 
-/// Bytes of an instruction.
+/// Size of an instruction in bytes.
 pub const SIZE: u64 = 16;
 
-/// ELF's type of a symbol that stands for a section.
+/// ELF symbol type of a section.
 const STT_SECTION: u8 = 3;
 
-/// Every code section of a cubin.
+/// The code sections of a cubin.
 pub struct Program<'c> {
     pub cubin: &'c Cubin,
     pub index: Index<'c>,
     pub target: Target,
     pub sections: Vec<CodeSection<'c>>,
-    /// Positions in `sections` by the index in the cubin.
+    /// Positions in `sections` by section index in the cubin.
     positions: HashMap<usize, usize>,
 }
 
 /// A section `.text.NAME`.
 pub struct CodeSection<'c> {
-    /// Index in the cubin.
+    /// Section index in the cubin.
     pub index: usize,
     /// Name of the section.
     pub name: &'c str,
-    /// Name of the function it is for.
+    /// Name of the function.
     pub function: &'c str,
-    /// Whether that is a kernel.
+    /// Whether the function is a kernel.
     pub is_kernel: bool,
-    /// Index of its symbol.
+    /// Index of the function's symbol.
     symbol: usize,
     code: &'c [u8],
-    /// Its instructions.
+    /// The instructions.
     pub words: Vec<u128>,
-    /// Bytes behind the last whole instruction; none in files that a compiler made.
+    /// Bytes after the last whole instruction; empty in files that a compiler made.
     pub tail: &'c [u8],
-    /// Indices of the symbols of functions in it and of its own, by address; of those at the same address the last one of
-    /// the table comes first.
+    /// Indices of the symbols of functions in the section and of the section itself, sorted by address. Symbols at the same address are in
+    /// the reverse order of the symbol table.
     pub symbols: Vec<usize>,
-    /// Relocations that patch it, by offset.
+    /// Relocations that patch the section, sorted by offset.
     pub relocations: Vec<Relocation>,
-    /// For each indirect branch its offset and where it can go, by offset.
+    /// Offset and possible targets of each indirect branch, sorted by offset.
     pub indirect: Vec<(u64, &'c [u32])>,
 }
 
 impl<'c> Program<'c> {
-    /// Finds the code of a cubin.
+    /// Collects the code of a cubin.
     pub fn new(cubin: &'c Cubin) -> Result<Program<'c>, String> {
         let name = cubin.target_name();
         let unknown = || format!("there is no table of instructions for {name}");
@@ -66,7 +66,7 @@ impl<'c> Program<'c> {
         Ok(Program { cubin, index, target, sections, positions })
     }
 
-    /// The position of a section of the cubin among the code sections.
+    /// Returns the position among the code sections of a section of the cubin.
     pub fn position(&self, index: usize) -> Option<usize> {
         self.positions.get(&index).copied()
     }
@@ -89,7 +89,7 @@ fn section<'c>(index: &Index<'c>, function: &oriole_cubin::Function<'c>) -> Code
     }
 }
 
-/// Bytes as instructions, and what is left over.
+/// Splits bytes into instructions and the remaining bytes.
 pub fn words_of(bytes: &[u8]) -> (Vec<u128>, &[u8]) {
     let (words, tail) = bytes.as_chunks::<{ SIZE as usize }>();
     (words.iter().map(|word| u128::from_le_bytes(*word)).collect(), tail)
@@ -115,32 +115,32 @@ fn indirect_branches<'c>(index: &Index<'c>, function: &str) -> Vec<(u64, &'c [u3
 }
 
 impl CodeSection<'_> {
-    /// The function that the section is for.
+    /// Returns the function of the section.
     pub fn as_function(&self) -> oriole_cubin::Function<'_> {
         let CodeSection { function: name, symbol, index: section, is_kernel, code, .. } = *self;
         oriole_cubin::Function { name, symbol, section, is_kernel, code }
     }
 
-    /// The relocations of the instruction at an address.
+    /// Returns the relocations of the instruction at an address.
     pub fn relocations_at(&self, address: u64) -> &[Relocation] {
         let start = self.relocations.partition_point(|relocation| relocation.offset < address);
         let count = self.relocations[start..].iter().take_while(|relocation| relocation.offset == address).count();
         &self.relocations[start..start + count]
     }
 
-    /// Where the indirect branch at an address can go.
+    /// Returns the possible targets of the indirect branch at an address.
     pub fn branch_targets_at(&self, address: u64) -> Option<&[u32]> {
         let found = self.indirect.binary_search_by_key(&address, |branch| branch.0);
         found.ok().map(|index| self.indirect[index].1)
     }
 
-    /// Bytes of code.
+    /// Returns the size of the code in bytes.
     pub fn length(&self) -> u64 {
         self.words.len() as u64 * SIZE + self.tail.len() as u64
     }
 }
 
-/// The address that the relative operand of a word names, if it has one.
+/// Returns the address that the relative operand of a word refers to; `None` if it has none.
 pub fn relative_target(word: u128, target: Target, address: u64) -> Option<u64> {
     let form = form_of(word, target)?.form();
     let bits = form.operands.iter().find_map(|slot| match &slot.core {

@@ -1,9 +1,15 @@
-//! Operands that the linker fills in, as nvdisasm prints them: by the name of what will stand there.
+//! Prints operands that the linker fills in by the name of the symbol, as nvdisasm does.
 //!
-//! The name of a relocation's type says which bits it patches and what is put there: `R_CUDA_ABS32_LO_32` is the lower
-//! half of an address in 32 bits from bit 32 on, `R_CUDA_CONST_FIELD19_40` a place in a constant bank in 19 bits from bit
-//! 40 on, `R_CUDA_ABS55_16_34` an address whose lowest eight bits are at 16 and the other 47 at 34. To find the operand that has those bits, the word is printed with a number in them that stands out, and the
-//! text of that number is replaced.
+//! The name of a relocation type gives the bits it patches and the value: `R_CUDA_ABS32_LO_32` is the lower half of an address in 32
+//! bits from bit 32 on, `R_CUDA_CONST_FIELD19_40` a constant bank and offset in 19 bits from bit 40 on, `R_CUDA_ABS55_16_34` an address
+//! whose lowest 8 bits are at bit 16 and whose other 47 bits are at bit 34. To find the operand with those bits, the word is printed
+//! with a distinctive number (a sentinel) in the bits, and the text of that number is replaced.
+//!
+//! ```text
+//! MOV R2, 0x0              the word; R_CUDA_ABS32_LO_32 patches it with the symbol `table`
+//! MOV R2, 0x1a2b3c40       printed with the sentinel in bits 32 to 63
+//! MOV R2, 32@lo(table)     the sentinel replaced
+//! ```
 
 use oriole_cubin::relocation::Relocation;
 use oriole_isa::{Target, print_with};
@@ -11,32 +17,33 @@ use oriole_isa::{Target, print_with};
 use super::labels::{Labels, section_of};
 use super::program::Program;
 
-/// Which bits a relocation patches, and with what.
+/// The bits that a relocation patches, and the kind of value.
 struct Patch<'n> {
-    /// The lowest eight bits stand apart, from this bit on.
+    /// First bit of the lowest eight bits, if they are separate from the rest.
     apart: Option<u32>,
     low: u32,
     width: u32,
     kind: Kind<'n>,
 }
 
+/// The kind of value that a relocation stores.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind<'n> {
-    /// All of an address.
+    /// A whole address.
     Whole,
-    /// `lo` or `hi`: half of an address.
+    /// Half of an address: `lo` or `hi`.
     Half(&'n str),
-    /// A bank and a place in it.
+    /// A constant bank and an offset in it.
     Constant,
 }
 
-/// Bits of the number of a constant bank.
+/// Number of bits of a constant bank index.
 const BANK_WIDTH: u32 = 5;
 
-/// Bits that stand apart in the longest addresses.
+/// Number of low bits that are separate in the longest addresses.
 const APART_WIDTH: u32 = 8;
 
-/// Reads a type's name without `R_CUDA_`: what, width, perhaps a half, lowest bit.
+/// Parses the name of a relocation type without `R_CUDA_`: value, width, optionally a half, lowest bit. Also returns the value's name.
 fn patch(name: &str) -> Option<(Patch<'_>, &str)> {
     let parts: Vec<&str> = name.split('_').collect();
     let low = parts.last()?.parse().ok()?;
@@ -57,7 +64,7 @@ fn patch(name: &str) -> Option<(Patch<'_>, &str)> {
     Some((Patch { apart, low, width, kind }, what))
 }
 
-/// The place in code that a relocation refers to by more than a function's name: position of the section, and address.
+/// Returns section position and address of a code reference with an addend; `None` for references by a function's name alone.
 pub fn code_target(program: &Program<'_>, relocation: &Relocation) -> Option<(usize, u64)> {
     let symbol = program.cubin.symbols().get(relocation.symbol as usize)?;
     let addend = relocation.addend.filter(|&addend| addend != 0)?;
@@ -65,7 +72,7 @@ pub fn code_target(program: &Program<'_>, relocation: &Relocation) -> Option<(us
     Some((position, symbol.value.wrapping_add_signed(addend)))
 }
 
-/// What a relocation puts in place: `table`, `(table + 0x8)`, `(kernel + .L_x_3@srel)`.
+/// Returns the expression that a relocation stores: `table`, `(table + 0x8)`, `(kernel + .L_x_3@srel)`.
 fn expression(program: &Program<'_>, labels: &Labels, relocation: &Relocation) -> Option<String> {
     let symbol = program.cubin.symbols().get(relocation.symbol as usize)?;
     let name = &symbol.name;
@@ -81,7 +88,7 @@ fn expression(program: &Program<'_>, labels: &Labels, relocation: &Relocation) -
     })
 }
 
-/// The text of a word with the operand that a relocation fills in; none if the operand cannot be found.
+/// Returns the text of a word with the operand of a relocation replaced by its expression; `None` if the operand cannot be found.
 pub fn print(program: &Program<'_>, labels: &Labels, word: u128, address: u64, relocation: &Relocation) -> Option<String> {
     let (patch, what) = patch(relocation.relocation_type.name()?)?;
     let mut expression = expression(program, labels, relocation)?;
@@ -98,30 +105,30 @@ pub fn print(program: &Program<'_>, labels: &Labels, word: u128, address: u64, r
     let at = text.find(&number)?;
     let (mut before, after) = (text[..at].to_string(), &text[at + number.len()..]);
     if patch.kind == Kind::Constant {
-        // The bank is part of the place: `c[0x3][R2+0x8]` becomes `c[R2+…]`.
+        // The expression includes the bank: `c[0x3][R2+0x8]` becomes `c[R2+…]`.
         let inner = before.rfind("][")?;
         let outer = before[..inner].rfind('[')?;
         before.replace_range(outer..=inner, "");
-        // What will stand there is not known, so the instruction is not called a move.
+        // The value of the operand is not known, so the derived modifier `.MOV` is not printed.
         before = before.replacen("IMAD.MOV.", "IMAD.", 1);
     }
     Some(before + &operand + after)
 }
 
-/// What stands behind an instruction whose opcode the linker may replace.
+/// Returns the note after an instruction whose opcode the linker may replace.
 pub fn opcode_note(relocation: &Relocation) -> Option<String> {
     let mnemonic = relocation.relocation_type.name()?.strip_suffix("_OPCODE9_0")?;
     Some(format!("(*\"RELOCATOR OPCODE,{mnemonic},{}\"*)", relocation.addend.unwrap_or(0)))
 }
 
-/// Prints a word with a number that stands out in the patched bits: the text, and how the number looks in it.
+/// Prints a word with a sentinel in the patched bits; returns the text and the spelling of the sentinel in it.
 fn with_sentinel(word: u128, target: Target, address: u64, patch: &Patch<'_>) -> Option<(String, String)> {
     const DIGITS: u64 = 0x1a2b_3c4d_5e6f_7180;
     if patch.width == 0 || patch.width > 64 || patch.low + patch.width > u128::BITS {
         return None;
     }
     let mask = (u128::MAX >> (u128::BITS - patch.width)) << patch.low;
-    // Leading zeros keep it positive; a multiple of 16 keeps it a place of an instruction.
+    // The clear top bits keep the number positive; a multiple of 16 is a valid instruction address.
     let sentinel = (DIGITS >> (64 - patch.width)) & !0xf;
     let mut text = String::new();
     let changed = word & !mask | u128::from(sentinel) << patch.low;

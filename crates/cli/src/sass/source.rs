@@ -1,12 +1,12 @@
-//! Reading a control listing: lines into sections, labels, instructions and the skeleton.
+//! Parses a control listing into sections, labels, instructions and the skeleton.
 //!
-//! Nothing is encoded here; instructions stay text with the place of each part, so that what is wrong with them can be
-//! shown where it stands. Comments (`//` to the end of the line, `/* … */`) become blanks, so columns stay what they are.
-//! An address in front of a line (`/*0010*/`) is kept: it tells where an instruction was before the file was edited.
+//! Nothing is encoded here. Instructions stay text with the position of each part, so that errors can be reported at their position.
+//! Comments (`//` to the end of the line, `/* … */`) are replaced by blanks, which keeps columns unchanged. An address at the start of a
+//! line (`/*0010*/`) is kept: it is the address of the instruction before the file was edited.
 
 use oriole_isa::{Control, Target};
 
-/// What is wrong, and where: line and column count from 1.
+/// An error with its position; line and column count from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Problem {
     pub line: usize,
@@ -14,11 +14,13 @@ pub struct Problem {
     pub message: String,
 }
 
-/// A listing, read.
+/// A parsed listing.
 #[derive(Debug, Default)]
 pub struct Source<'t> {
     pub target: Option<Target>,
+    /// The code sections, in order.
     pub sections: Vec<SourceSection<'t>>,
+    /// The file without the listed code; `None` if the listing has no skeleton.
     pub skeleton: Option<Vec<u8>>,
 }
 
@@ -26,39 +28,40 @@ pub struct Source<'t> {
 #[derive(Debug)]
 pub struct SourceSection<'t> {
     pub name: &'t str,
-    /// The line of its `.section`.
+    /// The line of the `.section` directive.
     pub line: usize,
     pub items: Vec<Item<'t>>,
-    /// Bytes behind the last instruction.
+    /// Bytes after the last instruction.
     pub tail: Vec<u8>,
-    /// Labels: name, and the number of instructions before it.
+    /// Labels: name, and number of instructions before it.
     pub labels: Vec<(&'t str, usize)>,
 }
 
-/// An instruction.
+/// An instruction with its position.
 #[derive(Debug)]
 pub struct Item<'t> {
     pub line: usize,
-    /// Column of `text`, from 1.
+    /// Column of the text, counted from 1.
     pub column: usize,
-    /// Where it was when the listing was made.
+    /// The address when the listing was made; `None` for added instructions.
     pub old_address: Option<u64>,
     pub content: ItemContent<'t>,
 }
 
+/// The contents of an instruction line.
 #[derive(Debug)]
 pub enum ItemContent<'t> {
-    /// All 128 bits.
+    /// A 128-bit word.
     Raw(u128),
-    /// Control if it is given, the text, and bits to turn over.
+    /// Control word if given, text, and bits to invert after encoding.
     Text { control: Option<Control>, text: &'t str, flips: u128 },
 }
 
-/// Directives of a listing that repeat what the skeleton says.
+/// Directives that repeat information of the skeleton.
 const IGNORED: [&str; 10] =
     [".elftype", ".align", ".global", ".weak", ".local", ".type", ".size", ".other", ".sectionflags", ".sectioninfo"];
 
-/// Largest skeleton that is read: far more than any cubin, little enough to refuse nonsense.
+/// Limit on the size of the skeleton in bytes: far more than any cubin needs, but small enough to reject nonsense.
 const SKELETON_LIMIT: usize = 1 << 28;
 
 /// Replaces comments by blanks.
@@ -90,11 +93,11 @@ pub fn without_comments(text: &str) -> Result<String, Problem> {
             at += 1;
         }
     }
-    // Comments are cut at ASCII characters, so this is still text.
+    // Comments start and end at ASCII characters, so the result is valid UTF-8.
     String::from_utf8(out).map_err(|_| Problem { line: 1, column: 1, message: "the listing is not UTF-8".into() })
 }
 
-/// Reads a listing. `clean` is `text` without comments.
+/// Parses a listing. `clean` is `text` without comments.
 pub fn read<'t>(text: &str, clean: &'t str) -> Result<Source<'t>, Vec<Problem>> {
     let mut reader = Reader { source: Source::default(), line: 0, line_text: "", problems: Vec::new() };
     for (index, (original, line)) in text.split('\n').zip(clean.split('\n')).enumerate() {
@@ -107,12 +110,13 @@ pub fn read<'t>(text: &str, clean: &'t str) -> Result<Source<'t>, Vec<Problem>> 
     if reader.problems.is_empty() { Ok(reader.source) } else { Err(reader.problems) }
 }
 
-/// The address in a comment at the start of a line.
+/// Returns the address in a comment at the start of a line.
 fn old_address(line: &str) -> Option<u64> {
     let (digits, _) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
     u64::from_str_radix(digits.trim(), 16).ok()
 }
 
+/// State of the parser.
 struct Reader<'t> {
     source: Source<'t>,
     line: usize,
@@ -121,12 +125,14 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
+    /// Creates an error at a part of the current line.
     fn problem(&self, at: &str, message: impl Into<String>) -> Problem {
-        // `at` is a part of the line.
+        // `at` is a slice of the line, so the difference of the pointers is its offset.
         let column = (at.as_ptr() as usize).saturating_sub(self.line_text.as_ptr() as usize) + 1;
         Problem { line: self.line, column: column.min(self.line_text.len() + 1), message: message.into() }
     }
 
+    /// Parses one line: labels, then a directive or an instruction.
     fn read_line(&mut self, old_address: Option<u64>) -> Result<(), Problem> {
         let mut rest = self.line_text.trim();
         while let Some(label) = label_of(rest) {
@@ -221,6 +227,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
+    /// Parses `[CONTROL] TEXT ; ^0xBITS`; control word and bits are optional.
     fn instruction(&mut self, text: &'t str, old_address: Option<u64>) -> Result<(), Problem> {
         let (control, body) = match text.strip_prefix('[') {
             Some(bracket) => {
@@ -248,12 +255,12 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Whether a name in front of a colon is read as a label.
+/// Returns whether a name followed by a colon is parsed as a label.
 pub fn is_label(name: &str) -> bool {
     !has_comment(name) && label_of(&format!("{name}:")) == Some(name)
 }
 
-/// Whether a name behind `.section` is read as the name of a section.
+/// Returns whether a name after `.section` is parsed as the name of a section.
 pub fn is_section_name(name: &str) -> bool {
     !has_comment(name) && !name.is_empty() && name.trim() == name && !name.contains([',', '\n'])
 }
@@ -262,7 +269,7 @@ fn has_comment(text: &str) -> bool {
     text.contains("//") || text.contains("/*")
 }
 
-/// The label that a line starts with.
+/// Returns the label at the start of a line.
 fn label_of(line: &str) -> Option<&str> {
     let end = line.find(|c: char| c.is_whitespace() || ":[];,`@".contains(c))?;
     let name = &line[..end];
@@ -270,7 +277,7 @@ fn label_of(line: &str) -> Option<&str> {
     (line[end..].starts_with(':') && !name.is_empty() && !is_number).then_some(name)
 }
 
-/// A hexadecimal (`0x`) or decimal number.
+/// Parses a hexadecimal (`0x`) or decimal number.
 fn number(text: &str) -> Option<u64> {
     let text = text.trim();
     match text.strip_prefix("0x") {
@@ -279,7 +286,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// `; .raw is near`, if a directive is.
+/// Returns a suggestion such as `; .raw is near`; empty if no directive is close.
 fn near_directive(word: &str) -> String {
     let known = IGNORED.iter().copied().chain([".target", ".section", ".skeleton", ".raw", ".bytes"]);
     oriole_support::closest(word, known).map_or_else(String::new, |near| format!("; {near} is near"))

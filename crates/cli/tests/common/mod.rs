@@ -1,4 +1,4 @@
-//! Runs the binaries and looks at what they leave behind.
+//! Runs the binaries and inspects their output.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a call did.
+/// The result of a call.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Outcome {
     pub code: Option<i32>,
@@ -14,7 +14,7 @@ pub struct Outcome {
     pub stderr: String,
 }
 
-/// A folder of its own for a test, emptied first.
+/// Creates an empty folder for a test.
 pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -42,14 +42,14 @@ pub fn run(program: impl AsRef<Path>, folder: &Path, arguments: &[&str], input: 
     }
 }
 
-/// The names of the files in a folder, sorted.
+/// Returns the names of the files in a folder, sorted.
 pub fn files(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
 
-/// A module for a target with one kernel.
+/// Returns a module for a target with one kernel.
 pub fn module(target: &str, kernel: &str, body: &str) -> String {
     format!(
         ".version 9.0\n.target {target}\n.address_size 64\n.visible .entry {kernel}()\n{{\n    .reg .b32 %r<3>;\n    {body}\n    ret;\n}}\n"

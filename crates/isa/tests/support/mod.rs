@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use oriole_isa::Target;
 
-/// A word with the text that nvdisasm prints for it; none if nvdisasm refuses it.
+/// A word with the text that nvdisasm prints; `None` if nvdisasm rejects it.
 pub struct Record {
     pub target: Target,
     pub word: u128,
@@ -15,12 +15,12 @@ pub struct Record {
     pub place: String,
 }
 
-/// The folder of the tests.
+/// Returns the folder of the tests.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// All lines `hex text` of the files `sm_XX.txt` of a folder. Texts have branch targets as for an instruction at address 0.
+/// Reads all lines `hex text` of the files `sm_XX.txt` of a folder. Branch targets in texts are those of an instruction at address 0.
 pub fn records(name: &str) -> Vec<Record> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder().join(name)).expect("folder").map(|entry| entry.expect("entry").path()).collect();
     files.sort();
@@ -39,7 +39,7 @@ pub fn records(name: &str) -> Vec<Record> {
     all
 }
 
-/// Branch targets are recorded as distances from the next instruction, `PC+0x10`; at address 0 that is `0x20`.
+/// Converts recorded branch targets, which are distances from the next instruction: `PC+0x10` at address 0 is `0x20`.
 fn at_address_zero(text: &str) -> String {
     let Some(position) = text.find("PC+0x").or_else(|| text.find("PC-0x")) else { return text.to_string() };
     let distance = i64::from_str_radix(&text[position + 5..], 16).expect("distance");
@@ -48,7 +48,7 @@ fn at_address_zero(text: &str) -> String {
     format!("{}{sign}{:#x}", &text[..position], target.unsigned_abs())
 }
 
-/// Equality but for spaces.
+/// Returns whether two texts are equal except for spaces.
 pub fn same_text(left: &str, right: &str) -> bool {
     left.chars().filter(|c| *c != ' ').eq(right.chars().filter(|c| *c != ' '))
 }

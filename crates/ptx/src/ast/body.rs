@@ -9,7 +9,7 @@ use crate::table::{Component, SpecialRegister};
 use crate::types::ScalarType;
 
 define_index!(
-    /// A register of a function; parameterized declarations (`%r<100>`) cover a range.
+    /// A register of a function. A parameterized declaration (`%r<100>`) covers a range of them.
     pub struct RegisterId,
     "reg"
 );
@@ -34,7 +34,7 @@ define_index!(
     "list"
 );
 define_index!(
-    /// A constant that does not fit into an operand.
+    /// A constant that does not fit into an [`Operand`].
     pub struct ConstantId,
     "const"
 );
@@ -42,23 +42,23 @@ define_index!(
 /// The body of a function.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Body {
-    /// Register declarations in order; each covers a range of register numbers.
+    /// Register declarations, in order. Each covers a range of registers.
     pub registers: IndexVec<RegisterDeclarationId, RegisterDeclaration>,
-    /// How many registers there are.
+    /// Number of registers.
     pub register_count: u32,
-    /// Labels in order of their first mention.
+    /// Labels, in the order of their first mention.
     pub labels: IndexVec<LabelId, Label>,
-    /// All statements in order.
+    /// Statements, in order.
     pub statements: Vec<Statement>,
-    /// All instructions in order.
+    /// Instructions, in order.
     pub instructions: IndexVec<InstructionId, Instruction>,
-    /// Operands of instructions and elements of lists.
+    /// Operands of instructions and elements of lists. Instructions and lists refer to ranges of this array.
     pub operands: Vec<Operand>,
-    /// Ranges of `operands`.
+    /// Lists, each as start and length in `operands`.
     pub lists: IndexVec<ListId, (u32, u32)>,
-    /// Addresses.
+    /// Addresses; operands refer to them by index.
     pub addresses: Vec<Address>,
-    /// Large and floating constants.
+    /// Constants that are floating-point or need more than 32 bits.
     pub constants: IndexVec<ConstantId, Constant>,
     /// `.loc` directives.
     pub locations: Vec<LineLocation>,
@@ -70,11 +70,11 @@ pub struct Body {
     pub prototypes: Vec<CallPrototype>,
     /// `.alias` directives.
     pub aliases: Vec<Alias>,
-    /// Where each statement starts.
+    /// Source offset of each statement.
     pub(crate) positions: Positions,
 }
 
-/// Source offsets of statements. They never take part in comparisons.
+/// Source offsets of statements. All values compare equal, so that positions do not affect the equality of modules.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Positions(pub Vec<u32>);
 
@@ -85,25 +85,25 @@ impl PartialEq for Positions {
 }
 
 impl Body {
-    /// The operands of an instruction.
+    /// Returns the operands of an instruction.
     pub fn operands_of(&self, instruction: &Instruction) -> &[Operand] {
         let start = instruction.first_operand as usize;
         &self.operands[start..start + usize::from(instruction.operand_count)]
     }
 
-    /// The operands of a list.
+    /// Returns the operands of a list.
     pub fn list(&self, list: ListId) -> &[Operand] {
         let (start, length) = self.lists[list];
         &self.operands[start as usize..(start + length) as usize]
     }
 
-    /// The declaration of a register.
+    /// Returns the declaration of a register. Takes a binary search.
     pub fn declaration_of(&self, register: RegisterId) -> &RegisterDeclaration {
         let after = self.registers.as_slice().partition_point(|declaration| declaration.first <= register);
         &self.registers[RegisterDeclarationId::new(after - 1)]
     }
 
-    /// Where a statement starts in the source.
+    /// Returns the position of a statement in the source, as an empty span.
     pub fn position(&self, statement: usize) -> Option<Span> {
         self.positions.0.get(statement).map(|&start| Span::new(start, start))
     }
@@ -125,26 +125,26 @@ impl Body {
 /// `.reg .v2 .b32 %name<count>`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisterDeclaration {
-    /// The name, or the stem of a parameterized one.
+    /// The name; the stem of a parameterized declaration.
     pub name: Name,
     /// The type of an element.
     pub ty: ScalarType,
     /// Number of elements: 1, 2 or 4.
     pub lanes: u8,
-    /// The alignment, which is accepted and has no meaning.
+    /// The alignment. It is accepted and has no meaning.
     pub align: Option<u64>,
-    /// The count of a parameterized declaration.
+    /// The number of registers in a parameterized declaration; `None` for a single register.
     pub count: Option<u32>,
-    /// The first register it declares.
+    /// The first register of the declaration.
     pub first: RegisterId,
-    /// Whether it is a parameter, declared in the function's header.
+    /// Whether it is a parameter declared in the function's header.
     pub is_parameter: bool,
 }
 
 /// A label.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
-    /// Its name.
+    /// The name.
     pub name: Name,
 }
 
@@ -163,19 +163,19 @@ pub enum Statement {
     Registers(RegisterDeclarationId),
     /// A variable declaration.
     Variable(VariableId),
-    /// `.loc`: a position in [`Body::locations`].
+    /// `.loc`: an index into [`Body::locations`].
     Location(u32),
-    /// `.pragma`: a position in [`Body::pragmas`].
+    /// `.pragma`: an index into [`Body::pragmas`].
     Pragma(u32),
-    /// `.branchtargets`: a position in [`Body::target_lists`].
+    /// `.branchtargets`: an index into [`Body::target_lists`].
     BranchTargets(u32),
-    /// `.calltargets`: a position in [`Body::target_lists`].
+    /// `.calltargets`: an index into [`Body::target_lists`].
     CallTargets(u32),
-    /// `.callprototype`: a position in [`Body::prototypes`].
+    /// `.callprototype`: an index into [`Body::prototypes`].
     CallPrototype(u32),
     /// A function declaration inside the body.
     Function(FunctionId),
-    /// `.alias`: a position in [`Body::aliases`].
+    /// `.alias`: an index into [`Body::aliases`].
     Alias(u32),
 }
 
@@ -184,11 +184,11 @@ pub enum Statement {
 pub struct Instruction {
     /// Opcode, modifiers and operand types.
     pub form: FormId,
-    /// Where its operands start in [`Body::operands`].
+    /// Index of the first operand in [`Body::operands`].
     pub first_operand: u32,
-    /// How many operands it has.
+    /// Number of operands.
     pub operand_count: u16,
-    /// The predicate that decides whether it is executed.
+    /// The guard predicate; `None` if the instruction is unconditional.
     pub guard: Option<Guard>,
 }
 
@@ -201,7 +201,7 @@ pub struct Guard {
     pub negated: bool,
 }
 
-/// What a guard tests.
+/// The predicate that a guard tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GuardSource {
     /// A predicate register.
@@ -213,21 +213,21 @@ pub enum GuardSource {
 /// An operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operand {
-    /// A register, scalar or whole vector.
+    /// A register, scalar or a whole vector.
     Register(RegisterId),
-    /// `!p`.
+    /// A negated predicate, `!p`.
     NotRegister(RegisterId),
-    /// `v.x`.
+    /// An element of a vector register, `v.x`.
     Element(RegisterId, Component),
-    /// A register with a selector of a video instruction: a list of the register and the selector.
+    /// A register with a selector (video instructions), a negated register or a negated special register: a list of the parts.
     Selected(ListId),
-    /// The selector inside [`Operand::Selected`].
+    /// The selector in [`Operand::Selected`].
     Selector(Name),
-    /// `-a` inside [`Operand::Selected`].
+    /// The negation in [`Operand::Selected`].
     Minus,
     /// A special register.
     Special(SpecialRegister),
-    /// An integer that fits into 32 bits.
+    /// An integer that fits in 32 bits.
     Integer(i32),
     /// `!1`: an integer as a negated predicate.
     NotInteger(i32),
@@ -235,19 +235,19 @@ pub enum Operand {
     Constant(ConstantId),
     /// `WARP_SZ`.
     WarpSize,
-    /// `_`.
+    /// `_`: the result is discarded.
     Sink,
     /// `{a, b}`.
     Vector(ListId),
     /// `d|p`.
     Pair(ListId),
-    /// `[a]`: a position in [`Body::addresses`].
+    /// `[a]`: an index into [`Body::addresses`].
     Address(u32),
-    /// `[a].unified`: a position in [`Body::addresses`].
+    /// `[a].unified`: an index into [`Body::addresses`].
     UnifiedAddress(u32),
     /// `[a, b, ...]`.
     Bracket(ListId),
-    /// An address without brackets, `var+4`: a position in [`Body::addresses`].
+    /// An address without brackets, such as `var+4`: an index into [`Body::addresses`].
     AddressOf(u32),
     /// A variable.
     Variable(VariableId),
@@ -255,7 +255,7 @@ pub enum Operand {
     Function(FunctionId),
     /// A label, or the name of a target list or prototype.
     Label(LabelId),
-    /// `(a, b)` of a call.
+    /// The argument list `(a, b)` of a call.
     Arguments(ListId),
 }
 
@@ -266,7 +266,7 @@ pub struct Address {
     pub base: AddressBase,
     /// The offset in bytes.
     pub offset: i64,
-    /// Whether the offset is written: ptxas does not optimize `+0` away in debug code.
+    /// Whether the offset is written. ptxas does not optimize `+0` away in debug code.
     pub has_offset: bool,
 }
 
@@ -279,11 +279,11 @@ pub enum AddressBase {
     Element(RegisterId, Component),
     /// A variable.
     Variable(VariableId),
-    /// One variable of a parameterized declaration.
+    /// One variable of a parameterized declaration, by its number.
     VariableMember(VariableId, u32),
     /// A function.
     Function(FunctionId),
-    /// A number.
+    /// No base: the offset is the address.
     Absolute,
 }
 
@@ -292,14 +292,15 @@ pub enum AddressBase {
 pub enum Constant {
     /// An integer and whether it is unsigned.
     Integer(i64, bool),
-    /// `0f...`.
+    /// `0f...`: the encoding in single precision.
     Single(u32),
-    /// `0d...`.
+    /// `0d...`: the encoding in double precision.
     Double(u64),
     /// A decimal float.
     Decimal(f64),
 }
 
+// Floating-point values are compared by their bits, so that NaNs are equal to themselves and zeros keep their sign.
 impl PartialEq for Constant {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -315,20 +316,20 @@ impl PartialEq for Constant {
 /// `.loc file line column {, function_name label {+ offset}, inlined_at file line column}`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LineLocation {
-    /// Index of the `.file`.
+    /// Number of the `.file`.
     pub file: u32,
     /// The line.
     pub line: u32,
     /// The column.
     pub column: u32,
-    /// Name and offset of the inlined function, and where it was inlined.
+    /// Name and offset of the inlined function, and file, line and column of the call; `None` if the code is not inlined.
     pub inlined: Option<Box<(Name, i64, [u32; 3])>>,
 }
 
 /// The names after `.branchtargets` or `.calltargets`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelList {
-    /// Labels, or functions, in order.
+    /// Labels or functions, in order.
     pub targets: Vec<Operand>,
 }
 
@@ -341,6 +342,6 @@ pub struct CallPrototype {
     pub parameters: Vec<Parameter>,
     /// `.noreturn`.
     pub noreturn: bool,
-    /// `.abi_preserve` and `.abi_preserve_control`.
+    /// The counts of `.abi_preserve` and `.abi_preserve_control`.
     pub abi_preserve: (Option<u32>, Option<u32>),
 }

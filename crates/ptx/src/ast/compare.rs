@@ -1,17 +1,15 @@
-//! Comparing modules that have their own interners.
+//! Compares modules that have different interners.
 //!
-//! Names are numbered in order of appearance, and two texts that mean the same may mention them in another order (a list
-//! `L<3>` names the stem `L`). So the names of one module are translated into those of the other, and
-//! then everything is compared by the derived equality, which takes in every field of the tree. A name that the
-//! translation forgot would count as a difference, never as a match.
+//! Names are numbered in the order of appearance, which may differ between two texts with the same meaning (a list `L<3>` mentions the
+//! stem `L`). Therefore the names of one module are first translated into those of the other. Then everything is compared with the derived
+//! equality, which covers every field of the tree. A name that the translation misses shows as a difference, never as a false match.
 
 use oriole_support::{Interner, Name};
 
 use super::{Body, DwarfItem, Function, Initializer, Item, Module, Operand, Parameter, Variable};
 
 impl Module {
-    /// Whether another module has the same tree, names compared by their text. The error says where they differ first.
-    /// Source positions do not count.
+    /// Compares two modules; names are compared by their text and source positions are ignored. The error describes the first difference.
     pub fn same_as(&self, other: &Module) -> Result<(), String> {
         let mut names = self.names.clone();
         let mut other = other.clone();
@@ -43,7 +41,7 @@ fn same_items<T: PartialEq + std::fmt::Debug>(what: &str, mine: &[T], theirs: &[
     same(&format!("number of {what}s"), &mine.len(), &theirs.len())
 }
 
-/// The parts one by one, to say what differs; then the whole, so that no part is forgotten.
+/// Compares the parts of two functions one by one to describe the difference, and then the functions as a whole, so that no part is missed.
 fn same_function(mine: &Function, theirs: &Function) -> Result<(), String> {
     if let (Some(mine), Some(theirs)) = (&mine.body, &theirs.body) {
         same_items("register declaration", mine.registers.as_slice(), theirs.registers.as_slice())?;
@@ -57,7 +55,7 @@ fn same_function(mine: &Function, theirs: &Function) -> Result<(), String> {
     if mine == theirs { Ok(()) } else { Err(String::from("header or another part of the body differs")) }
 }
 
-/// Gives a name of the module's interner its number in another one.
+/// Replaces a name of one interner by the same name of another.
 type Rename<'a> = dyn FnMut(&mut Name) + 'a;
 
 fn rename_module(module: &mut Module, translate: &mut dyn FnMut(Name, &Interner) -> Name) {

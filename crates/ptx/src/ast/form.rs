@@ -1,4 +1,4 @@
-//! Instruction forms: a row of the table with its slots filled.
+//! Instruction forms. A form is a row of the table with a modifier chosen for each slot.
 
 use oriole_support::define_index;
 
@@ -6,70 +6,70 @@ use crate::table::{Atom, Entity, Modifier, Opcode, ROWS, Row, Slot, ValueSpec};
 use crate::types::{AddressSpace, ScalarType};
 
 define_index!(
-    /// An instruction form of a module.
+    /// Index of an instruction form of a module.
     pub struct FormId,
     "form"
 );
 
-/// A slot and the modifier in it.
+/// A slot and the modifier it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotValue {
     /// The slot; [`Slot::Fixed`] for literal modifiers.
     pub slot: Slot,
-    /// What it holds.
+    /// The modifier.
     pub modifier: Modifier,
 }
 
-/// An opcode with its modifiers and the operands they imply.
+/// An opcode with its modifiers and the operands that follow from them.
 #[derive(Clone, Debug)]
 pub struct Form {
     /// The opcode.
     pub opcode: Opcode,
-    /// The position of its row in the table.
+    /// Index of the row in the table.
     pub row: u16,
-    /// How many optional operand groups are written.
+    /// Number of optional operand groups that are written.
     pub level: u8,
-    /// The modifiers in the manual's order.
+    /// The modifiers, in the order of the manual.
     pub modifiers: Box<[SlotValue]>,
-    /// The operands with their types worked out.
+    /// The operands with their types.
     pub operands: Box<[FormOperand]>,
 }
 
 impl PartialEq for Form {
     fn eq(&self, other: &Self) -> bool {
-        // The operands follow from the rest.
+        // The operands follow from the other fields.
         (self.row, self.level, &self.modifiers) == (other.row, other.level, &other.modifiers)
     }
 }
 
 impl Form {
-    /// Its row in the table.
+    /// Returns the row of the table.
     pub fn row(&self) -> &'static Row {
         &ROWS[usize::from(self.row)]
     }
 
-    /// The modifier in a slot.
+    /// Returns the modifier in a slot; `None` if the slot is empty.
     pub fn get(&self, slot: Slot) -> Option<Modifier> {
         self.modifiers.iter().find(|value| value.slot == slot).map(|value| value.modifier)
     }
 
-    /// Whether a modifier is there, in any slot.
+    /// Returns whether any slot holds the modifier.
     pub fn has(&self, modifier: Modifier) -> bool {
         self.modifiers.iter().any(|value| value.modifier == modifier)
     }
 
-    /// The scalar type in a slot.
+    /// Returns the scalar type in a slot.
     pub fn scalar_type(&self, slot: Slot) -> Option<ScalarType> {
         self.get(slot).and_then(Modifier::scalar_type)
     }
 
-    /// Whether a condition of the table holds for these modifiers.
+    /// Returns whether a condition of the table holds for the modifiers.
     pub fn fulfils(&self, condition: &[Atom]) -> bool {
         fulfils(&self.modifiers, condition)
     }
 }
 
-/// Whether a condition holds for a list of modifiers.
+/// Returns whether a condition holds for a list of modifiers.
 pub(crate) fn fulfils(modifiers: &[SlotValue], condition: &[Atom]) -> bool {
     let get = |slot: Slot| modifiers.iter().find(|value| value.slot == slot).map(|value| value.modifier);
     let has = |modifier: Modifier| modifiers.iter().any(|value| value.modifier == modifier);
@@ -86,22 +86,22 @@ pub(crate) fn fulfils(modifiers: &[SlotValue], condition: &[Atom]) -> bool {
 /// An operand of a form.
 #[derive(Clone, Debug)]
 pub struct FormOperand {
-    /// What it looks like.
+    /// The syntax of the operand.
     pub shape: FormShape,
 }
 
-/// What an operand of a form looks like.
+/// The syntax of an operand.
 #[derive(Clone, Debug)]
 pub enum FormShape {
     /// A value, vector or name.
     Value(FormValue),
     /// `first|second`.
     Pair {
-        /// Before the bar.
+        /// The part before the bar.
         first: FormValue,
-        /// After it.
+        /// The part after the bar.
         second: FormValue,
-        /// Whether bar and second may be left out.
+        /// Whether the bar and the second part may be omitted.
         optional: bool,
     },
     /// `[base, rest...]`.
@@ -115,31 +115,31 @@ pub enum FormShape {
     },
 }
 
-/// The first operand in brackets.
+/// The first element in brackets.
 #[derive(Clone, Debug)]
 pub enum FormBase {
-    /// An address in this space.
+    /// An address in this state space.
     Address(AddressSpace),
-    /// A texture, sampler, surface or another value.
+    /// A texture, sampler or surface reference, or another value.
     Reference(FormValue),
 }
 
-/// A value with its type worked out.
+/// A value operand with its type and number of elements.
 #[derive(Clone, Copy, Debug)]
 pub struct FormValue {
-    /// The row's description.
+    /// The description in the row.
     pub spec: &'static ValueSpec,
-    /// Its type.
+    /// The type.
     pub ty: ValueType,
-    /// Number of elements of a vector; none for a scalar.
+    /// Number of elements of a vector; `None` for a scalar.
     pub lanes: Option<u16>,
 }
 
-/// A scalar type or a kind of name.
+/// The type of a value, or the kind of entity that a name must refer to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ValueType {
     /// A value of this type.
     Scalar(ScalarType),
-    /// A name.
+    /// A name of this kind of entity.
     Entity(Entity),
 }

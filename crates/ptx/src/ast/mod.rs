@@ -1,12 +1,11 @@
 //! The typed syntax tree of a PTX module.
 //!
-//! Names are resolved while parsing, so the tree refers to registers, variables, functions and labels by
-//! dense typed indices. Instructions refer to a [`Form`]: an opcode with its modifiers, matched to one row
-//! of the table. A program has few distinct forms, so the modifiers of a million instructions are stored
-//! once per kind, and everything static about an instruction is one index away.
+//! Names are resolved while parsing: the tree refers to registers, variables, functions and labels by dense typed indices. An instruction
+//! refers to a [`Form`], which is an opcode with its modifiers, matched with one row of the table. A program has few distinct forms, so
+//! the modifiers are stored once per form and not once per instruction.
 //!
-//! Each function body owns its instructions, operands and lists in flat arrays; an operand is 8 bytes, an
-//! instruction 24. Source positions are kept apart from the tree: two modules that mean the same compare equal.
+//! Each function body owns its instructions, operands and lists in flat arrays; an operand takes 8 bytes, an instruction 24. Source
+//! positions do not take part in comparisons: two modules with the same tree compare equal.
 
 mod body;
 mod compare;

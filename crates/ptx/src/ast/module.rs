@@ -8,12 +8,12 @@ use crate::target::{PtxVersion, Target};
 use crate::types::{ScalarType, StateSpace};
 
 define_index!(
-    /// A variable: at module scope, in a function, or a parameter.
+    /// A variable at module scope or in a function, or a parameter.
     pub struct VariableId,
     "var"
 );
 define_index!(
-    /// A function, declared or defined.
+    /// A declaration or definition of a function.
     pub struct FunctionId,
     "func"
 );
@@ -21,23 +21,23 @@ define_index!(
 /// A PTX module.
 #[derive(Clone)]
 pub struct Module {
-    /// From `.version`.
+    /// The version in `.version`.
     pub version: PtxVersion,
-    /// From `.target`.
+    /// The target in `.target`.
     pub target: Target,
-    /// The other names after `.target`.
+    /// The options after the target in `.target`.
     pub options: TargetOptions,
-    /// From `.address_size`, if it is written.
+    /// The size in `.address_size`; `None` if the directive is absent.
     pub address_size: Option<u8>,
-    /// All names.
+    /// The interner of all names.
     pub names: Interner,
-    /// All instruction forms.
+    /// The distinct instruction forms.
     pub forms: IndexVec<FormId, Form>,
     /// All variables.
     pub variables: IndexVec<VariableId, Variable>,
-    /// All functions, one for each declaration and definition.
+    /// All functions, one entry per declaration and definition.
     pub functions: IndexVec<FunctionId, Function>,
-    /// What stands at module scope, in order.
+    /// The declarations and directives at module scope, in order.
     pub items: Vec<Item>,
 }
 
@@ -52,16 +52,16 @@ pub struct TargetOptions {
     pub map_f64_to_f32: bool,
 }
 
-/// How textures and samplers relate.
+/// Whether textures and samplers are separate objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextureMode {
-    /// A texture reference holds its sampler.
+    /// A texture reference includes its sampler.
     Unified,
     /// Samplers are separate.
     Independent,
 }
 
-/// Something at module scope.
+/// A declaration or directive at module scope.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
     /// A variable.
@@ -72,16 +72,16 @@ pub enum Item {
     Alias(Alias),
     /// `.file`.
     File {
-        /// The index that `.loc` uses.
+        /// The number by which `.loc` refers to the file.
         index: u32,
-        /// The file's name.
+        /// The name of the file.
         name: Box<str>,
-        /// Time stamp and size, if they are written.
+        /// Time stamp and size, if they are given.
         stamp: Option<(u64, u64)>,
     },
     /// `.section`.
     Section(DwarfSection),
-    /// `@@dwarf`, kept as text.
+    /// `@@dwarf`, as text.
     Dwarf(Box<str>),
     /// `.pragma`.
     Pragma(Vec<Box<str>>),
@@ -92,18 +92,18 @@ pub enum Item {
 pub struct Alias {
     /// The new name.
     pub name: Name,
-    /// The function it stands for.
+    /// The function that the name refers to.
     pub target: Name,
 }
 
 /// `.section .debug_info { ... }`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DwarfSection {
-    /// The section's name with its dot.
+    /// The name of the section, with its dot.
     pub name: Box<str>,
-    /// What is in it.
+    /// The contents, in order.
     pub items: Vec<DwarfItem>,
-    /// The numbers of all [`DwarfItem::Integers`] one after the other, little-endian.
+    /// The numbers of all [`DwarfItem::Integers`], concatenated, little-endian.
     pub data: Vec<u8>,
 }
 
@@ -112,8 +112,8 @@ pub struct DwarfSection {
 pub enum DwarfItem {
     /// `label:`.
     Label(Name),
-    /// `.b8 1, 2, 3`: size of each number in bytes and how many there are, over any number of lines. Debug information is
-    /// mostly this, so the numbers themselves are kept as the bytes they stand for.
+    /// `.b8 1, 2, 3`: size of each number in bytes and number of numbers, over any number of lines. Debug information consists mostly of
+    /// these, so the numbers are stored as bytes in [`DwarfSection::data`].
     Integers(u8, u32),
     /// `.b32 label` or `.b64 label+offset`: size in bytes, label, offset.
     Label64(u8, Name, i64),
@@ -121,7 +121,7 @@ pub enum DwarfItem {
     Difference(u8, Name, Name),
 }
 
-/// Who sees a symbol.
+/// The linkage of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Linkage {
@@ -132,7 +132,7 @@ pub enum Linkage {
     Common,
 }
 
-/// A variable's type.
+/// The element type of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VariableType {
     /// A value.
@@ -157,39 +157,40 @@ pub enum Attribute {
 /// A variable.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Variable {
-    /// Its name.
+    /// The name.
     pub name: Name,
-    /// Where it lives.
+    /// The state space.
     pub space: StateSpace,
-    /// Its element's type.
+    /// The type of an element.
     pub ty: VariableType,
-    /// Number of elements of its vector type: 1, 2 or 4.
+    /// Number of elements of the vector type: 1, 2 or 4.
     pub lanes: u8,
-    /// Array dimensions; `[]` is none.
+    /// Array dimensions; `None` for `[]`.
     pub dimensions: Vec<Option<u64>>,
-    /// From `.align`.
+    /// The alignment in `.align`, in bytes.
     pub align: Option<u64>,
-    /// Who sees it.
+    /// The linkage.
     pub linkage: Linkage,
     /// Attributes.
     pub attributes: Vec<Attribute>,
-    /// The count of a parameterized declaration.
+    /// The number of variables in a parameterized declaration; `None` for a single variable.
     pub count: Option<u32>,
-    /// Its initial value.
+    /// The initial value.
     pub initializer: Option<Box<Initializer>>,
-    /// `.ptr` of a kernel parameter.
+    /// The `.ptr` attribute of a kernel parameter.
     pub pointer: Option<PointerAttribute>,
 }
 
 impl Variable {
-    /// The size in bytes; none for an array of unknown length and for textures, whose size is the driver's matter.
+    /// Returns the size in bytes; `None` for an array of unknown length and for textures, samplers and surfaces, whose size the driver
+    /// knows.
     pub fn size_bytes(&self) -> Option<u128> {
         let VariableType::Scalar(ty) = self.ty else { return None };
         let element = u128::from(ty.bytes()) * u128::from(self.lanes);
         self.dimensions.iter().try_fold(element, |size, &dimension| Some(size.saturating_mul(u128::from(dimension?))))
     }
 
-    /// The alignment: as written, else that of the element.
+    /// Returns the alignment in bytes: the one in `.align`, or that of an element.
     pub fn align_bytes(&self) -> u64 {
         let natural = match self.ty {
             VariableType::Scalar(ty) => u64::from(ty.bytes()) * u64::from(self.lanes),
@@ -199,10 +200,10 @@ impl Variable {
     }
 }
 
-/// What a `.ptr` parameter points to.
+/// The object that a `.ptr` parameter points to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PointerTarget {
-    /// Memory of a space.
+    /// Memory of this state space.
     Space(StateSpace),
     /// A texture, sampler or surface.
     Opaque(VariableType),
@@ -211,9 +212,9 @@ pub enum PointerTarget {
 /// `.ptr .global .align 16` of a kernel parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointerAttribute {
-    /// What it points to, if written.
+    /// The object that the parameter points to, if given.
     pub target: Option<PointerTarget>,
-    /// The alignment of what it points to.
+    /// The alignment of that object in bytes.
     pub align: Option<u64>,
 }
 
@@ -224,38 +225,38 @@ pub enum Initializer {
     Constant(Constant),
     /// `{...}`.
     List(Vec<Initializer>),
-    /// The address of a variable or function, possibly as a generic address, possibly one byte of it.
+    /// The address of a variable or function, optionally converted to a generic address, optionally one byte of it.
     Address {
         /// The symbol.
         symbol: Name,
-        /// Added to the address.
+        /// Number of bytes added to the address.
         offset: i64,
         /// Whether `generic()` is written.
         generic: bool,
-        /// The mask of `0xFF00(symbol)`.
+        /// The mask of `0xFF00(symbol)`, which selects a byte.
         mask: Option<u64>,
     },
-    /// A byte of a number: `0xFF(n)`.
+    /// One byte of a number: `0xFF(n)`.
     MaskedNumber {
         /// The mask.
         mask: u64,
         /// The number.
         value: i64,
     },
-    /// Fields of a texture or sampler.
+    /// Fields of a texture, sampler or surface.
     Opaque(Vec<OpaqueField>),
 }
 
 /// A field of a texture, sampler or surface initializer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OpaqueField {
-    /// The field's name.
+    /// The name of the field.
     pub name: Name,
-    /// Its value: a number or a name.
+    /// The value: a number or a name.
     pub value: Result<i64, Name>,
 }
 
-/// Kernel or device function.
+/// A kernel or a device function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FunctionKind {
     /// `.entry`.
@@ -269,15 +270,15 @@ pub enum FunctionKind {
 pub enum Parameter {
     /// `.param`.
     Variable(VariableId),
-    /// `.reg` of a function with a body or of a prototype: name, type, vector elements, and the declaration in the body.
+    /// `.reg`, in a function with a body or in a prototype.
     Register {
-        /// Its name.
+        /// The name.
         name: Name,
-        /// Its type.
+        /// The type.
         ty: ScalarType,
         /// Number of vector elements.
         lanes: u8,
-        /// The declaration in the body.
+        /// The declaration in the body; `None` in a prototype.
         declaration: Option<RegisterDeclarationId>,
     },
 }
@@ -285,11 +286,11 @@ pub enum Parameter {
 /// A function.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Function {
-    /// Its name.
+    /// The name.
     pub name: Name,
     /// `.entry` or `.func`.
     pub kind: FunctionKind,
-    /// Who sees it.
+    /// The linkage.
     pub linkage: Linkage,
     /// Attributes.
     pub attributes: Vec<Attribute>,
@@ -297,11 +298,11 @@ pub struct Function {
     pub returns: Vec<Parameter>,
     /// Parameters.
     pub parameters: Vec<Parameter>,
-    /// Whether a parameter list is written at all.
+    /// Whether the header has a parameter list, which may be empty.
     pub has_parameter_list: bool,
     /// Launch bounds and other directives of the header.
     pub bounds: LaunchBounds,
-    /// The body; none for a declaration.
+    /// The body; `None` for a declaration.
     pub body: Option<Box<Body>>,
 }
 
@@ -332,12 +333,12 @@ pub struct LaunchBounds {
     pub abi_preserve: Option<u32>,
     /// `.abi_preserve_control`.
     pub abi_preserve_control: Option<u32>,
-    /// `.pragma` strings between header and body.
+    /// `.pragma` strings between the header and the body.
     pub pragmas: Vec<Box<str>>,
 }
 
 impl Module {
-    /// The text of a name.
+    /// Returns the text of a name.
     pub fn name(&self, name: Name) -> &str {
         self.names.resolve(name)
     }

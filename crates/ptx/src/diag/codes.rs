@@ -1,11 +1,11 @@
-//! The list of everything that can be reported. Codes are stable: scripts may depend on them.
+//! The list of all errors and warnings. Codes are stable: scripts may depend on them. The doc comment of a code is its summary for users.
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
     /// The module is not valid.
     Error,
-    /// The module is valid, but something is odd.
+    /// The module is valid, but part of it is questionable.
     Warning,
 }
 
@@ -18,17 +18,17 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every code.
+            /// All codes.
             pub const ALL: &'static [Code] = &[$(Code::$variant,)+];
 
-            /// The stable name, `E0101` or `W0001`.
+            /// Returns the stable name: `E0101` or `W0001`.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Code::$variant => $name,)+
                 }
             }
 
-            /// What the code stands for.
+            /// Returns the description of the code.
             pub fn summary(self) -> &'static str {
                 match self {
                     $(Code::$variant => concat!($($doc),+).trim_ascii(),)+
@@ -292,7 +292,7 @@ codes! {
 }
 
 impl Code {
-    /// How bad findings of this kind are.
+    /// Returns the severity of findings with this code.
     pub fn severity(self) -> Severity {
         if self.name().starts_with('W') { Severity::Warning } else { Severity::Error }
     }

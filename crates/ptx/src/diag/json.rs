@@ -1,11 +1,11 @@
-//! Diagnostics for editors and scripts: one JSON object each.
+//! Formats diagnostics as JSON objects, for editors and scripts.
 
 use serde::Serialize;
 
 use super::{Diagnostic, Severity};
 use crate::source::{LineIndex, Source, Span};
 
-/// A diagnostic with its places as lines and columns, counted from one. Serializable.
+/// A serializable diagnostic. Positions are lines and columns, counted from 1.
 #[derive(Serialize)]
 pub struct JsonDiagnostic<'a> {
     file: &'a str,
@@ -20,6 +20,7 @@ pub struct JsonDiagnostic<'a> {
     help: Option<&'a str>,
 }
 
+/// A range of the source as lines and columns (counted from 1), and as byte offset and length.
 #[derive(Serialize)]
 struct Place {
     line: u32,
@@ -30,6 +31,7 @@ struct Place {
     length: u32,
 }
 
+/// Another position that matters, with its text.
 #[derive(Serialize)]
 struct Related<'a> {
     #[serde(flatten)]
@@ -43,7 +45,7 @@ fn place(lines: &LineIndex, span: Span) -> Place {
     Place { line, column, end_line, end_column, offset: span.start, length: span.end - span.start }
 }
 
-/// The serializable form of a diagnostic.
+/// Converts a diagnostic to its serializable form.
 pub fn to_json<'a>(source: &Source<'a>, lines: &LineIndex, finding: &'a Diagnostic) -> JsonDiagnostic<'a> {
     JsonDiagnostic {
         file: source.name,

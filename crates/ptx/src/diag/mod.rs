@@ -1,8 +1,7 @@
-//! Diagnostics: what is wrong, where, and what to do about it.
+//! Diagnostics: an error or warning, its position in the source, and advice.
 //!
-//! A [`Diagnostic`] is data: a stable [`Code`], a span, a message, notes and at most one suggestion. How it is shown is
-//! decided elsewhere: [`render`] draws the source line with the place marked, [`to_json`] is for editors, and
-//! [`ptxas_lines`] uses the message shape of ptxas.
+//! A [`Diagnostic`] is data: a stable [`Code`], a span, a message, notes and at most one suggestion. It is formatted by [`render`] (source
+//! line with the position marked), [`to_json`] (for editors) or [`ptxas_lines`] (ptxas' message format).
 
 mod codes;
 mod json;
@@ -16,76 +15,76 @@ pub use render::{Style, render};
 
 use crate::source::Span;
 
-/// Texts of findings are cut to about this many bytes.
+/// Longer texts in findings are truncated to about this number of bytes.
 const LONGEST_TEXT: usize = 1000;
 
-/// One finding.
+/// One error or warning.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
     /// The kind of finding.
     pub code: Code,
-    /// The place.
+    /// The position.
     pub span: Span,
     /// What is wrong, in one sentence without a full stop.
     pub message: String,
-    /// Short text at the marked place.
+    /// Short text at the marked position.
     pub label: Option<String>,
-    /// Other places that matter.
+    /// Other relevant positions, each with a text.
     pub related: Vec<(Span, String)>,
-    /// Further facts.
+    /// Additional facts.
     pub notes: Vec<String>,
-    /// What to do.
+    /// Advice on how to fix it.
     pub help: Option<String>,
-    /// What ptxas says, for callers that read its output.
+    /// The message that ptxas prints for this, for callers that parse ptxas' output; `None` if it is not known.
     pub ptxas: Option<PtxasWords>,
 }
 
-/// A finding in ptxas' own words.
+/// A finding as ptxas words it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PtxasWords {
-    /// The place whose line ptxas gives.
+    /// The position whose line ptxas prints.
     pub span: Span,
-    /// Its messages, in order.
+    /// The messages, in order.
     pub messages: Vec<String>,
 }
 
 impl Diagnostic {
-    /// A finding without further detail.
+    /// Creates a finding without further details.
     pub fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
         Diagnostic { code, span, message: message.into(), label: None, related: Vec::new(), notes: Vec::new(), help: None, ptxas: None }
     }
 
-    /// Adds the text at the marked place.
+    /// Sets the text at the marked position.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// Adds another place.
+    /// Adds another position.
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
         self.related.push((span, label.into()));
         self
     }
 
-    /// Adds a fact.
+    /// Adds a note.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// Adds advice.
+    /// Sets the advice.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds what ptxas says, at a place of its own.
+    /// Sets the messages that ptxas prints, with their position.
     pub fn ptxas(mut self, span: Span, messages: impl IntoIterator<Item = String>) -> Self {
         self.ptxas = Some(PtxasWords { span, messages: messages.into_iter().collect() });
         self
     }
 
-    /// Cuts texts that quote a name of unreasonable length.
+    /// Truncates texts that quote a very long name.
     fn shorten(&mut self) {
         let related = self.related.iter_mut().map(|(_, text)| text);
         let texts = related.chain(&mut self.notes).chain(&mut self.label).chain(&mut self.help).chain([&mut self.message]);
@@ -96,14 +95,14 @@ impl Diagnostic {
         }
     }
 
-    /// Adds advice if there is any.
+    /// Sets the advice if there is any.
     pub fn maybe_help(mut self, help: Option<String>) -> Self {
         self.help = help.or(self.help);
         self
     }
 }
 
-/// Collects findings up to a limit, so that garbage of any size is answered in bounded time and memory.
+/// Collects findings up to a limit, so that invalid input of any size takes bounded time and memory.
 pub struct Diagnostics {
     findings: Vec<Diagnostic>,
     errors: usize,
@@ -111,12 +110,12 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Room for this many errors.
+    /// Creates a collection that keeps at most `limit` errors, and as many warnings.
     pub fn new(limit: usize) -> Self {
         Diagnostics { findings: Vec::new(), errors: 0, limit: limit.max(1) }
     }
 
-    /// Adds a finding. Warnings share the limit but never use it up for errors.
+    /// Adds a finding unless its limit is reached. Errors and warnings are counted separately.
     pub fn push(&mut self, mut finding: Diagnostic) {
         finding.shorten();
         match finding.code.severity() {
@@ -129,22 +128,22 @@ impl Diagnostics {
         }
     }
 
-    /// Whether so many errors were found that parsing should stop.
+    /// Returns whether the limit of errors is reached, in which case parsing should stop.
     pub fn is_full(&self) -> bool {
         self.errors >= self.limit
     }
 
-    /// Whether the last finding is why the text ends too early.
+    /// Returns whether the last finding explains why the text ends too early.
     pub fn explains_end(&self) -> bool {
         self.findings.last().is_some_and(|finding| matches!(finding.code, Code::UnexpectedEnd | Code::UnterminatedComment))
     }
 
-    /// How many errors were found.
+    /// Returns the number of errors.
     pub fn error_count(&self) -> usize {
         self.errors
     }
 
-    /// All findings, sorted by place.
+    /// Returns all findings, sorted by position, without duplicates.
     pub fn finish(mut self) -> Vec<Diagnostic> {
         self.findings.sort_by_key(|finding| (finding.span.start, finding.span.end, finding.code));
         self.findings.dedup();

@@ -1,9 +1,9 @@
-//! Diagnostics in the shape ptxas prints, for callers that read its output.
+//! Formats diagnostics as ptxas does, for callers that parse ptxas' output.
 
 use super::{Diagnostic, Severity};
 use crate::source::{LineIndex, Source, Span};
 
-/// `ptxas FILE, line N; error   : MESSAGE`, one line a message.
+/// Formats a finding as `ptxas FILE, line N; error   : MESSAGE`, one line per message.
 pub fn ptxas_lines(source: &Source<'_>, lines: &LineIndex, finding: &Diagnostic) -> String {
     let kind = match finding.code.severity() {
         Severity::Error => "error  ",
@@ -16,7 +16,7 @@ pub fn ptxas_lines(source: &Source<'_>, lines: &LineIndex, finding: &Diagnostic)
     ptxas_messages(finding).into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The messages for a finding with their places: ptxas' own words where they are known, else Oriole's.
+/// Returns the messages of a finding with their positions: ptxas' wording where it is known, otherwise Oriole's.
 pub fn ptxas_messages(finding: &Diagnostic) -> Vec<(Span, String)> {
     match &finding.ptxas {
         Some(words) => words.messages.iter().map(|text| (words.span, text.clone())).collect(),
@@ -24,7 +24,7 @@ pub fn ptxas_messages(finding: &Diagnostic) -> Vec<(Span, String)> {
     }
 }
 
-/// The text of such a line: message, code, and the advice, so that it is not lost.
+/// Returns the text of a message in Oriole's wording: message, code, and the advice in parentheses.
 pub fn ptxas_text(finding: &Diagnostic) -> String {
     let help = finding.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
     format!("{} [{}]{help}", finding.message, finding.code.name())

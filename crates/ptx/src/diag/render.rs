@@ -1,14 +1,14 @@
-//! Diagnostics for people: the source line with the place marked, by `annotate-snippets`.
+//! Formats diagnostics for people: shows the source line with the position marked, using `annotate-snippets`.
 //!
-//! The renderer is handed only the lines it shows, so a finding in a file of 100 MB costs no more than one in a small
-//! file. Bytes that are not UTF-8 (they may occur in comments) are replaced for display.
+//! The renderer gets only the lines that it shows, so the cost does not depend on the size of the file. Bytes that are not UTF-8 (they may
+//! occur in comments) are replaced.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
 use super::{Diagnostic, Severity};
 use crate::source::{LineIndex, Source, Span};
 
-/// Whether to use colours.
+/// Whether the output has colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
     /// Plain text.
@@ -17,10 +17,10 @@ pub enum Style {
     Coloured,
 }
 
-/// Lines longer than this are cut around the place.
+/// Longer lines, in bytes, are shortened to the part around the position.
 const LONGEST_LINE: usize = 400;
 
-/// Draws one finding, ending with a line break.
+/// Formats one finding; the text ends with a line break.
 pub fn render(source: &Source<'_>, lines: &LineIndex, finding: &Diagnostic, style: Style) -> String {
     let level = match finding.code.severity() {
         Severity::Error => Level::ERROR,
@@ -51,7 +51,7 @@ pub fn render(source: &Source<'_>, lines: &LineIndex, finding: &Diagnostic, styl
     text
 }
 
-/// The part of the source that is shown: one line, its number, and the marked range inside it.
+/// The shown part of the source: one line, its number counted from 1, and the marked byte range in it.
 struct Window {
     text: String,
     line: usize,

@@ -1,10 +1,10 @@
-//! Mutants: legal cases with one thing changed.
+//! Creates mutants: legal cases with one change.
 
 use super::Case;
 use crate::table::{Modifier, rows_of};
 use crate::target::{Platform, PtxVersion, Suffix, Target};
 
-/// Other operands to try in place of a right one.
+/// Operands that replace a correct one.
 const OPERANDS: &[&str] = &[
     "%b16_3",
     "%b32_3",
@@ -34,11 +34,11 @@ const OPERANDS: &[&str] = &[
     "%f16x2_3",
 ];
 
-/// Modifiers that many instructions have and most combinations do not.
+/// Modifiers that are common but illegal in most combinations.
 const FOREIGN: &[&str] =
     &["ftz", "sat", "rn", "volatile", "uni", "cc", "approx", "wide", "global", "v2", "relu", "f16", "b64", "aligned", "sync", "gpu"];
 
-/// One-change variants of a case, each tried on a platform of its own. Which are made depends on the text alone.
+/// Returns variants of a case with one change each: a modifier, an operand, or the platform. The changes depend on the text only.
 pub fn mutants(case: &Case) -> Vec<Case> {
     let mut dice = Dice::new(&case.text);
     let (head, operands) = split(&case.text);
@@ -68,7 +68,7 @@ pub fn mutants(case: &Case) -> Vec<Case> {
                 changed.remove(position);
             }
             1 => changed.push(operands[position].clone()),
-            // ptxas takes anything for an address of these copies, or never ends.
+            // For the address of these instructions ptxas accepts anything or does not terminate.
             _ if head.contains("bulk.tensor") && changed[position].starts_with('[') => {
                 changed.pop();
             }
@@ -106,7 +106,7 @@ fn split(text: &str) -> (&str, Vec<String>) {
     (head, operands)
 }
 
-/// Another modifier: often one that the same opcode has elsewhere, sometimes any.
+/// Returns another modifier than `before`: with probability 2/3 one of the same opcode, otherwise any.
 fn neighbour(opcode: &str, before: &str, dice: &mut Dice) -> &'static str {
     let rows = rows_of(opcode).unwrap_or(&[]);
     let own: Vec<Modifier> =
@@ -121,7 +121,7 @@ fn neighbour(opcode: &str, before: &str, dice: &mut Dice) -> &'static str {
     "foo"
 }
 
-/// An older version or an earlier target.
+/// Returns a platform with an older version or an earlier target; the same platform if there is none.
 fn lower_platform(platform: &Platform, dice: &mut Dice) -> Platform {
     const VERSIONS: &[(u8, u8)] =
         &[(8, 8), (8, 7), (8, 6), (8, 3), (8, 1), (8, 0), (7, 8), (7, 4), (7, 1), (7, 0), (6, 5), (6, 3), (6, 0), (5, 0), (4, 2), (3, 2)];
@@ -154,7 +154,7 @@ fn lower_platform(platform: &Platform, dice: &mut Dice) -> Platform {
     if possible.is_empty() { *platform } else { possible[dice.below(possible.len())] }
 }
 
-/// A small generator of numbers seeded by text: the same text always gets the same mutants.
+/// A pseudorandom number generator (xorshift) seeded with a hash of the text, so that a text always has the same mutants.
 struct Dice(u64);
 
 impl Dice {

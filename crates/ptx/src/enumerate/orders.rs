@@ -1,9 +1,8 @@
-//! Legal cases with their modifiers in other orders.
+//! Reorders the modifiers of legal cases.
 
 use super::Case;
 
-/// The orders in which the modifiers of a case are tried besides its own: each pair of neighbours exchanged, the last one first, the
-/// first one last, all reversed.
+/// Returns the case with its modifiers in other orders: each pair of neighbours swapped, rotated left and right by one, and reversed.
 pub fn orders(case: &Case) -> Vec<Case> {
     let (head, rest) = case.text.split_at(case.text.find([' ', ';']).unwrap_or(case.text.len()));
     let mut components = head.split('.');

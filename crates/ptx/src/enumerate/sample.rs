@@ -1,4 +1,4 @@
-//! Operands for enumerated forms: a fitting register, vector, address or number for each.
+//! Generates operands for enumerated forms: a register, vector, address or number that fits.
 
 use crate::ast::{Form, FormBase, FormShape, FormValue, ValueType};
 use crate::enumerate::Case;
@@ -6,10 +6,10 @@ use crate::table::{Entity, Flags, ImmediateRange};
 use crate::target::{Platform, PtxVersion};
 use crate::types::{AddressSpace, ScalarType, TypeClass};
 
-/// Parameters of every kernel.
+/// Parameters of every generated kernel.
 pub(super) const PARAMETERS: &str = ".param .align 16 .b8 prm[64]";
 
-/// Register types declared in every kernel, each as `%type_<300>`.
+/// Register types declared in every kernel, each as `%type_<300>`, with the lowest PTX version and target number that have the type.
 const DECLARED: &[(&str, (u8, u8), u16)] = &[
     ("pred", (1, 0), 10),
     ("b8", (1, 0), 10),
@@ -40,7 +40,7 @@ pub(super) fn registers(platform: &Platform) -> String {
     text
 }
 
-/// Variables of every module.
+/// Returns the variables that every module declares.
 pub(super) fn globals(case: &Case) -> String {
     let mut text = String::from(".global .align 128 .b8 glb[512];\n.const .align 128 .b8 cst[512];\n.shared .align 128 .b8 shr[512];\n");
     if case.platform.version >= PtxVersion::new(1, 5) {
@@ -53,7 +53,7 @@ pub(super) fn globals(case: &Case) -> String {
     text
 }
 
-/// Whether a form must be tried in independent texture mode.
+/// Returns whether a form has a sampler operand and therefore needs independent texture mode.
 pub(super) fn wants_sampler(form: &Form) -> bool {
     let entity = |value: &FormValue| value.ty == ValueType::Entity(Entity::Samplerref);
     form.operands.iter().any(|operand| match &operand.shape {
@@ -63,7 +63,7 @@ pub(super) fn wants_sampler(form: &Form) -> bool {
     })
 }
 
-/// The operands of a form as text.
+/// Returns the operands of a form as text.
 pub(super) fn operands(form: &Form) -> String {
     let mut number = 0;
     let texts: Vec<String> = form.operands.iter().map(|operand| shape(form, &operand.shape, &mut number)).collect();
@@ -92,13 +92,14 @@ fn address(form: &Form, space: AddressSpace) -> &'static str {
         AddressSpace::Global => "glb",
         AddressSpace::Local => "loc",
         AddressSpace::Param | AddressSpace::ParamEntry | AddressSpace::ParamFunc => "prm",
-        // `st.bulk` is the one instruction that takes no variable here.
+        // `st.bulk` is the only instruction that does not accept a variable here.
         AddressSpace::Shared | AddressSpace::SharedCta if form.opcode == crate::table::Opcode::StBulk => "%b64_9",
         AddressSpace::Shared | AddressSpace::SharedCta => "shr",
         AddressSpace::SharedCluster | AddressSpace::Tmem => "%b32_9",
     }
 }
 
+/// Returns a register, vector, immediate or name that fits a value. `number` distinguishes the registers of the operands.
 fn value_text(value: &FormValue, number: &mut u32) -> String {
     *number += 10;
     let ty = match value.ty {
@@ -136,7 +137,7 @@ fn entity_text(entity: Entity) -> &'static str {
     }
 }
 
-/// A register that fits a type exactly.
+/// Returns a register whose type matches exactly.
 pub(super) fn register(ty: ScalarType, number: u32) -> String {
     let number = number % 300;
     let name = format!("{ty:?}").to_ascii_lowercase();

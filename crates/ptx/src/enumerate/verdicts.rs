@@ -1,8 +1,8 @@
-//! Recorded verdicts: what ptxas said about every enumerated case, as text that fits into the repository.
+//! Records whether ptxas accepts each enumerated case, in a text form for the repository.
 //!
-//! The cases themselves are not stored: they follow from the table. A record names a row by its opcode and its number among the
-//! opcode's rows, says how many cases it stands for, and carries a digest of their texts and platforms. When a row changes, its
-//! digest does not fit any more and the verdicts must be asked for again.
+//! The cases are not stored, because they follow from the table. A record names a row by its opcode and its number among the opcode's
+//! rows, and holds the number of cases, a digest of their texts and platforms, and the verdicts. If a row changes, the digest no longer
+//! matches and the verdicts must be recorded again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,23 +10,23 @@ use std::fmt::Write;
 use super::{Case, legal_forms, mutants, orders};
 use crate::table::ROWS;
 
-/// Most combinations of modifiers enumerated for a row.
+/// Largest number of modifier combinations enumerated per row.
 pub const LEGAL_LIMIT: usize = 4096;
-/// Most combinations of a row that mutants are made of.
+/// Largest number of combinations per row from which mutants are made.
 pub const MUTANT_LIMIT: usize = 96;
-/// Most combinations of a row among which those with the most modifiers are put into other orders.
+/// Largest number of combinations per row among which those with the most modifiers are reordered.
 pub const ORDER_LIMIT: usize = 96;
-/// How many of them are.
+/// Number of forms per row that are reordered.
 const ORDERED_FORMS: usize = 2;
 
-/// Which set a record is about.
+/// The kind of cases in a record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Set {
-    /// Forms the table has.
+    /// Legal forms.
     Legal,
-    /// Forms with one thing changed.
+    /// Forms with one change.
     Mutants,
-    /// Forms with their modifiers in other orders.
+    /// Forms with reordered modifiers.
     Orders,
 }
 
@@ -34,7 +34,7 @@ impl Set {
     /// All sets.
     pub const ALL: [Set; 3] = [Set::Legal, Set::Mutants, Set::Orders];
 
-    /// The word used in files.
+    /// Returns the name used in files.
     pub fn name(self) -> &'static str {
         match self {
             Set::Legal => "legal",
@@ -44,14 +44,14 @@ impl Set {
     }
 }
 
-/// The name of a row: its opcode, its family, and its number among their rows.
+/// Returns the name of a row: `opcode#n`, where `n` counts the rows with the same opcode and family before it.
 pub fn row_name(row: usize) -> String {
     let same = |other: &usize| ROWS[*other].opcode == ROWS[row].opcode && ROWS[*other].family == ROWS[row].family;
     let number = (0..row).filter(same).count();
     format!("{}#{number}", ROWS[row].opcode.spelling())
 }
 
-/// The cases of a row.
+/// Returns the cases of a row.
 pub fn cases(row: usize, set: Set) -> Vec<Case> {
     match set {
         Set::Legal => legal_forms(row, LEGAL_LIMIT),
@@ -60,7 +60,7 @@ pub fn cases(row: usize, set: Set) -> Vec<Case> {
     }
 }
 
-/// The forms of a row with the most modifiers.
+/// Returns the forms of a row with the most modifiers.
 fn longest_forms(row: usize) -> Vec<Case> {
     let mut forms = legal_forms(row, ORDER_LIMIT);
     let modifiers = |case: &Case| case.text.split([' ', ';']).next().unwrap_or_default().matches('.').count();
@@ -69,7 +69,7 @@ fn longest_forms(row: usize) -> Vec<Case> {
     forms
 }
 
-/// A digest of texts and platforms (FNV-1a).
+/// Computes a digest of texts and platforms (FNV-1a, 64 bits).
 pub fn digest(cases: &[Case]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut text = String::new();
@@ -81,7 +81,7 @@ pub fn digest(cases: &[Case]) -> u64 {
     hash
 }
 
-/// A record line: `add#0 legal 6 0123456789abcdef AAAAAA`, runs of equal verdicts as `A6`.
+/// Formats a record: `add#0 legal 6 0123456789abcdef A6`. Verdicts are run-length encoded; `A` is accepted, `R` rejected.
 pub fn format_record(row: usize, set: Set, cases: &[Case], verdicts: &[bool]) -> String {
     let mut line = format!("{} {} {} {:016x} ", row_name(row), set.name(), cases.len(), digest(cases));
     for run in verdicts.chunk_by(|a, b| a == b) {
@@ -94,7 +94,7 @@ pub fn format_record(row: usize, set: Set, cases: &[Case], verdicts: &[bool]) ->
     line
 }
 
-/// Reads the records of a family: by row name and set, the digest and the verdicts.
+/// Parses the records of a family. The key is row name and set, the value is the digest and the verdicts (true for accepted).
 pub fn parse_records(text: &str) -> BTreeMap<(String, String), (u64, Vec<bool>)> {
     let mut records = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {

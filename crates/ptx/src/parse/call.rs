@@ -1,4 +1,4 @@
-//! `call` and `brx.idx`, whose operands have a grammar of their own.
+//! Parses and checks `call` and `brx.idx`, whose operands have a grammar of their own.
 
 use oriole_support::{Index, Name};
 use rustc_hash::FxHashSet;
@@ -15,20 +15,22 @@ use crate::lexer::TokenKind;
 use crate::source::Span;
 use crate::types::{ScalarType, StateSpace, TypeClass};
 
-/// The parameters a call is checked against.
+/// The return values and parameters that a call is checked against.
 struct Signature {
     returns: Vec<Parameter>,
     parameters: Vec<Parameter>,
     name: String,
 }
 
-/// What counts of a parameter, or of what is given for it.
+/// The properties of a parameter or an argument that must agree.
 struct Formal {
     name: Name,
     class: TypeClass,
+    /// Whether it is an array.
     is_array: bool,
-    /// None for an array of any length.
+    /// Size in bytes; `None` for an array of any length.
     bytes: Option<u128>,
+    /// Alignment in bytes.
     align: u64,
 }
 
@@ -38,12 +40,13 @@ impl Formal {
     }
 }
 
+/// The properties of [`Formal`] without its name, for comparing signatures.
 type FormalKey = (TypeClass, bool, Option<u128>, u64);
 
-/// Return values and parameters of a function as far as calls can tell.
+/// Return values and parameters of a function, as far as calls are checked against them.
 pub(crate) type SignatureKey = (Vec<FormalKey>, Vec<FormalKey>);
 
-/// Integers do not fit floats and the other way round; predicates fit only each other.
+/// Returns whether an argument and a parameter of these classes are incompatible: integer and float, or predicate and anything else.
 fn classes_clash(actual: TypeClass, formal: TypeClass) -> bool {
     let either = |class| actual == class || formal == class;
     actual != formal && (either(TypeClass::Predicate) || either(TypeClass::Integer) && either(TypeClass::Float))
@@ -61,8 +64,8 @@ fn class_name(class: TypeClass) -> &'static str {
 type Arguments = SmallVec<[Parsed; 8]>;
 
 impl Parser<'_> {
-    /// `call (returns), callee, (arguments), prototype`. The operands become: the returns as a list, the callee, the arguments
-    /// as a list, and the prototype if there is one.
+    /// Parses `call (returns), callee, (arguments), prototype`. The operands of the instruction are the return values as a list, the
+    /// callee, the arguments as a list, and the prototype if there is one.
     pub(super) fn parse_call(&mut self, head: HeadId, head_span: Span) -> Parse<Instruction> {
         self.scratch.clear();
         self.check_needs(head, 0, head_span);
@@ -114,6 +117,7 @@ impl Parser<'_> {
         Ok(self.finish_instruction(form, &operands))
     }
 
+    /// Appends the operands to the body and returns the instruction without a guard.
     fn finish_instruction(&mut self, form: crate::ast::FormId, operands: &[Operand]) -> Instruction {
         let body = &mut self.function.body;
         let first_operand = body.operands.len() as u32;
@@ -121,7 +125,7 @@ impl Parser<'_> {
         Instruction { form, first_operand, operand_count: operands.len() as u16, guard: None }
     }
 
-    /// `(a, b)` of a call: plain operands, no vectors, no addresses.
+    /// Parses the list `(a, b)` of a call: plain operands, no vectors or addresses.
     fn parse_arguments(&mut self) -> Parse<Arguments> {
         self.lexer.advance();
         let mut arguments = Arguments::new();
@@ -146,7 +150,7 @@ impl Parser<'_> {
         Ok(arguments)
     }
 
-    /// The name after the arguments: a prototype, a list of targets, or a table of functions.
+    /// Parses the name after the arguments: a prototype, a list of call targets, or a table of functions.
     fn parse_call_prototype(&mut self) -> Parse<(Operand, Span)> {
         let span = self.expect_identifier("a prototype or a list of targets")?;
         let name = self.intern(span);
@@ -167,6 +171,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Returns the signatures that the call must match: one for a direct call, one per distinct target signature for an indirect call.
     fn call_signatures(&mut self, callee: Parsed, span: Span, prototype: Option<(Operand, Span)>) -> Parse<Vec<Signature>> {
         match callee.facts {
             Facts::Function { function, offset: None } => {
@@ -207,6 +212,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Returns the signatures of an indirect call. A table of functions has none that could be checked.
     fn indirect_signatures(&mut self, span: Span, prototype: Option<(Operand, Span)>) -> Parse<Vec<Signature>> {
         let Some((operand, place)) = prototype else {
             let finding = Diagnostic::new(Code::MissingPrototype, span, "an indirect call needs a prototype or a list of targets")
@@ -248,7 +254,7 @@ impl Parser<'_> {
             .collect()
     }
 
-    /// One function for each signature in a list of call targets, so that a call is not checked against thousands alike.
+    /// Returns one function per distinct signature in a list of call targets, so that a call is not checked against equal ones repeatedly.
     pub(super) fn distinct_signatures(&mut self, targets: &[Operand]) -> Vec<FunctionId> {
         let mut seen = FxHashSet::default();
         let mut functions = Vec::new();
@@ -261,6 +267,7 @@ impl Parser<'_> {
         functions
     }
 
+    /// Returns a number that is equal for functions with equal signatures.
     fn signature_number(&mut self, id: FunctionId) -> u32 {
         if let Some(&number) = self.globals.signature_numbers.get(&id) {
             return number;
@@ -274,6 +281,7 @@ impl Parser<'_> {
         number
     }
 
+    /// Checks the return values and arguments of a call against a signature.
     fn check_call(&mut self, signature: &Signature, returns: &Arguments, arguments: &Arguments, span: Span) -> Parse<()> {
         let name = &signature.name;
         if returns.len() != signature.returns.len() {
@@ -303,7 +311,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Sizes and alignments must agree, and floats and integers do not mix; `.b32` and the like fit both.
+    /// Checks one argument or return value: size and alignment must agree, and floats and integers must not mix. `.b32` and the like
+    /// match both.
     fn check_argument(&mut self, given: Parsed, wanted: &Parameter, is_return: bool) -> Parse<()> {
         let (code, article, what) =
             if is_return { (Code::ReturnType, "a", "return value") } else { (Code::ArgumentType, "an", "argument") };
@@ -369,7 +378,7 @@ impl Parser<'_> {
         self.refuse_value(&self.formal_of_variable(variable), formal, what)
     }
 
-    /// Why a value does not fit a parameter, if it does not.
+    /// Returns the reason why a value does not match a parameter; `None` if it does.
     fn refuse_value(&self, actual: &Formal, formal: &Formal, what: &str) -> Option<String> {
         let name = self.module.names.resolve(formal.name);
         let array = |is_array| if is_array { "an array" } else { "a single value" };
@@ -400,7 +409,7 @@ impl Parser<'_> {
         self.function.parameters.contains(&variable.position())
     }
 
-    /// `brx.idx index, table`.
+    /// Parses `brx.idx index, table`.
     pub(super) fn parse_indexed_branch(&mut self, head: HeadId, head_span: Span) -> Parse<Instruction> {
         self.scratch.clear();
         self.check_needs(head, 0, head_span);

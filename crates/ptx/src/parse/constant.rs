@@ -1,8 +1,9 @@
-//! Constant expressions.
+//! Parses and evaluates constant expressions.
 //!
-//! Integers are 64 bits wide, signed unless a literal says `U` or needs the top bit; the rules for the type of a result are C's
-//! with three exceptions that ptxas has: `%` and `~` are always unsigned, and `?:` keeps the type of the branch it takes.
-//! Floats are doubles. Bit patterns (`0f...`, `0d...`) stand alone: no operator applies to them.
+//! Integers have 64 bits and are signed, unless a literal has the suffix `U` or needs the top bit. The type of a result follows the
+//! rules of C, with three exceptions, as in ptxas: `%` and `~` are always unsigned, and `?:` has the type of the branch it takes. Floats
+//! are double precision. No operator applies to floats given as bits (`0f...`, `0d...`). Binary operators are parsed by precedence
+//! climbing.
 
 use super::{Parse, Parser};
 use crate::ast::Constant;
@@ -18,6 +19,7 @@ pub(crate) enum Value {
     Float(Constant),
 }
 
+/// A binary operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operator {
     Multiply,
@@ -41,6 +43,7 @@ enum Operator {
 }
 
 impl Operator {
+    /// Returns the precedence; operators with a higher number bind tighter.
     fn precedence(self) -> u8 {
         match self {
             Operator::Multiply | Operator::Divide | Operator::Remainder => 10,
@@ -57,14 +60,14 @@ impl Operator {
     }
 }
 
-/// Parentheses, unary operators and conditionals may nest this deep.
+/// Limit on the nesting of parentheses, unary operators and conditionals.
 const DEEPEST: u32 = 128;
 
 impl Parser<'_> {
-    /// A constant expression.
+    /// Parses a constant expression.
     pub(super) fn parse_constant(&mut self) -> Parse<Value> {
         match self.parse_conditional(0)? {
-            // An infinity or a denormal, which no decimal literal can say, is kept as bits.
+            // An infinity or a denormal cannot be written as a decimal literal, so it is kept as bits.
             Value::Float(Constant::Decimal(value)) if !value.is_normal() && value != 0.0 => {
                 Ok(Value::Float(Constant::Double(value.to_bits())))
             }
@@ -72,7 +75,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A constant expression that must be an integer.
+    /// Parses a constant expression that must be an integer.
     pub(super) fn parse_integer_constant(&mut self, what: &str) -> Parse<i64> {
         let start = self.span();
         match self.parse_constant()? {
@@ -85,6 +88,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses `condition ? yes : no`, or the condition alone. Both branches are evaluated.
     fn parse_conditional(&mut self, depth: u32) -> Parse<Value> {
         let start = self.span();
         if depth > DEEPEST {
@@ -109,6 +113,7 @@ impl Parser<'_> {
         Ok(if taken { yes } else { no })
     }
 
+    /// Parses binary operators with a precedence of at least `least`.
     fn parse_binary(&mut self, least: u8, depth: u32) -> Parse<Value> {
         let start = self.span();
         let mut left = self.parse_unary(depth)?;
@@ -121,6 +126,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
+    /// Returns the binary operator at the current token.
     fn operator(&self) -> Option<Operator> {
         Some(match self.lexer.token.kind {
             TokenKind::Punctuation(b'*') => Operator::Multiply,
@@ -145,6 +151,7 @@ impl Parser<'_> {
         })
     }
 
+    /// Parses a unary operator, a parenthesized expression, a cast, or a literal.
     fn parse_unary(&mut self, depth: u32) -> Parse<Value> {
         let start = self.span();
         if depth > DEEPEST {
@@ -180,6 +187,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses the rest of `(.s64)` or `(.u64)` and its operand.
     fn parse_cast(&mut self, depth: u32) -> Parse<Value> {
         let span = self.span();
         let ty = self.lexer.text();
@@ -198,6 +206,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses a number or `WARP_SZ`.
     fn parse_literal(&mut self) -> Parse<Value> {
         let span = self.span();
         match self.lexer.token.kind {
@@ -252,6 +261,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Applies an operator to floats; comparisons give an integer.
     fn apply_floats(&mut self, operator: Operator, left: f64, right: f64, span: Span) -> Parse<Value> {
         let float = |value| Ok(Value::Float(Constant::Decimal(value)));
         let truth = |value| Ok(Value::Signed(i64::from(value)));
@@ -272,6 +282,7 @@ impl Parser<'_> {
     }
 }
 
+/// Applies an operator to integers; returns `None` for a division by zero.
 fn integers(operator: Operator, left: Value, right: Value) -> Option<Value> {
     let bits = |value| match value {
         Value::Signed(value) => value as u64,

@@ -1,4 +1,4 @@
-//! Debug information: `.file`, `.loc`, `.section`, `@@dwarf`.
+//! Parses debug information: `.file`, `.loc`, `.section`, `@@dwarf`.
 
 use super::{Parse, Parser};
 use crate::ast::{DwarfItem, DwarfSection, Item, LineLocation, Statement};
@@ -7,7 +7,7 @@ use crate::lexer::{TokenKind, number};
 use crate::source::Span;
 
 impl Parser<'_> {
-    /// `.file 1 "name", time, size`.
+    /// Parses `.file 1 "name", time, size`.
     pub(super) fn parse_file(&mut self) -> Parse<()> {
         self.lexer.advance();
         let (index, span) = self.expect_u32("the number of the file")?;
@@ -34,7 +34,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `.file` may stand behind the `.loc`s that use it, so this waits for the end of the module.
+    /// Checks at the end of the module that every file number in a `.loc` has a `.file`, which may follow the `.loc`.
     pub(super) fn check_files(&mut self) {
         let mut unknown: Vec<(Span, u32)> = self
             .globals
@@ -49,7 +49,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `.loc 1 20 3, function_name label, inlined_at 1 10 5`.
+    /// Parses `.loc 1 20 3, function_name label, inlined_at 1 10 5`.
     pub(super) fn parse_loc(&mut self) -> Parse<()> {
         let start = self.span();
         self.lexer.advance();
@@ -78,7 +78,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Code is inlined at a place that some `.loc` before gave.
+    /// Checks that an earlier `.loc` has the position at which code is inlined.
     fn check_inlined_at(&mut self, at: [u32; 3], span: Span) {
         if self.globals.places.contains(&at) {
             return;
@@ -90,7 +90,7 @@ impl Parser<'_> {
         self.report(finding);
     }
 
-    /// The names of inlined functions are labels in debug sections, which usually come last.
+    /// Checks at the end of the module that the names of inlined functions are labels in debug sections, which usually are last.
     pub(super) fn check_inlined_functions(&mut self) {
         let names = std::mem::take(&mut self.globals.inlined_functions);
         for (name, span) in names {
@@ -106,6 +106,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses file, line and column.
     fn parse_place(&mut self) -> Parse<[u32; 3]> {
         let (file, _) = self.expect_u32("the number of a file")?;
         let (line, _) = self.expect_u32("a line")?;
@@ -121,7 +122,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A label or section with an optional offset.
+    /// Parses a label or section with an optional offset.
     fn parse_debug_label(&mut self) -> Parse<(oriole_support::Name, i64)> {
         if !matches!(self.lexer.token.kind, TokenKind::Identifier | TokenKind::Directive) {
             return self.unexpected("a label");
@@ -136,7 +137,7 @@ impl Parser<'_> {
         Ok((name, offset))
     }
 
-    /// `.section .debug_info { ... }`.
+    /// Parses `.section .debug_info { ... }`.
     pub(super) fn parse_section(&mut self) -> Parse<()> {
         let start = self.span();
         self.lexer.advance();
@@ -164,6 +165,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses a label or a line of data in a debug section.
     fn parse_dwarf_item(&mut self, section: &mut DwarfSection) -> Parse<()> {
         let span = self.span();
         match self.lexer.token.kind {
@@ -203,6 +205,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses the values after `.b8` to `.b64`: a label, a difference of labels, or numbers.
     fn parse_dwarf_values(&mut self, bytes: u8, section: &mut DwarfSection) -> Parse<()> {
         if matches!(self.lexer.token.kind, TokenKind::Identifier | TokenKind::Directive) {
             if bytes < 4 {
@@ -241,6 +244,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Checks that a number fits in 1 or 2 bytes; larger sizes accept any 64-bit number.
     fn check_dwarf_range(&mut self, bytes: u8, value: u64, negative: bool, span: Span) -> Parse<()> {
         let most = match bytes {
             1 => 0xFF,
@@ -260,7 +264,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `@@DWARF ...`: the debug lines of PTX 1; taken up to the end of the line.
+    /// Parses `@@DWARF ...`, a line of debug information in PTX 1. The text up to the end of the line is kept.
     pub(super) fn parse_dwarf_line(&mut self) -> Parse<()> {
         let start = self.span();
         self.lexer.advance();

@@ -1,4 +1,4 @@
-//! Declarations of registers and variables: `.reg .b32 %r<10>;`, `.shared .align 16 .b8 tile[256];`.
+//! Parses declarations of registers and variables: `.reg .b32 %r<10>;`, `.shared .align 16 .b8 tile[256];`.
 
 use oriole_support::{Index, Name};
 
@@ -15,31 +15,35 @@ use crate::types::{ScalarType, StateSpace};
 
 /// The largest alignment of a variable, in bytes.
 const LARGEST_ALIGNMENT: u64 = 1 << 31;
-/// Bytes of initial values that a module may have, and with them the size of the file.
+/// Limit on the bytes of initial values in a module, which bounds the size of the output file.
 const MOST_INITIAL_BYTES: u128 = 512 << 20;
-/// Bytes of variables of one space that a module may have: addresses have 64 bits, and differences a sign.
+/// Limit on the bytes of variables of a module: addresses have 64 bits, and differences of addresses are signed.
 const MOST_BYTES: u128 = 1 << 63;
 
-/// What comes before the names of a declaration.
+/// The part of a declaration before the names.
 pub(super) struct Specifiers {
     pub linkage: Linkage,
-    /// `.reg` or a state space; none if it is missing.
+    /// `.reg` or a state space; `None` if it is missing.
     pub space: Option<Place>,
     pub align: Option<u64>,
     pub attributes: Vec<Attribute>,
+    /// Number of elements of the vector type; 1 for a scalar.
     pub lanes: u8,
     pub ty: VariableType,
+    /// Position of the first word.
     pub span: Span,
+    /// Position of the type.
     pub type_span: Span,
 }
 
+/// The place of a declared object: a register or a state space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     Register,
     Memory(StateSpace),
 }
 
-/// The space a directive names.
+/// Returns the place that a directive names; `None` if it names none.
 pub(super) fn place_of(directive: &str) -> Option<Place> {
     Some(match directive {
         ".reg" => Place::Register,
@@ -53,7 +57,7 @@ pub(super) fn place_of(directive: &str) -> Option<Place> {
     })
 }
 
-/// `%r<10>` or `%r`, with array dimensions.
+/// A declared name with its count (`%r<10>`) or array dimensions.
 pub(super) struct Declarator {
     pub name: Name,
     pub span: Span,
@@ -61,7 +65,7 @@ pub(super) struct Declarator {
     pub dimensions: Vec<Option<u64>>,
 }
 
-/// The type of a texture, sampler or surface that a directive names.
+/// Returns the texture, sampler or surface type that a directive names.
 pub(super) fn opaque_type(directive: &str) -> Option<VariableType> {
     match directive {
         ".texref" => Some(VariableType::Texture),
@@ -72,7 +76,7 @@ pub(super) fn opaque_type(directive: &str) -> Option<VariableType> {
 }
 
 impl Parser<'_> {
-    /// A declaration from its first word to the `;`, at module scope or in a function.
+    /// Parses a declaration up to and including the `;`, at module scope or in a function.
     pub(super) fn parse_declaration(&mut self, linkage: Linkage) -> Parse<()> {
         let start = self.span();
         let specifiers = self.parse_specifiers(linkage)?;
@@ -94,6 +98,7 @@ impl Parser<'_> {
         self.expect(b';', "the declaration")
     }
 
+    /// Checks that the PTX version has the linking directive.
     pub(super) fn require_linkage(&mut self, linkage: Linkage, span: Span) {
         match linkage {
             Linkage::Weak => self.require_version("`.weak`", span, 3, 1),
@@ -102,7 +107,7 @@ impl Parser<'_> {
         }
     }
 
-    /// State space, alignment, attributes, vector and type.
+    /// Parses state space, alignment, attributes, vector size and type.
     pub(super) fn parse_specifiers(&mut self, linkage: Linkage) -> Parse<Specifiers> {
         let span = self.span();
         let (mut space, mut align, mut attributes) = (None, None, Vec::new());
@@ -146,7 +151,8 @@ impl Parser<'_> {
         Err(self.report(finding))
     }
 
-    /// The number after `.align`: a power of two up to 2^31, as in ptxas, which reads 32 bits of it.
+    /// Parses the number after `.align`: a power of two up to 2^31. ptxas uses the low 32 bits of the number, and its messages depend on
+    /// them.
     pub(super) fn parse_alignment(&mut self) -> Parse<u64> {
         let (align, span) = self.expect_integer("an alignment")?;
         if align.is_power_of_two() && align <= LARGEST_ALIGNMENT {
@@ -163,6 +169,7 @@ impl Parser<'_> {
         Err(self.report(finding))
     }
 
+    /// Parses `.attribute(...)`.
     fn parse_attributes(&mut self, attributes: &mut Vec<Attribute>) -> Parse<()> {
         self.lexer.advance();
         self.expect(b'(', "`.attribute`")?;
@@ -188,7 +195,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Attributes of a function header.
+    /// Parses the attributes of a function header.
     pub(super) fn parse_function_attributes(&mut self) -> Parse<Vec<Attribute>> {
         let mut attributes = Vec::new();
         let span = self.span();
@@ -201,6 +208,7 @@ impl Parser<'_> {
         Ok(attributes)
     }
 
+    /// Parses `.v2` or `.v4`; returns the number of elements, 1 if there is no specifier.
     pub(super) fn parse_vector_specifier(&mut self) -> Parse<u8> {
         let span = self.span();
         let lanes = match self.lexer.token.kind {
@@ -218,7 +226,7 @@ impl Parser<'_> {
         Ok(lanes)
     }
 
-    /// A type that variables and registers can have.
+    /// Parses a type that variables and registers can have.
     pub(super) fn parse_declared_type(&mut self) -> Parse<VariableType> {
         let span = self.span();
         if self.lexer.token.kind != TokenKind::Directive {
@@ -258,6 +266,7 @@ impl Parser<'_> {
         Ok(ty)
     }
 
+    /// Checks that a vector type is allowed and has at most 128 bits.
     fn check_vector(&mut self, specifiers: &Specifiers) -> Parse<()> {
         if specifiers.lanes == 1 {
             return Ok(());
@@ -277,7 +286,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the state space may stand here: module scope or function scope.
+    /// Checks that the state space is allowed here, at module scope or in a function.
     fn check_place(&mut self, specifiers: &Specifiers) {
         let span = specifiers.span;
         let in_function = self.function.active;
@@ -313,6 +322,7 @@ impl Parser<'_> {
         self.report(finding);
     }
 
+    /// Parses a name with its count or array dimensions.
     pub(super) fn parse_declarator(&mut self) -> Parse<Declarator> {
         let span = self.expect_identifier("a name")?;
         self.check_name(span)?;
@@ -349,7 +359,7 @@ impl Parser<'_> {
         Ok(declarator)
     }
 
-    /// `_`, `%` and `$` alone are no names, nor is the constant `WARP_SZ`, nor are the words of `.loc`.
+    /// Rejects names that cannot be declared: `_`, `%` and `$` alone, the constant `WARP_SZ`, and the keywords of `.loc`.
     pub(super) fn check_name(&mut self, span: Span) -> Parse<()> {
         let text = self.lexer.str(span);
         if matches!(text, "_" | "%" | "$" | "WARP_SZ" | "function_name" | "inlined_at") {
@@ -359,6 +369,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Declares the registers of one name.
     fn declare_register(&mut self, specifiers: &Specifiers, declarator: Declarator) -> Parse<()> {
         if !declarator.dimensions.is_empty() {
             let finding = Diagnostic::new(Code::RegisterArray, declarator.span, "registers cannot be arrays")
@@ -379,7 +390,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Enters registers into the body and the symbol table. Nothing if the name is taken or there are too many.
+    /// Adds registers to the body and the symbol table. Returns `None` if the name is already declared or there are too many registers.
     #[allow(clippy::too_many_arguments, reason = "the parts of one declaration")]
     pub(super) fn add_register(
         &mut self,
@@ -413,7 +424,7 @@ impl Parser<'_> {
         Some(self.function.body.registers.push(declaration))
     }
 
-    /// Whether a label of this scope has the name already; if so, reports it. Ranges do not mind labels.
+    /// Reports an error and returns true if a label of this scope has the name. Parameterized names do not conflict with labels.
     fn clashes_with_label(&mut self, name: Name, count: Option<u32>, span: Span) -> bool {
         let label = self.function.labels.defined_here(name).filter(|_| count.is_none());
         if let Some(before) = label {
@@ -429,6 +440,7 @@ impl Parser<'_> {
         self.report(finding);
     }
 
+    /// Declares a variable and parses its initial value.
     fn declare_variable(&mut self, specifiers: &Specifiers, declarator: Declarator) -> Parse<()> {
         let Some(Place::Memory(space)) = specifiers.space else { return Ok(()) };
         self.check_variable(specifiers, space, &declarator);
@@ -453,7 +465,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Enters a variable into the module and the symbol table.
+    /// Adds a variable to the module and the symbol table.
     fn add_variable(&mut self, variable: Variable, span: Span, statement: Span) {
         let (name, count) = (variable.name, variable.count);
         if self.clashes_with_label(name, count, span) {
@@ -481,6 +493,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Adds the size of a `.const` variable to the total, and reports an error when the total exceeds 64 KiB.
     fn count_constants(&mut self, variable: &Variable, span: Span) {
         const MOST: u128 = 64 * 1024;
         if variable.space != StateSpace::Const {
@@ -496,7 +509,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Keeps sizes within what 64-bit sums and the output file can hold.
+    /// Adds the size of a variable to the totals, and reports an error when 64-bit arithmetic or the output file could overflow.
     fn count_bytes(&mut self, variable: &Variable, span: Span) {
         let bytes = declared_bytes(variable);
         let total = self.globals.variable_bytes.saturating_add(bytes).saturating_add(u128::from(variable.align_bytes().saturating_sub(1)));
@@ -519,7 +532,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a second declaration at module scope agrees with the first: an `.extern` one may be repeated and resolved.
+    /// Checks a second declaration of a variable at module scope against the first. An `.extern` variable may be declared repeatedly and
+    /// then defined. Returns false if the second declaration must be dropped.
     fn merge_declarations(&mut self, variable: &Variable, span: Span, before_span: Span) -> bool {
         let before = self.symbols.plain(variable.name).map(|entry| entry.symbol);
         let Some(Symbol::Variable(before)) = before.filter(|_| !self.function.active) else {
@@ -552,6 +566,7 @@ impl Parser<'_> {
         true
     }
 
+    /// Checks type, attributes, linkage and alignment of a variable against its state space.
     fn check_variable(&mut self, specifiers: &Specifiers, space: StateSpace, declarator: &Declarator) {
         let span = declarator.span;
         let finding = match specifiers.ty {
@@ -624,7 +639,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Declares several names at once for parameters.
+    /// Declares a parameter in the current scope and adds it to the module.
     pub(super) fn declare_parameter_variable(&mut self, variable: Variable, span: Span) -> Parse<VariableId> {
         let name = variable.name;
         let id = VariableId::new(self.module.variables.len());
@@ -635,12 +650,12 @@ impl Parser<'_> {
     }
 }
 
-/// Bytes of all variables of a declaration.
+/// Returns the number of bytes of all variables in a declaration.
 fn declared_bytes(variable: &Variable) -> u128 {
     variable.size_bytes().unwrap_or(0).saturating_mul(u128::from(variable.count.unwrap_or(1)))
 }
 
-/// ptxas' words for a parameter with an alignment that the ABI does not have.
+/// Returns ptxas' message for a parameter with an alignment that the ABI does not allow.
 pub(super) fn illegal_alignment(name: &str) -> String {
     format!("Parameter '{name}' has illegal alignment (must be aligned to 1, 2, 4, 8, 16, 32, 64, or 128 bytes)")
 }

@@ -1,4 +1,12 @@
-//! From an opcode and its modifiers to forms: which rows of the table fit, and what operands they then have.
+//! Matches an opcode and its modifiers with rows of the table, and computes the operands of the resulting forms.
+//!
+//! Example with two rows of `add`:
+//!
+//! ```text
+//! row                          add.rn.ftz.f32       add.ftz.rn.f32                                   add.rn.f64
+//! add{.rnd}{.ftz}{.sat}.f32    matches in order     matches out of order: accepted with a warning    .f64 fits no slot
+//! add{.rnd}.f64                .ftz fits no slot    .ftz fits no slot                                matches in order
+//! ```
 
 use smallvec::SmallVec;
 
@@ -7,28 +15,28 @@ use crate::table::{Arity, Atom, Base, Modifier, OperandSpec, ROWS, Row, Shape, S
 use crate::target::{Platform, Unmet};
 use crate::types::AddressSpace;
 
-/// A row with its slots filled.
+/// A row with a modifier in each filled slot.
 pub(crate) struct Filled {
     pub values: SmallVec<[SlotValue; 8]>,
-    /// Whether the modifiers were in the row's order.
+    /// Whether the modifiers were written in the order of the row.
     pub in_order: bool,
 }
 
-/// Why modifiers do not fit a row. Later variants are nearer to a fit.
+/// The reason why modifiers do not match a row. Later variants are closer to a match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Misfit {
-    /// This modifier, by position, has no place in the row.
+    /// The modifier at this index fits no slot of the row.
     NotAllowed(usize),
-    /// This modifier's place is taken by an earlier one.
+    /// The slot for the modifier at this index is already filled.
     Duplicate(usize),
-    /// This slot, by position, is empty and must not be.
+    /// The slot at this index is required and empty.
     Missing(usize),
-    /// A combination the row denies.
+    /// The row denies this combination.
     Denied(&'static [Atom]),
 }
 
 impl Misfit {
-    /// How near to a fit: the greater, the better the explanation.
+    /// Returns how close this is to a match; the row with the largest value gives the best explanation.
     pub fn nearness(self) -> usize {
         match self {
             Misfit::NotAllowed(position) => position,
@@ -39,12 +47,12 @@ impl Misfit {
     }
 }
 
-/// Fits modifiers to a row's slots: in the row's order if that is possible, else each to the first free slot.
+/// Assigns modifiers to the slots of a row: in the order of the row if possible, otherwise each to the first free slot that accepts it.
 pub(crate) fn fill(row: &Row, modifiers: &[Modifier]) -> Result<Filled, Misfit> {
     let mut places: SmallVec<[usize; 12]> = SmallVec::new();
     let in_order = place_in_order(row.slots, modifiers, 0, &mut places);
     if !in_order {
-        // The components of the opcode itself stay where they are, except in rows that say otherwise.
+        // Reordering must not move the components of the opcode itself, except the last one in rows marked `movable`.
         let components = row.opcode.spelling().matches('.').count() - usize::from(row.movable);
         let displaced = |&position: &usize| modifiers.get(position) != Some(&row.slots[position].values[0]);
         if let Some(position) = (0..components).find(displaced) {
@@ -65,7 +73,7 @@ pub(crate) fn fill(row: &Row, modifiers: &[Modifier]) -> Result<Filled, Misfit> 
     }
 }
 
-/// Places every modifier at a later slot than the one before it, leaving no required slot out.
+/// Assigns each modifier to a slot after that of the previous one, by backtracking, so that no required slot is skipped.
 fn place_in_order(slots: &[SlotSpec], modifiers: &[Modifier], from: usize, places: &mut SmallVec<[usize; 12]>) -> bool {
     let Some((&first, rest)) = modifiers.split_first() else {
         return missing_slot(slots, places).is_none();
@@ -85,8 +93,8 @@ fn place_in_order(slots: &[SlotSpec], modifiers: &[Modifier], from: usize, place
     false
 }
 
-/// Places each modifier at the first free slot that takes it. Modifiers of one kind keep their order: `cvt.f16.f32` never becomes
-/// `cvt.f32.f16`.
+/// Assigns each modifier to the first free slot that accepts it. Modifiers of the same kind keep their order, so that `cvt.f16.f32` is not
+/// read as `cvt.f32.f16`.
 fn place_anywhere(slots: &[SlotSpec], modifiers: &[Modifier]) -> Result<SmallVec<[usize; 12]>, Misfit> {
     let mut places: SmallVec<[usize; 12]> = SmallVec::new();
     for (position, &modifier) in modifiers.iter().enumerate() {
@@ -103,7 +111,7 @@ fn place_anywhere(slots: &[SlotSpec], modifiers: &[Modifier]) -> Result<SmallVec
     Ok(places)
 }
 
-/// Kinds of modifiers whose order among themselves has a meaning.
+/// A kind of modifier whose relative order has a meaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Type,
@@ -125,7 +133,7 @@ impl Kind {
     }
 }
 
-/// A required slot that is empty, or an empty slot of an optional group that is partly filled.
+/// Returns a required slot that is empty, or an empty slot of an optional group that is partly filled.
 fn missing_slot(slots: &[SlotSpec], places: &[usize]) -> Option<usize> {
     let filled = |slot: usize| places.contains(&slot);
     (0..slots.len()).find(|&slot| {
@@ -135,7 +143,7 @@ fn missing_slot(slots: &[SlotSpec], places: &[usize]) -> Option<usize> {
     })
 }
 
-/// The forms of a filled row: one for each number of optional operands.
+/// Returns the forms of a row with filled slots: one for each number of optional operands.
 pub(crate) fn forms_of(row_index: u16, values: &[SlotValue]) -> impl Iterator<Item = Form> {
     let row = &ROWS[usize::from(row_index)];
     let levels = row.operands.iter().map(|operand| operand.level).max().unwrap_or(0);
@@ -152,6 +160,7 @@ fn slot_value(values: &[SlotValue], slot: Slot) -> Option<Modifier> {
     values.iter().find(|value| value.slot == slot).map(|value| value.modifier)
 }
 
+/// Computes the types and sizes of an operand for the modifiers of a form.
 fn resolve(operand: &'static OperandSpec, values: &[SlotValue]) -> FormOperand {
     let shape = match &operand.shape {
         Shape::Value(value) => FormShape::Value(resolve_value(value, values)),
@@ -174,6 +183,7 @@ fn resolve(operand: &'static OperandSpec, values: &[SlotValue]) -> FormOperand {
     FormOperand { shape }
 }
 
+/// Computes type and number of elements of a value for the modifiers of a form.
 fn resolve_value(spec: &'static ValueSpec, values: &[SlotValue]) -> FormValue {
     use crate::types::ScalarType;
     let of_slot = |slot| slot_value(values, slot).and_then(Modifier::scalar_type).unwrap_or(ScalarType::B32);
@@ -191,7 +201,7 @@ fn resolve_value(spec: &'static ValueSpec, values: &[SlotValue]) -> FormValue {
     FormValue { spec, ty, lanes }
 }
 
-/// What a row lacks on a platform, and which modifier brought the need, if one did.
+/// Returns the requirement that a row does not meet on a platform, and the modifier that causes it, if one does.
 pub(crate) fn unmet(row: &'static Row, values: &[SlotValue], platform: &Platform) -> Option<(Unmet, Option<Modifier>)> {
     let culprit = |condition: &[Atom]| {
         condition.iter().find_map(|atom| match *atom {

@@ -1,4 +1,4 @@
-//! Function headers: `.visible .entry name(params) .maxntid 128` and `.func (ret) name(params)`.
+//! Parses functions: `.visible .entry name(params) .maxntid 128` and `.func (ret) name(params)`, with their bodies.
 
 use oriole_support::Index;
 
@@ -16,17 +16,17 @@ use crate::source::Span;
 use crate::target::{PtxVersion, Requirement};
 use crate::types::{ScalarType, StateSpace};
 
-/// What is known of the function being read.
+/// State of the function being parsed.
 #[derive(Default)]
 pub(crate) struct FunctionState {
-    /// Whether a body is being read.
+    /// Whether a body is being parsed.
     pub active: bool,
     pub kind: Option<FunctionKind>,
     pub body: Body,
     pub labels: Labels,
-    /// How many branch targets were given as `A<N>`.
+    /// Number of branch targets given as `A<N>`.
     pub counted_targets: u32,
-    /// The variables that are parameters of this function.
+    /// Indices of the variables that are parameters of this function.
     pub parameters: std::ops::Range<usize>,
 }
 
@@ -34,20 +34,21 @@ static CLUSTER: Requirement = needs(7, 8, &[at_least(90)]);
 static NORETURN: Requirement = needs(6, 4, &[at_least(30)]);
 static ABI_PRESERVE: Requirement = needs(9, 0, &[at_least(80)]);
 static FUNCTION_PARAMETERS: Requirement = needs(2, 0, &[at_least(20)]);
-// ptxas takes 5.1 for 6.0 here.
+// ptxas accepts this from 5.1 on; the manual says 6.0.
 static UNSIZED_PARAMETERS: Requirement = needs(5, 1, &[at_least(30)]);
 static SHARED_MEMORY_SPILLING: Requirement = needs(8, 7, &[at_least(75)]);
 
-/// Parameters of a kernel take at most this many bytes; fewer before PTX 8.1.
+/// Limit on the parameters of a kernel in bytes, from PTX 8.1 on and before.
 const PARAMETER_BYTES: u128 = 32764;
 const OLD_PARAMETER_BYTES: u128 = 4352;
 
 impl Parser<'_> {
-    /// A function, from `.entry` or `.func` on. Its body, if there is one, is read too.
+    /// Parses a function from `.entry` or `.func` on, including its body if it has one.
     pub(super) fn parse_function(&mut self, linkage: Linkage) -> Parse<()> {
         let start = self.span();
         let kind = if self.at_directive(".entry") { FunctionKind::Entry } else { FunctionKind::Function };
         self.lexer.advance();
+        // A declaration inside a body must not change the state of the enclosing function.
         let outer = std::mem::take(&mut self.function);
         let result = self.parse_function_parts(linkage, kind, start, outer.active);
         if !outer.active {
@@ -64,6 +65,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses header and body. Returns `None` for a definition inside another function, which is an error.
     fn parse_function_parts(&mut self, linkage: Linkage, kind: FunctionKind, start: Span, nested: bool) -> Parse<Option<FunctionId>> {
         let depth = self.symbols.depth();
         self.symbols.open();
@@ -85,7 +87,7 @@ impl Parser<'_> {
             return Ok(None);
         }
         self.check_linkage(&function, name_span, has_body);
-        // The name belongs to the scope around the parameters.
+        // The function's name belongs to the scope that contains the declaration, not to that of the parameters.
         let id = FunctionId::new(self.module.functions.len());
         self.declare_function(&function, id, name_span, has_body, depth);
         self.module.functions.push(function);
@@ -108,6 +110,7 @@ impl Parser<'_> {
         Ok(Some(id))
     }
 
+    /// Parses a function header; also returns the position of the name.
     fn parse_header(&mut self, linkage: Linkage, kind: FunctionKind, start: Span) -> Parse<(Function, Span)> {
         if linkage == Linkage::Common {
             return self.error(Code::BadLinkage, start, "functions cannot be `.common`");
@@ -148,7 +151,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a kernel's parameters fit. ptxas looks when the function ends.
+    /// Checks that the parameters of a kernel fit. ptxas reports this at the end of the function.
     fn check_parameter_space(&mut self, id: FunctionId, name: Span, end: Span) {
         let function = &self.module.functions[id];
         let sizes = function.parameters.iter().map(|parameter| match parameter {
@@ -186,7 +189,7 @@ impl Parser<'_> {
         self.report(finding);
     }
 
-    /// `(.param .u64 a, .reg .u32 b)`. In prototypes `_` may stand for a name.
+    /// Parses `(.param .u64 a, .reg .u32 b)`. In a prototype, `_` may replace a name.
     pub(super) fn parse_parameters(&mut self, kind: FunctionKind, prototype: bool) -> Parse<Vec<Parameter>> {
         self.expect(b'(', "the name")?;
         let mut parameters = Vec::new();
@@ -203,6 +206,7 @@ impl Parser<'_> {
         Ok(parameters)
     }
 
+    /// Parses one parameter. In a prototype it is not added to the symbol table.
     fn parse_parameter(&mut self, kind: FunctionKind, prototype: bool) -> Parse<Parameter> {
         let start = self.span();
         let specifiers = self.parse_specifiers(Linkage::Internal)?;
@@ -277,6 +281,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Checks type and alignment of a `.param` parameter.
     fn check_parameter(
         &mut self,
         specifiers: &super::declare::Specifiers,
@@ -324,7 +329,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `.ptr .global .align 16`.
+    /// Parses `.ptr .global .align 16`.
     fn parse_pointer(&mut self, kind: FunctionKind) -> Parse<PointerAttribute> {
         let span = self.span();
         self.lexer.advance();
@@ -354,7 +359,7 @@ impl Parser<'_> {
         Ok(pointer)
     }
 
-    /// Directives between a kernel's parameters and its body.
+    /// Parses the directives between the parameters of a kernel and its body.
     fn parse_launch_bounds(&mut self) -> Parse<LaunchBounds> {
         let mut bounds = LaunchBounds::default();
         let start = self.span();
@@ -407,6 +412,7 @@ impl Parser<'_> {
         Ok(bounds)
     }
 
+    /// Reports launch bounds that conflict with each other or need another one.
     fn check_launch_bounds(&mut self, bounds: &LaunchBounds, span: Span) {
         if bounds.max_threads.is_some() && bounds.required_threads.is_some() {
             self.report(Diagnostic::new(Code::ConflictingDirectives, span, "`.maxntid` and `.reqntid` exclude each other"));
@@ -425,7 +431,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One to three numbers, each at least `least`.
+    /// Parses one to three numbers, each at least `least`.
     fn parse_extent(&mut self, directive: &str, least: u32) -> Parse<Vec<u32>> {
         let place = self.span();
         self.lexer.advance();
@@ -465,7 +471,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// `.noreturn`, `.abi_preserve` and `.abi_preserve_control` of a function.
+    /// Parses `.noreturn`, `.abi_preserve` and `.abi_preserve_control` of a function.
     pub(super) fn parse_function_directives(&mut self, returns: &[Parameter]) -> Parse<LaunchBounds> {
         let mut bounds = LaunchBounds::default();
         let span = self.span();
@@ -511,13 +517,13 @@ impl Parser<'_> {
         }
     }
 
-    /// Enters a function into the scope it is declared in and compares it with earlier declarations.
+    /// Adds a function to the scope at `depth` and compares it with earlier declarations.
     fn declare_function(&mut self, function: &Function, id: FunctionId, span: Span, has_body: bool, depth: u32) {
         let name = function.name;
         let text = self.module.names.resolve(name).to_string();
         match self.globals.functions.get(&name).copied() {
             None => {
-                // A parameter may have the function's name and then hides it; look at module scope only.
+                // A parameter may have the function's name and hides it, so only module scope is searched.
                 let global = self.symbols.plain(name).filter(|entry| entry.depth == 0);
                 if let Some(before) = global.filter(|entry| matches!(entry.symbol, Symbol::Variable(_))) {
                     let finding = Diagnostic::new(Code::InconsistentDeclaration, span, format!("`{text}` is already a variable"))
@@ -556,7 +562,7 @@ impl Parser<'_> {
         self.symbols.replace_at(name, Symbol::Function(id), span, depth);
     }
 
-    /// What two declarations of a function do not agree on.
+    /// Returns a description of the first difference between two declarations of a function.
     fn prototype_difference(&self, before: &Function, now: &Function) -> Option<&'static str> {
         if before.kind != now.kind {
             return Some("one is a kernel, the other is not");
@@ -574,7 +580,7 @@ impl Parser<'_> {
         self.signature_difference((&before.returns, &before.parameters), (&now.returns, &now.parameters))
     }
 
-    /// What two parameter lists do not agree on; each is a pair of return values and parameters.
+    /// Returns a description of the first difference between two signatures, each a pair of return values and parameters.
     pub(super) fn signature_difference(
         &self,
         before: (&[Parameter], &[Parameter]),
@@ -587,6 +593,7 @@ impl Parser<'_> {
         pairs.filter_map(|(before, now)| self.parameter_difference(before, now)).next()
     }
 
+    /// Returns a description of the difference between two parameters.
     fn parameter_difference(&self, before: &Parameter, now: &Parameter) -> Option<&'static str> {
         match (before, now) {
             (Parameter::Register { ty: a, lanes: m, .. }, Parameter::Register { ty: b, lanes: n, .. }) => {
@@ -606,7 +613,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `.pragma "a", "b";`.
+    /// Parses `.pragma "a", "b";`.
     pub(super) fn parse_pragma(&mut self, place: PragmaPlace) -> Parse<Vec<Box<str>>> {
         let start = self.span();
         self.lexer.advance();
@@ -629,6 +636,7 @@ impl Parser<'_> {
         Ok(strings)
     }
 
+    /// Checks one pragma: its name, its place and its argument.
     fn check_pragma(&mut self, text: &str, span: Span, place: PragmaPlace) {
         let text = text.trim();
         let word = text.split_whitespace().next().unwrap_or_default();
@@ -666,7 +674,7 @@ impl Parser<'_> {
     }
 }
 
-/// Where a pragma stands.
+/// The place of a pragma.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PragmaPlace {
     Module,

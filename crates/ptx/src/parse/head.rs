@@ -1,8 +1,8 @@
-//! Instruction heads: `ld.global.v4.f32` as a whole.
+//! Parses instruction heads such as `ld.global.v4.f32` as a whole.
 //!
-//! A program repeats a few hundred heads over and over. Each distinct head is taken apart once: split into modifiers, fitted
-//! to the rows of the table, checked against version and target. The outcome is cached by the head's text, so the
-//! second `ld.global.v4.f32` costs one hash. A head that fits nothing is cached too, with the reason.
+//! A program repeats a few hundred heads. Each distinct head is analysed once: it is split into modifiers, matched with the rows of the
+//! table, and checked against version and target. The result is cached by the text of the head, so the second `ld.global.v4.f32` costs
+//! one hash lookup. A head that matches no row is cached too, with the reason.
 
 use oriole_support::{Index, closest, define_index};
 use rustc_hash::FxHashMap;
@@ -22,39 +22,46 @@ define_index!(
     "head"
 );
 
+/// The result of analysing a distinct head.
 pub(crate) struct Head {
-    /// The forms it may be, those the platform has first.
+    /// The possible forms; those that the platform supports and the manual documents are first.
     pub forms: Vec<HeadForm>,
-    /// Why it is none.
+    /// The reason why there is no form.
     problem: Option<Problem>,
+    /// Whether the modifiers are in the order of some matching row.
     in_order: bool,
-    /// A modifier that is written twice without harm.
+    /// A modifier that is repeated although once suffices.
     repeated: Option<Modifier>,
 }
 
+/// A form that a head may have.
 pub(crate) struct HeadForm {
     pub form: Form,
-    /// Its number in the module, given at the first use.
+    /// The index in the module, assigned at the first use.
     pub id: Option<FormId>,
+    /// The requirement that the platform does not meet, and the modifier that causes it.
     pub unmet: Option<(Unmet, Option<Modifier>)>,
-    /// Whether ptxas takes it although the manual does not have it.
+    /// Whether ptxas accepts the form although the manual does not document it.
     pub undocumented: bool,
 }
 
+/// The reason why a head has no form.
 #[derive(Clone)]
 enum Problem {
     UnknownOpcode,
-    /// A component, by position after the opcode, that no instruction has.
+    /// No instruction has the component at this index after the opcode.
     UnknownModifier(usize),
+    /// The modifiers match no row; the closest row and the mismatch.
     Misfit(u16, Misfit),
 }
 
-/// Modifiers that ptxas lets stand twice.
+/// Modifiers that ptxas accepts twice.
 const REPEATABLE: &[Modifier] = &[Modifier::Approx, Modifier::Relu, Modifier::Sat, Modifier::Sync, Modifier::Uni];
 
-/// What makes two forms the same: row, number of optional operands, modifiers.
+/// The identity of a form: row, number of optional operands, modifiers.
 type FormKey = (u16, u8, SmallVec<[(Slot, Modifier); 8]>);
 
+/// Cache of analysed heads, and the numbers of forms in the module.
 #[derive(Default)]
 pub(crate) struct Heads {
     by_text: FxHashMap<Box<[u8]>, HeadId>,
@@ -67,6 +74,7 @@ impl Heads {
         &self.heads[id.position()]
     }
 
+    /// Splits a head into modifiers and matches it with the rows of its opcode.
     fn analyse(text: &str, platform: &Platform) -> Head {
         let mut components = text.split('.');
         let opcode = components.next().unwrap_or_default();
@@ -86,6 +94,7 @@ impl Heads {
             }
         }
         let mut head = Head { forms: Vec::new(), problem: None, in_order: false, repeated };
+        // The bit sets of `may_fit` reject most rows before the exact and slower match.
         for &row_index in rows.iter().filter(|&&row| may_fit(row, written)) {
             let row = &ROWS[usize::from(row_index)];
             let Ok(filled) = forms::fill(row, &modifiers) else { continue };
@@ -97,11 +106,12 @@ impl Heads {
         if head.forms.is_empty() {
             head.problem = nearest_misfit(rows, &modifiers).map(|(row, misfit)| Problem::Misfit(row, misfit));
         }
+        // The parser takes the first form that matches the operands, so forms without an error or warning are first.
         head.forms.sort_by_key(|form| (form.unmet.is_some(), form.undocumented));
         head
     }
 
-    /// The number of a head's form in the module.
+    /// Returns the index of a form in the module; adds the form to the module at its first use.
     pub fn number(&mut self, head: HeadId, index: usize, module_forms: &mut oriole_support::IndexVec<FormId, Form>) -> FormId {
         let entry = &mut self.heads[head.position()].forms[index];
         if let Some(id) = entry.id {
@@ -115,7 +125,7 @@ impl Heads {
     }
 }
 
-/// Of rows that all do not fit, the one that comes nearest.
+/// Returns the row that is closest to a match, if no row matches.
 fn nearest_misfit(rows: &[u16], modifiers: &[Modifier]) -> Option<(u16, Misfit)> {
     let mut nearest: Option<(u16, Misfit)> = None;
     for &row in rows {
@@ -128,13 +138,13 @@ fn nearest_misfit(rows: &[u16], modifiers: &[Modifier]) -> Option<(u16, Misfit)>
 }
 
 impl Parser<'_> {
-    /// Takes the head that starts at the current identifier and looks it up; reports it if it is none.
+    /// Reads the head that starts at the current identifier and looks it up. Reports an error if it matches no row.
     pub(super) fn parse_head(&mut self) -> Parse<(HeadId, Span)> {
         self.lexer.extend_head();
         let mut span = self.span();
         self.lexer.advance();
         let id = if self.lexer.token.kind == crate::lexer::TokenKind::Directive {
-            // Blanks inside the head: `add .s32`.
+            // The head contains blanks: `add .s32`.
             let mut text = self.lexer.slice(span).to_vec();
             while self.lexer.token.kind == crate::lexer::TokenKind::Directive {
                 text.extend_from_slice(self.lexer.slice(self.span()));
@@ -170,6 +180,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Returns the cached head with this text; analyses it at the first use.
     fn head_id(&mut self, text: &[u8]) -> HeadId {
         if let Some(&id) = self.heads.by_text.get(text) {
             return id;
@@ -189,7 +200,7 @@ impl Parser<'_> {
         self.report(finding);
     }
 
-    /// The span of a component of a head: 0 is the opcode.
+    /// Returns the span of a component of a head; component 0 is the opcode.
     pub(super) fn component_span(&self, head: Span, position: usize) -> Span {
         let text = self.lexer.slice(head);
         let mut start = 0;
@@ -205,7 +216,7 @@ impl Parser<'_> {
         head
     }
 
-    /// The place of a modifier in a head, if it is written there without blanks.
+    /// Returns the span of a modifier in a head; the whole head if the modifier is not found.
     pub(super) fn modifier_span(&self, head: Span, modifier: Modifier) -> Span {
         self.nth_modifier_span(head, modifier, 0)
     }
@@ -219,6 +230,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Builds the finding for a head without a form.
     fn explain_head(&self, span: Span, problem: &Problem) -> Diagnostic {
         let text = self.lexer.str(span);
         let opcode = text.split('.').next().unwrap_or_default().trim_end();
@@ -240,6 +252,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Builds the finding for modifiers that match no row; `row` is the closest one.
     fn explain_misfit(&self, span: Span, opcode: &str, row: &'static Row, misfit: Misfit) -> Diagnostic {
         let shape = format!("the manual's form is `{}` (section {})", shape_of(row), row.section);
         match misfit {
@@ -280,7 +293,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What may be added: rows differ in what they lack, so all that lack something are asked.
+    /// Explains a missing modifier. Rows differ in the modifier they miss, so the suggestions come from all rows that miss only one.
     fn explain_missing(&self, span: Span, opcode: &str, shape: String) -> Diagnostic {
         let modifiers: Vec<Modifier> =
             self.lexer.str(span).split('.').skip(1).filter_map(|part| Modifier::from_spelling(part.trim_end())).collect();
@@ -312,6 +325,7 @@ impl Parser<'_> {
         finding.help(format!("add one of {}", list_values(&values)))
     }
 
+    /// Describes one test of a denied combination; `None` never occurs for the existing variants.
     fn describe_atom(&self, span: Span, atom: &Atom) -> Option<String> {
         let text = self.lexer.str(span);
         let written =
@@ -330,7 +344,7 @@ impl Parser<'_> {
     }
 }
 
-/// What a condition on something that is not there asks for.
+/// Returns the modifiers that would make a negative test false: the missing modifier or one of the other values.
 fn describe_absent(atom: &Atom) -> Option<String> {
     match *atom {
         Atom::Lacks(modifier) => Some(format!("`.{}`", modifier.spelling())),
@@ -343,6 +357,7 @@ fn describe_absent(atom: &Atom) -> Option<String> {
     }
 }
 
+/// Returns the modifier whose presence a test requires, if there is exactly one.
 fn present(atom: &Atom) -> Option<Modifier> {
     match *atom {
         Atom::Has(modifier) => Some(modifier),
@@ -351,7 +366,7 @@ fn present(atom: &Atom) -> Option<Modifier> {
     }
 }
 
-/// Every modifier some row of an opcode has.
+/// Returns all modifiers in the rows of an opcode.
 fn legal_modifiers(opcode: &str) -> impl Iterator<Item = &'static str> {
     let rows = rows_of(opcode).unwrap_or(&[]);
     rows.iter().flat_map(|&row| ROWS[usize::from(row)].slots).flat_map(|slot| slot.values).map(|modifier| modifier.spelling())
@@ -366,7 +381,7 @@ fn list_values(values: &[Modifier]) -> String {
     list.join(", ")
 }
 
-/// A row's head in the manual's notation.
+/// Returns the head of a row in the notation of the manual.
 pub(crate) fn shape_of(row: &Row) -> String {
     let first = row.opcode.spelling().split('.').next().unwrap_or_default();
     let mut text = String::from(first);
@@ -389,7 +404,7 @@ pub(crate) fn shape_of(row: &Row) -> String {
     text
 }
 
-/// A head with its modifiers in the manual's order.
+/// Returns a head with its modifiers in the order of the manual.
 pub(crate) fn spell(row: &Row, modifiers: &[SlotValue]) -> String {
     let first = row.opcode.spelling().split('.').next().unwrap_or_default();
     modifiers.iter().fold(String::from(first), |text, value| text + "." + value.modifier.spelling())

@@ -1,4 +1,4 @@
-//! Initial values of variables.
+//! Parses initial values of variables.
 
 use oriole_support::{Name, closest};
 
@@ -11,7 +11,7 @@ use crate::lexer::{TokenKind, number};
 use crate::source::Span;
 use crate::types::{ScalarType, StateSpace, TypeClass};
 
-/// Fields of texture, sampler and surface initializers, and the names their values may have.
+/// Fields of texture, sampler and surface initializers, and the names that their values may have.
 const FIELDS: &[(&str, &[&str])] = &[
     ("width", &[]),
     ("height", &[]),
@@ -52,7 +52,7 @@ const FIELDS: &[(&str, &[&str])] = &[
 const ADDRESS_MODES: &[&str] = &["wrap", "mirror", "clamp_ogl", "clamp_to_edge", "clamp_to_border"];
 
 impl Parser<'_> {
-    /// `= value` of a declaration.
+    /// Parses `= value` of a declaration.
     pub(super) fn parse_initializer(&mut self, variable: &mut Variable, name: Span) -> Parse<()> {
         let equals = self.span();
         self.lexer.advance();
@@ -81,14 +81,14 @@ impl Parser<'_> {
                 let span = Span::new(start.start, self.lexer.last_end);
                 return self.error(Code::IncompleteArray, span, "an array without a length needs at least one value");
             }
-            // The value gives an open array its length.
+            // An array without a length has as many elements as values.
             first.get_or_insert(values.len() as u64);
         }
         variable.initializer = Some(Box::new(initializer));
         Ok(())
     }
 
-    /// A value for what is left of the variable's dimensions; `levels` counts them, the vector included.
+    /// Parses a value for the innermost `levels` dimensions of the variable. A vector type counts as one dimension.
     fn parse_initial_value(&mut self, variable: &Variable, ty: ScalarType, levels: usize) -> Parse<Initializer> {
         let span = self.span();
         if levels == 0 {
@@ -130,6 +130,7 @@ impl Parser<'_> {
         Ok(Initializer::List(values))
     }
 
+    /// Parses one value: a constant, an address, or a byte of either.
     fn parse_scalar_initializer(&mut self, ty: ScalarType) -> Parse<Initializer> {
         let span = self.span();
         if matches!(ty, ScalarType::F16 | ScalarType::F16x2) {
@@ -161,7 +162,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `symbol`, `symbol+4`, `generic(symbol)+4`.
+    /// Parses `symbol`, `symbol+4` or `generic(symbol)+4`.
     fn parse_symbol_initializer(&mut self, ty: ScalarType, mask: Option<u64>) -> Parse<Initializer> {
         let start = self.span();
         let mut generic = false;
@@ -188,6 +189,7 @@ impl Parser<'_> {
         Ok(Initializer::Address { symbol: name, offset: offset.unwrap_or(0), generic, mask })
     }
 
+    /// Checks that the address of a symbol is a constant and may be used as an initial value.
     fn check_initializer_symbol(&mut self, name: Name, span: Span, generic: bool, has_offset: bool) -> Parse<()> {
         let text = self.module.names.resolve(name);
         let finding = match self.symbols.find(&self.module.names, name).map(|entry| entry.symbol) {
@@ -224,7 +226,7 @@ impl Parser<'_> {
         Err(self.report(finding))
     }
 
-    /// `0xFF00(symbol)`: one byte of an address or a number.
+    /// Parses `0xFF00(symbol)`: one byte of an address or a number.
     fn parse_masked_initializer(&mut self, ty: ScalarType) -> Parse<Initializer> {
         let span = self.span();
         let mask = number::integer(self.lexer.slice(span)).map_or(0, |integer| integer.value);
@@ -256,7 +258,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// `{ width = 64, filter_mode = nearest }`.
+    /// Parses `{ width = 64, filter_mode = nearest }`.
     fn parse_opaque_initializer(&mut self) -> Parse<Initializer> {
         self.expect(b'{', "`=` of a texture, sampler or surface")?;
         let mut fields = Vec::new();

@@ -1,4 +1,4 @@
-//! Instructions: guard, head, operands, and the form that fits them all.
+//! Parses instructions: guard, head and operands, and selects the form that matches the operands.
 
 use smallvec::SmallVec;
 
@@ -15,12 +15,12 @@ use crate::target::Unmet;
 use crate::types::{ScalarType, StateSpace};
 
 impl Parser<'_> {
-    /// An instruction with its guard, up to and including the `;`.
+    /// Parses an instruction with its guard, up to and including the `;`.
     pub(super) fn parse_instruction(&mut self) -> Parse<()> {
         let start = self.span();
         let guard = if self.at(b'@') { Some(self.parse_guard()?) } else { None };
         if guard.is_some() && (self.at(b'{') || self.lexer.token.kind == TokenKind::Directive) {
-            // What follows is read as if the guard were not there.
+            // Parsing continues as if there were no guard.
             self.report(Diagnostic::new(Code::GuardNotAllowed, start.to(self.guard_end()), "only instructions can be guarded"));
             return Ok(());
         }
@@ -46,7 +46,7 @@ impl Parser<'_> {
         Span::new(self.lexer.last_end, self.lexer.last_end)
     }
 
-    /// Something else on the same line is the mistake to report, before operands that are not all read are matched.
+    /// Reports trailing text on the same line before the operands are matched, because it is the more likely mistake.
     fn expect_operands_end(&mut self) -> Parse<()> {
         let gap = self.lexer.last_end as usize..self.span().start as usize;
         if self.at(b';') || self.at_end() || self.lexer.source()[gap].contains(&b'\n') {
@@ -55,7 +55,7 @@ impl Parser<'_> {
         if let (Some(last), true) =
             (self.scratch.operands.last(), self.lexer.is_adjacent() && self.lexer.token.kind == TokenKind::Directive)
         {
-            // `threadIdx.x`: the name is the mistake, not what follows it.
+            // `threadIdx.x`: report the unknown name, not the text after it.
             if matches!(last.facts, Facts::Unknown(_)) {
                 let finding = self.unknown_name(last.span);
                 return Err(self.report(finding));
@@ -64,6 +64,7 @@ impl Parser<'_> {
         self.unexpected(if self.scratch.operands.is_empty() { "an operand or `;`" } else { "`,` or `;` after an operand" })
     }
 
+    /// Parses `@p` or `@!p`.
     fn parse_guard(&mut self) -> Parse<Guard> {
         self.lexer.advance();
         let negated = self.eat(b'!');
@@ -91,6 +92,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Returns whether the head is `call` or `brx.idx`, whose operands have a grammar of their own.
     fn special_syntax(&self, head: HeadId) -> Option<Entity> {
         let form = &self.heads.get(head).forms.first()?.form;
         match &form.operands.first()?.shape {
@@ -102,7 +104,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Finds the form that takes the operands just read, checks what it needs, and writes the operands into the body.
+    /// Selects the form that matches the parsed operands, checks its requirements, and appends the operands to the body.
     pub(super) fn match_operands(&mut self, head: HeadId, head_span: Span) -> Parse<Instruction> {
         let count = self.scratch.operands.len();
         let forms = &self.heads.get(head).forms;
@@ -126,7 +128,7 @@ impl Parser<'_> {
         Ok(Instruction { form, first_operand, operand_count: operands.len() as u16, guard: None })
     }
 
-    /// A function reads its parameters and writes its return value, not the other way round.
+    /// Checks that a function does not write its parameters or read its return value.
     fn check_parameter_access(&mut self, head: HeadId, index: usize) -> Parse<()> {
         let opcode = self.heads.get(head).forms[index].form.opcode;
         let address = match opcode {
@@ -150,7 +152,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Labels may share names with variables and functions: where the form wants a label, the name counts.
+    /// Turns operands at label positions into label names. Labels may have the same name as variables and functions.
     fn heads_check_labels(&mut self, head: HeadId, index: usize) {
         let form = &self.heads.get(head).forms[index].form;
         for (position, operand) in form.operands.iter().enumerate() {
@@ -168,7 +170,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports what a form needs and the module does not have.
+    /// Reports the requirements of a form that the module does not meet.
     pub(super) fn check_needs(&mut self, head: HeadId, index: usize, head_span: Span) {
         let entry = &self.heads.get(head).forms[index];
         let opcode = entry.form.opcode.spelling();
@@ -184,6 +186,7 @@ impl Parser<'_> {
         self.report(finding);
     }
 
+    /// Builds the finding for an unmet requirement; names the modifier that causes it.
     fn explain_need(&self, opcode: &str, unmet: Unmet, culprit: Option<Modifier>, head_span: Span) -> Diagnostic {
         match culprit {
             Some(modifier) => {

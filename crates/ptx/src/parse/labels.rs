@@ -1,11 +1,21 @@
-//! Labels and their scopes.
+//! Resolves labels in nested scopes.
 //!
-//! A label belongs to the scope it is written in and is seen from there and from scopes inside it, before its definition
-//! too. A reference therefore stays open until a scope that defines the name closes: each scope has the labels
-//! it defines and the references still open. When a scope closes, its open references move to the scope around it,
-//! the fewer to the more, so that deep nesting costs no more than the text is long.
+//! A label belongs to the scope that contains it. It is visible in that scope and in inner scopes, also before its definition. A
+//! reference therefore stays unresolved until a scope that defines the name closes. Each scope holds the labels it defines and the
+//! unresolved references. When a scope closes, its unresolved references are merged into those of the enclosing scope, the smaller map into
+//! the larger ("small to large"), so that deep nesting costs O(n log n) in the number of references.
 //!
-//! A label may also name a list of targets or a prototype; then it is no place to branch to.
+//! Example: three references to `M` before its definition.
+//!
+//! ```text
+//! {  bra M;           creates the provisional label 0 in this scope
+//!    {  bra M;  }     creates label 1; at the `}` it becomes an alias of 0
+//! }                   M is not defined here: label 0 moves to the enclosing scope
+//! bra M;              finds label 0
+//! M:                  defines label 0; afterwards operands with label 1 are replaced by 0
+//! ```
+//!
+//! A label may also name a list of targets or a prototype. Such a label is not a branch target.
 
 use oriole_support::{Index, Name};
 use rustc_hash::FxHashMap;
@@ -17,26 +27,30 @@ use crate::diag::{Code, Diagnostic};
 use crate::source::Span;
 use oriole_support::closest;
 
+/// The labels of one open scope.
 #[derive(Default)]
 pub(crate) struct LabelScope {
+    /// Labels defined in this scope, with their position.
     defined: FxHashMap<Name, (LabelId, Span)>,
+    /// Unresolved references, with the position of the first one.
     open: FxHashMap<Name, (LabelId, Span)>,
 }
 
+/// The labels of the function being parsed.
 #[derive(Default)]
 pub(crate) struct Labels {
     scopes: Vec<LabelScope>,
-    /// The labels a name stands for in the scopes that are open, the innermost last.
+    /// The visible labels of each name, the innermost last.
     visible: FxHashMap<Name, SmallVec<[LabelId; 2]>>,
-    /// References that turned out to mean a label made earlier.
+    /// Pairs of a provisional label and the label it turned out to be.
     aliases: Vec<(LabelId, LabelId)>,
-    /// What a label stands for besides a place in the code.
+    /// The directive that a label names, for labels that are not branch targets.
     pub kinds: FxHashMap<LabelId, LabelKind>,
-    /// For each list of call targets, one function for each kind of signature among them.
+    /// For each list of call targets, one function per distinct signature in the list.
     pub call_targets: FxHashMap<u32, Vec<FunctionId>>,
 }
 
-/// A label may name a directive.
+/// The directive that a label names, as an index into the body's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LabelKind {
     BranchTargets(u32),
@@ -49,14 +63,14 @@ impl Labels {
         self.scopes.push(LabelScope::default());
     }
 
-    /// Where the current scope defines a label of this name.
+    /// Returns the position of the label with this name in the current scope.
     pub fn defined_here(&self, name: Name) -> Option<Span> {
         self.scopes.last()?.defined.get(&name).map(|&(_, span)| span)
     }
 }
 
 impl Parser<'_> {
-    /// The label a name stands for at a reference, which may come before the definition.
+    /// Returns the label for a reference, which may precede the definition.
     pub(super) fn reference_label(&mut self, name: Name, span: Span) -> LabelId {
         if self.find_label(name).is_some_and(|label| self.function.labels.kinds.contains_key(&label)) {
             let finding = self.not_a_place(name, span);
@@ -72,7 +86,7 @@ impl Parser<'_> {
         label
     }
 
-    /// The label a name already stands for, in this scope or around it.
+    /// Returns the visible label that is already defined, in this or an enclosing scope.
     pub(super) fn find_label(&self, name: Name) -> Option<LabelId> {
         self.function.labels.visible.get(&name)?.last().copied()
     }
@@ -82,7 +96,7 @@ impl Parser<'_> {
         Diagnostic::new(Code::BadTargetList, span, format!("`{text}` names a list of targets or a prototype, not a place in the code"))
     }
 
-    /// Says what a label just defined stands for. No branch before it can have meant it.
+    /// Records that a label just defined names a directive. Reports an error if an earlier branch refers to the label.
     pub(super) fn name_table(&mut self, label: LabelId, kind: LabelKind, earlier_use: Option<Span>) {
         if let Some(span) = earlier_use {
             let finding = self.not_a_place(self.function.body.labels[label].name, span);
@@ -91,7 +105,7 @@ impl Parser<'_> {
         self.function.labels.kinds.insert(label, kind);
     }
 
-    /// Defines a label in the current scope. Also returns where it was used before, if it was.
+    /// Defines a label in the current scope. Also returns the position of an earlier reference, if there is one.
     pub(super) fn define_label(&mut self, name: Name, span: Span) -> (LabelId, Option<Span>) {
         let scope = match self.function.labels.scopes.last_mut() {
             Some(scope) => scope,
@@ -104,6 +118,7 @@ impl Parser<'_> {
             self.report(finding);
             return (label, None);
         }
+        // An earlier reference in this scope has already created the label.
         let (label, used) = match scope.open.remove(&name) {
             Some((label, span)) => (label, Some(span)),
             None => (self.function.body.labels.push(Label { name }), None),
@@ -113,6 +128,7 @@ impl Parser<'_> {
         (label, used)
     }
 
+    /// Closes a scope and passes its unresolved references to the enclosing scope.
     pub(super) fn close_label_scope(&mut self) {
         let labels = &mut self.function.labels;
         let Some(mut closing) = labels.scopes.pop() else { return };
@@ -125,6 +141,7 @@ impl Parser<'_> {
         };
         let settled = settle_defined(&mut closing.open, &outer.defined);
         labels.aliases.extend(settled);
+        // Merge the smaller map into the larger one.
         if closing.open.len() > outer.open.len() {
             std::mem::swap(&mut closing.open, &mut outer.open);
         }
@@ -138,6 +155,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Reports references that no enclosing scope resolves.
     fn report_undefined(&mut self, scope: LabelScope) {
         let mut open: Vec<(Name, Span)> = scope.open.into_iter().map(|(name, (_, span))| (name, span)).collect();
         if open.is_empty() {
@@ -160,13 +178,13 @@ impl Parser<'_> {
         }
     }
 
-    /// Replaces references that were made under a second number.
+    /// Replaces provisional labels in operands by the labels they turned out to be.
     pub(super) fn settle_labels(&mut self) {
         let mut aliases = std::mem::take(&mut self.function.labels.aliases);
         if aliases.is_empty() {
             return;
         }
-        // An alias may point to a label that became an alias later: follow from the newest to the oldest.
+        // The target of an alias may have become an alias later, so process the newest first.
         let mut target: FxHashMap<LabelId, LabelId> = FxHashMap::default();
         while let Some((from, to)) = aliases.pop() {
             let to = target.get(&to).copied().unwrap_or(to);
@@ -183,7 +201,7 @@ impl Parser<'_> {
     }
 }
 
-/// Takes out the open references that a scope defines. Goes through the smaller of both maps.
+/// Removes the references that a scope defines and returns the pairs of provisional and defined label. Iterates over the smaller map.
 fn settle_defined(open: &mut FxHashMap<Name, (LabelId, Span)>, defined: &FxHashMap<Name, (LabelId, Span)>) -> Vec<(LabelId, LabelId)> {
     if defined.len() < open.len() {
         let met = defined.iter().filter_map(|(name, &(known, _))| open.remove(name).map(|(label, _)| (label, known)));
@@ -204,7 +222,7 @@ fn settle_defined(open: &mut FxHashMap<Name, (LabelId, Span)>, defined: &FxHashM
 mod tests {
     use crate::ast::{LabelId, Operand, Statement};
 
-    /// Labels as defined and as used, in the order of the text.
+    /// Returns the labels in definitions and in operands, both in the order of the text.
     fn labels(body: &str) -> (Vec<LabelId>, Vec<LabelId>) {
         let text = format!(".version 9.0\n.target sm_90\n.entry k() {{ {body} ret; }}");
         let checked = crate::check(text.as_bytes(), &crate::Options::default());

@@ -1,38 +1,39 @@
-//! Whether operands fit a form.
+//! Matches operands with a form.
 //!
-//! [`match_form`] is the checker's inner loop: it compares what is known of each operand with what the form wants and returns the
-//! first [`Mismatch`]. It builds no text; `mismatch.rs` explains.
+//! [`match_form`] is the inner loop of the checker: it compares the facts about each operand with the requirements of the form and returns
+//! the first [`Mismatch`]. It builds no text; `mismatch.rs` produces the messages.
 
 use super::operand::{Facts, Parsed, Scratch};
 use crate::ast::{Constant, Form, FormBase, FormShape, FormValue, Module, TextureMode, ValueType, VariableType};
 use crate::table::{Arity, Component, Entity, Flags, Selectors, SpecialRegister};
 use crate::types::{AddressSpace, ScalarType, StateSpace, TypeClass};
 
-/// Why an operand does not fit.
+/// The first operand that does not match a form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mismatch {
-    /// Position of the operand.
+    /// Index of the operand.
     pub operand: usize,
-    /// The element inside a list that does not fit, or the whole operand.
+    /// The element of a list that does not match, or the whole operand.
     pub part: Parsed,
     pub reason: Reason,
 }
 
+/// The reason why an operand does not match.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Reason {
-    /// Something of another kind: text says what was wanted.
+    /// Another kind of operand is required, which the text describes.
     Kind(&'static str),
-    /// A register whose type does not fit.
+    /// The register does not match the required type.
     Type(ScalarType),
-    /// An immediate that does not fit the type.
+    /// The immediate does not match the required type.
     ImmediateType(ScalarType),
     ImmediateRange(crate::table::ImmediateRange),
     ImmediateRequired,
     RegisterRequired,
-    /// Wanted this many elements.
+    /// The vector must have this number of elements.
     VectorLength(u16),
     VectorNotAllowed,
-    /// Another number of operands inside brackets.
+    /// The number of elements in brackets differs.
     BracketCount,
     Sink,
     Special,
@@ -54,7 +55,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// Reasons that come late in the comparison explain better than early ones.
+    /// Returns how close this is to a match. Reasons found late in the comparison explain better than early ones.
     pub fn nearness(self) -> usize {
         match self {
             Reason::BracketCount => 0,
@@ -65,14 +66,14 @@ impl Reason {
     }
 }
 
-/// What the comparison needs to know besides the operands.
+/// The data that the comparison needs besides the form.
 pub(crate) struct Context<'a> {
     pub scratch: &'a Scratch,
     pub module: &'a Module,
     pub names: &'a oriole_support::Interner,
 }
 
-/// Compares operands with a form; the number of operands is already known to be right.
+/// Matches the operands with a form; the caller has checked their number.
 pub(crate) fn match_form(form: &Form, cx: &Context<'_>) -> Result<(), Mismatch> {
     for (position, (wanted, given)) in form.operands.iter().zip(&cx.scratch.operands).enumerate() {
         match_operand(&wanted.shape, *given, cx).map_err(|(part, reason)| Mismatch { operand: position, part, reason })?;
@@ -80,8 +81,10 @@ pub(crate) fn match_form(form: &Form, cx: &Context<'_>) -> Result<(), Mismatch> 
     Ok(())
 }
 
+/// Success, or the part that does not match and the reason.
 type Fit = Result<(), (Parsed, Reason)>;
 
+/// Matches one operand with the syntax that the form requires.
 fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
     match wanted {
         FormShape::Value(value) => match given.facts {
@@ -120,11 +123,11 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
     }
 }
 
-/// A texture is read with a sampler in independent mode, without one in unified mode.
+/// Checks the texture mode: a texture needs a sampler in independent mode and has none in unified mode.
 fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &Context<'_>) -> Fit {
     let FormBase::Reference(reference) = base else { return Ok(()) };
     if !matches!(given.facts, Facts::Variable { .. }) {
-        // A handle in a register says nothing of the mode.
+        // A handle in a register is valid in both modes.
         return Ok(());
     }
     let is_sampler = |value: &FormValue| value.ty == ValueType::Entity(Entity::Samplerref);
@@ -134,7 +137,7 @@ fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &C
     if with_sampler && !independent || plain_texture && independent { Err((given, Reason::TextureMode)) } else { Ok(()) }
 }
 
-/// A register read as an address base, seen as an operand again.
+/// Converts an address base that is a plain register back to a register operand.
 fn plain_reference(part: Parsed) -> Parsed {
     match part.facts {
         Facts::AddressRegister { register, component: Component::Whole, ty, offset: None | Some(0) } => {
@@ -144,6 +147,7 @@ fn plain_reference(part: Parsed) -> Parsed {
     }
 }
 
+/// Matches a scalar, vector or name with a value of the form.
 fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
     let ty = match wanted.ty {
         ValueType::Entity(entity) => return match_entity(entity, given, cx),
@@ -151,7 +155,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
     };
     match (wanted.lanes, given.facts) {
         (None, Facts::Vector(list)) => match cx.scratch.list(list) {
-            // Where a vector may stand, a scalar may be written as a vector of one.
+            // Where the form allows vectors, a scalar may be written as a vector with one element.
             &[only] if matches!(wanted.spec.arity, Arity::OfSlot { .. }) => match_scalar(wanted, ty, only, cx),
             _ => Err((given, Reason::VectorNotAllowed)),
         },
@@ -159,6 +163,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             Err((given, Reason::Sink))
         }
         (None, _) => match_scalar(wanted, ty, given, cx),
+        // `_` for a whole vector, as in the result of a vector `atom`, needs the flag; `_` for elements is handled per element.
         (Some(_), Facts::Sink) => {
             if wanted.spec.flags.has(Flags::DISCARD) {
                 Ok(())
@@ -166,6 +171,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
                 Err((given, Reason::Sink))
             }
         }
+        // A whole special vector register, such as `mov.v4.u32 v, %tid`.
         (Some(4), Facts::Special { register, negated: false }) if register.is_whole_vector() && wanted.spec.flags.has(Flags::SREG) => {
             if register.row().fits(ty) {
                 Ok(())
@@ -179,6 +185,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
                 return Err((given, Reason::VectorLength(lanes)));
             }
             let has_bits = parts.iter().any(|part| matches!(part.facts, Facts::Register { ty, .. } if ty.class() == TypeClass::Bits));
+            // A vector with only discarded elements is rejected.
             if parts.iter().all(|part| matches!(part.facts, Facts::Sink)) {
                 return Err((given, Reason::Sink));
             }
@@ -187,6 +194,7 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             }
             parts.iter().enumerate().try_for_each(|(lane, &part)| match_vector_element(wanted, ty, part, (lane, has_bits), cx))
         }
+        // A vector register without braces.
         (Some(lanes), Facts::Register { ty: given_ty, lanes: given_lanes, negated: false, .. }) if given_lanes > 1 => {
             if u16::from(given_lanes) != lanes {
                 return Err((given, Reason::VectorLength(lanes)));
@@ -199,14 +207,14 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
     }
 }
 
-/// Whether an element of a vector does not go with the first: another width, or a float beside an integer.
+/// Returns whether an element of a vector is incompatible with the first: another width, or a float next to an integer.
 fn mixes_badly(part: &Parsed, first: &Parsed, has_bits: bool) -> bool {
     let (Facts::Register { ty, .. }, Facts::Register { ty: first, .. }) = (part.facts, first.facts) else { return false };
     ty.bits() != first.bits() || !has_bits && ty.class() != first.class()
 }
 
-/// An element of a written vector. ptxas judges a vector as a whole where registers of bits are in it, so a number
-/// beside one is taken as bits.
+/// Matches an element of a vector. If a vector contains untyped registers, ptxas checks only widths, so a number next to one counts as
+/// bits.
 fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane, has_bits): (usize, bool), cx: &Context<'_>) -> Fit {
     match part.facts {
         Facts::Sink if wanted.spec.flags.has(Flags::SINK) => Ok(()),
@@ -225,6 +233,7 @@ fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane,
     }
 }
 
+/// Matches a scalar with a value of the form: kind, type and flags.
 fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<'_>) -> Fit {
     let spec = wanted.spec;
     let flags = spec.flags;
@@ -299,6 +308,7 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
     }
 }
 
+/// Matches an immediate: type and range. `lane` is the index in a vector.
 fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed, lane: usize) -> Fit {
     let no = |reason| Err((given, reason));
     let spec = wanted.spec;
@@ -323,7 +333,7 @@ fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed, lane: usiz
     }
 }
 
-/// A float immediate fits floats; its bits fit untyped registers of exactly its size.
+/// Returns whether a float immediate is allowed for a type: floats, and untyped registers with exactly its size.
 fn float_fits(ty: ScalarType, constant: Constant) -> bool {
     match ty {
         ScalarType::F32 | ScalarType::F64 => true,
@@ -342,11 +352,11 @@ fn special_fits(ty: ScalarType, register: SpecialRegister, given: Parsed) -> Fit
     if fits { Ok(()) } else { Err((given, Reason::Type(ty))) }
 }
 
-/// Whether a register can stand for an operand of a type.
+/// Returns whether a register may be used for an operand of a type.
 ///
-/// Same width, and one of: either side is untyped bits, both are integers, both the same float type. With the relaxed rule
-/// of loads, stores and conversions, integers and bits also fit wider integer and untyped registers; floats fit wider
-/// untyped ones only. Packed formats live in untyped registers of their width.
+/// The widths must be equal, and one of these must hold: either type is untyped bits, both are integers, or both are the same float
+/// type. The relaxed rule of loads, stores and conversions also allows wider integer and untyped registers for integers and bits, and
+/// wider untyped registers for floats. Packed formats use untyped registers of their width.
 pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormValue) -> bool {
     if value.spec.flags.has(Flags::BITS) && given.class() != TypeClass::Bits {
         return false;
@@ -371,7 +381,7 @@ pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormV
     match (wanted_class, given_class) {
         (TypeClass::Bits, _) | (_, TypeClass::Bits) => true,
         (TypeClass::Integer, TypeClass::Integer) => true,
-        // A register of two halves counts as bits, except where the type is fixed.
+        // An `.f16x2` register counts as untyped, except where the operand's type is fixed.
         (TypeClass::Integer | TypeClass::Packed, TypeClass::Packed) => {
             given == ScalarType::F16x2
                 && !matches!(wanted, ScalarType::Bf16x2 | ScalarType::Tf32)
@@ -381,12 +391,13 @@ pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormV
     }
 }
 
+/// Matches a name with the kind of entity that the form requires.
 fn match_entity(entity: Entity, given: Parsed, cx: &Context<'_>) -> Fit {
     let no = |wanted| Err((given, Reason::Kind(wanted)));
     match entity {
         Entity::Label => match given.facts {
             Facts::Unknown(_) => Ok(()),
-            // A label may have the name of something else; labels are looked up by the name alone.
+            // A label may have the name of a variable or function; labels are looked up by name only.
             Facts::Variable { offset: None, .. } | Facts::Function { offset: None, .. } => Ok(()),
             _ => no("a label"),
         },
@@ -402,7 +413,7 @@ fn match_entity(entity: Entity, given: Parsed, cx: &Context<'_>) -> Fit {
     }
 }
 
-/// A texture, sampler or surface: its name, or a 64-bit handle in a register.
+/// Matches a texture, sampler or surface: its name, or a 64-bit handle in a register.
 fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Context<'_>) -> Fit {
     match given.facts {
         Facts::Variable { variable, .. } => {
@@ -419,6 +430,7 @@ fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Co
     }
 }
 
+/// Matches the base of an address with a state space: width of a register, or space of a variable.
 fn match_address(space: AddressSpace, given: Parsed, cx: &Context<'_>) -> Fit {
     let no = |reason| Err((given, reason));
     match given.facts {

@@ -1,4 +1,4 @@
-//! Explains why operands do not fit: the cold half of `matching.rs`.
+//! Explains why operands do not match. This is the cold path of `matching.rs`.
 
 use super::head::{HeadId, shape_of};
 use super::matching::{Context, Mismatch, Reason, match_form};
@@ -12,7 +12,7 @@ use crate::types::{AddressSpace, ScalarType};
 use oriole_support::closest;
 
 impl Parser<'_> {
-    /// Reports why no form of a head takes the operands that were read.
+    /// Reports why no form of a head accepts the parsed operands. The explanation follows the form that matched longest.
     pub(super) fn report_mismatch(&mut self, head: HeadId, head_span: Span) -> Reported {
         let given = self.scratch.operands.len();
         let forms = &self.heads.get(head).forms;
@@ -58,7 +58,7 @@ impl Parser<'_> {
             .help(format!("its form is `{}`", written_form(form)))
     }
 
-    /// Why the forms of a head with as many operands refuse the operand that the nearest one refuses.
+    /// Returns the reasons for which the forms with the same number of operands reject the operand at `position`.
     fn reasons_at(&self, head: HeadId, form: &Form, position: usize) -> Vec<Reason> {
         let forms = &self.heads.get(head).forms;
         let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
@@ -67,7 +67,7 @@ impl Parser<'_> {
         refusals.filter(|refusal| refusal.operand == position).map(|refusal| refusal.reason).collect()
     }
 
-    /// All values that some form of the head would take.
+    /// Reports a constant that is not allowed, and lists the values that any form of the head allows.
     fn wrong_constant(&self, head: HeadId, form: &Form, mismatch: Mismatch) -> Diagnostic {
         let mut values: Vec<i64> = Vec::new();
         for reason in self.reasons_at(head, form, mismatch.operand) {
@@ -83,7 +83,7 @@ impl Parser<'_> {
         in_ptxas_words(finding, form.opcode, mismatch)
     }
 
-    /// All lengths that some form of the head would take.
+    /// Reports a vector of the wrong length, and lists the lengths that any form of the head allows.
     fn wrong_length(&self, head: HeadId, form: &Form, mismatch: Mismatch) -> Diagnostic {
         let length = |reason| match reason {
             Reason::VectorLength(length) => Some(length),
@@ -100,6 +100,7 @@ impl Parser<'_> {
         Diagnostic::new(Code::VectorLength, mismatch.part.span, message)
     }
 
+    /// Builds the finding for the first operand that does not match a form.
     fn explain_mismatch(&self, form: &Form, mismatch: Mismatch) -> Diagnostic {
         let Mismatch { operand, part, reason } = mismatch;
         let opcode = form.opcode.spelling();
@@ -196,7 +197,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The finding for a name nobody declared, with the nearest declared register stem or variable as a suggestion.
+    /// Returns the finding for an undeclared name, with the closest declared name as a suggestion.
     pub(super) fn unknown_name(&self, span: Span) -> Diagnostic {
         let text = self.lexer.str(span);
         let text = text.split(['+', '[']).next().unwrap_or(text).trim();
@@ -214,7 +215,7 @@ impl Parser<'_> {
         if let Some((_, special)) = CUDA_NAMES.iter().find(|(name, _)| *name == text) {
             return finding.help(format!("PTX calls it `{special}`"));
         }
-        // Nearly every two short names are near each other.
+        // Suggestions for short names are useless: almost any two of them are close.
         if text.trim_start_matches('%').len() < 3 {
             return finding;
         }
@@ -246,6 +247,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Builds the finding for a register of the wrong type, with a suggestion.
     fn wrong_type(&self, what: &str, part: Parsed, wanted: ScalarType) -> Diagnostic {
         let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted)))
             .label(self.describe(part));
@@ -273,7 +275,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What an operand is, in words.
+    /// Describes an operand in words.
     pub(super) fn describe(&self, part: Parsed) -> String {
         match part.facts {
             Facts::Register { ty, lanes: 1, .. }
@@ -331,7 +333,7 @@ fn describe_range(range: ImmediateRange) -> String {
     }
 }
 
-/// What CUDA calls the special registers.
+/// CUDA's names of special registers.
 const CUDA_NAMES: &[(&str, &str)] =
     &[("threadIdx", "%tid"), ("blockIdx", "%ctaid"), ("blockDim", "%ntid"), ("gridDim", "%nctaid"), ("warpSize", "WARP_SZ")];
 
@@ -343,12 +345,12 @@ fn writes(form: &Form, position: usize) -> bool {
     }
 }
 
-/// A form as the manual would write it.
+/// Returns a form in the notation of the manual.
 fn written_form(form: &Form) -> String {
     format!("{} {}", shape_of(form.row()), operand_names(form)).trim_end().to_string()
 }
 
-/// The manual's name of an operand, or its number.
+/// Returns the manual's name of an operand, or its number.
 fn operand_name(form: &Form, position: usize) -> String {
     match form.operands.get(position).map(|operand| &operand.shape) {
         Some(FormShape::Value(value)) => format!("`{}`", value.spec.name),
@@ -357,7 +359,7 @@ fn operand_name(form: &Form, position: usize) -> String {
     }
 }
 
-/// The operands of a form as the manual would write them.
+/// Returns the operands of a form in the notation of the manual.
 pub(super) fn operand_names(form: &Form) -> String {
     let value = |value: &FormValue| match (value.lanes, value.ty) {
         (Some(lanes), ValueType::Scalar(_)) => format!("{{{} x {lanes}}}", value.spec.name),
@@ -379,7 +381,7 @@ pub(super) fn operand_names(form: &Form) -> String {
     names.join(", ")
 }
 
-/// Adds ptxas' words about a constant that exceeds what the machine has.
+/// Adds ptxas' message for a constant that exceeds a hardware limit.
 fn in_ptxas_words(finding: Diagnostic, opcode: Opcode, mismatch: Mismatch) -> Diagnostic {
     let Facts::Integer { value, .. } = mismatch.part.facts else { return finding };
     let value = value as u64;

@@ -1,9 +1,9 @@
-//! The parser: one pass that reads, resolves and checks.
+//! The parser: reads, resolves and checks a module in one pass.
 //!
-//! PTX declares names before it uses them (labels excepted), so nothing is gained by building an untyped tree
-//! first. Each file of this module handles one part of the grammar as methods of [`Parser`]. Errors never stop the
-//! parser: it reports, skips to a place where it can go on, and goes on, until the limit of errors is reached.
-//! Nothing recurses on the input's nesting, except constant expressions, whose depth is limited.
+//! PTX declares names before it uses them (except labels), so an untyped tree is not needed. Each file of this module handles one part
+//! of the grammar as methods of [`Parser`]. After an error the parser reports it, skips to a point where it can continue, and continues
+//! until the limit of errors is reached. The parser does not recurse on the nesting of the input, except in constant expressions, whose
+//! depth is limited.
 
 mod call;
 mod constant;
@@ -36,10 +36,10 @@ pub(crate) use head::spell;
 use operand::Scratch;
 use symbols::Symbols;
 
-/// How to check.
+/// Options of the checker.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Stop after this many errors.
+    /// Number of errors after which the checker stops.
     pub error_limit: usize,
 }
 
@@ -49,16 +49,16 @@ impl Default for Options {
     }
 }
 
-/// The outcome of [`check`].
+/// The result of [`check`].
 pub struct Checked {
-    /// The module, as far as it could be understood.
+    /// The module; incomplete if there are errors.
     pub module: Module,
-    /// Errors and warnings in the order of the text.
+    /// Errors and warnings, sorted by position.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Checked {
-    /// Whether the module has no errors.
+    /// Returns whether the module has no errors.
     pub fn is_valid(&self) -> bool {
         self.diagnostics.iter().all(|finding| finding.code.severity() != Severity::Error)
     }
@@ -90,11 +90,13 @@ fn empty_module() -> Module {
     }
 }
 
-/// A reported error; whoever gets it skips to a place where parsing can go on.
+/// An error that has been reported. The caller skips to a point where parsing can continue.
 pub(crate) struct Reported;
 
+/// The result of a parsing function; an error has already been reported.
 type Parse<T> = Result<T, Reported>;
 
+/// State of the parser.
 pub(crate) struct Parser<'s> {
     lexer: Lexer<'s>,
     diagnostics: Diagnostics,
@@ -135,10 +137,12 @@ impl<'s> Parser<'s> {
         self.lexer.token.span
     }
 
+    /// Interns the text of a span.
     fn intern(&mut self, span: Span) -> Name {
         self.module.names.intern(self.lexer.str(span))
     }
 
+    /// Returns whether the current token is this punctuation.
     fn at(&self, byte: u8) -> bool {
         self.lexer.token.kind == TokenKind::Punctuation(byte)
     }
@@ -151,6 +155,7 @@ impl<'s> Parser<'s> {
         self.lexer.token.kind == TokenKind::Directive && self.lexer.text() == name
     }
 
+    /// Skips the current token if it is this punctuation; returns whether it is.
     fn eat(&mut self, byte: u8) -> bool {
         let found = self.at(byte);
         if found {
@@ -167,14 +172,14 @@ impl<'s> Parser<'s> {
         found
     }
 
-    /// Takes a piece of punctuation or reports that it is missing; `after` says after what.
+    /// Skips a punctuation character, or reports that it is missing; `after` names what comes before it.
     fn expect(&mut self, byte: u8, after: &str) -> Parse<()> {
         if self.eat(byte) {
             return Ok(());
         }
         let wanted = char::from(byte);
         if byte == b';' {
-            // The place to mend is the end of the statement, not the start of the next one.
+            // Mark the end of the statement, where the `;` is missing, and not the start of the next one.
             let end = self.lexer.last_end;
             let finding = Diagnostic::new(Code::Expected, Span::new(end, end), format!("expected `;` after {after}"));
             return match self.bad_token() {
@@ -185,7 +190,7 @@ impl<'s> Parser<'s> {
         self.unexpected(&format!("`{wanted}` after {after}"))
     }
 
-    /// Reports that the current token is not what was expected.
+    /// Reports that the current token is not the expected one.
     fn unexpected<T>(&mut self, wanted: &str) -> Parse<T> {
         if let Some(bad) = self.bad_token() {
             return Err(self.report(bad));
@@ -204,7 +209,7 @@ impl<'s> Parser<'s> {
         format!("`{short}`")
     }
 
-    /// The finding for a token that is not PTX at all.
+    /// Returns the finding for a token that is not valid PTX.
     fn bad_token(&self) -> Option<Diagnostic> {
         let TokenKind::Bad(bad) = self.lexer.token.kind else { return None };
         let span = self.span();
@@ -256,7 +261,7 @@ impl<'s> Parser<'s> {
         Ok(span)
     }
 
-    /// A plain integer literal, as array sizes and directives take it.
+    /// Reads an integer literal, as in array sizes and directives.
     fn expect_integer(&mut self, what: &str) -> Parse<(u64, Span)> {
         if self.lexer.token.kind != TokenKind::Integer {
             return self.unexpected(what);
@@ -270,7 +275,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// An integer literal that fits into 32 bits.
+    /// Reads an integer literal that fits in 32 bits.
     fn expect_u32(&mut self, what: &str) -> Parse<(u32, Span)> {
         let (value, span) = self.expect_integer(what)?;
         match u32::try_from(value) {
@@ -279,7 +284,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Reports an unmet requirement of something at a place.
+    /// Reports that `what` at `span` has a requirement that the platform does not meet.
     fn require(&mut self, what: &str, span: Span, requirement: &Requirement) {
         if let Some(unmet) = self.platform.missing(requirement) {
             let finding = self.unmet(what, span, unmet);
@@ -291,6 +296,7 @@ impl<'s> Parser<'s> {
         self.require(what, span, &Requirement { version: PtxVersion::new(major, minor), targets: &[] });
     }
 
+    /// Builds the finding for an unmet requirement of `what`.
     fn unmet(&self, what: &str, span: Span, unmet: Unmet) -> Diagnostic {
         let Platform { version, target } = self.platform;
         match unmet {
@@ -314,7 +320,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Skips from a `{` past its `}`.
+    /// Skips a block from its `{` to after its `}`.
     fn skip_block(&mut self) {
         let mut depth = 0usize;
         while !self.at_end() && !matches!(self.lexer.token.kind, TokenKind::Bad(BadToken::Comment)) {

@@ -1,4 +1,4 @@
-//! Module scope: the header, then variables, functions and debug information in any order.
+//! Parses the module scope: the header, then variables, functions and debug information in any order.
 
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,38 +14,43 @@ use crate::lexer::{BadToken, TokenKind};
 use crate::source::Span;
 use crate::target::{PtxVersion, Requirement, Target};
 
-/// What is known of the module as a whole.
+/// State of the module as a whole.
 #[derive(Default)]
 pub(crate) struct Globals {
     pub functions: FxHashMap<Name, KnownFunction>,
+    /// Function names in the order of their first declaration.
     pub function_order: Vec<Name>,
+    /// Aliases, with the function they refer to and their position.
     pub aliases: FxHashMap<Name, (Name, Span)>,
-    /// Numbers for signatures that calls cannot tell apart, and those of functions in lists of call targets.
+    /// A number for each distinct signature, and the signature numbers of functions in lists of call targets.
     pub signatures: FxHashMap<SignatureKey, u32>,
     pub signature_numbers: FxHashMap<FunctionId, u32>,
+    /// Bytes of `.const` variables.
     pub constant_bytes: u128,
     /// Bytes of all variables, and of those with initial values.
     pub variable_bytes: u128,
     pub initial_bytes: u128,
+    /// Numbers declared by `.file`, with their position.
     pub files: FxHashMap<u32, Span>,
-    /// Files that a `.loc` names, and where first.
+    /// File numbers in `.loc` directives, with the position of the first use.
     pub used_files: FxHashMap<u32, Span>,
-    /// Whether there is a `.section`.
+    /// Whether the module has a `.section`.
     pub has_debug_information: bool,
-    /// Debug sections and the labels in them.
+    /// Names of debug sections and of labels in them.
     pub section_labels: FxHashMap<Name, Span>,
-    /// The places that `.loc` directives have given.
+    /// File, line and column of all `.loc` directives so far.
     pub places: FxHashSet<[u32; 3]>,
-    /// Labels that `.loc` directives gave as names of inlined functions.
+    /// Names of inlined functions in `.loc` directives.
     pub inlined_functions: Vec<(Name, Span)>,
 }
 
-/// The definition of a function, or its last declaration.
+/// The definition of a function, or its first declaration if it is not defined yet.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownFunction {
     pub id: FunctionId,
     pub span: Span,
     pub defined: bool,
+    /// Whether the first declaration is `.extern`.
     pub first_extern: bool,
 }
 
@@ -62,6 +67,7 @@ pub(super) fn linkage_of(directive: &str) -> Linkage {
 }
 
 impl Parser<'_> {
+    /// Parses a whole module, and then makes the checks that need all of it.
     pub(super) fn parse_module(&mut self) {
         if self.parse_module_header().is_err() {
             return;
@@ -85,6 +91,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses `.version`, `.target` and `.address_size`. Without a valid header nothing else can be checked.
     fn parse_module_header(&mut self) -> Parse<()> {
         self.parse_version()?;
         if !self.at_directive(".target") {
@@ -102,6 +109,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses `.version MAJOR.MINOR`.
     fn parse_version(&mut self) -> Parse<()> {
         let span = self.span();
         if !self.at_directive(".version") {
@@ -136,6 +144,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses the target and the options after `.target`.
     fn parse_target(&mut self) -> Parse<()> {
         let mut first = true;
         loop {
@@ -156,7 +165,7 @@ impl Parser<'_> {
     }
 
     fn unknown_target(&mut self, text: &str, span: Span) -> Parse<()> {
-        // Newer ones first, since ties go to the first.
+        // Newer targets first, because ties go to the first.
         let mut names: Vec<String> = Target::all().map(|target| target.to_string()).collect();
         names.reverse();
         let near = oriole_support::closest(text, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
@@ -176,6 +185,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses one option of `.target`.
     fn parse_target_option(&mut self, text: &str, span: Span) -> Parse<()> {
         let options = &mut self.module.options;
         match text {
@@ -215,6 +225,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses `.address_size`.
     fn parse_address_size(&mut self) -> Parse<()> {
         let directive = self.span();
         self.lexer.advance();
@@ -235,7 +246,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// One item at module scope.
+    /// Parses one item at module scope.
     fn parse_item(&mut self) -> Parse<()> {
         let span = self.span();
         match self.lexer.token.kind {
@@ -255,6 +266,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses a directive at module scope.
     fn parse_module_directive(&mut self) -> Parse<()> {
         let span = self.span();
         let text = self.lexer.text();
@@ -297,7 +309,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `.alias name, aliasee;`.
+    /// Parses `.alias name, aliasee;`.
     pub(super) fn parse_alias(&mut self) -> Parse<()> {
         let span = self.span();
         self.lexer.advance();
@@ -314,7 +326,7 @@ impl Parser<'_> {
             let finding = Diagnostic::new(Code::BadAlias, name_span, "this alias is already defined").related(before, "defined here");
             return Err(self.report(finding));
         }
-        // Known from here on, even if it is wrong: that it has no body is then no error of its own.
+        // Recorded even if the alias is invalid, so that the missing body is not reported as well.
         self.globals.aliases.insert(name, (target, name_span));
         let alias = self.alias_part(name, name_span)?;
         let function = self.alias_part(target, target_span)?;
@@ -357,7 +369,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Functions that are declared without `.extern` must be defined, by a body or an alias.
+    /// Checks that functions declared without `.extern` are defined, by a body or an alias.
     fn check_functions(&mut self) {
         let order = std::mem::take(&mut self.globals.function_order);
         for name in order {
@@ -375,7 +387,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes on at the next thing that starts an item: past a `;`, past a body, or before a directive that opens one.
+    /// Skips to the start of the next item: after a `;`, after a body, or before a directive that starts an item.
     fn skip_to_item(&mut self, start: Span) {
         let mut depth = 0usize;
         loop {
@@ -388,7 +400,7 @@ impl Parser<'_> {
                 TokenKind::Punctuation(b'{') => depth += 1,
                 TokenKind::Punctuation(b'}') => {
                     depth = depth.saturating_sub(1);
-                    // Braces of an initial value go on with more values or end with `;`.
+                    // A brace inside an initial value is followed by more values, another brace, or `;`.
                     let inside_value = matches!(self.lexer.next_significant_byte(), b',' | b';' | b'}');
                     if depth == 0 && !inside_value {
                         self.lexer.advance();

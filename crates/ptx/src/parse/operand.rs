@@ -1,8 +1,8 @@
-//! The syntax of operands, before they are matched against a form.
+//! Parses operands, before they are matched with a form.
 //!
-//! An operand is read into [`Facts`]: what it is and what is known of it, names resolved. Lists (vectors, brackets, pairs) keep
-//! their elements in [`Scratch`], which is reused for every instruction. Only when a form was found are operands
-//! written into the body ([`Parser::commit`]).
+//! An operand is represented by [`Facts`]: its kind and what is known about it, with names resolved. The elements of lists (vectors,
+//! brackets, pairs) are in [`Scratch`], which is reused for every instruction. Operands are appended to the body
+//! ([`Parser::commit`]) after a form has been selected.
 
 use oriole_support::Name;
 use smallvec::SmallVec;
@@ -17,14 +17,14 @@ use crate::source::Span;
 use crate::table::{Component, SpecialRegister};
 use crate::types::ScalarType;
 
-/// An operand and its place.
+/// A parsed operand with its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parsed {
     pub span: Span,
     pub facts: Facts,
 }
 
-/// What is known of an operand.
+/// The kind of an operand and what is known about it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Facts {
     Register {
@@ -38,7 +38,7 @@ pub(crate) enum Facts {
         component: Component,
         ty: ScalarType,
     },
-    /// With a selector or a minus sign, as video instructions have them.
+    /// A register with a selector or a minus sign, as in video instructions.
     Selected {
         register: RegisterId,
         ty: ScalarType,
@@ -57,7 +57,7 @@ pub(crate) enum Facts {
     WarpSize,
     Float(Constant),
     Sink,
-    /// A variable, possibly a member of a range, plus an offset.
+    /// A variable, or one variable of a parameterized declaration, plus an offset.
     Variable {
         variable: VariableId,
         member: Option<u32>,
@@ -67,23 +67,23 @@ pub(crate) enum Facts {
         function: FunctionId,
         offset: Option<i64>,
     },
-    /// A name that is not declared: a label, perhaps.
+    /// A name that is not declared; it may be a label.
     Unknown(Name),
     Vector(List),
     Pair(List),
-    /// The first element is the address or reference; `.unified` may follow.
+    /// Brackets; the first element is the address or reference. `unified` says whether `.unified` follows.
     Bracket {
         list: List,
         unified: bool,
     },
-    /// The base of an address that is a register.
+    /// An address whose base is a register.
     AddressRegister {
         register: RegisterId,
         component: Component,
         ty: ScalarType,
         offset: Option<i64>,
     },
-    /// A number as address.
+    /// An address given as a number.
     AddressNumber(i64),
 }
 
@@ -94,12 +94,13 @@ pub(crate) struct List {
     length: u32,
 }
 
-/// Operands of the instruction being read.
+/// The operands of the instruction being parsed.
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub operands: Vec<Parsed>,
+    /// Elements of all lists.
     elements: Vec<Parsed>,
-    /// Whether the base of an address is being read; its offset is the address's own.
+    /// Whether the base of an address is being parsed. An offset then belongs to the address.
     in_brackets: bool,
 }
 
@@ -120,11 +121,11 @@ impl Scratch {
     }
 }
 
-/// How many elements a vector operand may have; the largest fragments have 128.
+/// Limit on the elements of a vector operand; the largest matrix fragments have 128.
 const LONGEST_VECTOR: usize = 1024;
 
 impl Parser<'_> {
-    /// Reads operands up to the `;`, which is left.
+    /// Parses operands up to the `;`, which is not consumed.
     pub(super) fn parse_operands(&mut self) -> Parse<()> {
         self.scratch.clear();
         if self.at(b';') {
@@ -144,7 +145,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The common case, a register and nothing else; anything more is left to [`Self::parse_operand`].
+    /// Parses the common case, a register alone. Returns `None` for everything else, which [`Self::parse_operand`] handles.
     fn parse_plain_register(&mut self) -> Option<Parsed> {
         let span = self.span();
         if self.lexer.token.kind != TokenKind::Identifier || !(self.lexer.followed_by(b',') || self.lexer.followed_by(b';')) {
@@ -155,7 +156,7 @@ impl Parser<'_> {
         Some(Parsed { span, facts: Facts::Register { register, ty, lanes, negated: false } })
     }
 
-    /// One operand: a value, a vector, a pair or an address.
+    /// Parses one operand: a value, a vector, a pair or an address.
     pub(super) fn parse_operand(&mut self) -> Parse<Parsed> {
         if self.at(b'[') {
             return self.parse_bracket();
@@ -170,11 +171,12 @@ impl Parser<'_> {
         Ok(Parsed { span: first.span.to(second.span), facts: Facts::Pair(list) })
     }
 
-    /// A value or a vector.
+    /// Parses a value or a vector.
     fn parse_element(&mut self) -> Parse<Parsed> {
         if self.at(b'{') { self.parse_vector() } else { self.parse_scalar() }
     }
 
+    /// Parses `{a, b, ...}`.
     fn parse_vector(&mut self) -> Parse<Parsed> {
         let open = self.span();
         self.lexer.advance();
@@ -196,12 +198,13 @@ impl Parser<'_> {
         Ok(Parsed { span: open.to(close), facts: Facts::Vector(list) })
     }
 
+    /// Parses a name, a number, or either with a negation.
     fn parse_scalar(&mut self) -> Parse<Parsed> {
         let start = self.span();
         match self.lexer.token.kind {
             TokenKind::Identifier => self.parse_named(),
             TokenKind::Punctuation(b'!') => {
-                // `!p` negates a predicate; anything else is a constant expression.
+                // `!p` negates a predicate; `!` before anything else starts a constant expression.
                 self.lexer.advance();
                 let inner = self.parse_scalar_after_not(start)?;
                 Ok(Parsed { span: start.to(inner.span), facts: inner.facts })
@@ -235,11 +238,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether `-` stands before a name rather than a number.
+    /// Returns whether the `-` precedes a name and not a number. `W` is excluded because of `WARP_SZ`, which is a number.
     fn minus_register(&self) -> bool {
         matches!(self.lexer.next_significant_byte(), b'%' | b'_' | b'$' | b'a'..=b'z' | b'A'..=b'V' | b'X'..=b'Z')
     }
 
+    /// Parses the operand of `!`.
     fn parse_scalar_after_not(&mut self, start: Span) -> Parse<Parsed> {
         if self.lexer.token.kind != TokenKind::Identifier {
             let inner = self.parse_constant_operand()?;
@@ -272,7 +276,7 @@ impl Parser<'_> {
         Ok(Parsed { span, facts })
     }
 
-    /// A register, variable, function, special register, `_`, or a name nobody declared.
+    /// Parses a register, variable, function, special register, `_`, or an undeclared name.
     fn parse_named(&mut self) -> Parse<Parsed> {
         let span = self.span();
         let text = self.lexer.slice(span);
@@ -314,7 +318,7 @@ impl Parser<'_> {
         self.parse_constant_operand()
     }
 
-    /// `.x` of a vector register, `.b0` of a video operand.
+    /// Parses the suffix of a register: `.x` of a vector register, `.b0` of a video operand, or `+offset`.
     fn parse_register_suffix(&mut self, span: Span, symbol: RegisterSymbol) -> Parse<Parsed> {
         let RegisterSymbol { register, ty, lanes } = symbol;
         if self.at(b'+') && lanes == 1 && !self.scratch.in_brackets {
@@ -344,6 +348,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses the component of a special register, and checks the requirements of the register.
     fn parse_special_suffix(&mut self, span: Span, register: SpecialRegister) -> Parse<Parsed> {
         let mut register = register;
         let mut whole = span;
@@ -365,7 +370,7 @@ impl Parser<'_> {
         Ok(Parsed { span: whole, facts: Facts::Special { register, negated: false } })
     }
 
-    /// `var`, `var+4`, `var[4]`.
+    /// Parses `var`, `var+4` or `var[4]`.
     fn parse_variable_suffix(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<Parsed> {
         if self.at(b'[') {
             return self.parse_subscript(span, variable, member);
@@ -375,7 +380,7 @@ impl Parser<'_> {
         Ok(Parsed { span: whole, facts: Facts::Variable { variable, member, offset } })
     }
 
-    /// `var[4]` is the address of the variable plus four bytes.
+    /// Parses the subscript of `var[4]`, which is the address of the variable plus four bytes.
     fn parse_subscript(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<Parsed> {
         if self.module.variables[variable].dimensions.is_empty() {
             return self.error(Code::BadAddress, span, "only arrays take a subscript");
@@ -389,7 +394,7 @@ impl Parser<'_> {
         Ok(Parsed { span: whole, facts: Facts::Bracket { list, unified: false } })
     }
 
-    /// `+ constant`, if it is there.
+    /// Parses an optional `+ constant`.
     fn parse_offset(&mut self) -> Parse<Option<i64>> {
         if !self.eat(b'+') {
             return Ok(None);
@@ -403,6 +408,7 @@ impl Parser<'_> {
         self.parse_integer_constant("the offset").map(Some)
     }
 
+    /// Parses `[a, b, ...]`, optionally followed by `.unified`.
     fn parse_bracket(&mut self) -> Parse<Parsed> {
         let open = self.span();
         self.lexer.advance();
@@ -421,6 +427,7 @@ impl Parser<'_> {
         Ok(Parsed { span: open.to(close), facts: Facts::Bracket { list, unified } })
     }
 
+    /// Parses the first element in brackets, with its offset.
     fn parse_address_base(&mut self) -> Parse<Parsed> {
         let start = self.span();
         if self.at(b']') {
@@ -450,7 +457,7 @@ impl Parser<'_> {
                 base.facts
             }
             Facts::Unknown(_) => {
-                // Reported when the form is known to want an address; the offset must be read over.
+                // The name is reported when a form requires an address; the offset must be skipped here.
                 self.parse_offset()?;
                 base.facts
             }
@@ -467,7 +474,7 @@ impl Parser<'_> {
         Err(self.report(finding))
     }
 
-    /// Writes an operand into the body.
+    /// Appends an operand to the body.
     pub(super) fn commit(&mut self, parsed: Parsed) -> Operand {
         let body = &mut self.function.body;
         match parsed.facts {

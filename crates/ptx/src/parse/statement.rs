@@ -1,4 +1,4 @@
-//! Function bodies: declarations, labels, scopes and instructions, one statement at a time.
+//! Parses function bodies: declarations, labels, scopes and instructions.
 
 use super::declare::{at_least, needs, place_of};
 use super::function::PragmaPlace;
@@ -10,13 +10,13 @@ use crate::lexer::{BadToken, TokenKind};
 use crate::source::Span;
 use crate::target::Requirement;
 
-/// Scopes nest at most this deep.
+/// Limit on the nesting of scopes.
 const DEEPEST_SCOPE: u32 = 100_000;
 
-/// `A<N>` in lists of targets stands for at most this many labels in one function.
+/// Limit on the number of labels that `A<N>` in lists of targets stands for in one function.
 const MOST_COUNTED_TARGETS: u32 = 1 << 20;
 
-// ptxas takes 5.1 for 6.0 here, and so it is with everything that came with 6.0.
+// ptxas accepts these from 5.1 on; the manual says 6.0. The same is true of everything that 6.0 introduced.
 static BRANCH_TARGETS: Requirement = needs(5, 1, &[at_least(30)]);
 static INDIRECT_CALLS: Requirement = needs(2, 1, &[at_least(20)]);
 
@@ -27,7 +27,8 @@ impl Parser<'_> {
         body.positions.0.push(start.start);
     }
 
-    /// A body from its `{` to its `}`. The scope of the parameters, already open, is the scope of the body.
+    /// Parses a body from its `{` to its `}` and returns the position of the `}`. The scope of the parameters, already open, is that of
+    /// the body.
     pub(super) fn parse_body(&mut self) -> Span {
         let open = self.span();
         let mut close = open;
@@ -87,7 +88,7 @@ impl Parser<'_> {
         self.symbols.close();
     }
 
-    /// One statement; after an error, goes on behind the next `;`.
+    /// Parses one statement. After an error, continues after the next `;`.
     fn parse_statement(&mut self) {
         let start = self.span();
         let result = match self.lexer.token.kind {
@@ -108,8 +109,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes on after a broken statement. If its `;` seems to be missing, because the next line starts like a statement,
-    /// nothing is skipped.
+    /// Continues after an invalid statement. Skips nothing if the `;` seems to be missing, that is, if the next line starts like a
+    /// statement.
     fn recover(&mut self, start: Span) {
         let missing_semicolon = {
             let gap = self.lexer.last_end.max(start.start) as usize..self.span().start.max(self.lexer.last_end.max(start.start)) as usize;
@@ -125,13 +126,13 @@ impl Parser<'_> {
             return;
         }
         if self.lexer.last_end > 0 && self.lexer.source()[self.lexer.last_end as usize - 1] == b';' && self.lexer.last_end > start.start {
-            // The statement was read to its end.
+            // The statement was parsed to its end.
             return;
         }
         self.skip_operand_braces();
     }
 
-    /// Skips to the `;`, taking braces of vector operands along: a `}` that closes one must not close the scope.
+    /// Skips to after the `;`, including the braces of vector operands: a `}` that closes a vector must not close the scope.
     fn skip_operand_braces(&mut self) {
         let mut depth = 0usize;
         loop {
@@ -158,6 +159,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses a label, and the directive that it names if one follows.
     fn parse_label(&mut self) -> Parse<()> {
         let span = self.span();
         self.check_name(span)?;
@@ -188,6 +190,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Parses a directive inside a function.
     fn parse_body_directive(&mut self) -> Parse<()> {
         let span = self.span();
         let text = self.lexer.text();
@@ -230,7 +233,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `.branchtargets A, B<3>;` or `.calltargets f, g;`.
+    /// Parses `.branchtargets A, B<3>;` or `.calltargets f, g;` and returns the index of the list.
     fn parse_target_list(&mut self, branches: bool) -> Parse<u32> {
         let directive = self.span();
         self.lexer.advance();
@@ -262,6 +265,7 @@ impl Parser<'_> {
         Ok(index)
     }
 
+    /// Parses a label, or `A<N>` as the labels `A0` to `A(N-1)`.
     fn parse_branch_target(&mut self, name: oriole_support::Name, span: Span, targets: &mut Vec<Operand>) -> Parse<()> {
         if let Some(super::symbols::Symbol::Function(_)) = self.symbols.find(&self.module.names, name).map(|entry| entry.symbol) {
             return self.error(Code::BadTargetList, span, "a branch goes to a label, not to a function");
@@ -300,7 +304,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `.callprototype (ret) _ (params) .noreturn;`.
+    /// Parses `.callprototype (ret) _ (params) .noreturn;` and returns its index.
     fn parse_prototype(&mut self) -> Parse<u32> {
         let span = self.span();
         self.lexer.advance();

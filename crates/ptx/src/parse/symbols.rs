@@ -1,15 +1,21 @@
-//! Names in scope.
+//! The symbol table: maps names to their meaning in the current scope.
 //!
-//! Names are interned, so a scope is not a map of its own: each name has at most one current meaning, kept in
-//! a vector indexed by the name. Entering a scope records nothing; declaring a name pushes what it meant before
-//! onto a log, and leaving the scope plays the log back. Declaring, finding and leaving cost constant time per name.
+//! Names are interned, and each name has at most one current meaning, in a vector indexed by the name. Declaring a name in a scope pushes
+//! its previous meaning on an undo log; closing the scope replays the log. Declaring, finding and closing take constant time per name.
 //!
-//! Parameterized declarations (`%r<1000000>`) are one entry for the stem; a use such as `%r17` is split into
-//! stem and number, all digits at its end being the number, so the members of `a1<3>` cannot be named. A shorter range of an
-//! inner scope hides only its own members of a longer one outside. [`Symbols::find_fast`] finds registers of ranges
-//! through a small cache without interning anything.
+//! A parameterized declaration (`%r<1000000>`) is one entry for the stem. A use such as `%r17` is split into stem and number; all trailing
+//! digits are the number, so the members of `a1<3>` cannot be named. A shorter range in an inner scope hides only its own members of a
+//! longer range outside. [`Symbols::find_fast`] finds registers of ranges through a small cache, without interning the name.
 //!
-//! Labels are kept elsewhere; one that has the name of something outside its scope hides it from there on.
+//! ```text
+//! .reg .b32 %r<10>;        declares %r0 to %r9
+//! {  .reg .b32 %r<5>;      hides %r0 to %r4
+//!    ... %r3 ...           member 3 of the inner range
+//!    ... %r7 ...           not in the inner range: follows its `outer` link to member 7 of the outer range
+//! }
+//! ```
+//!
+//! Labels are kept elsewhere (`labels.rs`). A label hides the meaning that its name has outside the label's scope.
 
 use std::hash::{BuildHasher, BuildHasherDefault};
 
@@ -20,7 +26,7 @@ use crate::ast::{FunctionId, RegisterId, VariableId};
 use crate::source::Span;
 use crate::types::ScalarType;
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Symbol {
     Register(RegisterSymbol),
@@ -30,6 +36,7 @@ pub(crate) enum Symbol {
     Function(FunctionId),
 }
 
+/// A register, its type and its number of elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RegisterSymbol {
     pub register: RegisterId,
@@ -37,7 +44,7 @@ pub(crate) struct RegisterSymbol {
     pub lanes: u8,
 }
 
-/// A symbol, the scope depth it was declared at, and where.
+/// A symbol with the depth of its scope and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub symbol: Symbol,
@@ -45,7 +52,7 @@ pub(crate) struct Entry {
     pub span: Span,
 }
 
-/// What a plain name stands for.
+/// The meaning of a plain name, that is, of a name that is not a member of a range.
 #[derive(Clone, Copy, Debug)]
 enum Meaning {
     Symbol(Entry),
@@ -69,23 +76,27 @@ impl Meaning {
     }
 }
 
+/// A parameterized declaration.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     entry: Entry,
     count: u32,
-    /// The place in the log of a longer range that this one hides in part.
+    /// Index in the log of a longer range outside, part of which this range hides.
     outer: Option<u32>,
 }
 
+/// An entry of the undo log: the meaning before a declaration.
 enum Undo {
     Name(Name, Option<Meaning>),
     Range(Name, Option<Range>),
-    /// The newest numbered name with this hash of its stem.
+    /// Removes the newest numbered name whose stem has this hash.
     Numbered(u64),
 }
 
+/// A cached register range.
 #[derive(Clone, Copy)]
 struct CacheLine {
+    /// Length and bytes of the stem, at most seven, packed into a number.
     key: u64,
     first: RegisterSymbol,
     count: u32,
@@ -93,25 +104,30 @@ struct CacheLine {
 
 const CACHE_SIZE: usize = 64;
 
-/// Ranges of one stem are looked through this far out. Only ranges that get longer outwards count.
+/// Limit on the number of enclosing ranges of one stem that are searched. Only ranges longer than the inner ones are in the chain.
 const MOST_OUTER_RANGES: usize = 1000;
 
+/// The symbol table; see the module documentation.
 #[derive(Default)]
 pub(crate) struct Symbols {
+    /// Meaning of each plain name, indexed by name.
     names: Vec<Option<Meaning>>,
+    /// Innermost range of each stem, indexed by name.
     ranges: Vec<Option<Range>>,
     log: Vec<Undo>,
-    /// Plain names that end in a digit, by the hash of what is before their digits, with their depths: a range must not
-    /// declare them again.
+    /// Plain names that end in a digit, with their depths, by the hash of the name without trailing digits. A range must not declare them
+    /// again.
     numbered: FxHashMap<u64, Vec<(Name, u32)>>,
+    /// Length of the log at the start of each open scope.
     scopes: Vec<usize>,
     cache: Vec<Option<CacheLine>>,
-    /// Whether a plain register or a label whose name ends in a digit is in scope: it may hide a member of a range, so
-    /// the cache, which knows ranges only, stays unused.
+    /// Whether a plain register or a label whose name ends in a digit has been declared. It may hide a member of a range, and the cache
+    /// contains only ranges, so the cache is not used then.
     digits_hide_ranges: bool,
 }
 
 impl Symbols {
+    /// Returns the number of open scopes; 0 is module scope.
     pub fn depth(&self) -> u32 {
         self.scopes.len() as u32
     }
@@ -120,6 +136,7 @@ impl Symbols {
         self.scopes.push(self.log.len());
     }
 
+    /// Closes the innermost scope and restores the meanings from before it.
     pub fn close(&mut self) {
         let Some(mark) = self.scopes.pop() else { return };
         if self.log.len() > mark {
@@ -140,8 +157,8 @@ impl Symbols {
         }
     }
 
-    /// Declares a name. Returns where it was declared before if that was in the same scope; the new meaning is then
-    /// not taken.
+    /// Declares a name in the current scope. If the scope already declares it, returns the position of that declaration and changes
+    /// nothing.
     pub fn declare(&mut self, names: &Interner, name: Name, symbol: Symbol, span: Span) -> Result<(), Span> {
         if let Some(previous) = self.local(name) {
             return Err(previous.span);
@@ -164,7 +181,7 @@ impl Symbols {
         Ok(())
     }
 
-    /// Gives a name a meaning in the current scope, whatever it meant there before.
+    /// Sets the meaning of a name in the current scope, even if the scope already declares it.
     pub fn replace(&mut self, name: Name, symbol: Symbol, span: Span) {
         self.set(name, Meaning::Symbol(Entry { symbol, depth: self.depth(), span }));
     }
@@ -176,7 +193,8 @@ impl Symbols {
         }
     }
 
-    /// A label of this scope hides what its name means outside. A name of this scope itself stays.
+    /// Hides the meaning that a name has outside the current scope, because a label of this scope has the name. A symbol of the scope
+    /// itself stays.
     pub fn hide_by_label(&mut self, names: &Interner, name: Name) {
         if self.find(names, name).is_none_or(|entry| entry.depth == self.depth()) {
             return;
@@ -185,12 +203,12 @@ impl Symbols {
         self.set(name, Meaning::Label(self.depth()));
     }
 
-    /// Gives a name a meaning at module scope from inside a function's header, unless an inner scope hides the name.
+    /// Sets the meaning of a name at `depth` (module scope, while a function's header is open), unless an inner scope hides the name.
     pub fn replace_at(&mut self, name: Name, symbol: Symbol, span: Span, depth: u32) {
         let meaning = Meaning::Symbol(Entry { symbol, depth, span });
         let place = slot(&mut self.names, name);
         if place.is_some_and(|current| current.depth() > depth) {
-            // A parameter has the function's name: it hides the function inside, and the function is seen after.
+            // A parameter has the function's name and hides it. Change the logged meaning, which becomes visible when the scope closes.
             let hidden = self.log.iter_mut().rev().find(|undo| matches!(undo, Undo::Name(logged, _) if *logged == name));
             if let Some(Undo::Name(_, before)) = hidden {
                 *before = Some(meaning);
@@ -200,7 +218,7 @@ impl Symbols {
         *place = Some(meaning);
     }
 
-    /// Declares `name<count>`.
+    /// Declares the range `name<count>`.
     pub fn declare_range(&mut self, names: &Interner, name: Name, symbol: Symbol, count: u32, span: Span) -> Result<(), Span> {
         let depth = self.depth();
         let before = *slot(&mut self.ranges, name);
@@ -220,7 +238,7 @@ impl Symbols {
         Ok(())
     }
 
-    /// A plain name of this scope that the range `stem<count>` would declare again.
+    /// Returns the position of a plain name of this scope that the range `stem<count>` would declare again.
     fn member_declared_here(&self, names: &Interner, stem: Name, count: u32) -> Option<Span> {
         let stem = names.resolve(stem);
         let numbered = self.numbered.get(&hash(stem))?;
@@ -231,7 +249,7 @@ impl Symbols {
         })
     }
 
-    /// What a name means here, looking at plain names only.
+    /// Returns the current meaning of a plain name; ranges are not searched.
     pub fn plain(&self, name: Name) -> Option<Entry> {
         self.names.get(name.position()).copied().flatten().and_then(Meaning::entry)
     }
@@ -240,13 +258,14 @@ impl Symbols {
         self.plain(name).filter(|entry| entry.depth == self.depth())
     }
 
-    /// What a name means here.
+    /// Returns the current meaning of a name.
     pub fn find(&self, names: &Interner, name: Name) -> Option<Entry> {
         let plain = self.names.get(name.position()).copied().flatten();
         let text = names.resolve(name);
         if !text.ends_with(|c: char| c.is_ascii_digit()) {
             return plain.and_then(Meaning::entry);
         }
+        // Of a plain name and a member of a range, the innermost declaration is meant.
         match (plain, self.find_member(names, text)) {
             (Some(plain), Some(member)) if member.depth > plain.depth() => Some(member),
             (Some(plain), _) => plain.entry(),
@@ -254,7 +273,7 @@ impl Symbols {
         }
     }
 
-    /// `%r17` as the member 17 of `%r<N>`.
+    /// Finds `%r17` as member 17 of `%r<N>`.
     fn find_member(&self, names: &Interner, text: &str) -> Option<Entry> {
         let stem = stem_of(text);
         let mut range = self.ranges.get(names.lookup(stem)?.position()).copied().flatten()?;
@@ -269,7 +288,7 @@ impl Symbols {
         None
     }
 
-    /// Finds a member of a register range without interning its name. Misses are not answers: ask [`Self::find`].
+    /// Finds a member of a register range without interning its name. `None` means unknown; the caller must then use [`Self::find`].
     pub fn find_fast(&mut self, names: &Interner, text: &[u8]) -> Option<RegisterSymbol> {
         if self.digits_hide_ranges {
             return None;
@@ -300,6 +319,7 @@ impl Symbols {
     }
 }
 
+/// Returns the element of a name; extends the vector if necessary.
 fn slot<T>(items: &mut Vec<Option<T>>, name: Name) -> &mut Option<T> {
     if items.len() <= name.position() {
         items.resize_with(name.position() + 1, || None);
@@ -307,7 +327,7 @@ fn slot<T>(items: &mut Vec<Option<T>>, name: Name) -> &mut Option<T> {
     &mut items[name.position()]
 }
 
-/// A name without the digits at its end.
+/// Returns a name without its trailing digits.
 fn stem_of(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_ascii_digit())
 }

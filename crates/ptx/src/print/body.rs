@@ -1,9 +1,9 @@
-//! Statements of a body.
+//! Prints the statements of a function body.
 
 use super::BodyPrinter;
 use crate::ast::{CallPrototype, GuardSource, InstructionId, LineLocation, Operand, RegisterDeclarationId, Statement};
 
-/// Deeper scopes are not indented further: they may nest a hundred thousand deep.
+/// Largest indentation in tabs. Scopes may nest a hundred thousand deep, and deeper indentation would make the output quadratic.
 const DEEPEST_INDENT: usize = 8;
 
 impl BodyPrinter<'_, '_> {
@@ -18,6 +18,7 @@ impl BodyPrinter<'_, '_> {
         self.printer.put(&TABS[..self.depth.min(DEEPEST_INDENT)]);
     }
 
+    /// Prints one statement. Labels are not indented.
     fn statement(&mut self, statement: Statement) {
         let body = self.body;
         if statement == Statement::CloseScope {
@@ -49,6 +50,7 @@ impl BodyPrinter<'_, '_> {
         }
     }
 
+    /// Prints an instruction with its guard.
     fn instruction(&mut self, id: InstructionId) {
         let body = self.body;
         let instruction = &body.instructions[id];

@@ -1,10 +1,10 @@
-//! Function headers: parameters, launch bounds and other directives.
+//! Prints functions: header, parameters, launch bounds and other directives.
 
 use super::{Printer, module::linkage_text};
 use crate::ast::{FunctionId, FunctionKind, LaunchBounds, Parameter};
 
 impl<'m> Printer<'m> {
-    /// A function with its body, or a declaration with its `;`.
+    /// Prints a function with its body, or a declaration with its `;`.
     pub(super) fn function(&mut self, id: FunctionId) {
         let module = self.module;
         let function = &module.functions[id];
@@ -34,7 +34,7 @@ impl<'m> Printer<'m> {
         }
     }
 
-    /// `(.param .u64 a, .reg .u32 b)`.
+    /// Prints a parameter list: `(.param .u64 a, .reg .u32 b)`.
     pub(super) fn parameters(&mut self, parameters: &[Parameter]) {
         let module = self.module;
         let on_lines = parameters.len() > 1;
@@ -55,9 +55,9 @@ impl<'m> Printer<'m> {
         self.put(if on_lines { "\n)" } else { ")" });
     }
 
-    /// Directives between header and body, each on its line.
+    /// Prints the directives between header and body, one per line.
     fn bounds(&mut self, bounds: &LaunchBounds) {
-        // Every field is named, so that a new one cannot be forgotten.
+        // Destructures all fields, so that the compiler reports a new field that is not printed.
         let LaunchBounds {
             max_threads,
             required_threads,

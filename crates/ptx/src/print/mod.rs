@@ -1,11 +1,11 @@
-//! Prints modules as canonical PTX: what [`crate::check`] reads back as the same tree.
+//! Prints a module as canonical PTX, which [`crate::check`] reads back as the same tree.
 //!
-//! One statement stands on a line, names are written as they were declared, modifiers in the manual's order, constant
-//! expressions as their value. The cost is linear in the module: heads are spelled once per form, registers are found by
-//! binary search, and the indentation of nested scopes is bounded.
+//! Each statement is on its own line. Names are written as declared, modifiers in the order of the manual, constant expressions as their
+//! value. The cost is linear in the size of the module (times a binary search per register): heads are formatted once per form, and the
+//! indentation is bounded.
 //!
-//! Limit: a register used with leading zeros (`%r01` of `%r<4>`) is written without them, which means another register
-//! where an inner scope declares a plain `%r1`.
+//! Limitation: a register used with leading zeros (`%r01` of `%r<4>`) is printed without them. If an inner scope declares a plain `%r1`,
+//! the printed name refers to that register instead.
 
 mod body;
 mod function;
@@ -18,7 +18,7 @@ use oriole_support::Name;
 
 use crate::ast::{Body, Module};
 
-/// Writes a module as PTX.
+/// Returns the text of a module as PTX.
 pub fn print(module: &Module) -> String {
     let heads = module.forms.iter().map(operand::head_text).collect();
     let mut printer = Printer { module, out: String::new(), heads };
@@ -27,11 +27,11 @@ pub fn print(module: &Module) -> String {
     printer.out
 }
 
-/// The text so far and what is needed to go on.
+/// State of the printer: the module and the text so far.
 struct Printer<'m> {
     module: &'m Module,
     out: String,
-    /// Opcode and modifiers of every form.
+    /// Text of opcode and modifiers of every form.
     heads: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl<'m> Printer<'m> {
         self.put(module.name(name));
     }
 
-    /// Writes items with commas between them.
+    /// Prints items separated by commas.
     fn commas<T>(&mut self, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Self, T)) {
         for (position, item) in items.into_iter().enumerate() {
             if position > 0 {
@@ -60,16 +60,16 @@ impl<'m> Printer<'m> {
         }
     }
 
-    /// A body's part of the printer.
+    /// Returns a printer for one body.
     fn in_body<'p>(&'p mut self, body: &'m Body) -> BodyPrinter<'p, 'm> {
         BodyPrinter { printer: self, body, depth: 1 }
     }
 }
 
-/// Prints what belongs to one body.
+/// Prints one function body.
 struct BodyPrinter<'p, 'm> {
     printer: &'p mut Printer<'m>,
     body: &'m Body,
-    /// How many scopes are open.
+    /// Number of open scopes.
     depth: usize,
 }

@@ -1,4 +1,4 @@
-//! The header, variables, initial values and debug sections.
+//! Prints the module header, variables, initial values and debug sections.
 
 use super::{Printer, operand::constant_text};
 use crate::ast::{
@@ -6,7 +6,7 @@ use crate::ast::{
 };
 use crate::types::ScalarType;
 
-/// How a linking directive is written, with a blank after it.
+/// Returns a linking directive followed by a space; empty for internal linkage.
 pub(super) fn linkage_text(linkage: Linkage) -> &'static str {
     match linkage {
         Linkage::Internal => "",
@@ -17,7 +17,7 @@ pub(super) fn linkage_text(linkage: Linkage) -> &'static str {
     }
 }
 
-/// The type of a texture, sampler or surface, with a blank before it.
+/// Returns the type of a texture, sampler or surface preceded by a space; empty for other types.
 fn opaque_spelling(ty: VariableType) -> &'static str {
     match ty {
         VariableType::Texture => " .texref",
@@ -49,6 +49,7 @@ impl<'m> Printer<'m> {
         }
     }
 
+    /// Prints all items at module scope.
     pub(super) fn items(&mut self) {
         let module = self.module;
         for item in &module.items {
@@ -90,7 +91,7 @@ impl<'m> Printer<'m> {
         self.put(";\n");
     }
 
-    /// A variable's declaration as a statement.
+    /// Prints the declaration of a variable as a statement, with its initial value.
     pub(super) fn variable(&mut self, id: VariableId) {
         let module = self.module;
         let variable = &module.variables[id];
@@ -102,7 +103,7 @@ impl<'m> Printer<'m> {
         self.put(";\n");
     }
 
-    /// A variable's declaration without initial value and `;`, as parameters have it too.
+    /// Prints the declaration of a variable or parameter, without initial value and `;`.
     pub(super) fn declaration(&mut self, variable: &Variable) {
         self.put(linkage_text(variable.linkage));
         self.put(variable.space.spelling());
@@ -138,7 +139,7 @@ impl<'m> Printer<'m> {
         }
     }
 
-    /// ` .v2 .f32`.
+    /// Prints a type such as ` .v2 .f32`, with a leading space.
     pub(super) fn vector_type(&mut self, lanes: u8, ty: ScalarType) {
         if lanes > 1 {
             self.value(format_args!(" .v{lanes}"));
@@ -146,7 +147,7 @@ impl<'m> Printer<'m> {
         self.value(format_args!(" .{}", ty.spelling()));
     }
 
-    /// ` .attribute(.managed)`.
+    /// Prints ` .attribute(.managed)`, with a leading space; nothing if there are no attributes.
     pub(super) fn attributes(&mut self, attributes: &[Attribute]) {
         if attributes.is_empty() {
             return;
@@ -159,6 +160,7 @@ impl<'m> Printer<'m> {
         self.put(")");
     }
 
+    /// Prints an initial value.
     fn initializer(&mut self, initializer: &Initializer) {
         match initializer {
             Initializer::Constant(constant) => self.put(&constant_text(*constant)),
@@ -211,7 +213,7 @@ impl<'m> Printer<'m> {
         self.put("}\n");
     }
 
-    /// Numbers of `bytes` bytes each, a few to a line.
+    /// Prints numbers of `bytes` bytes each, sixteen per line.
     fn dwarf_numbers(&mut self, bytes: usize, numbers: &[u8]) {
         const PER_LINE: usize = 16;
         for line in numbers.chunks(bytes * PER_LINE) {

@@ -1,11 +1,11 @@
-//! Operands, addresses, constants and instruction heads.
+//! Prints operands, addresses, constants and instruction heads.
 
 use oriole_support::Index;
 
 use super::BodyPrinter;
 use crate::ast::{Address, AddressBase, Constant, Form, FormId, Operand, RegisterId};
 
-/// Opcode and modifiers in the manual's order. The modifiers include those that are part of the opcode's name.
+/// Returns opcode and modifiers in the order of the manual. `form.modifiers` includes the components of the opcode after the first.
 pub(super) fn head_text(form: &Form) -> String {
     let first = form.opcode.spelling().split('.').next().unwrap_or_default();
     let mut text = String::from(first);
@@ -16,10 +16,10 @@ pub(super) fn head_text(form: &Form) -> String {
     text
 }
 
-/// A constant that reads back as the same one.
+/// Returns the text of a constant that parses to the same constant.
 pub(super) fn constant_text(constant: Constant) -> String {
     match constant {
-        // Without the cast, the number would be unsigned.
+        // Without the cast, the number would parse as unsigned.
         Constant::Integer(i64::MIN, false) => String::from("(.s64)0x8000000000000000"),
         Constant::Integer(value, false) => value.to_string(),
         Constant::Integer(value, true) if value < 0 => format!("{value:#X}").replacen("0X", "0x", 1),
@@ -30,7 +30,7 @@ pub(super) fn constant_text(constant: Constant) -> String {
     }
 }
 
-/// The shortest decimal that reads back as the same double, always with a point.
+/// Returns the shortest decimal number that parses to the same double, always with a point.
 fn decimal_text(value: f64) -> String {
     let text = format!("{value:?}");
     match text.split_once('e') {
@@ -60,7 +60,7 @@ impl BodyPrinter<'_, '_> {
         }
     }
 
-    /// One operand. Lists nest two deep at most: the parser reads nothing deeper.
+    /// Prints one operand. Recursion is bounded: the parser nests lists at most two deep.
     fn operand(&mut self, operand: Operand) {
         let (body, module) = (self.body, self.printer.module);
         match operand {
@@ -119,7 +119,7 @@ impl BodyPrinter<'_, '_> {
         }
     }
 
-    /// `-%r1.b0` from register, minus and selector; `!%is_explicit_cluster` from a special register and minus.
+    /// Prints `-%r1.b0` (register, minus, selector) or `!%is_explicit_cluster` (special register, minus).
     fn selected(&mut self, parts: &[Operand]) {
         if parts.contains(&Operand::Minus) {
             self.printer.put(if matches!(parts[0], Operand::Special(_)) { "!" } else { "-" });
@@ -129,7 +129,7 @@ impl BodyPrinter<'_, '_> {
         }
     }
 
-    /// An address without brackets.
+    /// Prints an address without brackets.
     fn address(&mut self, address: Address) {
         let module = self.printer.module;
         match address.base {

@@ -1,14 +1,14 @@
-//! Finding things in the table quickly.
+//! Fast lookup of spellings and of candidate rows, with tables computed at compile time.
 //!
-//! Both aids are worked out when the crate is compiled. Spellings are found by their first bytes, taken as a number, so that a step of
-//! the search compares numbers. Rows that cannot take some modifiers are told from their modifiers as sets: most rows of an opcode
-//! are for something else.
+//! Spellings are found by binary search over their first 16 bytes taken as a big-endian number, so that each step compares two numbers.
+//! Rows that cannot match a set of modifiers are rejected with bit sets: most rows of an opcode do not match a given head.
 
 use super::{Modifier, ROWS, SlotSpec};
 
+/// Number of leading bytes of a spelling that form its key.
 const KEY_BYTES: usize = 16;
 
-/// The first bytes of a text as a number: numbers are in the order of the texts.
+/// Returns the first bytes of a text as a big-endian number. Numbers compare like the texts.
 const fn key(text: &[u8]) -> u128 {
     let mut bytes = [0; KEY_BYTES];
     let mut at = 0;
@@ -19,7 +19,7 @@ const fn key(text: &[u8]) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// The keys of sorted spellings.
+/// Returns the keys of sorted spellings.
 pub(super) const fn keys<const COUNT: usize>(spellings: &[&str; COUNT]) -> [u128; COUNT] {
     let mut keys = [0; COUNT];
     let mut at = 0;
@@ -30,16 +30,16 @@ pub(super) const fn keys<const COUNT: usize>(spellings: &[&str; COUNT]) -> [u128
     keys
 }
 
-/// Where a text is among sorted spellings, whose keys these are.
+/// Returns the index of a text in the sorted spellings whose keys are `keys`.
 pub(super) fn position(keys: &[u128], spellings: &[&str], text: &str) -> Option<usize> {
     let wanted = key(text.as_bytes());
     let first = keys.partition_point(|&key| key < wanted);
-    // Long spellings may begin alike.
+    // Spellings with the same first 16 bytes have the same key.
     let alike = keys[first..].iter().take_while(|&&key| key == wanted).count();
     (first..first + alike).find(|&position| spellings[position] == text)
 }
 
-/// A set of modifiers that may hold some that were not put in, never fewer: modifiers share bits.
+/// A set of modifiers as a Bloom filter with one hash: several modifiers share a bit, so it may contain modifiers that were not added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ModifierSet(u128);
 
@@ -55,12 +55,12 @@ impl ModifierSet {
     }
 }
 
-/// What a row's slots say of the modifiers in a head.
+/// The modifiers that a row accepts and requires.
 #[derive(Clone, Copy)]
 struct Admission {
-    /// Every modifier of the row.
+    /// Modifiers that some slot of the row accepts.
     allowed: ModifierSet,
-    /// Those that cannot be left out.
+    /// Modifiers that the row requires.
     required: ModifierSet,
 }
 
@@ -82,6 +82,7 @@ impl Admission {
 
 static ADMISSIONS: [Admission; ROWS.len()] = admissions();
 
+/// Computes the sets of all rows, at compile time.
 const fn admissions() -> [Admission; ROWS.len()] {
     let mut all = [Admission::NOTHING; ROWS.len()];
     let mut row = 0;
@@ -97,7 +98,7 @@ const fn admissions() -> [Admission; ROWS.len()] {
     all
 }
 
-/// Whether a row may take these modifiers. It cannot if the answer is no.
+/// Returns whether a row may match these modifiers. False means that it does not match; true does not mean that it does.
 pub(crate) fn may_fit(row: u16, modifiers: ModifierSet) -> bool {
     let Admission { allowed, required } = ADMISSIONS[usize::from(row)];
     required.is_within(modifiers) && modifiers.is_within(allowed)

@@ -1,7 +1,7 @@
-//! The instruction table at run time: rows generated from `data/*.tbl` and how to ask them.
+//! The instruction table at run time: rows generated from `data/*.tbl`, and queries on them.
 //!
-//! `docs/ptx-table.md` describes the notation, `oriole-ptx-table` the generator. The generated enums
-//! [`Opcode`], [`Modifier`] and [`Slot`] are what later stages match on.
+//! `docs/ptx-table.md` describes the notation; `oriole-ptx-table` is the generator. Later stages match on the generated enums [`Opcode`],
+//! [`Modifier`] and [`Slot`].
 
 use crate::target::{PtxVersion, Requirement, Suffix, TargetNeed};
 use crate::types::{AddressSpace, ScalarType};
@@ -14,63 +14,63 @@ pub use special::{Component, SpecialRegister};
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
 
-/// One row: a shape of an instruction.
+/// One row: one syntax of an instruction.
 #[derive(Debug)]
 pub struct Row {
     /// The opcode.
     pub opcode: Opcode,
-    /// The table file: the instruction family.
+    /// The table file, which is the instruction family.
     pub family: &'static str,
-    /// The manual's section.
+    /// The section of the PTX manual.
     pub section: &'static str,
     /// The line in the table file.
     pub line: u32,
-    /// Modifiers in the manual's order.
+    /// Modifiers, in the order of the manual.
     pub slots: &'static [SlotSpec],
-    /// Operands in order.
+    /// Operands, in order.
     pub operands: &'static [OperandSpec],
-    /// What the row or some of its modifiers need.
+    /// PTX version and targets that the row requires, each under a condition on its modifiers.
     pub requirements: &'static [ConditionalRequirement],
-    /// What later versions and targets took away.
+    /// Combinations that are illegal from some version and target on.
     pub removals: &'static [ConditionalRequirement],
-    /// Combinations that ptxas takes and the manual does not have.
+    /// Combinations that ptxas accepts but the manual does not document.
     pub undocumented: &'static [&'static [Atom]],
-    /// Whether the last component of the opcode may stand anywhere among the modifiers.
+    /// Whether the last component of the opcode may be written anywhere among the modifiers.
     pub movable: bool,
-    /// Illegal combinations.
+    /// Illegal combinations of modifiers.
     pub denials: &'static [&'static [Atom]],
 }
 
-/// A place for a modifier.
+/// One modifier position of an instruction.
 #[derive(Debug)]
 pub struct SlotSpec {
-    /// Its name; [`Slot::Fixed`] for a literal modifier.
+    /// The slot; [`Slot::Fixed`] for a literal modifier.
     pub slot: Slot,
-    /// What fits.
+    /// The modifiers that the slot accepts.
     pub values: &'static [Modifier],
-    /// Zero if required, else its optional group.
+    /// Zero if a modifier is required, otherwise the number of the optional group.
     pub group: u8,
 }
 
-/// A requirement that holds where its condition does.
+/// A requirement that applies if its condition holds.
 #[derive(Debug)]
 pub struct ConditionalRequirement {
-    /// All of these.
+    /// The condition: a conjunction.
     pub condition: &'static [Atom],
-    /// What is needed then.
+    /// The requirement.
     pub requirement: Requirement,
 }
 
-/// A part of a condition on the modifiers of an instruction.
+/// One test of a condition on the modifiers of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Atom {
-    /// The modifier is there.
+    /// The modifier is present.
     Has(Modifier),
-    /// The modifier is not there.
+    /// The modifier is absent.
     Lacks(Modifier),
-    /// The slot has one of these.
+    /// The slot holds one of these.
     SlotIs(Slot, &'static [Modifier]),
-    /// The slot has none of these.
+    /// The slot holds none of these or is empty.
     SlotIsNot(Slot, &'static [Modifier]),
     /// The slot is filled.
     Filled(Slot),
@@ -81,24 +81,24 @@ pub enum Atom {
 /// An operand of a row.
 #[derive(Debug)]
 pub struct OperandSpec {
-    /// Zero if required; else the number of optional groups that must be written for it to appear.
+    /// Zero if the operand is required, otherwise the number of optional groups that must be written for it to appear.
     pub level: u8,
-    /// What it looks like.
+    /// The syntax of the operand.
     pub shape: Shape,
 }
 
-/// What an operand looks like.
+/// The syntax of an operand.
 #[derive(Debug)]
 pub enum Shape {
     /// A value, a vector or a name.
     Value(ValueSpec),
     /// `first|second`.
     Pair {
-        /// Before the bar.
+        /// The part before the bar.
         first: ValueSpec,
-        /// After the bar.
+        /// The part after the bar.
         second: ValueSpec,
-        /// Whether bar and second may be left out.
+        /// Whether the bar and the second part may be omitted.
         optional: bool,
     },
     /// `[base, rest...]`.
@@ -112,55 +112,55 @@ pub enum Shape {
     },
 }
 
-/// The first operand in brackets.
+/// The first element in brackets.
 #[derive(Debug)]
 pub enum Base {
-    /// An address in generic space.
+    /// A generic address.
     Generic,
-    /// An address in this space.
+    /// An address in this state space.
     Space(AddressSpace),
-    /// An address in the space the slot names; generic if it is empty.
+    /// An address in the state space that the slot names; generic if the slot is empty.
     SlotSpace(Slot),
-    /// A texture, sampler or surface, or another value.
+    /// A texture, sampler or surface reference, or another value.
     Reference(ValueSpec),
 }
 
-/// A value operand.
+/// A value operand: a register, immediate, vector or name.
 #[derive(Debug, Clone, Copy)]
 pub struct ValueSpec {
-    /// Its name in the manual.
+    /// The name in the manual.
     pub name: &'static str,
     /// Whether the instruction reads it.
     pub reads: bool,
     /// Whether the instruction writes it.
     pub writes: bool,
-    /// Its type.
+    /// How the type is determined.
     pub ty: TypeSpec,
-    /// Whether a wider register will do.
+    /// Whether a register wider than the type is allowed.
     pub wider: bool,
-    /// How many elements.
+    /// The number of elements.
     pub arity: Arity,
-    /// Whether a vector of one may be written without braces.
+    /// Whether a vector with one element may be written without braces.
     pub braces_optional: bool,
-    /// What else is allowed or not.
+    /// Other properties.
     pub flags: Flags,
-    /// The values an immediate may take: one range, or one for each element of a vector.
+    /// The values that an immediate may have: one range, or one per element of a vector.
     pub ranges: &'static [ImmediateRange],
-    /// The selectors a register may carry.
+    /// The selectors that a register may have.
     pub selectors: Selectors,
 }
 
 impl ValueSpec {
-    /// Whether its type is that of a modifier rather than fixed.
+    /// Returns whether the type is that of a modifier and not fixed.
     pub fn follows_slot(&self) -> bool {
         matches!(self.ty, TypeSpec::OfSlot(_))
     }
 }
 
-/// Which parts of a register an operand of a video instruction may name.
+/// The parts of a register that an operand of a video instruction may select.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selectors {
-    /// None.
+    /// No selectors.
     None,
     /// One byte or half word: `.b2`, `.h1`.
     Scalar,
@@ -175,7 +175,7 @@ pub enum Selectors {
 }
 
 impl Selectors {
-    /// Whether a selector, without its dot, is one of these.
+    /// Returns whether a selector, written without its dot, is allowed.
     pub fn contains(self, selector: &str) -> bool {
         let Some((kind, digits)) = selector.split_at_checked(1) else { return false };
         let below = |most: u8| digits.bytes().all(|digit| (b'0'..b'0' + most).contains(&digit));
@@ -192,20 +192,20 @@ impl Selectors {
     }
 }
 
-/// Where a type comes from.
+/// How the type of an operand is determined.
 #[derive(Debug, Clone, Copy)]
 pub enum TypeSpec {
     /// This type.
     Scalar(ScalarType),
     /// The type in a slot.
     OfSlot(Slot),
-    /// Twice as wide as the type in a slot.
+    /// The type in a slot with twice the width.
     WideOfSlot(Slot),
-    /// Not a value but a name.
+    /// Not a value but the name of an entity.
     Entity(Entity),
 }
 
-/// What a name operand must name.
+/// The kind of entity that a name operand refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entity {
     /// A label.
@@ -218,43 +218,43 @@ pub enum Entity {
     Samplerref,
     /// A surface.
     Surfref,
-    /// The operands of `call`, which have their own grammar.
+    /// The operands of `call`, which have a grammar of their own.
     Calllist,
     /// The operands of `brx.idx`: an index and a list of targets.
     Branchlist,
 }
 
-/// How many elements.
+/// The number of elements of an operand.
 #[derive(Debug, Clone, Copy)]
 pub enum Arity {
     /// Not a vector.
     Scalar,
-    /// This many.
+    /// A vector with this number of elements.
     Fixed(u16),
-    /// The number of the slot's modifier, scaled; a scalar if the slot is empty.
+    /// The number that the modifier in a slot stands for, scaled; a scalar if the slot is empty.
     OfSlot {
         /// The slot.
         slot: Slot,
-        /// Multiplied by this.
+        /// Factor.
         times: u16,
-        /// Divided by this.
+        /// Divisor.
         over: u16,
     },
 }
 
-/// The values an immediate may take.
+/// The values that an immediate may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImmediateRange {
     /// From first to last, inclusive.
     Between(i64, i64),
-    /// One of these.
+    /// One of these values.
     OneOf(&'static [i64]),
-    /// A multiple of this.
+    /// A multiple of this number.
     MultipleOf(i64),
 }
 
 impl ImmediateRange {
-    /// Whether a value is allowed.
+    /// Returns whether a value is allowed.
     pub fn contains(self, value: i64) -> bool {
         match self {
             ImmediateRange::Between(first, last) => (first..=last).contains(&value),
@@ -271,9 +271,9 @@ pub struct Flags(u16);
 impl Flags {
     /// No flag.
     pub const NONE: Flags = Flags(0);
-    /// A register, nothing else.
+    /// Only a register.
     pub const REG: Flags = Flags(1);
-    /// An immediate, nothing else.
+    /// Only an immediate.
     pub const IMM: Flags = Flags(2);
     /// The destination may be `_`.
     pub const SINK: Flags = Flags(4);
@@ -291,44 +291,45 @@ impl Flags {
     pub const SINKONLY: Flags = Flags(512);
     /// The whole vector may be `_`.
     pub const DISCARD: Flags = Flags(2048);
-    /// Any float immediate, though the type is untyped.
+    /// Any float immediate, although the operand is untyped.
     pub const FLOAT: Flags = Flags(1024);
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in the set.
+    /// Returns whether the set contains all flags of `other`.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// A special register as the table lists it.
+/// A row of the table of special registers.
 #[derive(Debug)]
 pub struct SpecialRegisterRow {
-    /// Its name with the percent sign.
+    /// The name, with the percent sign.
     pub name: &'static str,
-    /// Its scalar type.
+    /// The scalar type.
     pub ty: ScalarType,
-    /// Whether it is a vector of four.
+    /// Whether it is a vector of four elements.
     pub vector: bool,
-    /// Narrower widths in bits that can be read too.
+    /// Narrower widths in bits with which the register may also be read.
     pub narrower: &'static [u32],
-    /// What it needs.
+    /// The PTX version and targets it requires.
     pub requirement: Requirement,
 }
 
 impl SpecialRegisterRow {
-    /// Whether an instruction of this type can read it: integers and bits of its width, or of a narrower one it allows.
+    /// Returns whether an instruction of type `ty` can read the register: integer and bit types of its width or of an allowed narrower
+    /// width.
     pub fn fits(&self, ty: ScalarType) -> bool {
         let integer = matches!(ty.class(), crate::types::TypeClass::Integer | crate::types::TypeClass::Bits);
         integer && (ty.bits() == self.ty.bits() || self.narrower.contains(&ty.bits()))
     }
 }
 
-/// The rows whose opcode starts with this component.
+/// Returns the indices of the rows whose opcode starts with this component; `None` if there are none.
 pub fn rows_of(first_component: &str) -> Option<&'static [u16]> {
     static KEYS: [u128; FAMILY_NAMES.len()] = lookup::keys(&FAMILY_NAMES);
     lookup::position(&KEYS, &FAMILY_NAMES, first_component).map(|position| FAMILIES[position])

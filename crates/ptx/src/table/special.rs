@@ -5,16 +5,17 @@ use super::{SPECIAL_REGISTERS, SpecialRegisterRow};
 /// A special register, possibly one component of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SpecialRegister {
+    /// Index of the row in [`SPECIAL_REGISTERS`].
     row: u8,
-    /// The component of a vector register.
+    /// The component; [`Component::Whole`] for a scalar register.
     pub component: Component,
 }
 
-/// A component of a vector.
+/// A component of a vector register.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Component {
-    /// The whole register.
+    /// The whole register, no component.
     Whole,
     X,
     Y,
@@ -23,7 +24,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// Reads `x`, `y`, `z`, `w` or their colour names.
+    /// Parses `x`, `y`, `z`, `w`, or the colour names `r`, `g`, `b`, `a`.
     pub fn parse(text: &str) -> Option<Component> {
         Some(match text {
             "x" | "r" => Component::X,
@@ -34,7 +35,7 @@ impl Component {
         })
     }
 
-    /// How it is written after the name, dot included.
+    /// Returns the spelling, with its dot.
     pub fn spelling(self) -> &'static str {
         match self {
             Component::Whole => "",
@@ -45,7 +46,7 @@ impl Component {
         }
     }
 
-    /// The position of the element.
+    /// Returns the index of the element; `None` for the whole register.
     pub fn index(self) -> Option<u8> {
         match self {
             Component::Whole => None,
@@ -58,23 +59,23 @@ impl Component {
 }
 
 impl SpecialRegister {
-    /// The register with this name, percent sign included.
+    /// Returns the register with this name, which includes the percent sign.
     pub fn from_name(name: &str) -> Option<SpecialRegister> {
         let row = SPECIAL_REGISTERS.binary_search_by(|row| row.name.cmp(name)).ok()?;
         Some(SpecialRegister { row: u8::try_from(row).ok()?, component: Component::Whole })
     }
 
-    /// The same register, this component of it.
+    /// Returns the given component of the register.
     pub fn with_component(self, component: Component) -> SpecialRegister {
         SpecialRegister { component, ..self }
     }
 
-    /// Its row in the table.
+    /// Returns the row of the table.
     pub fn row(self) -> &'static SpecialRegisterRow {
         &SPECIAL_REGISTERS[usize::from(self.row)]
     }
 
-    /// Whether it is a vector that no component was chosen of.
+    /// Returns whether it is a vector register without a component.
     pub fn is_whole_vector(self) -> bool {
         self.row().vector && self.component == Component::Whole
     }

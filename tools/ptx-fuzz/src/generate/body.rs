@@ -1,12 +1,14 @@
-//! Bodies of functions: straight-line code, structured and irregular control flow.
+//! Generates function bodies: straight-line code, structured and irregular control flow.
 
 use super::{Context, Generator, Level};
 use crate::program::{Class, Condition, Edge, LoopStyle, Op, Stmt, Together, Trips};
 use crate::table;
 
+/// Limit on the nesting of constructs.
 const DEEPEST: usize = 4;
 
 impl Generator {
+    /// Generates statements with about `size` instructions.
     pub(super) fn statements(&mut self, cx: &Context, size: usize) -> Vec<Stmt> {
         let mut list = Vec::new();
         let mut left = size as i64;
@@ -27,7 +29,7 @@ impl Generator {
         list
     }
 
-    /// A statement without others inside.
+    /// Generates a statement without nested statements.
     fn simple(&mut self, cx: &Context) -> Stmt {
         if self.rng.chance(4)
             && let Some(jump) = self.jump(cx)
@@ -51,6 +53,7 @@ impl Generator {
         Stmt::Op(op)
     }
 
+    /// Generates an operation from a section of the table, picked by the weights of this program.
     fn arithmetic(&mut self) -> Op {
         loop {
             let total: usize = self.sections.iter().map(|section| section.1 + 1).sum();
@@ -69,6 +72,7 @@ impl Generator {
         }
     }
 
+    /// Adds a guard to an operation, unless the operation writes the predicate.
     fn guard(&mut self, op: &mut Op) {
         let name = self.read(Class::Pred);
         let not = if self.rng.chance(50) { "!" } else { "" };
@@ -78,7 +82,7 @@ impl Generator {
         }
     }
 
-    /// What several threads do together, as far as they are together.
+    /// Generates an operation of several threads, according to which threads are known to be together.
     fn collective(&mut self, cx: &Context) -> Option<Op> {
         let section = match (&cx.level, self.rng.below(5)) {
             (Level::Block, 0) => "block",
@@ -91,6 +95,7 @@ impl Generator {
         Some(self.expand(template, &cx.level))
     }
 
+    /// Generates a jump: the end of the thread, or a break or continue. Threads that must stay together jump only on a uniform condition.
     fn jump(&mut self, cx: &Context) -> Option<Stmt> {
         if cx.level == Level::Thread && self.rng.chance(30) {
             if cx.exits {
@@ -118,7 +123,7 @@ impl Generator {
         Some(if self.rng.chance(50) { Stmt::Break { id, condition } } else { Stmt::Continue { id, condition } })
     }
 
-    /// A condition; a uniform one is the same for all threads of a block.
+    /// Generates a condition; a uniform one has the same value in all threads of a block.
     fn condition(&mut self, uniform: bool) -> Condition {
         let negated = self.rng.chance(30);
         if !uniform && self.rng.chance(45) {
@@ -141,7 +146,7 @@ impl Generator {
         };
         let mut op = self.plain(&template);
         if !op.declarations.is_empty() {
-            // Conditions have no scope of their own; the loop counter's register of the same number is free.
+            // Conditions have no scope of their own; use the loop counter's register of the same id, which is free.
             for token in op.lines.iter_mut().flatten() {
                 if let crate::program::Token::Text(text) = token {
                     *text = text.replace("%ta", &format!("%n{id}"));
@@ -159,6 +164,8 @@ impl Generator {
         }
     }
 
+    /// Generates an `if`. The level of its parts depends on the condition: unchanged if it is uniform, gathered masks, or single
+    /// threads.
     fn make_if(&mut self, cx: &Context, size: usize) -> Stmt {
         let uniform = cx.level != Level::Thread && self.rng.chance(35);
         let condition = self.condition(uniform);
@@ -179,6 +186,7 @@ impl Generator {
         Stmt::If { id, condition, gather, then, otherwise }
     }
 
+    /// Generates a loop whose number of trips fits the cost limit; an `if` if no loop fits.
     fn make_loop(&mut self, cx: &Context, size: usize) -> Stmt {
         let id = self.id();
         let room = (self.cost_limit.saturating_sub(self.cost) / (cx.weight * (size + 4))).min(9);
@@ -211,6 +219,7 @@ impl Generator {
         Stmt::Loop { id, style, trips, body }
     }
 
+    /// Generates blocks with arbitrary jumps. Backward jumps are allowed if the cost limit permits the fuel they need.
     fn make_irregular(&mut self, cx: &Context, size: usize) -> Stmt {
         let id = self.id();
         let count = self.rng.range(2, 6) as usize;
@@ -234,7 +243,7 @@ impl Generator {
         Stmt::Irregular { id, entry, blocks, fuel: fuel as u32 }
     }
 
-    /// An edge to a block from `first` on; block `count` is the end.
+    /// Generates an edge to a block from `first` on; block `count` is the end of the region.
     fn edge(&mut self, first: usize, count: usize, forward_only: bool) -> Edge {
         let target = |generator: &mut Self| generator.rng.range(first as i64, count as i64) as usize;
         match self.rng.below(10) {

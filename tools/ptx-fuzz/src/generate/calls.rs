@@ -1,12 +1,13 @@
-//! Device functions and calls of them: scalars and structures by value, several results, recursion, calls through pointers.
+//! Generates device functions and calls: scalars and structures by value, several results, recursion, calls through pointers.
 //!
-//! Every function also gets the address of the thread's private memory. A recursive one gets a number first that counts down.
+//! Every function also gets the address of the thread's private memory. A recursive function gets a counter that decreases.
 
 use super::{Callee, Context, Generator, Level};
 use crate::features::Feature;
 use crate::print::{declare, parameter_type};
 use crate::program::{Class, Condition, Function, Op, Passed, Stmt, Together};
 
+/// Classes of parameters and results; repeated ones are more frequent.
 const PASSED: [Class; 12] = [
     Class::B8,
     Class::B16,
@@ -21,11 +22,11 @@ const PASSED: [Class; 12] = [
     Class::F32,
     Class::F64,
 ];
-/// The deepest a recursive function calls itself; a mask.
+/// Limit on the recursion depth; used as a mask.
 const DEEPEST_CALL: usize = 3;
 
 impl Generator {
-    /// Makes the device functions; gives the size that is left for the kernel.
+    /// Generates the device functions; returns the size that is left for the kernel.
     pub(super) fn make_functions(&mut self, size: usize) -> usize {
         if size < 16 || self.rng.chance(45) {
             return size;
@@ -38,6 +39,7 @@ impl Generator {
         size - share * count
     }
 
+    /// Picks the type of a parameter or result.
     fn passed(&mut self) -> Passed {
         if self.rng.chance(80) {
             return Passed::Scalar(*self.rng.pick(&PASSED));
@@ -50,7 +52,7 @@ impl Generator {
             fields.push((class, at));
             at += class.bytes();
             if self.features.has(Feature::LargeParameters) && self.rng.chance(50) {
-                // Bytes that are passed and that nobody looks at.
+                // Padding, which is passed but never read.
                 at += self.rng.below(400);
             }
         }
@@ -64,6 +66,7 @@ impl Generator {
         *self.rng.pick(&[Together::Thread, Together::Warp, Together::Block, Together::Block])
     }
 
+    /// Generates one device function.
     fn make_function(&mut self, number: usize, size: usize) {
         let together = self.choose_together();
         let pool = self.choose_pool(together);
@@ -120,6 +123,7 @@ impl Generator {
         self.callees.push(Callee { function: number, cost });
     }
 
+    /// Generates the initializations of all registers, with the parameters loaded into some of them.
     fn parameter_inits(&mut self, parameters: &[Passed], by_register: bool) -> Vec<Op> {
         let mut loads = Vec::new();
         let mut next = [0; 12];
@@ -156,6 +160,7 @@ impl Generator {
         stores.iter().map(|store| self.plain(store)).collect()
     }
 
+    /// Generates the recursive call, guarded by the counter.
     fn self_call(&mut self, function: &Function, number: usize) -> Stmt {
         let id = self.id();
         let register = format!("%k{id}");
@@ -167,7 +172,7 @@ impl Generator {
         Stmt::If { id, condition, gather: None, then: vec![Stmt::Op(op)], otherwise: Vec::new() }
     }
 
-    /// A call of a function that is cheap enough.
+    /// Generates a call of a function whose cost is within the limit, directly or through a pointer.
     pub(super) fn call(&mut self, cx: &Context) -> Option<Op> {
         let room = self.cost_limit.saturating_sub(self.cost) / cx.weight;
         let fits = |callee: &&Callee| callee.cost * 2 < room && cx.level.allows(self.functions[callee.function].together);
@@ -197,7 +202,7 @@ impl Generator {
             callees.push(other);
             self.cost += self.callees[other].cost * cx.weight;
             let id = self.id();
-            // Threads that must be together call the same function.
+            // Threads that must stay together have to call the same function.
             let choice = match function.together {
                 Together::Thread => "selp.b64 %tf, %tf, %tg, $p",
                 _ if self.pool[Class::Uniform as usize] > 0 => {
@@ -218,7 +223,7 @@ impl Generator {
         Some(op)
     }
 
-    /// Puts a call of a collective function somewhere into the kernel's outermost statements, where all threads are.
+    /// Inserts a call of a collective function into the outermost statements of the kernel, where all threads are together.
     pub(super) fn call_collective(&mut self, cx: &Context, body: &mut Vec<Stmt>) {
         let is_collective = |function: &Function| function.together != Together::Thread;
         if !self.functions.iter().any(is_collective) {
@@ -235,7 +240,7 @@ impl Generator {
 }
 
 impl Level {
-    /// Whether the threads at a place may call a function.
+    /// Returns whether threads at this level may call a function.
     fn allows(&self, together: Together) -> bool {
         match together {
             Together::Thread => true,
@@ -245,7 +250,7 @@ impl Level {
     }
 }
 
-/// Templates of stores into a parameter or result.
+/// Returns the templates of the stores into a parameter or result.
 fn stores(function: &Function, passed: &Passed, name: &str) -> Vec<String> {
     if function.by_register {
         return transfers(passed, |kind, class, _| format!("mov.{kind} {name}, ${class}"));
@@ -260,7 +265,7 @@ fn transfers(passed: &Passed, one: impl Fn(&str, char, usize) -> String) -> Vec<
     }
 }
 
-/// The template of a call.
+/// Returns the template of a call.
 fn call_text(function: &Function, setup: &str, target: &str, prototype: &str) -> String {
     let mut parts = vec![".reg .b32 %td".to_owned(), setup.to_owned()];
     let (mut arguments, mut formal) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! `cvt` between all types, in registers of their size or wider.
+//! Generates `cvt` between all types, with registers of the type's size or wider.
 
 use super::Generator;
 use crate::program::Op;
@@ -9,7 +9,7 @@ fn width(integer: &str) -> u32 {
     integer[1..].parse().expect("an integer type ends in its width")
 }
 
-/// Whether every value of one integer type is a value of another.
+/// Returns whether the integer type `to` contains every value of `from`.
 fn holds(to: &str, from: &str) -> bool {
     match (&to[..1], &from[..1]) {
         ("u", "u") | ("s", "s") => width(to) >= width(from),
@@ -19,7 +19,7 @@ fn holds(to: &str, from: &str) -> bool {
 }
 
 impl Generator {
-    /// The class of a register for an integer type, perhaps wider.
+    /// Picks the class of a register for an integer type; it may be wider unless `exact`.
     fn integer_class(&mut self, integer: &str, exact: bool) -> char {
         let classes: &[u8] = match width(integer) {
             8 => b"bhrd",

@@ -1,17 +1,18 @@
-//! Additions of floats by all threads, in any order.
+//! Generates atomic float additions by all threads, in any order.
 //!
-//! Addition of floats is not associative, so every sum must be exact. The cells start at zero, all addends are small integers, and
-//! [`EXACT_UP_TO`] bounds the sum of their absolute values over all threads and executions: no order of additions rounds.
+//! Float addition is not associative, so every sum must be exact. The cells start at zero, all addends are small integers, and
+//! [`EXACT_UP_TO`] bounds the sum of the absolute values over all threads and executions. Therefore no order of additions rounds.
 
 use super::{Context, Generator};
 use crate::program::{Op, SHARED_CELLS};
 
-/// The first byte of the cells for floats.
+/// Offset in bytes of the cells for floats.
 const BASE: usize = SHARED_CELLS * 8;
 
-/// Integers up to which f32, f64, f16 and bf16 represent all.
+/// Largest integers up to which f32, f64, f16 and bf16 represent all integers exactly.
 pub const EXACT_UP_TO: [usize; 4] = [1 << 24, 1 << 53, 1 << 11, 1 << 8];
 
+/// The format of a float addition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     F32,
@@ -20,14 +21,14 @@ enum Kind {
     Bf16,
 }
 
-/// One form of addition.
+/// One form of atomic addition.
 struct Form {
     kind: Kind,
     least_sm: u32,
     global_only: bool,
-    /// Offsets from the first cell for floats.
+    /// Offsets in bytes from the first cell for floats.
     offsets: &'static [usize],
-    /// The operation and its types.
+    /// The operation with its types.
     operation: &'static str,
     elements: usize,
 }
@@ -50,11 +51,11 @@ const FORMS: [Form; 11] = [
     form(Kind::Bf16, 90, true, &[40], "add.noftz.v2.bf16x2", 2),
 ];
 
-/// Of the additions of halves, one thread of so many adds something else than zero.
+/// For additions of halves, one thread of this number adds a value other than zero.
 const SPARSE: usize = 8;
 
 impl Generator {
-    /// An addition on one of the cells for floats, if its sums stay exact.
+    /// Generates an addition on one of the cells for floats; `None` if the sums might not stay exact.
     pub(super) fn float_atomic(&mut self, cx: &Context) -> Option<Op> {
         let fitting: Vec<&Form> = FORMS.iter().filter(|form| form.least_sm <= self.sm).collect();
         let form = *self.rng.pick(&fitting);
@@ -74,7 +75,7 @@ impl Generator {
         let text = if self.rng.chance(60) {
             format!("{setup}; red{{/.relaxed.gpu}}.{space}.{operation} {at}, {}", list(value))
         } else {
-            // Each thread gets another value from the cell, so the result is not looked at.
+            // The old value differs between threads with the order of execution, so it is not observed.
             let results: Vec<String> = (0..form.elements).map(|number| format!("%tr{number}")).collect();
             let target = if form.elements == 1 { results[0].clone() } else { format!("<{}>", results.join(", ")) };
             let declared = format!(".reg .{register} {}", results.join(", "));
@@ -84,10 +85,10 @@ impl Generator {
     }
 }
 
-/// Instructions that make a small integer as a float, the register it is in, and the register's type.
+/// Returns instructions that compute a small integer as a float, the register that holds it, and the type of the register.
 fn addend(form: &Form) -> (String, &'static str, &'static str) {
     let integer = ".reg .b32 %ta; and.b32 %ta, $r, 7; sub.u32 %ta, %ta, 3";
-    // One or minus one in both halves, in one thread of eight; zero in the others.
+    // One or minus one in both halves in one thread of eight, and zero in the others.
     let ones = |bits: &str| {
         format!(
             ".reg .b32 %ta, %tb; .reg .pred %tp; and.b32 %ta, %gtid, {}; setp.eq.u32 %tp, %ta, #0..7; and.b32 %tb, $r, 0x80008000; or.b32 %tb, %tb, {bits}; selp.b32 %tb, %tb, 0, %tp",

@@ -1,4 +1,4 @@
-//! How functions begin and end: initial values of all registers, and what is seen of them.
+//! Generates the start and end of functions: the initial values of all registers, and the stores that make them observable.
 
 use super::{Context, Generator, Level};
 use crate::features::Feature;
@@ -7,7 +7,7 @@ use crate::reduce::edits::mentions;
 use crate::template::interesting;
 
 impl Generator {
-    /// How many registers of each class a function has.
+    /// Picks the number of registers of each class in a function.
     pub(super) fn choose_pool(&mut self, together: Together) -> [usize; 12] {
         let wide = usize::from(self.rng.chance(20)) * 6;
         let mut pool = [0; 12];
@@ -24,7 +24,7 @@ impl Generator {
         pool
     }
 
-    /// The kernel and its slots in the output.
+    /// Generates the kernel; also returns the number of slots per thread in the output.
     pub(super) fn make_kernel(&mut self, size: usize) -> (Function, usize) {
         let pool = self.choose_pool(Together::Block);
         self.begin(true, Together::Block, pool, 12_000);
@@ -52,7 +52,7 @@ impl Generator {
             recursive: false,
             by_register: false,
             together: Together::Block,
-            // With functions or `alloca`, all of them together must fit into the stack of 16 KB that the runner of GPU tests asks for.
+            // With functions or `alloca`, all frames together must fit into the 16 KB stack that the runner of GPU tests requests.
             frame: self.frame(if self.functions.is_empty() && !self.features.has(Feature::Alloca) { 40_000 } else { 3000 }),
         };
         (function, slots)
@@ -62,6 +62,7 @@ impl Generator {
         CLASSES.iter().flat_map(|&class| (0..pool[class as usize]).map(move |number| (class, class.register(number)))).collect()
     }
 
+    /// Generates the initialization of a kernel's register: from the input buffer, a parameter, the thread index, or a constant.
     fn kernel_init(&mut self, class: Class, name: &str) -> Op {
         let odd = self.rng.range(0, 40) * 8 + 8;
         let start = self.rng.below(256) * 8;
@@ -95,7 +96,7 @@ impl Generator {
         self.plain(&template)
     }
 
-    /// Writes registers and memory of a thread to its part of the output.
+    /// Generates stores of the registers and memory of a thread to its part of the output; also returns the number of slots.
     fn observe_all(&mut self, pool: &[usize; 12], body: &[Stmt]) -> (Vec<Op>, usize) {
         let seen_percent = *self.rng.pick(&[100, 100, 60, 25]);
         let mut finish = Vec::new();
@@ -130,7 +131,7 @@ impl Generator {
     }
 }
 
-/// Stores a register, NaNs made canonical.
+/// Returns the template that stores a register; NaNs are made canonical.
 fn observation(class: Class, name: &str, slot: usize) -> String {
     match class {
         Class::B8 => format!(".reg .b32 %ta; cvt.u32.u8 %ta, {name}; st.global.b32 [%out+{slot}], %ta"),
@@ -159,7 +160,7 @@ fn observation(class: Class, name: &str, slot: usize) -> String {
     }
 }
 
-/// Stores the components of a vector register, or the halves of one of 128 bits, in one slot each.
+/// Returns the templates that store the components of a vector register, or the halves of a 128-bit register, in one slot each.
 fn vector_observations(register: &str) -> Vec<String> {
     let pair = |first: char, second: char| format!("st.global.v2.b32 [%out+SLOT], <{register}.{first}, {register}.{second}>");
     match register {
@@ -174,7 +175,7 @@ fn vector_observations(register: &str) -> Vec<String> {
     }
 }
 
-/// Mixes a thread's array into one number.
+/// Returns the template that hashes an array of a thread into one number (FNV-1a over 64-bit words) and stores it.
 fn digest(register: &str, space: &str, bytes: usize, slot: usize) -> String {
     let mut text = ".reg .b64 %ta, %tb; mov.u64 %ta, 0xcbf29ce484222325".to_owned();
     for offset in (0..bytes).step_by(8) {

@@ -1,10 +1,10 @@
-//! Loads, stores and atomics, at addresses that a thread owns or nobody changes.
+//! Generates loads, stores and atomics, at addresses that the thread owns or that no thread writes.
 
 use super::{Context, Generator};
 use crate::features::Feature;
 use crate::program::{CONSTANT_WORDS, Class, GLOBAL_POINTERS, INPUT_WORDS, Op, PRIVATE_BYTES, SHARED_CELLS};
 
-/// Memory that can be accessed.
+/// A memory that can be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Input,
@@ -16,10 +16,10 @@ enum Place {
     Parameter,
     /// The thread's part of dynamic shared memory.
     Dynamic,
-    /// What `alloca` gave.
+    /// Memory allocated by `alloca`.
     Stack,
     LargeConstant,
-    /// Private or shared, by a predicate, through a generic address.
+    /// Private or shared memory, selected by a predicate, through a generic address.
     Either,
 }
 
@@ -49,14 +49,14 @@ impl Place {
     }
 }
 
-/// An address: instructions that compute it, how it is written, and the space to name.
+/// An address: the instructions that compute it, its text, and the state space.
 struct Address {
     setup: String,
     text: String,
     space: &'static str,
 }
 
-/// Types in memory with the classes that take them.
+/// Types in memory, their size in bytes, and the register classes that accept them.
 const SCALARS: [(&str, usize, &str); 7] = [
     ("{b8/u8/s8}", 1, "bhrd"),
     ("{b16/u16/s16}", 2, "hrd"),
@@ -68,6 +68,7 @@ const SCALARS: [(&str, usize, &str); 7] = [
 ];
 
 impl Generator {
+    /// Returns the size of a memory in bytes.
     fn bytes(&self, place: Place) -> usize {
         match place {
             Place::Input => INPUT_WORDS * 4,
@@ -78,7 +79,7 @@ impl Generator {
         }
     }
 
-    /// A place that only programs with a feature have.
+    /// Picks a memory that only programs with a feature have.
     fn featured_place(&mut self, writable: bool) -> Option<Place> {
         let mut places = Vec::new();
         if self.in_kernel && self.features.has(Feature::DynamicShared) {
@@ -99,6 +100,7 @@ impl Generator {
         (!places.is_empty() && self.rng.chance(40)).then(|| *self.rng.pick(&places))
     }
 
+    /// Picks a memory to access.
     fn place(&mut self, writable: bool) -> Place {
         if let Some(place) = self.featured_place(writable) {
             return place;
@@ -121,6 +123,7 @@ impl Generator {
         *self.rng.pick(places)
     }
 
+    /// Generates an aligned address within a memory, with a constant or a variable offset.
     fn address(&mut self, place: Place, align: usize, may_be_generic: bool) -> Address {
         let by_name = matches!(place, Place::Parameter | Place::Stack | Place::LargeConstant);
         let generic = place == Place::Either || may_be_generic && !by_name && self.rng.chance(20);
@@ -159,7 +162,7 @@ impl Generator {
         if self.rng.chance(40) {
             return Address { setup, text: format!("[{base}+{fixed}]"), space };
         }
-        // A variable part below half of the memory, and a fixed part in front of or behind it.
+        // The variable part is below half of the memory, and a constant part is added before or after it.
         let half = if self.rng.chance(50) && bytes / 2 >= align { bytes / 2 } else { bytes };
         let mask = (half - 1) & !(align - 1);
         let offset = if half < bytes { self.rng.below(half / align) * align } else { 0 };
@@ -179,6 +182,7 @@ impl Generator {
         Address { setup, text: format!("[%ta+{offset}]"), space }
     }
 
+    /// Generates a load, a store, or `isspacep`.
     pub(super) fn memory(&mut self) -> Option<Op> {
         if self.in_kernel && self.rng.chance(4) {
             return Some(self.plain("isspacep.{global/shared/local/const} $=p, {%gpriv/%gsh/%gloc/%gin/%gcst}"));
@@ -212,7 +216,7 @@ impl Generator {
         Some(self.plain(&text))
     }
 
-    /// An access that only programs with a feature make.
+    /// Generates an access that only programs with a feature have.
     fn featured_access(&mut self) -> Option<Op> {
         if self.features.has(Feature::B128) && self.rng.chance(25) {
             return Some(self.access_of_128_bits());
@@ -241,7 +245,7 @@ impl Generator {
         self.plain(&text)
     }
 
-    /// Reads one of many global variables, by its name or by its address in a table.
+    /// Generates a read of one of many global variables, by name or through its address in a table.
     fn read_global(&mut self) -> Op {
         let seed = self.seed;
         let first_in_table = self.globals.len() - GLOBAL_POINTERS;
@@ -262,7 +266,7 @@ impl Generator {
         self.plain(&text)
     }
 
-    /// What makes values fit to be seen as bits, and the values.
+    /// Returns the instructions that make values canonical before their bits are stored, and the values; `None` for halves.
     fn stored(&mut self, class: char, count: usize) -> Option<(String, String)> {
         let canonical = match class {
             'f' => Some(("f32", "0f7FFFFFFF")),
@@ -317,7 +321,7 @@ impl Generator {
         self.choose(&template)
     }
 
-    /// Atomics on memory of the thread, or on cells of all threads by an operation that may come in any order.
+    /// Generates an atomic on memory of the thread, or on a cell of all threads with a commutative operation.
     pub(super) fn atomic(&mut self, cx: &Context) -> Option<Op> {
         if self.in_kernel
             && self.features.has(Feature::FloatAtomics)
@@ -371,7 +375,7 @@ impl Generator {
         Some(self.plain(&text))
     }
 
-    /// An exchange or a comparison of 128 bits. The scope `.sys` is left out because PTX 8.3 does not have it.
+    /// Generates a 128-bit exchange or compare-and-swap. The scope `.sys` is not used because PTX 8.3 does not have it.
     fn atomic_of_128_bits(&mut self) -> Op {
         let places: &[Place] = if self.in_kernel { &[Place::Private, Place::Shared] } else { &[Place::Private] };
         let place = *self.rng.pick(places);
@@ -386,6 +390,7 @@ impl Generator {
         self.plain(&format!("{}; {operation}", address.setup))
     }
 
+    /// Generates an atomic on a cell of all threads. Each cell has one commutative operation, so that the order does not matter.
     fn atomic_on_cell(&mut self) -> Op {
         const OPERATIONS: [&str; SHARED_CELLS] = [
             "add.u32 $r",

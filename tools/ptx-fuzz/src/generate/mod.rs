@@ -1,8 +1,8 @@
-//! The generator: a program from a seed.
+//! The generator: creates a program from a seed.
 //!
-//! Programs are defined by construction: every register has a value, every access is inside memory that the thread owns or nobody
-//! changes, divisors are not zero, loops end, and warp operations name the threads that are there ([`Level`]). Each program prefers
-//! some kinds of instructions over others, so that unlikely combinations become likely in some programs.
+//! Programs are defined by construction: every register has a value, every access is within memory that the thread owns or that no thread
+//! writes, divisors are not zero, loops terminate, and the masks of warp operations name the threads that execute them ([`Level`]). Each
+//! program prefers some kinds of instructions, so that unlikely combinations become likely in some programs.
 
 mod body;
 mod calls;
@@ -19,25 +19,27 @@ use crate::reduce::edits;
 use crate::rng::Rng;
 use crate::template::{self, Names, interesting};
 
-/// Which threads are known to be at a place together.
+/// The threads that are known to execute a statement together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Level {
     /// All threads of the block.
     Block,
-    /// Those of the warp in this mask.
+    /// The threads of the warp in this mask.
     Warp(String),
     Thread,
 }
 
-/// Where a statement stands.
+/// The context of a statement.
 #[derive(Clone, Debug)]
 struct Context {
     level: Level,
-    /// About how often it is executed in one call of the function.
+    /// Estimated number of executions in one call of the function.
     weight: usize,
-    /// How often a thread executes it at most, in one call of the function.
+    /// Limit on the number of executions per thread in one call of the function.
     executions: usize,
+    /// Nesting depth.
     depth: usize,
+    /// Whether threads may exit.
     exits: bool,
 }
 
@@ -45,44 +47,50 @@ struct Context {
 #[derive(Clone, Debug)]
 struct Callee {
     function: usize,
-    /// Instructions executed in a call at most.
+    /// Limit on the number of instructions executed in a call.
     cost: usize,
 }
 
+/// State of the generator.
 struct Generator {
     rng: Rng,
     seed: u64,
     sm: u32,
-    /// Sections of the table with their weights in this program.
+    /// Sections of the table and their weights in this program.
     sections: Vec<(&'static str, usize)>,
     features: Features,
+    /// Whether all warps of a block are full.
     full_warps: bool,
-    /// Threads of the launch.
+    /// Number of threads of the launch.
     threads: usize,
-    /// Bytes of the kernel's parameter that is passed by value.
+    /// Size in bytes of the kernel parameter that is passed by value.
     structure_bytes: usize,
-    /// Bytes of the large constant array; zero if the program has none.
+    /// Size in bytes of the large constant array; 0 if the program has none.
     large_constant_bytes: usize,
     globals: Vec<Global>,
-    /// What additions of floats may still add up to, so that all sums are exact; see [`float_atomics`].
+    /// How much float additions may still add, so that all sums are exact; see [`float_atomics`].
     sums_left: [usize; 4],
-    /// Functions may have several results, but neither recursion nor pointers: ptxas has no ABI for that.
+    /// Whether functions may have several results. They then have neither recursion nor pointers, because ptxas has no ABI for that.
     many_results: bool,
     functions: Vec<Function>,
     callees: Vec<Callee>,
-    // The function at hand.
+    // State of the current function.
     in_kernel: bool,
-    /// Which threads call the function at the same time.
+    /// The threads that call the function together.
     together: Together,
-    /// All threads come to the end, so that cells in shared memory can be read there.
+    /// Whether all threads reach the end, so that cells in shared memory can be read there.
     shared_cells: bool,
+    /// Number of registers of each class.
     pool: [usize; 12],
+    /// Further 32-bit registers that may be read.
     readable: Vec<String>,
-    /// Loops around, innermost last.
+    /// Enclosing loops, the innermost last.
     loops: Vec<(usize, Level)>,
+    /// Number of construct ids in use.
     ids: usize,
+    /// Estimated number of instructions that a thread executes.
     cost: usize,
-    /// Instructions that a thread may execute in this function at most, about.
+    /// Approximate limit on the number of instructions that a thread executes in this function.
     cost_limit: usize,
 }
 
@@ -91,21 +99,21 @@ const SECTIONS: [&str; 12] =
 const TARGETS: [(&str, u32); 7] = [("sm_75", 75), ("sm_75", 75), ("sm_80", 80), ("sm_80", 80), ("sm_86", 86), ("sm_90", 90), ("sm_90", 90)];
 const VERSIONS: [&str; 3] = ["8.3", "8.7", "9.0"];
 
-/// What programs are like, besides their seed.
+/// Options of the generator besides the seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// About the number of instructions; random if not given.
+    /// Approximate number of instructions; random if `None`.
     pub size: Option<usize>,
     /// Features that no program has.
     pub without: Features,
 }
 
-/// A program; `size` is about the number of instructions, and random if not given.
+/// Generates a program; `size` is the approximate number of instructions, random if `None`.
 pub fn generate(seed: u64, size: Option<usize>) -> Program {
     generate_with(seed, &Options { size, ..Options::default() })
 }
 
-/// A program.
+/// Generates a program.
 pub fn generate_with(seed: u64, options: &Options) -> Program {
     let mut rng = Rng::new(seed);
     let size = options.size.unwrap_or_else(|| match rng.below(10) {
@@ -177,7 +185,7 @@ pub fn generate_with(seed: u64, options: &Options) -> Program {
     program
 }
 
-/// Words of the large constant array, with few digits because programs are texts. Constants of a module have 64 KB together.
+/// Generates the words of the large constant array, with few digits to keep texts short. Constants of a module are limited to 64 KB.
 fn large_constant(rng: &mut Rng, features: Features) -> Vec<u32> {
     if !features.has(Feature::LargeConstants) {
         return Vec::new();
@@ -186,7 +194,7 @@ fn large_constant(rng: &mut Rng, features: Features) -> Vec<u32> {
     (0..lines_of_64_bytes * 16).map(|_| rng.below(1000) as u32).collect()
 }
 
-/// Size of the kernel's parameter that is passed by value. All parameters have 32,764 bytes together, 40 of them for the others.
+/// Picks the size of the kernel parameter that is passed by value. All parameters are limited to 32,764 bytes; the others take 40.
 fn structure_bytes(rng: &mut Rng, features: Features) -> usize {
     if !features.has(Feature::LargeParameters) {
         return 32;
@@ -209,6 +217,7 @@ fn globals(rng: &mut Rng, features: Features) -> Vec<Global> {
     (0..count).map(|_| Global { kind: rng.pick::<&str>(&kinds), value: rng.below(256) as u32 }).collect()
 }
 
+/// Picks the grid and block sizes.
 fn shape(rng: &mut Rng) -> ([u32; 3], [u32; 3]) {
     let block = match rng.below(10) {
         0..=3 => [32, 1, 1],
@@ -229,11 +238,13 @@ fn shape(rng: &mut Rng) -> ([u32; 3], [u32; 3]) {
 }
 
 impl Generator {
+    /// Returns a new construct id.
     fn id(&mut self) -> usize {
         self.ids += 1;
         self.ids - 1
     }
 
+    /// Expands a template; `level` determines the mask of warp operations.
     fn expand(&mut self, template: &str, level: &Level) -> Op {
         let mask = match level {
             Level::Warp(mask) => mask,
@@ -243,12 +254,12 @@ impl Generator {
         template::expand(&mut self.rng, &names, template)
     }
 
-    /// A template in a context where no mask is known.
+    /// Expands a template where no mask is known.
     fn plain(&mut self, template: &str) -> Op {
         self.expand(template, &Level::Thread)
     }
 
-    /// The array in local memory of a function.
+    /// Picks the array of a function in local memory.
     fn frame(&mut self, most_bytes: i64) -> Frame {
         if !self.features.has(Feature::DeepFrames) || self.rng.chance(30) {
             return Frame::SMALL;
@@ -267,7 +278,7 @@ impl Generator {
         template::choose(&mut self.rng, template)
     }
 
-    /// Readies for a new function.
+    /// Resets the state for a new function.
     fn begin(&mut self, in_kernel: bool, together: Together, pool: [usize; 12], cost_limit: usize) {
         self.in_kernel = in_kernel;
         self.together = together;

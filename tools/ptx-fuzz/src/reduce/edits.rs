@@ -1,4 +1,4 @@
-//! The steps of the reducer. An edit changes the n-th place it applies to, and says whether there is one.
+//! The steps of the reducer. An edit changes the n-th place to which it applies, and returns false if there is none.
 
 use crate::program::{Class, Edge, Frame, Function, Op, Program, Stmt, Token, Trips};
 
@@ -6,7 +6,7 @@ fn functions(program: &mut Program) -> impl Iterator<Item = &mut Function> {
     program.functions.iter_mut().chain(std::iter::once(&mut program.kernel))
 }
 
-/// The lists directly inside a statement.
+/// Returns the lists directly inside a statement.
 fn inner(statement: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
     match statement {
         Stmt::If { then, otherwise, .. } => vec![then, otherwise],
@@ -33,7 +33,7 @@ pub fn count_statements(program: &Program) -> usize {
     program.functions.iter().chain(std::iter::once(&program.kernel)).map(|function| count_in(&function.body)).sum()
 }
 
-/// Keeps the statements whose numbers are to be kept; a construct goes with all it has inside.
+/// Keeps the statements whose numbers `keep` accepts. A construct is removed with everything in it.
 pub fn keep_statements(program: &mut Program, keep: &dyn Fn(usize) -> bool) {
     fn walk(list: &mut Vec<Stmt>, next: &mut usize, keep: &dyn Fn(usize) -> bool) {
         let old = std::mem::take(list);
@@ -68,14 +68,14 @@ pub fn keep_finish(program: &mut Program, keep: &dyn Fn(usize) -> bool) {
     prune(program);
 }
 
-/// Gives all functions small local arrays.
+/// Sets the local arrays of all functions to the smallest size.
 pub fn small_frames(program: &mut Program) {
     for function in functions(program) {
         function.frame = Frame::SMALL;
     }
 }
 
-/// Takes away what no statement needs: initial values of registers that nobody reads.
+/// Removes the initializations of registers that no statement reads.
 pub fn prune(program: &mut Program) {
     for function in functions(program) {
         let body = format!("{:?}{:?}", function.body, function.finish);
@@ -83,19 +83,19 @@ pub fn prune(program: &mut Program) {
     }
 }
 
-/// The register that an initialization writes: the last one that its last line starts with.
+/// Returns the register that an initialization writes: the first operand of its last line.
 fn init_register(init: &Op) -> Option<String> {
     let line = crate::print::line(init.lines.last()?);
     let operand = line.split_once(' ')?.1.split(',').next()?.trim().to_owned();
     operand.starts_with('%').then_some(operand)
 }
 
-/// Whether a text names a register.
+/// Returns whether a text mentions a register.
 pub fn mentions(text: &str, register: &str) -> bool {
     text.match_indices(register).any(|(at, _)| !text[at + register.len()..].starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Visits all lists of statements, outer ones first; stops when the visitor says so.
+/// Visits all lists of statements, outer ones first, until the visitor returns true.
 fn visit_lists(program: &mut Program, visit: &mut dyn FnMut(&mut Vec<Stmt>) -> bool) -> bool {
     fn walk(list: &mut Vec<Stmt>, visit: &mut dyn FnMut(&mut Vec<Stmt>) -> bool) -> bool {
         visit(list) || list.iter_mut().any(|statement| inner(statement).into_iter().any(|nested| walk(nested, visit)))
@@ -103,7 +103,7 @@ fn visit_lists(program: &mut Program, visit: &mut dyn FnMut(&mut Vec<Stmt>) -> b
     functions(program).any(|function| walk(&mut function.body, visit))
 }
 
-/// Visits the statements, until the visitor says that the one it wanted was there.
+/// Visits all statements until the visitor returns true.
 fn visit_statements(program: &mut Program, visit: &mut dyn FnMut(&mut Stmt) -> bool) -> bool {
     visit_lists(program, &mut |list| list.iter_mut().any(&mut *visit))
 }
@@ -112,7 +112,7 @@ fn visit_ops(program: &mut Program, visit: &mut dyn FnMut(&mut Op) -> bool) -> b
     visit_statements(program, &mut |statement| if let Stmt::Op(op) = statement { visit(op) } else { false })
 }
 
-/// Replaces a construct by what is inside.
+/// Replaces a construct by its contents.
 pub fn unwrap_construct(program: &mut Program, wanted: usize) -> bool {
     let mut number = 0;
     visit_lists(program, &mut |list| {
@@ -131,10 +131,10 @@ pub fn unwrap_construct(program: &mut Program, wanted: usize) -> bool {
     })
 }
 
-/// In how many ways a statement can be unwrapped.
+/// Returns the number of ways in which a statement can be unwrapped.
 fn choices(statement: &Stmt) -> usize {
     match statement {
-        // What uses the mask of the construct cannot do without it.
+        // If the contents use the mask of the construct, it cannot be unwrapped.
         Stmt::If { id, gather: Some(_), then, otherwise, .. } => {
             let text = format!("{then:?}{otherwise:?}");
             if mentions(&text, &format!("%m{id}")) || mentions(&text, &format!("%w{id}")) { 0 } else { 2 }
@@ -145,6 +145,7 @@ fn choices(statement: &Stmt) -> usize {
     }
 }
 
+/// Returns the contents of a construct; `choice` selects the side of an `if`. Jumps of a removed loop are removed.
 fn unwrapped(statement: Stmt, choice: usize) -> Vec<Stmt> {
     match statement {
         Stmt::If { then, otherwise, .. } => {
@@ -167,7 +168,7 @@ fn unwrapped(statement: Stmt, choice: usize) -> Vec<Stmt> {
     }
 }
 
-/// Takes away jumps that leave or continue a loop that is gone.
+/// Removes jumps that leave or continue a removed loop.
 fn drop_jumps(list: &mut Vec<Stmt>, id: usize) {
     list.retain(|statement| !matches!(statement, Stmt::Break { id: target, .. } | Stmt::Continue { id: target, .. } if *target == id));
     for statement in list {
@@ -177,7 +178,7 @@ fn drop_jumps(list: &mut Vec<Stmt>, id: usize) {
     }
 }
 
-/// Makes a construct simpler: fewer rounds, fewer jumps.
+/// Simplifies a construct: fewer iterations, fewer jumps.
 pub fn simplify_construct(program: &mut Program, wanted: usize) -> bool {
     let mut number = 0;
     let mut is_wanted = || {
@@ -206,7 +207,7 @@ pub fn simplify_construct(program: &mut Program, wanted: usize) -> bool {
                 }
             }
             if is_wanted() {
-                // The last block is only there to be jumped to.
+                // The last block serves only as a jump target.
                 if blocks.len() > 1 && blocks.last().is_some_and(|block| block.0.is_empty()) {
                     blocks.pop();
                 }
@@ -232,7 +233,7 @@ pub fn drop_guard(program: &mut Program, wanted: usize) -> bool {
     })
 }
 
-/// Initial values become constants.
+/// Replaces an initial value by zero.
 pub fn zero_init(program: &mut Program, wanted: usize) -> bool {
     let mut number = 0;
     for function in functions(program) {
@@ -261,7 +262,7 @@ fn zero(name: &str) -> Option<Op> {
     Some(Op { lines: vec![vec![Token::Text(text)]], ..Op::default() })
 }
 
-/// Operands become constants, where constants may stand.
+/// Replaces an operand by 0 or 1, where a constant is allowed.
 pub fn constant_operand(program: &mut Program, wanted: usize) -> bool {
     let mut number = 0;
     visit_ops(program, &mut |op| {

@@ -1,6 +1,6 @@
-//! Takes lines out of a module, in ever shorter runs, as long as the checker accepts what is left.
+//! Removes lines from a module, in runs of decreasing length, as long as the checker accepts the rest (delta debugging).
 
-/// A text that still fails and of which no line can be taken away, or the one it came to after that many tries.
+/// Returns a text that still fails and from which no line can be removed, or the best text after `tries` attempts.
 pub fn reduce_lines(text: &str, tries: usize, fails: &mut dyn FnMut(&str) -> bool) -> String {
     let mut left = tries;
     let mut lines: Vec<&str> = text.lines().collect();

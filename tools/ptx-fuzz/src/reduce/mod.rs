@@ -1,8 +1,9 @@
-//! Makes a failing program small.
+//! Reduces failing programs.
 //!
-//! [`reduce`] works on the generator's own tree, where every step leaves a defined program: statements are taken away in ever smaller
-//! runs, constructs are replaced by what is inside, operands by constants, and the launch is made small. [`lines()`](lines::reduce_lines)
-//! goes on with the text, where it may only keep what the checker accepts; there the predicate must see to it that nothing undefined is kept.
+//! [`reduce`] works on the generator's tree, where every step gives a defined program: it removes statements in runs of decreasing
+//! length (delta debugging, after Zeller and Hildebrandt's ddmin), replaces constructs by their contents and operands by constants, and
+//! makes the launch small. [`lines()`](lines::reduce_lines) continues on the text and keeps only what the checker accepts. There the
+//! predicate must reject programs with undefined behaviour.
 
 pub(crate) mod edits;
 pub mod lines;
@@ -25,7 +26,7 @@ impl Case {
     }
 }
 
-/// A program that still fails and of which nothing more can be taken away, or the one it came to after that many tries.
+/// Returns a program that still fails and that cannot be reduced further, or the best program after `tries` attempts.
 pub fn reduce(program: &Program, tries: usize, fails: &mut dyn FnMut(&Case) -> bool) -> Program {
     let mut reducer = Reducer { best: program.clone(), tries, fails };
     loop {
@@ -42,6 +43,7 @@ pub fn reduce(program: &Program, tries: usize, fails: &mut dyn FnMut(&Case) -> b
     }
 }
 
+/// State of the reducer.
 struct Reducer<'a> {
     best: Program,
     tries: usize,
@@ -49,6 +51,7 @@ struct Reducer<'a> {
 }
 
 impl Reducer<'_> {
+    /// Tries a candidate; keeps it if it still fails.
     fn accepts(&mut self, candidate: Program) -> bool {
         if self.tries == 0 || candidate == self.best {
             return false;
@@ -61,11 +64,12 @@ impl Reducer<'_> {
         fails
     }
 
+    /// Tries smaller launches and simpler data.
     fn shrink_launch(&mut self) {
         let candidate = Program { grid: [1; 3], ..self.best.clone() };
         self.accepts(candidate);
         let threads = self.best.block_threads();
-        // Shuffles of full warps stay defined only if warps stay full.
+        // Shuffles of full warps are defined only if warps stay full.
         let blocks: &[u32] = if threads.is_multiple_of(32) { &[32, 64] } else { &[1, 2, 5, 33] };
         for &size in blocks.iter().filter(|&&size| size < threads) {
             let candidate = Program { block: [size, 1, 1], ..self.best.clone() };
@@ -89,7 +93,7 @@ impl Reducer<'_> {
         self.shrink_variables();
     }
 
-    /// Makes what the features declare small, as far as statements do not name it.
+    /// Shrinks the variables of optional features, as far as statements do not use them.
     fn shrink_variables(&mut self) {
         let candidate = Program { unused_globals: false, ..self.best.clone() };
         self.accepts(candidate);
@@ -104,7 +108,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// Takes away runs of things that are numbered, long runs first.
+    /// Removes runs of numbered items, long runs first.
     fn remove_in_runs(&mut self, count: fn(&Program) -> usize, keep: fn(&mut Program, &dyn Fn(usize) -> bool)) {
         let mut run = count(&self.best).next_power_of_two();
         while run > 0 {
@@ -151,7 +155,7 @@ mod tests {
         text.lines().filter(|line| line.ends_with(';') && !line.trim_start().starts_with('.')).count()
     }
 
-    /// Reduces by a predicate on the text; every candidate that is kept must be valid.
+    /// Reduces with a predicate on the text, and checks that every candidate is valid.
     fn shrink(seed: u64, wanted: &dyn Fn(&str) -> bool) -> Option<(Program, String)> {
         let program = generate(seed, Some(150));
         wanted(&Case::of(&program).text).then(|| {
@@ -171,7 +175,7 @@ mod tests {
         for seed in 0..40 {
             let Some((program, text)) = shrink(seed, &wanted) else { continue };
             assert!(wanted(&text));
-            // Both instructions, and perhaps the branch that gathers the shuffle's mask and a call of the function with the division.
+            // Both instructions, and possibly the branch that computes the shuffle's mask and a call of the function with the division.
             assert!(edits::count_statements(&program) <= 4, "seed {seed}:\n{text}");
             assert!(program.grid == [1; 3], "seed {seed}");
             reduced += 1;
@@ -185,7 +189,7 @@ mod tests {
         let mut reduced = 0;
         for seed in 0..40 {
             let Some((program, text)) = shrink(seed, &wanted) else { continue };
-            // Each of both may be in a function that is called by another one.
+            // Each instruction may be in a function that another function calls.
             assert!(edits::count_statements(&program) <= 6, "seed {seed}:\n{text}");
             reduced += 1;
         }
