@@ -176,6 +176,11 @@ fn added_instructions_move_what_follows() {
     assert!(after.contains("/*0010*/  [B012345:R-:W-:Y:S15]  IADD3 R4, R4, 0x1, RZ ;"), "{after}");
     assert!(after.contains("/*0020*/  [B012345:R5:W5:Y:S15]  MUFU.RCP R5, R4 ;"), "{after}");
     assert!(after.lines().any(|line| line.contains("/*0030*/  [B") && line.as_bytes()[25] == b'5'), "waits for scoreboard 5\n{after}");
+    // A raw word in between does not lose the wait: the next instruction has it.
+    let nop = ".raw 0x000fc000000000000000000000007918 ;";
+    let raw = assemble(&text.replace(first, &format!("{first}\n  /* add */ MUFU.RCP R5, R4 ;\n  {nop}\n")));
+    assert!(raw.contains("/*0020*/  [B------:R-:W-:Y:S00]  NOP ;"), "{raw}");
+    assert!(raw.lines().any(|line| line.contains("/*0030*/  [B") && line.as_bytes()[25] == b'5'), "waits for scoreboard 5\n{raw}");
     // Removing the lines gives the original file, including attributes and symbols.
     let is_added = |line: &&str| !line.contains("/*0010*/") && !line.contains("/*0020*/");
     let restored: Vec<String> =
@@ -238,8 +243,10 @@ fn what_is_wrong_has_a_place() {
         let place = format!("error: <stdin>:{}:{column}: ", first + 1);
         assert!(outcome.stderr.starts_with(&place) && outcome.stderr.contains(message), "{line}: {}", outcome.stderr);
     }
-    let endless = run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], "// one\n  /* two");
-    assert_eq!((endless.code, endless.stderr.as_str()), (Some(1), "error: <stdin>:2:3: this comment has no end\n"));
+    for text in ["// one\n  /* two", "// one\n  /*/ two", "/* one\n*//*/"] {
+        let endless = run(ORIOLE, &folder, &["asm", "-", "-o", "out.cubin"], text);
+        assert_eq!((endless.code, endless.stderr.as_str()), (Some(1), "error: <stdin>:2:3: this comment has no end\n"), "{text}");
+    }
     assert!(!folder.join("out.cubin").exists());
     assert_eq!(oriole(&["asm", "-"]).code, Some(2));
     assert_eq!(oriole(&["asm", "missing.sass", "-o", "x"]).code, Some(2));

@@ -344,7 +344,8 @@ impl Operand {
             // `IADD3` with `-0` as a subtraction sets the carry (`a + ~0 + 1`), with `+0` it does not; `-RZ` keeps the subtraction.
             return Operand { kind: OperandKind::Zero(File::General), ..self };
         }
-        let float_sign: Option<i64> = match opcode.mnemonic().as_bytes().first() {
+        let is_integer = matches!(opcode, Opcode::MOV | Opcode::FLO);
+        let float_sign: Option<i64> = match opcode.mnemonic().as_bytes().first().filter(|_| !is_integer) {
             Some(b'F' | b'D' | b'M') => Some(0x8000_0000),
             Some(b'H') => Some(0x8000_8000),
             _ => None,

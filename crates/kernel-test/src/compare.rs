@@ -5,6 +5,7 @@ use oriole_sem::Format;
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::{Mode, order_key};
 use oriole_sem::format::F64;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// The first wrong element of a buffer, and the number of wrong ones.
@@ -66,12 +67,40 @@ impl Expectation {
     pub fn wrong_elements(&self, element: Element, bytes: &[u8]) -> Vec<WrongElement> {
         let got = element.values_of(bytes);
         if self.tolerance == Tolerance::AnyOrder {
-            let (wanted, found) = (sorted(self.values.iter().filter_map(|e| e.bits())), sorted(got.into_iter()));
-            let pairs = wanted.into_iter().zip(found).enumerate().filter(|(_, (wanted, found))| wanted != found);
-            return pairs.map(|(index, (wanted, got))| WrongElement { index, expected: Expected::Bits(wanted), got }).collect();
+            return self.wrong_in_any_order(element, got);
         }
         let pairs = self.values.iter().zip(got).enumerate().filter(|&(_, (&expected, got))| !self.accepts(element, expected, got));
         pairs.map(|(index, (&expected, got))| WrongElement { index, expected, got }).collect()
+    }
+
+    /// Compares as multisets. Elements are matched with single values first; looser expectations (`nan`, `?`, `a|b`) take what is left.
+    /// Indices of wrong elements count the values without a match.
+    fn wrong_in_any_order(&self, element: Element, got: Vec<u64>) -> Vec<WrongElement> {
+        let mut single: Vec<u64> = self.values.iter().filter_map(|expected| expected.bits()).collect();
+        let mut found = got;
+        single.sort_unstable();
+        found.sort_unstable();
+        let (mut missing, mut left) = (Vec::new(), Vec::new());
+        let (mut single, mut found) = (single.into_iter().peekable(), found.into_iter().peekable());
+        while let (Some(&wanted), Some(&value)) = (single.peek(), found.peek()) {
+            match wanted.cmp(&value) {
+                Ordering::Equal => (single.next(), found.next()),
+                Ordering::Less => (single.next().inspect(|_| missing.push(Expected::Bits(wanted))), None),
+                Ordering::Greater => (None, found.next().inspect(|_| left.push(value))),
+            };
+        }
+        missing.extend(single.map(Expected::Bits));
+        left.extend(found);
+        // An element that anything may match goes last, so that it does not take what another expectation needs.
+        let mut loose: Vec<Expected> = self.values.iter().copied().filter(|expected| expected.bits().is_none()).collect();
+        loose.sort_by_key(|expected| *expected == Expected::Any);
+        for expected in loose {
+            match left.iter().position(|&value| self.accepts(element, expected, value)) {
+                Some(at) => drop(left.swap_remove(at)),
+                None => missing.push(expected),
+            }
+        }
+        missing.into_iter().zip(left).enumerate().map(|(index, (expected, got))| WrongElement { index, expected, got }).collect()
     }
 
     /// Returns whether an element has its expected value, within the tolerance.
@@ -111,12 +140,6 @@ impl Expected {
     }
 }
 
-fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
-    let mut values: Vec<u64> = values.collect();
-    values.sort_unstable();
-    values
-}
-
 /// Returns whether two numbers are close by at least one of the three measures. NaN is close to nothing.
 fn is_near(format: Format, expected: u64, got: u64, ulp: u64, absolute: f64, relative: f64) -> bool {
     if format.is_nan(expected) || format.is_nan(got) {
@@ -153,6 +176,10 @@ mod tests {
         let set = expectation(Tolerance::AnyOrder, &[Expected::Bits(1), Expected::Bits(2)]);
         assert_eq!(set.compare(Element::U8, &[2, 1]), None);
         assert_eq!(set.compare(Element::U8, &[2, 2]).map(|d| d.got), Some(2));
+        let loose = expectation(Tolerance::AnyOrder, &[Expected::Any, Expected::Either(1, 3), Expected::Bits(2)]);
+        assert_eq!(loose.compare(Element::U8, &[2, 3, 9]), None);
+        assert_eq!(loose.wrong_elements(Element::U8, &[9, 3, 8]).len(), 1, "2 is missing");
+        assert_eq!(loose.wrong_elements(Element::U8, &[2, 9, 8]).len(), 1, "neither 1 nor 3 is there");
     }
 
     #[test]

@@ -87,7 +87,11 @@ fn assemble_section(section: &SourceSection<'_>, target: Target) -> Result<Vec<u
 fn word(item: &Item<'_>, address: u64, labels: &HashMap<&str, u64>, target: Target, spare_is_set: &mut bool) -> Result<u128, Problem> {
     let waits = std::mem::take(spare_is_set);
     let (control, text, flips) = match item.content {
-        ItemContent::Raw(word) => return Ok(word),
+        ItemContent::Raw(word) => {
+            // A raw word keeps its own control bits; the next instruction waits instead.
+            *spare_is_set = waits;
+            return Ok(word);
+        }
         ItemContent::Text { control, text, flips } => (control, text, flips),
     };
     let problem = |column: usize, message: String| Problem { line: item.line, column: item.column + column, message };

@@ -75,16 +75,16 @@ pub fn without_comments(text: &str) -> Result<String, Problem> {
             out.resize(out.len() + length, b' ');
             at += length;
         } else if bytes[at..].starts_with(b"/*") {
-            let Some(length) = text[at..].find("*/") else {
+            let Some(length) = text[at + 2..].find("*/").map(|length| length + 4) else {
                 return Err(Problem { line, column: at - start_of_line + 1, message: "this comment has no end".into() });
             };
-            for &byte in &bytes[at..at + length + 2] {
+            for (offset, &byte) in bytes[at..at + length].iter().enumerate() {
                 out.push(if byte == b'\n' { b'\n' } else { b' ' });
                 if byte == b'\n' {
-                    line += 1;
+                    (line, start_of_line) = (line + 1, at + offset + 1);
                 }
             }
-            at += length + 2;
+            at += length;
         } else {
             out.push(bytes[at]);
             if bytes[at] == b'\n' {
@@ -110,10 +110,10 @@ pub fn read<'t>(text: &str, clean: &'t str) -> Result<Source<'t>, Vec<Problem>> 
     if reader.problems.is_empty() { Ok(reader.source) } else { Err(reader.problems) }
 }
 
-/// Returns the address in a comment at the start of a line.
+/// Returns the address in a comment at the start of a line, as nvdisasm and `oriole disasm` write it: `/*01a0*/`, at least four digits.
 fn old_address(line: &str) -> Option<u64> {
     let (digits, _) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
-    u64::from_str_radix(digits.trim(), 16).ok()
+    u64::from_str_radix(digits, 16).ok().filter(|_| digits.len() >= 4)
 }
 
 /// State of the parser.

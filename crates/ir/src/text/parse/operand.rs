@@ -119,7 +119,7 @@ impl<'a> Cursor<'a> {
             let mut count = 1;
             if ahead.eat(":") && ahead.eat(file.prefix()) {
                 let last: u16 = ahead.number().ok()?;
-                count = u8::try_from(last.checked_sub(first)? + 1).ok()?;
+                count = u8::try_from(last.checked_sub(first)?).ok()?.checked_add(1)?;
             }
             OperandKind::Register { file, first, count }
         };
