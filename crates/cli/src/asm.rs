@@ -23,7 +23,7 @@ use crate::sass::assemble::assemble;
 ///
 /// What is wrong is said with its place:
 ///
-///   error: kernel.sass:23:33: unknown modifier .FZT; .FTZ is near
+///   error: kernel.sass:23:33: unknown modifier .FZT; did you mean .FTZ?
 ///
 /// docs/disasm.md describes the format.
 #[derive(Args)]

@@ -108,7 +108,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     let own = checked.module.target.to_string();
     let wanted = arguments.arch.as_deref().unwrap_or(&own);
     let Some(target) = Target::parse(wanted) else {
-        errln!("error: {wanted} is no GPU that Oriole can compile for");
+        errln!("error: {wanted} is not a target that Oriole compiles for");
         return ExitCode::from(2);
     };
     let profile = match arguments.hw_profile.as_deref().map(|file| read_profile(file, target)).transpose() {

@@ -47,10 +47,10 @@ impl SchedulingChoice {
 fn parse_mode(name: &str) -> Result<ModeChoice, String> {
     match name {
         "off" => Ok(ModeChoice::Off),
-        _ => ScheduleMode::parse(name).map(ModeChoice::On).ok_or_else(|| "one of off, reduce-reg, ilp, dyn-batch is wanted".to_owned()),
+        _ => ScheduleMode::parse(name).map(ModeChoice::On).ok_or_else(|| "expected off, reduce-reg, ilp or dyn-batch".to_owned()),
     }
 }
 
 fn parse_backend(name: &str) -> Result<BackendChoice, String> {
-    BackendChoice::parse(name).ok_or_else(|| "one of a, b, c, by-target, auto is wanted".to_owned())
+    BackendChoice::parse(name).ok_or_else(|| "expected a, b, c, by-target or auto".to_owned())
 }

@@ -36,7 +36,7 @@ fn parse_case(name: &str) -> Result<LatencyCase, String> {
         "neither" => Ok(LatencyCase::Neither),
         "worst" => Ok(LatencyCase::Worst),
         "average" => Ok(LatencyCase::Average),
-        _ => Err("worst or average is wanted".to_owned()),
+        _ => Err("expected worst or average".to_owned()),
     }
 }
 

@@ -228,13 +228,13 @@ fn what_is_wrong_has_a_place() {
     };
     for (line, column, message) in [
         ("  IADD4 R0, R0, R0, RZ ;", 3, "unknown instruction IADD4"),
-        ("  FADD.FTX R0, R0, R1 ;", 7, "unknown modifier .FTX; .FTZ is near"),
+        ("  FADD.FTX R0, R0, R1 ;", 7, "unknown modifier .FTX; did you mean .FTZ?"),
         ("  [B-----:R-:W-:-:S01] EXIT ;", 4, "bad control word"),
         ("  [B------:R-:W-:-:S16] EXIT ;", 4, "bad control word"),
         ("  BRA `(nowhere) ;", 9, "unknown label nowhere"),
         ("  FADD R0, R1 ;", 3, "no form of FADD"),
         ("  EXIT ; extra", 10, "unexpected `extra`"),
-        ("  .row 0x0", 3, "unknown directive .row; .raw is near"),
+        ("  .row 0x0", 3, "unknown directive .row; did you mean .raw?"),
         ("  .raw hello", 8, ".raw takes a word"),
         ("saxpy: saxpy:", 1, "label saxpy is there twice"),
     ] {

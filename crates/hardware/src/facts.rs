@@ -174,7 +174,7 @@ macro_rules! timing_costs {
             atomic_lane: u32, "Cycles that each further thread adds to an atomic operation in global memory.";
             atomic_sectors_gpu: f64, "Sectors on which the GPU begins an atomic operation in a cycle.";
             atomic_same_lane: f64, "Cycles between two atomic operations on one address.";
-            code_line: u32, "Cycles to fetch a line of code that a multiprocessor does not have; the one behind it is fetched meanwhile.";
+            code_line: u32, "Cycles to fetch a line of code that a multiprocessor does not have; the next one is fetched meanwhile.";
             code_bytes: u32, "Bytes of code that a multiprocessor keeps.";
             tensor_two: u32, "Cycles of a sub-partition for a product of matrices of the larger shapes.";
             tensor_one: u32, "The same for the smaller shapes.";
@@ -191,11 +191,11 @@ macro_rules! control_facts {
             stall_cap: u32, "Most that a stall count holds.";
             yield_needed: u32, "Stalls from this on are kept only where the scheduler may turn to other warps.";
             yield_from: u32, "Instructions of fixed latency yield from this stall on.";
-            yield_due: u32, "After so many cycles without a yield they do so from a shorter stall on.";
+            yield_due: u32, "Cycles without a yield after which a shorter stall yields.";
             yield_due_from: u32, "That shorter stall.";
             scoreboard_seen: u32, "Cycles from setting a scoreboard until a wait for it sees that.";
             barrier_hold: u32, "Cycles from a barrier of the block to the first instruction that may have to wait for it.";
-            barrier_drains: u32, "1 if all that stands before a barrier of the block in the queue of memory operations has read its sources behind it.";
+            barrier_drains: u32, "1 if all memory operations queued before a block barrier have read their sources when the barrier completes.";
             barrier_free_units: List<&'static str>, "Units whose instructions may follow a barrier at once.";
             least_stalls: List<(&'static str, u32)>, "Least stalls by mnemonic.";
             open_stalls: List<&'static str>, "Mnemonics with stall 0 and yield.";

@@ -133,7 +133,7 @@ fn suffixes(text: &str) -> Result<[Symbol; 2], TemplateError> {
         [] => Ok([Symbol::NAME_; 2]),
         [one] => Ok([*one, Symbol::NAME_]),
         [one, two] => Ok([*one, *two]),
-        _ => error(format!("more than two modifiers behind an operand: {text}")),
+        _ => error(format!("more than two modifiers after an operand: {text}")),
     }
 }
 

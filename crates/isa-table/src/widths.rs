@@ -146,7 +146,7 @@ fn effect(word: &str) -> Result<Effect, String> {
         (":", "w") => "AlsoWritten".to_string(),
         ("=", _) => format!("Is(Width::{})", width(value)?),
         ("+", _) => format!("Plus({})", number(value)?),
-        _ => return Err(format!("`{value}` behind a colon is neither r nor w")),
+        _ => return Err(format!("`{value}` after a colon is neither r nor w")),
     };
     Ok(Effect { role: read_role(role)?, action })
 }

@@ -296,6 +296,6 @@ fn widths_with_faults() {
     line("FOO | | d0", "`d0` is none of ROLE=WIDTH, ROLE+NUMBER, ROLE:r, ROLE:w");
     line("FOO | | x0=2", "`x0` is no role");
     line("FOO | | d0=many", "`many` is no width");
-    line("FOO | | d0:x", "`x` behind a colon is neither r nor w");
+    line("FOO | | d0:x", "`x` after a colon is neither r nor w");
     assert!(build_with_widths(&table, PROPERTIES, "FOO | .X | d0=2").is_ok());
 }

@@ -420,7 +420,7 @@ impl<'t> Reader<'t> {
 /// Builds the message for an unknown word, with the closest known one as a suggestion.
 fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n str>, kind: &str) -> String {
     match oriole_support::closest(name, known) {
-        Some(near) => format!("unknown {kind} {name}; {near} is near"),
+        Some(near) => format!("unknown {kind} {name}; did you mean {near}?"),
         None => format!("unknown {kind} {name}"),
     }
 }

@@ -43,7 +43,7 @@ struct Request<'a> {
 }
 
 fn read<'a>(words: &[&'a str]) -> Result<Request<'a>, String> {
-    let target = |name: &str| Target::parse(name).ok_or_else(|| format!("{name} is no GPU that Oriole can compile for"));
+    let target = |name: &str| Target::parse(name).ok_or_else(|| format!("{name} is not a target that Oriole compiles for"));
     let mut request = Request { output: "", target: target("sm_90a")?, rivals: false, filter: "" };
     let mut rest = words.iter();
     while let Some(&word) = rest.next() {

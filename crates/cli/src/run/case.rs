@@ -74,7 +74,7 @@ impl Case {
             return Ok(Image { cubin: cubin.to_vec(), target: Target::parse(&read.target_name()), level: None });
         }
         let target = goal.target.or_else(|| self.default_target());
-        let unknown = || refused(Status::Unsupported, format!("{} is no GPU that Oriole can compile for", self.checked.module.target));
+        let unknown = || refused(Status::Unsupported, format!("{} is not a target that Oriole compiles for", self.checked.module.target));
         let target = target.ok_or_else(unknown)?;
         let entries = vec![self.test.kernel.clone()];
         let options = Options { level: goal.level, entries, scheduling: goal.scheduling, ..Options::new(target) };

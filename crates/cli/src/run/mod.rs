@@ -136,7 +136,7 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
     if (arguments.trace || arguments.hazards || arguments.timing) && *engine != Engine::Sass {
         return Err("--trace, --hazards and --timing are for the engine sass".into());
     }
-    let parse = |name: &String| Target::parse(name).ok_or_else(|| format!("{name} is no GPU that Oriole can compile for"));
+    let parse = |name: &String| Target::parse(name).ok_or_else(|| format!("{name} is not a target that Oriole compiles for"));
     let mut goal = Goal {
         target: arguments.arch.as_ref().map(parse).transpose()?,
         level: arguments.opt_level,

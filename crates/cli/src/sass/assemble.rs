@@ -34,7 +34,7 @@ pub fn assemble(text: &str) -> Result<Assembled, Vec<Problem>> {
     let source = source::read(text, &clean)?;
     let general = |message: String| vec![Problem { line: 1, column: 1, message }];
     let target = source.target.ok_or_else(|| general("the listing has no .target".into()))?;
-    let missing = || general("the listing has no .skeleton: `oriole disasm --control` prints it behind the code".into());
+    let missing = || general("the listing has no .skeleton: `oriole disasm --control` prints it after the code".into());
     let skeleton = source.skeleton.as_deref().ok_or_else(missing)?;
     let mut cubin = Cubin::read(skeleton).map_err(|error| general(format!("the skeleton is no cubin: {error}")))?;
     if !is_for(&cubin, target) {

@@ -202,7 +202,7 @@ impl<'t> Reader<'t> {
         let Some((offset, bytes)) = text.split_once(':') else { return Err(self.problem(text, "`OFFSET: BYTES` expected")) };
         let start = number(offset).and_then(|offset| usize::try_from(offset).ok()).ok_or_else(|| self.problem(text, "bad offset"))?;
         let bytes = self.bytes(bytes)?;
-        let outside = self.problem(text, "these bytes lie behind the end of the skeleton");
+        let outside = self.problem(text, "these bytes are past the end of the skeleton");
         let skeleton = self.source.skeleton.as_mut();
         let place = skeleton.and_then(|skeleton| skeleton.get_mut(start..start.checked_add(bytes.len())?)).ok_or(outside)?;
         place.copy_from_slice(&bytes);
@@ -231,7 +231,7 @@ impl<'t> Reader<'t> {
     fn instruction(&mut self, text: &'t str, old_address: Option<u64>) -> Result<(), Problem> {
         let (control, body) = match text.strip_prefix('[') {
             Some(bracket) => {
-                let (word, body) = bracket.split_once(']').ok_or_else(|| self.problem(text, "`]` missing behind the control word"))?;
+                let (word, body) = bracket.split_once(']').ok_or_else(|| self.problem(text, "`]` missing after the control word"))?;
                 let control = Control::parse(word.trim());
                 let wrong = || self.problem(bracket, format!("bad control word {word}; it looks like B0-----:R-:W1:Y:S04"));
                 (Some(control.ok_or_else(wrong)?), body.trim_start())
@@ -243,9 +243,9 @@ impl<'t> Reader<'t> {
             None => (body, ""),
         };
         let flips = match flips.strip_prefix("^0x") {
-            Some(digits) => u128::from_str_radix(digits, 16).map_err(|_| self.problem(flips, "bad bits behind ^"))?,
+            Some(digits) => u128::from_str_radix(digits, 16).map_err(|_| self.problem(flips, "bad bits after `^`"))?,
             None if flips.is_empty() => 0,
-            None => return Err(self.problem(flips, format!("unexpected `{flips}` behind the instruction"))),
+            None => return Err(self.problem(flips, format!("unexpected `{flips}` after the instruction"))),
         };
         let column = self.problem(body, "").column;
         let line = self.line;
@@ -286,8 +286,8 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Returns a suggestion such as `; .raw is near`; empty if no directive is close.
+/// Returns a suggestion such as `; did you mean .raw?`; empty if no directive is close.
 fn near_directive(word: &str) -> String {
     let known = IGNORED.iter().copied().chain([".target", ".section", ".skeleton", ".raw", ".bytes"]);
-    oriole_support::closest(word, known).map_or_else(String::new, |near| format!("; {near} is near"))
+    oriole_support::closest(word, known).map_or_else(String::new, |near| format!("; did you mean {near}?"))
 }

@@ -176,7 +176,7 @@ impl fmt::Display for Fault {
             Fault::Missing => write!(f, "it is missing"),
             Fault::UnknownField => write!(f, "a record of this type has no such field"),
             Fault::Value(value, wanted) => write!(f, "`{value}` is not {wanted}"),
-            Fault::Order(wanted) => write!(f, "{wanted} must stand here"),
+            Fault::Order(wanted) => write!(f, "expected {wanted} here"),
             Fault::End(wanted) => write!(f, "the file ends where {wanted} must stand"),
             Fault::Count { said, found } => write!(f, "it says {said}, but there are {found}"),
             Fault::Lacks(what) => write!(f, "{what} is missing"),

@@ -161,7 +161,7 @@ fn parse_fields(text: &str) -> Result<Vec<(String, String)>, String> {
         };
         fields.push((key.to_owned(), value));
         if !after.is_empty() && !after.starts_with(char::is_whitespace) {
-            return Err(format!("something stands right behind the value of `{key}`"));
+            return Err(format!("unexpected text right after the value of `{key}`"));
         }
         rest = after.trim_start();
     }
@@ -202,7 +202,7 @@ mod tests {
             ("24 class name=a", "no record is called `24 class`"),
             ("23 class name", "not of the form"),
             ("23 class name=\"a", "not closed"),
-            ("23 class name=\"a\"b", "right behind"),
+            ("23 class name=\"a\"b", "right after"),
             ("23 class =3", "no name of a field"),
             ("23 class a=1 a=2", "there twice"),
             ("", "no record is called"),

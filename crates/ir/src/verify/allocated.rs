@@ -58,7 +58,7 @@ fn check_operand(report: &mut Report<'_>, kind: OperandKind, limits: &RegisterLi
         OperandKind::Undefined => report.error("an undefined operand is left"),
         OperandKind::Register { file, first, count } => {
             let name = format!("{}{first}", file.prefix());
-            report.check(count > 0, || format!("{name} stands for no registers"));
+            report.check(count > 0, || format!("{name} has no registers"));
             let end = u32::from(first) + u32::from(count);
             report.check(end <= u32::from(limits.of(file)), || {
                 format!("{name} and what follows it is beyond the limit of {}", limits.of(file))

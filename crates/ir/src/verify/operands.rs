@@ -143,7 +143,7 @@ fn check_brackets(report: &mut Report<'_>, function: &Function, inst: Inst) {
     for (at, operand) in function.operands(inst).iter().enumerate() {
         match (operand.role, operand.kind) {
             (Role::Bracket(number), kind) => {
-                report.check(open.is_some_and(|last| last <= number), || "what stands in brackets does not follow an address".to_owned());
+                report.check(open.is_some_and(|last| last <= number), || "the operand in brackets does not follow an address".to_owned());
                 let is_term = matches!(
                     kind,
                     OperandKind::Value(_)

@@ -128,7 +128,7 @@ fn check_phis(report: &mut Report<'_>, flow: &ControlFlow) {
         for &inst in &function.blocks[block].insts[function.phis(block).len()..] {
             if function.insts[inst].is(Pseudo::Phi) {
                 (report.block, report.inst) = (Some(block), Some(inst));
-                report.error("a phi behind another instruction");
+                report.error("a phi after another instruction");
             }
         }
     }

@@ -325,7 +325,7 @@ impl Parser<'_> {
                 self.refuse_value(&actual, &formal, what)
             }
             Facts::Sink if is_return => None,
-            Facts::Sink => Some("`_` stands for return values only".to_string()),
+            Facts::Sink => Some("`_` is allowed for return values only".to_string()),
             Facts::Integer { .. } | Facts::WarpSize if !is_return => self.refuse_constant(&formal, TypeClass::Integer, "an integer"),
             Facts::Float(_) if !is_return => self.refuse_constant(&formal, TypeClass::Float, "a float"),
             _ => Some(format!(

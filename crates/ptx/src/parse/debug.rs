@@ -277,7 +277,7 @@ impl Parser<'_> {
         let end = start.start + rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len()) as u32;
         let line = Span::new(start.start, end);
         if self.platform.version.major >= 2 {
-            let finding = Diagnostic::new(Code::RemovedFeature, start.to(self.span()), "`@@DWARF` is gone since PTX version 2.0")
+            let finding = Diagnostic::new(Code::RemovedFeature, start.to(self.span()), "`@@DWARF` was removed in PTX version 2.0")
                 .help("write a `.section`");
             self.report(finding);
         }

@@ -314,7 +314,7 @@ impl Parser<'_> {
                 Diagnostic::new(Code::MisplacedStateSpace, span, "textures are declared at module scope")
             }
             (Some(Place::Memory(StateSpace::Tex)), _) => {
-                Diagnostic::new(Code::RemovedFeature, span, "the `.tex` space is gone since PTX version 1.5")
+                Diagnostic::new(Code::RemovedFeature, span, "the `.tex` space was removed in PTX version 1.5")
                     .help("declare a `.global .texref`")
             }
             _ => return,

@@ -374,7 +374,7 @@ impl Parser<'_> {
                     bounds.max_blocks_per_sm = Some(self.parse_extent_of_one(directive)?);
                 }
                 ".maxnctapersm" => {
-                    let finding = Diagnostic::new(Code::RemovedFeature, span, "`.maxnctapersm` is gone since PTX version 2.1")
+                    let finding = Diagnostic::new(Code::RemovedFeature, span, "`.maxnctapersm` was removed in PTX version 2.1")
                         .help("write `.minnctapersm`");
                     return Err(self.report(finding));
                 }

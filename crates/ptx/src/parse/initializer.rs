@@ -98,7 +98,7 @@ impl Parser<'_> {
             return self.parse_scalar_initializer(ty);
         }
         if !self.at(b'{') {
-            return self.error(Code::InitializerTypeMismatch, span, "the values of an array or vector stand in braces");
+            return self.error(Code::InitializerTypeMismatch, span, "the values of an array or vector must be in braces");
         }
         if levels > 32 {
             return self.error(Code::BadArray, span, "arrays with initial values have at most 32 dimensions");

@@ -100,7 +100,7 @@ impl Parser<'_> {
     pub(super) fn name_table(&mut self, label: LabelId, kind: LabelKind, earlier_use: Option<Span>) {
         if let Some(span) = earlier_use {
             let finding = self.not_a_place(self.function.body.labels[label].name, span);
-            self.report(finding.help("lists of targets and prototypes stand before their first use"));
+            self.report(finding.help("lists of targets and prototypes must precede their first use"));
         }
         self.function.labels.kinds.insert(label, kind);
     }

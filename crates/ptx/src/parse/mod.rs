@@ -314,7 +314,7 @@ impl<'s> Parser<'s> {
             }
             Unmet::Removed(since) => {
                 let from = since.targets.first().map(|need| format!(" on {need}")).unwrap_or_default();
-                Diagnostic::new(Code::Removed, span, format!("{what} is gone since PTX version {}{from}", since.version))
+                Diagnostic::new(Code::Removed, span, format!("{what} was removed in PTX version {}{from}", since.version))
                     .label(format!("this module says `.version {version}`, `.target {target}`"))
             }
         }

@@ -258,7 +258,7 @@ impl Parser<'_> {
             }
             TokenKind::Identifier => {
                 let text = self.lexer.text();
-                let finding = Diagnostic::new(Code::InstructionOutsideFunction, span, format!("`{text}` stands outside a function"))
+                let finding = Diagnostic::new(Code::InstructionOutsideFunction, span, format!("`{text}` is outside a function"))
                     .help("instructions and labels belong into the body of an `.entry` or `.func`");
                 Err(self.report(finding))
             }
@@ -299,7 +299,7 @@ impl Parser<'_> {
                 Err(self.report(finding))
             }
             ".loc" | ".branchtargets" | ".calltargets" | ".callprototype" | ".maxntid" | ".reqntid" | ".minnctapersm" | ".maxnreg" => {
-                self.error(Code::MisplacedDirective, span, format!("`{text}` cannot stand at module scope"))
+                self.error(Code::MisplacedDirective, span, format!("`{text}` is not allowed at module scope"))
             }
             _ => {
                 let near = oriole_support::closest(text, MODULE_DIRECTIVES.iter().copied()).map(|near| format!("did you mean `{near}`?"));

@@ -223,7 +223,7 @@ impl Parser<'_> {
             _ if place_of(text).is_some() => self.parse_declaration(Linkage::Internal),
             ".version" | ".target" | ".address_size" | ".file" | ".section" | ".maxntid" | ".reqntid" | ".minnctapersm"
             | ".maxnctapersm" | ".maxnreg" | ".noreturn" | ".explicitcluster" | ".reqnctapercluster" | ".maxclusterrank"
-            | ".blocksareclusters" => self.error(Code::MisplacedDirective, span, format!("`{text}` cannot stand inside a function")),
+            | ".blocksareclusters" => self.error(Code::MisplacedDirective, span, format!("`{text}` is not allowed inside a function")),
             _ => {
                 let near = oriole_support::closest(text, BODY_DIRECTIVES.iter().copied());
                 let finding = Diagnostic::new(Code::UnknownDirective, span, format!("`{text}` is not a directive"))

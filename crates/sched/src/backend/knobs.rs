@@ -118,7 +118,7 @@ impl Knobs {
                 continue;
             }
             let at = |what: String| format!("line {}: {what}", number + 1);
-            let (name, value) = line.split_once('=').ok_or_else(|| at("`name = value` is wanted".to_owned()))?;
+            let (name, value) = line.split_once('=').ok_or_else(|| at("expected `name = value`".to_owned()))?;
             self.set(name.trim(), value.trim()).map_err(at)?;
         }
         Ok(())
@@ -158,6 +158,6 @@ mod tests {
         assert_eq!(knobs.batch, 3);
         assert_eq!(knobs.read("batch = 3\nbitch = 4"), Err("line 2: there is no scheduling option `bitch`".to_owned()));
         assert_eq!(knobs.read("batch = many"), Err("line 1: `many` is no value of batch".to_owned()));
-        assert_eq!(knobs.read("batch"), Err("line 1: `name = value` is wanted".to_owned()));
+        assert_eq!(knobs.read("batch"), Err("line 1: expected `name = value`".to_owned()));
     }
 }

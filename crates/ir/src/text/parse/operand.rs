@@ -259,7 +259,7 @@ impl Reader {
         match read_modifiers(text).map_err(|error| error.message)?.as_slice() {
             [one] => Ok([*one, Symbol::NAME_]),
             [one, two] => Ok([*one, *two]),
-            _ => Err(format!("more than two modifiers behind an operand: {text}")),
+            _ => Err(format!("more than two modifiers after an operand: {text}")),
         }
     }
 

@@ -441,7 +441,7 @@ impl Search<'_> {
                 _ => second = best.replace(candidate),
             }
         }
-        let Some((_, key)) = best else { unreachable!("a graph without circles has somebody who is ready") };
+        let Some((_, key)) = best else { unreachable!("an acyclic graph always has a ready item") };
         Choice { key, runner_up: second.filter(|_| self.is_traced).map(|(_, other)| (other.2, reason(&key, &other))) }
     }
 

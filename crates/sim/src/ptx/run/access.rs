@@ -72,7 +72,7 @@ fn refusal(place: Place, bytes: usize, size: usize) -> Option<(FindingKind, Stri
 fn global_refusal(fault: &Fault) -> (FindingKind, String) {
     let Fault { address, bytes, kind, near } = fault;
     let near = match near {
-        Some((name, offset)) => format!(", {offset} bytes behind the start of {name}"),
+        Some((name, offset)) => format!(", {offset} bytes after the start of {name}"),
         None => String::new(),
     };
     match kind {
