@@ -111,7 +111,7 @@ fn parameters_keep_track_of_undefined_values() {
 #[test]
 fn out_of_bounds() {
     let found = reported(OutOfBounds, "", "st.global.u32 [%out+256], 1; // here", 1);
-    assert!(found.message.contains("256 bytes behind the start of out"), "{found}");
+    assert!(found.message.contains("256 bytes after the start of out"), "{found}");
     reported(OutOfBounds, AREA, "mov.u32 %r1, area;\nst.shared.u32 [%r1+256], 1; // here", 1);
     reported(OutOfBounds, "", "mov.u64 %rd1, 0;\nld.global.u32 %r1, [%rd1]; // here", 1);
     reported(OutOfBounds, "", ".local .b32 v[4];\nmov.u64 %rd1, v;\nld.local.u32 %r1, [%rd1+4096]; // here", 1);
