@@ -154,6 +154,17 @@ fn textures_as_parameters_are_refused() {
     assert!(matches!(&outcome, Outcome::Unsupported(why) if why.contains("texture, sampler or surface image")), "{outcome:?}");
 }
 
+/// Local memory has no atomic operations. Without a state space, the variable's own space counts, so a generic access to its offset would be
+/// wrong code. (ptxas 13.0 crashes on this module.)
+#[test]
+fn atomic_operations_on_local_variables_are_refused() {
+    for instruction in ["atom.add.u32 %r, [l], 1;", "atom.add.u32 %r, [l+4], 1;", "red.add.u32 [l], 1;", "atom.cas.b32 %r, [l], 1, 2;"] {
+        let module = module(&format!(".entry k() {{\n.local .align 4 .b32 l[2];\n.reg .b32 %r;\n{instruction}\nret;\n}}\n"));
+        let outcome = select(&module, 0, Target::parse("sm_90").unwrap(), Linking::Whole);
+        assert!(matches!(&outcome, Outcome::Unsupported(why) if why.contains("local memory")), "{instruction}: {outcome:?}");
+    }
+}
+
 #[test]
 fn variables_in_code_on_every_target() {
     let module = module(
