@@ -10,7 +10,7 @@ use oriole_sim::timing::Effort;
 use oriole_timing_check::{Agreement, Measurement, predict, read_test};
 
 /// Simulates one multiprocessor per launch. Faster, but less accurate for kernels whose blocks differ.
-const EFFORT: Effort = Effort { multiprocessors: 1, instructions: 500_000, limit: 50_000_000 };
+const EFFORT: Effort = Effort { multiprocessors: 1, instructions: 150_000, limit: 50_000_000 };
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
