@@ -19,9 +19,9 @@ use std::path::Path;
 use common::canonical::{canonical, differences, lines_of};
 use common::parts::parts;
 use common::{Scratch, compares_everything, compile, data_folder, files_in, oracle, retarget, root, run, targets_to_compare};
-use oriole_cubin::build::{CodePatch, CodeRelocation, Function, Home, Module, UNKNOWN_STACK, Variable};
-use oriole_cubin::info::Code;
-use oriole_cubin::{Cubin, FileType, Target};
+use oriole_cubin::build::{CodePatch, CodeRelocation, Extern, Function, Home, Module, UNKNOWN_STACK, Variable};
+use oriole_cubin::info::{Code, Value};
+use oriole_cubin::{Cubin, FileType, Index, Target};
 
 /// Removes the lines about Mercury and the pointers to CIEs, and moves the lines without a fixed position to the end.
 fn comparable(lines: Vec<String>) -> Vec<String> {
@@ -313,6 +313,28 @@ fn a_name_that_is_missing_is_an_error() {
     let kernel = Function { code: vec![0; 128], relocations: vec![call], ..Function::kernel("k") };
     let error = Module::new(target, vec![kernel]).build().unwrap_err();
     assert!(error.message.contains("`nowhere`"), "{error}");
+}
+
+/// An attribute holds 16,383 symbols, so a longer list takes several attributes. (ptxas 13.0 cuts it off.)
+#[test]
+fn long_lists_of_undefined_functions_are_split() {
+    let names: Vec<String> = (0..20_000).map(|number| format!("f{number}")).collect();
+    let kernel = Function { code: vec![0; 128], externs: names.clone(), ..Function::kernel("k") };
+    let mut module = Module::new(Target::named("sm_90a").unwrap(), vec![kernel]);
+    module.file_type = FileType::Relocatable;
+    module.externs = names.iter().map(|name| Extern::function(name)).collect();
+    let cubin = module.build().unwrap();
+    assert_eq!(Cubin::read(&cubin.write().unwrap()).unwrap(), cubin);
+    let index = Index::new(&cubin);
+    let lists: Vec<usize> = index
+        .function_attributes("k")
+        .iter()
+        .filter_map(|attribute| match &attribute.value {
+            Value::Symbols(list) if attribute.code == Code::EXTERNS => Some(list.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lists, [16_383, 3_617]);
 }
 
 #[test]

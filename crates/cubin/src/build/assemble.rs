@@ -25,6 +25,9 @@ use crate::relocation::{Relocation, RelocationType};
 use crate::section::{Content, Section, TextInfo};
 use crate::target::{Flags, Style, Variant};
 
+/// Maximum number of symbols in one attribute: the size of an attribute is a 16-bit number of bytes.
+const MAX_SYMBOLS: usize = u16::MAX as usize / size_of::<u32>();
+
 /// Content of `.nv.rel.action` in every executable file for Turing to Ada.
 const RELOCATION_ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 0x05, 0x36];
 
@@ -349,7 +352,9 @@ impl Maker<'_> {
             let symbols = function.externs.iter().map(|name| self.find(name)).collect::<Result<Vec<u32>>>()?;
             let own = rank(self.module.target, Code::EXTERNS);
             let place = attributes.iter().position(|attribute| rank(self.module.target, attribute.code) > own);
-            attributes.insert(place.unwrap_or(attributes.len()), Attribute::new(Code::EXTERNS, Value::Symbols(symbols)));
+            let place = place.unwrap_or(attributes.len());
+            let lists = symbols.chunks(MAX_SYMBOLS).map(|list| Attribute::new(Code::EXTERNS, Value::Symbols(list.to_vec())));
+            attributes.splice(place..place, lists);
         }
         Ok(attributes)
     }
