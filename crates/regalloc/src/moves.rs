@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn every_map_of_five_registers_is_done() {
+    fn every_parallel_copy_of_five_registers_is_correct() {
         for code in 0..5u32.pow(5) {
             let moves: Vec<(u16, u16)> = (0..5).map(|to| (to as u16, (code / 5u32.pow(to) % 5) as u16)).collect();
             execute(&moves, None);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_emit_encodes_on_every_target() {
+    fn emitted_moves_are_encodable_on_every_target() {
         for target in Target::all() {
             for text in [
                 "MOV R4, R5",
