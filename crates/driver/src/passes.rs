@@ -3,7 +3,7 @@
 //! Phases 97 to 110 (scheduling, register allocation, scheduling again) may run several times with different plans; the result with the
 //! lowest estimated time is kept ([`scheduled`]).
 
-use oriole_ctrl::{opex, serial};
+use oriole_ctrl::{control_words, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
@@ -351,7 +351,7 @@ pub fn run(
         controls
     } else {
         let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
-        let controls = opex::run(&mut way.function, target, model);
+        let controls = control_words::run(&mut way.function, target, model);
         way.after(CONTROL)?;
         controls
     };
