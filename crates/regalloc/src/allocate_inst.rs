@@ -41,7 +41,7 @@ use crate::AllocateError;
 use crate::assign::{Assigner, NO_REGISTER};
 use crate::hints::operand_width;
 use crate::liveness::{FileInst, NEVER};
-use crate::moves::{Sink, register};
+use crate::moves::{Move, Sink, register};
 use crate::registers::RegisterSet;
 use crate::spill::EmitPoint;
 
@@ -651,20 +651,20 @@ impl Assigner<'_> {
     /// Emits the code before an instruction. The order matters: the parallel copy reads registers as they were when `state` was created,
     /// reloads and constants then fill registers that the copy has vacated, and tied copies read sources where the instruction reads them.
     fn emit_preparation(&mut self, state: &InstState, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
-        let mut moves: Vec<(u16, u16)> = Vec::new();
+        let mut moves: Vec<Move> = Vec::new();
         for moved in &state.moved {
             let width = u16::from(self.class(moved.value).width);
-            moves.extend((0..width).map(|number| (moved.to + number, moved.from + number)));
+            moves.extend((0..width).map(|number| Move { to: moved.to + number, from: moved.from + number }));
         }
         // Arguments are part of the same parallel copy: a value may be in the register of another argument.
         for argument in state.arguments.iter().filter(|argument| argument.was_at != NO_REGISTER) {
             let Some(part) = argument.from.part() else { continue };
             let from = argument.was_at + u16::from(part.first);
-            moves.extend((0..u16::from(part.count)).map(|number| (argument.to + number, from + number)));
+            moves.extend((0..u16::from(part.count)).map(|number| Move { to: argument.to + number, from: from + number }));
         }
         // A scratch register holds no value before the copy (`free_before`), none after it (`free`), and is no destination.
         let mut busy = RegisterSet::EMPTY;
-        moves.iter().for_each(|&(to, _)| busy.insert(to, 1));
+        moves.iter().for_each(|one| busy.insert(one.to, 1));
         let scratch = self.free.and(&state.free_before).without(&busy).lowest();
         self.emit_moves(&moves, scratch, place)?;
         for &(value, to) in &state.reloads {
@@ -852,21 +852,21 @@ impl Assigner<'_> {
     ) -> Result<(), AllocateError> {
         let to = state.results[0].at;
         let width = self.class(state.results[0].value).width;
-        let mut moves: Vec<(u16, u16)> = Vec::new();
+        let mut moves: Vec<Move> = Vec::new();
         for moved in &state.moved {
             let width = u16::from(self.class(moved.value).width);
-            moves.extend((0..width).map(|number| (moved.to + number, moved.from + number)));
+            moves.extend((0..width).map(|number| Move { to: moved.to + number, from: moved.from + number }));
         }
         let mut offset = 0u16;
         for (source, &at) in sources.iter().zip(was_at) {
             let count = if sources.len() == 1 { u16::from(width) } else { operand_width(source) as u16 };
             if at != NO_REGISTER {
-                moves.extend((0..count).map(|number| (to + offset + number, at + number)));
+                moves.extend((0..count).map(|number| Move { to: to + offset + number, from: at + number }));
             }
             offset += count;
         }
         let mut busy = RegisterSet::EMPTY;
-        moves.iter().for_each(|&(to, _)| busy.insert(to, 1));
+        moves.iter().for_each(|one| busy.insert(one.to, 1));
         busy.insert(to, width);
         let scratch = self.free.and(&state.free_before).without(&busy).lowest();
         self.emit_moves(&moves, scratch, place)?;

@@ -323,7 +323,7 @@ impl<'a> Assigner<'a> {
             if width > class.width {
                 let whole = Class { width, align, ..class };
                 if let Some(place) = free.find(whole).map(|place| place + u16::from(offset)).filter(|&place| fits(place)) {
-                    self.hints.settle(web, place);
+                    self.hints.set_place(web, place);
                     return Some(place);
                 }
             }
@@ -331,7 +331,7 @@ impl<'a> Assigner<'a> {
         let place = free.find(class)?;
         // The first value of a web decides for the others. A value that missed the web's place does not change it.
         if wish.is_none() {
-            self.hints.settle(web, place);
+            self.hints.set_place(web, place);
         }
         Some(place)
     }
@@ -545,7 +545,7 @@ impl<'a> Assigner<'a> {
                 Some(place) => {
                     self.occupy(value, place);
                     let web = self.hints.web(value);
-                    self.hints.settle(web, place);
+                    self.hints.set_place(web, place);
                 }
                 None => later.push((phi, value)),
             }

@@ -36,15 +36,15 @@ use crate::AllocateError;
 use crate::allocate_inst::unit;
 use crate::assign::{Assigner, NO_REGISTER};
 use crate::liveness::phi_source;
-use crate::moves::{Sink, register};
+use crate::moves::{Move, Sink, register};
 use crate::registers::RegisterSet;
 use crate::spill::EmitPoint;
 
 /// The transfers that one edge has to make. Conceptually they happen all at once: sources are as the predecessor leaves them.
 #[derive(Default)]
 struct Transfers {
-    /// Moves between registers: (destination, source), one register each.
-    moves: Vec<(u16, u16)>,
+    /// Moves between registers of the file.
+    moves: Vec<Move>,
     /// Values that the predecessor has in no register: (first destination register, part of the value).
     reloads: Vec<(u16, Part)>,
     /// Constants and operands of other register files: (destination, source), one register each.
@@ -61,7 +61,7 @@ impl Transfers {
     /// Returns the registers that the transfers write.
     fn written(&self, reload_width: impl Fn(&Part) -> u8) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
-        self.moves.iter().for_each(|&(to, _)| set.insert(to, 1));
+        self.moves.iter().for_each(|one| set.insert(one.to, 1));
         self.others.iter().for_each(|&(to, _)| set.insert(to, 1));
         self.reloads.iter().for_each(|(to, part)| set.insert(*to, reload_width(part)));
         set
@@ -187,7 +187,7 @@ impl Assigner<'_> {
                     transfers.reloads.push((to, part));
                 } else if at + u16::from(part.first) != to {
                     let at = at + u16::from(part.first);
-                    transfers.moves.extend((0..u16::from(width)).map(|number| (to + number, at + number)));
+                    transfers.moves.extend((0..u16::from(width)).map(|number| Move { to: to + number, from: at + number }));
                 }
             }
             _ => transfers.others.extend((0..width).map(|number| (to + u16::from(number), unit(source, number)))),

@@ -161,7 +161,7 @@ impl Hints {
     }
 
     /// Records that the value of `web` starts at `register`, which implies registers for all other values of its web.
-    pub fn settle(&mut self, web: Web, register: u16) {
+    pub fn set_place(&mut self, web: Web, register: u16) {
         self.nodes[web.root as usize].place = Some(i32::from(register) - web.offset);
     }
 }

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::AllocateError;
 use crate::assign::Assigner;
-use crate::moves::{Sink, register};
+use crate::moves::{Move, Sink, register};
 
 /// Returns the register file of the shadows of a file's values.
 fn shadow_file(file: File) -> File {
@@ -183,13 +183,8 @@ impl Assigner<'_> {
         self.mover.emit(&mut sink, self.file, to, from).map_err(|what| place.unsupported(what))
     }
 
-    /// Emits a parallel copy of (destination, source) registers of the file. See [`crate::moves`] for `scratch`.
-    pub(crate) fn emit_moves(
-        &mut self,
-        moves: &[(u16, u16)],
-        scratch: Option<u16>,
-        place: &mut EmitPoint<'_>,
-    ) -> Result<(), AllocateError> {
+    /// Emits a parallel copy between registers of the file. See [`crate::moves`] for `scratch`.
+    pub(crate) fn emit_moves(&mut self, moves: &[Move], scratch: Option<u16>, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
         if moves.is_empty() {
             return Ok(());
         }
