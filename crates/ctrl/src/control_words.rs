@@ -72,8 +72,8 @@ fn insert_nops(function: &mut Function, shortfalls: &[Shortfall]) {
         let place = starts.partition_point(|&start| start <= shortfall.before) - 1;
         let block = function.layout[place];
         let at = shortfall.before - starts[place];
-        let pause = function.new_inst(Op::Machine(Opcode::NOP), Symbols::new(), None, &[], 0);
-        function.blocks[block].insts.insert(at, pause);
+        let nop = function.new_inst(Op::Machine(Opcode::NOP), Symbols::new(), None, &[], 0);
+        function.blocks[block].insts.insert(at, nop);
     }
 }
 
