@@ -1,12 +1,12 @@
 //! Computes control words: the stall of each instruction, the scoreboards that it sets and waits for, yields and register reuse.
 //!
 //! These GPUs have no interlocks for registers, so the compiler has to ensure that no instruction reads or overwrites a register too early.
-//! [`flow`] computes stalls and waits over all paths that are no longer than necessary; [`opex`] does that for a function of the compiler,
-//! and inserts `NOP`s where a stall would be too long. [`serial`] is for -O0: slow and correct by construction, because each instruction
-//! waits until all earlier ones are done. See docs/control.md.
+//! [`flow`] computes stalls and waits over all paths that are no longer than necessary; [`control_words`] does that for a function of the
+//! compiler, and inserts `NOP`s where a stall would be too long. [`serial`] is for -O0: slow and correct by construction, because each
+//! instruction waits until all earlier ones are done. See docs/control.md.
 
+pub mod control_words;
 pub mod flow;
-pub mod opex;
 pub mod serial;
 
 use oriole_ir::{Function, Inst};

@@ -1,6 +1,6 @@
 //! Control words of small functions in the IR: blocks that end in two branches, and latencies that need an inserted `NOP`.
 
-use oriole_ctrl::opex;
+use oriole_ctrl::control_words;
 use oriole_hardware::Model;
 use oriole_ir::Function;
 use oriole_isa::{Control, Opcode, Target};
@@ -10,7 +10,7 @@ fn words(text: &str) -> Vec<(Option<Opcode>, Control)> {
     let target = Target::parse("sm_75").expect("a target");
     let mut functions = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}"));
     let function: &mut Function = &mut functions[0];
-    let controls = opex::run(function, target, Model::of(target));
+    let controls = control_words::run(function, target, Model::of(target));
     let insts = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter());
     let opcodes = [Opcode::IADD3, Opcode::BRA, Opcode::MOV, Opcode::LDL, Opcode::EXIT];
     insts.map(|&inst| (opcodes.into_iter().find(|&opcode| function.insts[inst].is_machine(opcode)), controls.get(inst))).collect()
@@ -19,7 +19,7 @@ fn words(text: &str) -> Vec<(Option<Opcode>, Control)> {
 /// The path from the sum to the load that overwrites it has the first branch and the move, but not the second branch. On sm_75 a load may
 /// overwrite a sum after 8 cycles.
 #[test]
-fn who_takes_the_first_of_two_branches_does_not_pass_the_second() {
+fn second_branch_adds_no_cycles_to_the_path_of_the_first() {
     let words = words(
         "func kernel @two_branches {
 bb0:
@@ -46,7 +46,7 @@ bb2:
 /// The result of the matrix product is available after 24 cycles (docs/latency.md), and a stall is at most 15: a `NOP` is inserted that
 /// stalls for the rest. The block is not the first one, so its position in the code has to be computed.
 #[test]
-fn cycles_that_no_stall_can_hold_go_between_the_two() {
+fn nop_covers_a_latency_beyond_the_longest_stall() {
     let text = "func kernel @far {
 bb0:
     BRA bb1
@@ -58,7 +58,7 @@ bb1:
 ";
     let target = Target::parse("sm_90a").unwrap();
     let mut function = oriole_ir::text::parse(text).unwrap().remove(0);
-    let controls = opex::run(&mut function, target, Model::of(target));
+    let controls = control_words::run(&mut function, target, Model::of(target));
     let insts = &function.blocks[function.layout[1]].insts;
     let opcodes: Vec<Option<Opcode>> = insts.iter().map(|&inst| function.insts[inst].op.machine()).collect();
     assert_eq!(opcodes, [Opcode::HMMA, Opcode::NOP, Opcode::IADD3, Opcode::EXIT].map(Some));

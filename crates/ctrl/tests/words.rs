@@ -44,28 +44,28 @@ fn a_source_that_is_read_late_is_waited_for_where_it_is_overwritten() {
 }
 
 #[test]
-fn of_two_from_a_unit_that_works_in_order_only_the_newer_is_waited_for() {
+fn in_order_unit_needs_a_wait_for_the_newest_result_only() {
     let words = words(&["MUFU.RCP R0, R2", "MUFU.RCP R1, R3", "FADD R4, R0, R1", "EXIT"]);
     assert_eq!(words[0].write_barrier, None);
     assert_eq!(words[2].wait, 1 << words[1].write_barrier.expect("the newer one sets a scoreboard"));
 }
 
 #[test]
-fn an_instruction_with_a_guard_stands_for_nobody() {
+fn waiting_for_a_guarded_instruction_implies_no_other() {
     let words = words(&["MUFU.RCP R0, R2", "@P0 MUFU.RCP R1, R3", "FADD R4, R0, R1", "EXIT"]);
     let boards = [words[0].write_barrier, words[1].write_barrier].map(|board| 1 << board.expect("both set a scoreboard"));
     assert_eq!(words[2].wait, boards[0] | boards[1]);
 }
 
 #[test]
-fn one_waits_for_what_was_waited_for_at_the_same_place_with_one_scoreboard() {
+fn loads_with_the_same_only_wait_share_a_scoreboard() {
     let words = words(&["LDG.E R0, desc[UR4][R2.64]", "LDG.E R1, desc[UR4][R4.64]", "IADD3 R6, R0, R1, RZ", "EXIT"]);
     assert_eq!(words[0].write_barrier, words[1].write_barrier);
     assert_eq!(words[2].wait.count_ones(), 1);
 }
 
 #[test]
-fn results_of_a_loop_are_waited_for_in_the_next_round() {
+fn loop_carried_result_is_waited_for_in_the_next_iteration() {
     let lines = ["IADD3 R6, R0, R6, RZ", "IADD3 R8, R4, R5, RZ", "LDG.E R0, desc[UR4][R2.64]", "@P0 BRA 0x0", "EXIT"];
     let words = assign_blocks(&lines, vec![block(0, 4, &[0, 1]), block(4, 5, &[])]).controls;
     assert_eq!(words[0].wait, 1 << words[2].write_barrier.expect("the load sets a scoreboard"));
@@ -114,7 +114,7 @@ fn two_instructions_of_one_unit_keep_their_distance() {
 }
 
 #[test]
-fn comparisons_may_follow_a_barrier_and_memory_and_what_overwrites_a_register_keep_away() {
+fn comparisons_may_follow_a_barrier_but_memory_and_register_writes_may_not() {
     let memory = words(&["BAR.SYNC.DEFER_BLOCKING 0x0", "ISETP.NE.AND P0, PT, R4, R5, PT", "LDS R0, [R2]", "EXIT"]);
     assert_eq!((memory[0].stall, memory[1].stall), (1, 5));
     let overwrites = words(&["BAR.SYNC.DEFER_BLOCKING 0x0", "IADD3 R8, R4, R5, RZ", "EXIT"]);
@@ -139,7 +139,7 @@ fn a_latency_beyond_the_longest_stall_is_spread_or_reported() {
 }
 
 #[test]
-fn a_register_is_kept_for_the_next_one_unless_it_is_written() {
+fn register_is_reused_unless_it_is_written() {
     let kept = words(&["FFMA R0, R4, R5, R6", "FFMA R1, R4, R7, R8", "EXIT"]);
     assert_eq!((kept[0].reuse, kept[1].reuse), (1, 0));
     let other_slot = words(&["FFMA R0, R4, R5, R6", "FFMA R1, R5, R7, R8", "EXIT"]);
@@ -162,7 +162,7 @@ fn seven_in_flight_share_six_scoreboards() {
 }
 
 #[test]
-fn a_slot_keeps_an_even_and_an_odd_register() {
+fn reuse_slot_holds_one_even_and_one_odd_register() {
     let kept = words(&["FFMA R0, R4, R13, R6", "FFMA R1, R8, R12, R6", "FFMA R2, R10, R13, R7", "EXIT"]);
     assert_eq!((kept[0].reuse, kept[1].reuse), (0b110, 0));
     let pushed_out = words(&["FFMA R0, R4, R14, R6", "FFMA R1, R8, R12, R6", "FFMA R2, R10, R14, R7", "EXIT"]);
@@ -170,7 +170,7 @@ fn a_slot_keeps_an_even_and_an_odd_register() {
 }
 
 #[test]
-fn a_pair_is_kept_if_neither_of_it_is_written() {
+fn register_pair_is_reused_if_neither_half_is_written() {
     let between = |other: &'static str| {
         words(&["IMAD.WIDE.U32 R8, R0, 0x4, R4", "LOP3.LUT R12, R2, R3, RZ, 0xc0, !PT", other, "IMAD.WIDE.U32 R10, R1, 0x4, R4", "EXIT"])
     };
@@ -184,7 +184,7 @@ fn a_pair_is_kept_if_neither_of_it_is_written() {
 }
 
 #[test]
-fn halves_of_the_matrix_unit_have_a_cache_of_their_own() {
+fn matrix_unit_halves_have_separate_reuse_caches() {
     let own = words(&["HFMA2.MMA R8, R4, R0, R3", "HFMA2 R9, R5, R0, R3", "HFMA2.MMA R10, R6, R0, R3", "EXIT"]);
     assert_eq!((own[0].reuse, own[1].reuse), (0b110, 0));
     let far = ["HFMA2.MMA R8, R4, R0, R3", "FADD R0, R12, R13", "FADD R20, R12, R13", "FADD R21, R12, R13", "FADD R22, R12, R13"];
@@ -195,7 +195,7 @@ fn halves_of_the_matrix_unit_have_a_cache_of_their_own() {
 }
 
 #[test]
-fn who_has_not_yielded_for_ten_cycles_does_so_at_a_stall_of_two() {
+fn stall_of_two_yields_after_ten_cycles_without_a_yield() {
     let lines: Vec<String> = (0..8).map(|at| format!("LOP3.LUT R{}, R4, R5, RZ, 0xc0, !PT", 10 + at)).chain(["EXIT".to_owned()]).collect();
     let words = words(&lines.iter().map(String::as_str).collect::<Vec<&str>>());
     assert!(words[..7].iter().all(|word| word.stall == 2));
@@ -204,16 +204,16 @@ fn who_has_not_yielded_for_ten_cycles_does_so_at_a_stall_of_two() {
 }
 
 #[test]
-fn a_stall_passes_before_a_wait_that_lasts_longer() {
+fn missing_cycles_are_added_before_a_longer_wait() {
     let load = "LDG.E R0, desc[UR4][R2.64]";
     let lines = |first: &'static str| [load, first, "IADD3 R6, R0, R5, RZ", "@P0 IADD3 R7, R5, R5, RZ", "EXIT"];
-    let words_behind = words(&lines("ISETP.NE.AND P0, PT, R4, R5, PT"));
-    assert_eq!((words_behind[1].stall, words_behind[2].stall), (11, 2), "the wait is for a load of many cycles");
-    assert!(words_behind[2].wait != 0);
+    let with_wait = words(&lines("ISETP.NE.AND P0, PT, R4, R5, PT"));
+    assert_eq!((with_wait[1].stall, with_wait[2].stall), (11, 2), "the wait is for a load of many cycles");
+    assert!(with_wait[2].wait != 0);
 }
 
 #[test]
-fn what_a_loop_finds_is_settled_before_it() {
+fn latencies_from_outside_a_loop_are_covered_before_it() {
     let lines = ["IADD3 R6, R4, R5, RZ", "FFMA R8, R8, R9, R10", "FFMA R7, R6, R9, R10", "@P0 BRA 0x10", "EXIT"];
     let blocks = || vec![block(0, 1, &[1]), block(1, 4, &[1, 2]), block(4, 5, &[])];
     let inside = assign_blocks(&lines, blocks()).controls;
@@ -222,7 +222,7 @@ fn what_a_loop_finds_is_settled_before_it() {
 }
 
 #[test]
-fn single_precision_keeps_away_from_a_product_of_integers() {
+fn ffma_after_imad_waits_for_the_busy_unit() {
     let words = words(&["IMAD R8, R4, R5, R6", "FFMA R7, R4, R5, R9", "FFMA R10, R4, R5, R9", "EXIT"]);
     assert_eq!((words[0].stall, words[1].stall), (2, 1));
 }
@@ -231,7 +231,7 @@ fn single_precision_keeps_away_from_a_product_of_integers() {
 /// later, and its recorded accesses have to move by that time once. The fifth both reads and writes R12: moving its accesses once for each
 /// made its write look later than the sixth's write to R12, which was then ignored (found by random programs).
 #[test]
-fn who_reads_and_writes_a_register_is_postponed_once() {
+fn read_and_write_of_one_register_are_postponed_once() {
     let lines = [
         "LDG.E R12, desc[UR4][R40.64]",
         "LDG.E R2, desc[UR4][R42.64]",
@@ -289,7 +289,7 @@ fn a_guard_alone_is_no_reason_for_a_read_barrier() {
 
 /// `WARPGROUP.DEPBAR` waits for the results of matrix products, and for nothing else.
 #[test]
-fn a_wait_for_matrix_products_settles_their_results_alone() {
+fn warpgroup_depbar_waits_for_matrix_products_only() {
     let product = "HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT, gsb0";
     let load = "LDG.E R40, desc[UR4][R2.64]";
     let words = words(&[load, product, "WARPGROUP.DEPBAR.LE gsb0, 0x0", "FADD R6, R24, R25", "FADD R7, R40, R41", "EXIT"]);

@@ -3,11 +3,11 @@
 //! Phases 97 to 110 (scheduling, register allocation, scheduling again) may run several times with different plans; the result with the
 //! lowest estimated time is kept ([`scheduled`]).
 
-use oriole_ctrl::{opex, serial};
+use oriole_ctrl::{control_words, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{Homes, select_function};
-use oriole_opt::{balance, converge, dead, fold, forward, fuse, give_way, legalize, merge, straighten};
+use oriole_opt::{balance, converge, dead, fold, forward, fuse, insert_yields, legalize, merge, straighten};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
@@ -333,7 +333,7 @@ pub fn run(
     }
     converge::run(&mut way.function, target, &|name| facts.gathering.contains(name) || oriole_isel::is_runtime(name));
     way.after(CONVERGE)?;
-    give_way::run(&mut way.function, target);
+    insert_yields::run(&mut way.function, target);
     way.after(GIVE_WAY)?;
     if options.level > 0 {
         balance::run(&mut way.function, target);
@@ -351,7 +351,7 @@ pub fn run(
         controls
     } else {
         let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
-        let controls = opex::run(&mut way.function, target, model);
+        let controls = control_words::run(&mut way.function, target, model);
         way.after(CONTROL)?;
         controls
     };

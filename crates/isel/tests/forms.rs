@@ -123,7 +123,7 @@ fn try_module(module: &Module, target: Target, texts: &[String], faults: &mut Ve
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
                 count += 1;
-                if function.insts[inst].op.machine().is_some() && !machine::fits(&function, inst, target) {
+                if function.insts[inst].op.machine().is_some() && !machine::is_encodable(&function, inst, target) {
                     faults.push(format!("{target}: {text} {}", machine::describe(&function, inst)));
                 }
             }

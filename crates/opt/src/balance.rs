@@ -15,7 +15,7 @@ use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Role, Target};
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
-use crate::legalize::Judge;
+use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
 /// Balances the units in every block of a function. Returns the number of instructions moved.
@@ -24,23 +24,23 @@ pub fn run(function: &mut Function, target: Target) -> usize {
     if rates.integer_add > rates.integer_multiply {
         return 0;
     }
-    let prices = Prices::of(target);
-    let mut judge = Judge::recall(target);
-    let moved = (0..function.layout.len()).map(|at| balance(function, function.layout[at], &mut judge, &prices)).sum();
-    judge.remember();
+    let unit_cycles = UnitCycles::of(target);
+    let mut encodability = EncodabilityCache::take(target);
+    let moved = (0..function.layout.len()).map(|at| balance(function, function.layout[at], &mut encodability, &unit_cycles)).sum();
+    encodability.put_back();
     moved
 }
 
 /// Cycles for which one instruction of each class occupies the integer unit and the multiply unit.
-struct Prices {
+struct UnitCycles {
     /// By class index: (integer-unit cycles, multiply-unit cycles).
     classes: Vec<(i64, i64)>,
 }
 
-impl Prices {
-    fn of(target: Target) -> Prices {
+impl UnitCycles {
+    fn of(target: Target) -> UnitCycles {
         let (rates, machine) = (Rates::of(target), Machine::of(target));
-        let price = |class: Class| {
+        let cycles_of_class = |class: Class| {
             let cycles = i64::from(ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1));
             match class.unit() {
                 Unit::Alu => (cycles, 0),
@@ -48,7 +48,7 @@ impl Prices {
                 _ => (0, 0),
             }
         };
-        Prices { classes: Classes::get().all().map(price).collect() }
+        UnitCycles { classes: Classes::get().all().map(cycles_of_class).collect() }
     }
 
     fn get(&self, opcode: Opcode, modifiers: &[Symbol]) -> (i64, i64) {
@@ -57,14 +57,14 @@ impl Prices {
 }
 
 /// Balances one block. Returns the number of instructions moved.
-fn balance(function: &mut Function, block: Block, judge: &mut Judge, prices: &Prices) -> usize {
+fn balance(function: &mut Function, block: Block, encodability: &mut EncodabilityCache, unit_cycles: &UnitCycles) -> usize {
     let (mut integer, mut product) = (0, 0);
     for &inst in &function.blocks[block].insts {
         let data = &function.insts[inst];
         let Some(opcode) = data.op.machine() else { continue };
-        let price = prices.get(opcode, &data.modifiers);
-        integer += price.0;
-        product += price.1;
+        let cycles = unit_cycles.get(opcode, &data.modifiers);
+        integer += cycles.0;
+        product += cycles.1;
     }
     if integer <= product {
         return 0;
@@ -72,13 +72,13 @@ fn balance(function: &mut Function, block: Block, judge: &mut Judge, prices: &Pr
     let mut movable: Vec<(Inst, Draft)> = Vec::new();
     for &inst in &function.blocks[block].insts {
         if let Some(opcode @ (Opcode::IADD3 | Opcode::SHF)) = function.insts[inst].op.machine() {
-            movable.extend(moved(function, inst, opcode, judge).map(|draft| (inst, draft)));
+            movable.extend(multiply_form(function, inst, opcode, encodability).map(|draft| (inst, draft)));
         }
     }
     let Some((_, example)) = movable.first() else { return 0 };
     // Moving one instruction shrinks the difference of the loads by its cycles on one unit plus its cycles on the other.
-    let gain = prices.get(Opcode::IADD3, &[]).0;
-    let loss = prices.get(example.opcode, &example.modifiers).1;
+    let gain = unit_cycles.get(Opcode::IADD3, &[]).0;
+    let loss = unit_cycles.get(example.opcode, &example.modifiers).1;
     let wanted = (integer - product).max(0) / (gain + loss).max(1);
     let wanted = usize::try_from(wanted).unwrap_or(0).min(movable.len());
     let count = movable.len();
@@ -95,7 +95,7 @@ fn balance(function: &mut Function, block: Block, judge: &mut Judge, prices: &Pr
 type Alternative = (Opcode, &'static [Symbol], [Operand; 3], usize);
 
 /// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.
-fn moved(function: &Function, inst: Inst, opcode: Opcode, judge: &mut Judge) -> Option<Draft> {
+fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: &mut EncodabilityCache) -> Option<Draft> {
     if function.results(inst).iter().skip(1).any(|result| result.value().is_some()) {
         return None;
     }
@@ -127,7 +127,7 @@ fn moved(function: &Function, inst: Inst, opcode: Opcode, judge: &mut Judge) -> 
         operands.extend(sources.into_iter().take(count));
         operands.extend(function.sources(inst).iter().copied().filter(|operand| operand.role != Role::Plain));
         let draft = Draft { opcode, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 };
-        judge.fits(function, inst, &draft).then_some(draft)
+        encodability.is_encodable(function, inst, &draft).then_some(draft)
     })
 }
 

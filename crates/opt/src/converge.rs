@@ -33,7 +33,7 @@
 //! need the waiting ones to reach their next barrier, which would be a deadlock.
 //!
 //! **Limits.** The hardware has 16 barrier registers, and barrier registers are never spilled. Where regions are nested deeper than
-//! [`NESTING_AT_MOST`], the outermost ones get no barrier.
+//! [`MAX_NESTING`], the outermost ones get no barrier.
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
@@ -46,10 +46,10 @@ use oriole_isa::{Opcode, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashSet;
 
-use crate::meet::meet_before;
+use crate::redirect_edges::redirect_edges;
 
 /// Maximum number of convergence barriers live at one point of the program; two less than the hardware has.
-pub const NESTING_AT_MOST: usize = 14;
+pub const MAX_NESTING: usize = 14;
 
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -70,29 +70,29 @@ struct Region {
     exit: Block,
 }
 
-/// Inserts convergence barriers and deletes `WARPSYNC` instructions in code that no diverged warp can reach. `gathers` returns, by name,
-/// whether a function blocks its caller until all other threads of the warp have called the function.
-pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> bool) -> Stats {
+/// Inserts convergence barriers and deletes `WARPSYNC` instructions in code that no diverged warp can reach. `waits_for_whole_warp`
+/// returns, by name, whether a function blocks its caller until all other threads of the warp have called the function.
+pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> Stats {
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     if !has_conditions(function, &flow) {
         stats.synchronizations_removed = remove_synchronizations(function, &flow, &[]);
         return stats;
     }
-    let mut shape = Shape::compute(function, &flow);
-    let divergent = divergent_branches(function, &flow, &shape);
+    let mut analyses = CfgAnalyses::compute(function, &flow);
+    let divergent = divergent_branches(function, &flow, &analyses);
     // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid. The analyses do not.
-    if divide_headers(function, &flow, &shape, &divergent) {
+    if split_loop_headers(function, &flow, &analyses, &divergent) {
         flow = ControlFlow::compute(function);
-        shape = Shape::compute(function, &flow);
+        analyses = CfgAnalyses::compute(function, &flow);
     }
     stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent);
     if divergent.is_empty() {
         return stats;
     }
-    let mut regions = find_regions(function, &flow, &shape, &divergent, &mut stats);
+    let mut regions = find_regions(function, &flow, &analyses, &divergent, &mut stats);
     let gathering: FxHashSet<Block> =
-        flow.reverse_post_order().iter().copied().filter(|&block| gathers_in(function, block, gathers)).collect();
+        flow.reverse_post_order().iter().copied().filter(|&block| calls_whole_warp_wait(function, block, waits_for_whole_warp)).collect();
     let found = regions.len();
     // A barrier around a call that waits for the whole warp could deadlock: see the module comment.
     regions.retain(|region| gathering.is_empty() || !leads_through(&flow, *region, &gathering));
@@ -103,15 +103,15 @@ pub fn run(function: &mut Function, _target: Target, gathers: &dyn Fn(&str) -> b
 }
 
 /// Analyses of the control-flow graph that all steps share.
-struct Shape {
+struct CfgAnalyses {
     dominators: Dominators,
     post_dominators: PostDominators,
     loops: Loops,
 }
 
-impl Shape {
-    fn compute(function: &Function, flow: &ControlFlow) -> Shape {
-        Shape {
+impl CfgAnalyses {
+    fn compute(function: &Function, flow: &ControlFlow) -> CfgAnalyses {
+        CfgAnalyses {
             dominators: Dominators::compute(function, flow),
             post_dominators: PostDominators::compute(function, flow),
             loops: Loops::compute(function, flow),
@@ -126,8 +126,8 @@ fn has_conditions(function: &Function, flow: &ControlFlow) -> bool {
 }
 
 /// Returns the blocks that end in a branch which threads of one warp may take differently, in reverse post order.
-fn divergent_branches(function: &Function, flow: &ControlFlow, shape: &Shape) -> Vec<Block> {
-    let uniformity = Uniformity::compute_with(function, flow, &shape.dominators, &shape.post_dominators, &shape.loops);
+fn divergent_branches(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses) -> Vec<Block> {
+    let uniformity = Uniformity::compute_with(function, flow, &analyses.dominators, &analyses.post_dominators, &analyses.loops);
     // The analysis lists branches in reverse post order too, so one pass over both lists is enough.
     let mut branches = uniformity.divergent_branches().iter().peekable();
     let mut diverges = |block: &Block| {
@@ -141,8 +141,8 @@ fn divergent_branches(function: &Function, flow: &ControlFlow, shape: &Shape) ->
 /// Gives divergent paths that meet at a loop header blocks of their own to meet in: one for the edges that enter the loop, one for the back
 /// edges. Returns whether the function was changed. The header itself cannot be the exit of a region: a branch before the loop is not
 /// inside the loop, and a branch inside the loop does not dominate the header.
-fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block]) -> bool {
-    let Shape { post_dominators, loops, .. } = shape;
+fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
+    let CfgAnalyses { post_dominators, loops, .. } = analyses;
     let meetings: BTreeSet<Block> = divergent.iter().filter_map(|&branch| post_dominators.immediate(branch)).collect();
     let mut changed = false;
     for header in meetings {
@@ -157,7 +157,7 @@ fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, di
         let (inside, outside): (Vec<Block>, Vec<Block>) = predecessors.into_iter().partition(|&block| loops.contains(around, block));
         // A single edge already is a separate path.
         for group in [inside, outside].into_iter().filter(|group| group.len() > 1) {
-            meet_before(function, header, &group);
+            redirect_edges(function, header, &group);
             changed = true;
         }
     }
@@ -165,8 +165,8 @@ fn divide_headers(function: &mut Function, flow: &ControlFlow, shape: &Shape, di
 }
 
 /// Returns the regions that get a barrier, with the placement rules of the module comment.
-fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
-    let Shape { dominators, post_dominators, loops } = shape;
+fn find_regions(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block], stats: &mut Stats) -> Vec<Region> {
+    let CfgAnalyses { dominators, post_dominators, loops } = analyses;
     // Reconvergence point -> nearest common dominator of the branches that reconverge there.
     let mut entries: BTreeMap<Block, Block> = BTreeMap::new();
     for &branch in divergent {
@@ -185,13 +185,13 @@ fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergen
         let is_sound = |entry: Block| {
             let in_same_loop = loops.innermost(exit).is_none_or(|around| loops.contains(around, entry));
             entry != exit
-                && !only_ends(function, exit)
+                && !only_exits(function, exit)
                 && dominators.dominates(entry, exit)
                 && post_dominators.dominates(exit, entry)
                 && in_same_loop
         };
         // The graph search comes last because it is the expensive test; outside loops no path can come back.
-        let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !comes_back(flow, entry, exit));
+        let is_sound = |entry: Block| is_sound(entry) && (loops.innermost(entry).is_none() || !reenters(flow, entry, exit));
         match entry.filter(|&entry| is_sound(entry)) {
             Some(entry) => regions.push(Region { entry, exit }),
             None => stats.skipped += 1,
@@ -201,11 +201,11 @@ fn find_regions(function: &Function, flow: &ControlFlow, shape: &Shape, divergen
 }
 
 /// Returns whether a block calls a function that waits for the whole warp.
-fn gathers_in(function: &Function, block: Block, gathers: &dyn Fn(&str) -> bool) -> bool {
+fn calls_whole_warp_wait(function: &Function, block: Block, waits_for_whole_warp: &dyn Fn(&str) -> bool) -> bool {
     function.blocks[block]
         .insts
         .iter()
-        .any(|&inst| function.insts[inst].is_machine(Opcode::CALL) && function.callee(inst).is_some_and(gathers))
+        .any(|&inst| function.insts[inst].is_machine(Opcode::CALL) && function.callee(inst).is_some_and(waits_for_whole_warp))
 }
 
 /// Returns whether a path from the entry of a region to its exit contains one of `blocks`.
@@ -224,14 +224,14 @@ fn leads_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>) 
 }
 
 /// Returns whether a block does nothing but exit.
-fn only_ends(function: &Function, block: Block) -> bool {
+fn only_exits(function: &Function, block: Block) -> bool {
     let insts = &function.blocks[block].insts[function.phis(block).len()..];
     matches!(insts, [inst] if function.insts[*inst].is_machine(Opcode::EXIT))
 }
 
 /// Returns whether a path leads from the entry back to it without passing the exit. The loop analysis cannot answer this: natural loops
 /// with the same header are one loop there, and the exit may be on only one of their back edges.
-fn comes_back(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
+fn reenters(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(entry).to_vec();
     while let Some(block) = work.pop() {
@@ -276,7 +276,7 @@ fn outside_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit:
 /// minus the one that ends there, plus those that start there.
 fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stats) -> Vec<Region> {
     // The common case: too few regions to exceed the limit.
-    if regions.len() <= NESTING_AT_MOST {
+    if regions.len() <= MAX_NESTING {
         return regions;
     }
     let mut opened: BTreeMap<Block, Vec<usize>> = BTreeMap::new();
@@ -295,7 +295,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stat
         let mut here = dominators.immediate(block).and_then(|above| open.get(&above).cloned()).unwrap_or_default();
         here.retain(|&number| !dropped[number] && closed.get(&block) != Some(&number));
         here.extend(opened.get(&block).into_iter().flatten());
-        while here.len() > NESTING_AT_MOST {
+        while here.len() > MAX_NESTING {
             // `here` lists the open regions from the outermost to the innermost.
             dropped[here.remove(0)] = true;
         }

@@ -121,7 +121,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
             // An operand tied to a dropped result supplies the result's old content, which is no longer needed.
             operands.retain(|operand| !matches!(operand.role, Role::Tied(result) if dropped.contains(&usize::from(result))));
             function.set_operands(inst, &operands, count);
-            if !machine::fits(function, inst, target) {
+            if !machine::is_encodable(function, inst, target) {
                 function.set_operands(inst, &old, count);
                 return 0;
             }

@@ -14,7 +14,7 @@ use oriole_support::Index;
 use crate::rewrite::piece;
 
 /// Maximum number of copies to look through.
-const COPIES_AT_MOST: usize = 16;
+const MAX_COPIES: usize = 16;
 
 /// The defining instruction of each value; `None` for a value that no instruction in the layout defines.
 pub(crate) struct Definitions {
@@ -23,7 +23,7 @@ pub(crate) struct Definitions {
 
 /// The content of one 32-bit register that is known at compile time or at kernel launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Word {
+pub(crate) enum KnownWord {
     /// A number.
     Integer(u32),
     /// A word of a constant bank; `offset` is in bytes.
@@ -98,7 +98,7 @@ impl Definitions {
     /// Follows copies within one register file from one register back to the register that was copied first.
     pub(crate) fn origin(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
-        for _ in 0..COPIES_AT_MOST {
+        for _ in 0..MAX_COPIES {
             match self.source_of(function, part).map(|source| source.kind) {
                 Some(OperandKind::Value(copied))
                     if function.values[copied.value].file == function.values[part.value].file && !self.is_fixed(function, copied.value) =>
@@ -112,14 +112,14 @@ impl Definitions {
     }
 
     /// Returns the known content of one register. Unlike [`Definitions::origin`] it also follows copies between register files.
-    pub(crate) fn word(&self, function: &Function, part: Part) -> Option<Word> {
+    pub(crate) fn known_content(&self, function: &Function, part: Part) -> Option<KnownWord> {
         let mut part = part;
-        for _ in 0..COPIES_AT_MOST {
+        for _ in 0..MAX_COPIES {
             match self.source_of(function, part).map(|source| source.kind) {
                 Some(OperandKind::Value(copied)) => part = copied,
-                Some(OperandKind::Integer(number)) => return Some(Word::Integer(number as u32)),
-                Some(OperandKind::Zero(File::General | File::Uniform)) => return Some(Word::Integer(0)),
-                Some(OperandKind::Constant { bank, offset }) => return Some(Word::Constant { bank, offset }),
+                Some(OperandKind::Integer(number)) => return Some(KnownWord::Integer(number as u32)),
+                Some(OperandKind::Zero(File::General | File::Uniform)) => return Some(KnownWord::Integer(0)),
+                Some(OperandKind::Constant { bank, offset }) => return Some(KnownWord::Constant { bank, offset }),
                 Some(_) => return None,
                 None => return self.loaded(function, part),
             }
@@ -128,7 +128,7 @@ impl Definitions {
     }
 
     /// Returns the constant-bank word that a register was loaded from, if the load has a fixed address and loads whole words.
-    fn loaded(&self, function: &Function, part: Part) -> Option<Word> {
+    fn loaded(&self, function: &Function, part: Part) -> Option<KnownWord> {
         let inst = self.of(part.value)?;
         let data = &function.insts[inst];
         let is_load = matches!(data.op, Op::Machine(Opcode::LDC | Opcode::ULDC | Opcode::LDCU)) && data.guard.is_none();
@@ -138,7 +138,9 @@ impl Definitions {
         let is_words = data.modifiers.iter().all(|&modifier| modifier == Symbol::_64 || modifier == Symbol::_128);
         let [_, source] = function.operands(inst) else { return None };
         match source.kind {
-            OperandKind::Constant { bank, offset } if is_words => Some(Word::Constant { bank, offset: offset + 4 * u32::from(part.first) }),
+            OperandKind::Constant { bank, offset } if is_words => {
+                Some(KnownWord::Constant { bank, offset: offset + 4 * u32::from(part.first) })
+            }
             _ => None,
         }
     }
@@ -148,11 +150,12 @@ impl Definitions {
     /// Follows copies and packs from consecutive registers back to their origin. Returns `part` unchanged unless all origins are
     /// consecutive registers of one value, aligned as a group of this size requires.
     #[inline]
-    pub(crate) fn origin_of_all(&self, function: &Function, part: Part) -> Part {
+    pub(crate) fn origin_of_group(&self, function: &Function, part: Part) -> Part {
         if self.copy_of(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
     }
 
-    /// Does the work of [`Definitions::origin_of_all`] for a value that is a copy; a separate function so that the common case is inlined.
+    /// Does the work of [`Definitions::origin_of_group`] for a value that is a copy; a separate function so that the common case is
+    /// inlined.
     fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, piece(part, 0));
         let needed = Class::new(File::General, part.count).align;

@@ -13,8 +13,8 @@ use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs, Target}
 use oriole_isa::{Effect, File, Memory, Opcode, Pipe, Symbol};
 use smallvec::SmallVec;
 
-use crate::definitions::{Definitions, Word};
-use crate::legalize::{Judge, order};
+use crate::definitions::{Definitions, KnownWord};
+use crate::legalize::{EncodabilityCache, order};
 use crate::rewrite::{Draft, piece};
 
 /// Counts of what the pass changed.
@@ -29,11 +29,12 @@ pub struct Stats {
 }
 
 /// Maximum number of additions to look through for one address.
-const SUMS_AT_MOST: usize = 8;
+const MAX_SUMS: usize = 8;
 
 /// Folds constants and additions in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
-    let mut folder = Folder { definitions: Definitions::compute(function), judge: Judge::recall(target), stats: Stats::default() };
+    let mut folder =
+        Folder { definitions: Definitions::compute(function), encodability: EncodabilityCache::take(target), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
@@ -43,14 +44,14 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
             }
         }
     }
-    folder.judge.remember();
+    folder.encodability.put_back();
     folder.stats
 }
 
 /// The state of the pass.
 struct Folder {
     definitions: Definitions,
-    judge: Judge,
+    encodability: EncodabilityCache,
     stats: Stats,
 }
 
@@ -85,7 +86,7 @@ impl Folder {
         let mut candidates: SmallVec<[(usize, Part); 6]> = SmallVec::new();
         for (number, operand) in function.sources(inst).iter().enumerate() {
             if let (OperandKind::Value(part), Role::Plain) = (operand.kind, operand.role)
-                && self.definitions.word(function, piece(part, 0)).is_some()
+                && self.definitions.known_content(function, piece(part, 0)).is_some()
             {
                 candidates.push((results + number, part));
             }
@@ -108,15 +109,15 @@ impl Folder {
         if !matches!(file, File::General | File::Uniform) {
             return None;
         }
-        let words: Option<SmallVec<[Word; 4]>> =
-            (0..part.count).map(|number| self.definitions.word(function, piece(part, number))).collect();
+        let words: Option<SmallVec<[KnownWord; 4]>> =
+            (0..part.count).map(|number| self.definitions.known_content(function, piece(part, number))).collect();
         let words = words?;
         // On Turing the assembly text of a compare-and-swap cannot name the zero register. ptxas moves zero to a register on all targets.
         let is_swap = function.insts[inst].modifiers.contains(&Symbol::CAS);
         if is_swap {
             return None;
         }
-        if words.iter().all(|&word| word == Word::Integer(0)) {
+        if words.iter().all(|&word| word == KnownWord::Integer(0)) {
             return Some(Operand { kind: OperandKind::Zero(file), ..operand });
         }
         let is_half = opcode.properties().pipe == Pipe::Half;
@@ -125,17 +126,19 @@ impl Folder {
         // -2^31 is its own negative in 32 bits, so folding the sign would turn `x - -2^31` into `x + -2^31`, which saturates differently.
         let has_no_negative = function.insts[inst].modifiers.contains(&Symbol::ISAT)
             && operand.signs.has(Signs::NEGATE)
-            && words.as_slice() == [Word::Integer(1 << 31)];
+            && words.as_slice() == [KnownWord::Integer(1 << 31)];
         if has_no_negative || keeps_sign || !takes_numbers || is_half || operand.suffixes().next().is_some() {
             return None;
         }
         // Only 64-bit operands can be a pair of constant-bank words.
         let is_wide = opcode.properties().pipe == Pipe::Double || opcode == Opcode::IMAD && is_wide_addend(function, inst, at);
         let kind = match words.as_slice() {
-            [Word::Integer(number)] => OperandKind::Integer(i64::from(*number)),
-            [Word::Constant { bank, offset }] => OperandKind::Constant { bank: *bank, offset: *offset },
-            [Word::Integer(0), Word::Integer(high)] if opcode.properties().pipe == Pipe::Double => OperandKind::Integer(i64::from(*high)),
-            [Word::Constant { bank, offset }, Word::Constant { bank: upper_bank, offset: upper }]
+            [KnownWord::Integer(number)] => OperandKind::Integer(i64::from(*number)),
+            [KnownWord::Constant { bank, offset }] => OperandKind::Constant { bank: *bank, offset: *offset },
+            [KnownWord::Integer(0), KnownWord::Integer(high)] if opcode.properties().pipe == Pipe::Double => {
+                OperandKind::Integer(i64::from(*high))
+            }
+            [KnownWord::Constant { bank, offset }, KnownWord::Constant { bank: upper_bank, offset: upper }]
                 if is_wide && bank == upper_bank && *upper == offset + 4 && offset % 8 == 0 =>
             {
                 OperandKind::Constant { bank: *bank, offset: *offset }
@@ -149,23 +152,23 @@ impl Folder {
     fn try_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
         let mut draft = Draft::of(function, inst, opcode);
         draft.operands[at] = operand;
-        if self.judge.fits(function, inst, &draft) {
+        if self.encodability.is_encodable(function, inst, &draft) {
             draft.store(function, inst);
             return true;
         }
-        let fitting = order::orders(&draft).into_iter().skip(1).find(|draft| self.judge.fits(function, inst, draft));
+        let fitting = order::orders(&draft).into_iter().skip(1).find(|draft| self.encodability.is_encodable(function, inst, draft));
         fitting.map(|draft| draft.store(function, inst)).is_some()
     }
 
     /// Moves numbers from the base of an address to its offset.
     fn fold_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
-        for _ in 0..SUMS_AT_MOST {
+        for _ in 0..MAX_SUMS {
             let operand = function.operands(inst)[at];
             // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
             let is_extended = operand.part().is_some_and(|part| part.count == 1) && !is_narrow(opcode, &operand);
             let Some(sum) = operand.part().filter(|_| !is_extended).and_then(|part| self.sum(function, part)) else { return };
             let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) else { return };
-            if !self.judge.fits(function, inst, &draft) {
+            if !self.encodability.is_encodable(function, inst, &draft) {
                 return;
             }
             draft.store(function, inst);
@@ -179,9 +182,9 @@ impl Folder {
             return None;
         }
         match part.count {
-            1 => match self.definitions.word(function, part) {
-                Some(Word::Integer(number)) => Some(Sum { base: None, number: i64::from(number as i32) }),
-                Some(Word::Constant { .. }) => None,
+            1 => match self.definitions.known_content(function, part) {
+                Some(KnownWord::Integer(number)) => Some(Sum { base: None, number: i64::from(number as i32) }),
+                Some(KnownWord::Constant { .. }) => None,
                 None => {
                     let (base, number, _) = self.addition(function, part)?;
                     Some(Sum { base: Some(base), number: i64::from(number as i32) })
@@ -237,8 +240,8 @@ impl Folder {
             let known = match summand.kind {
                 OperandKind::Integer(known) => Some(known as u32),
                 OperandKind::Zero(File::General) => Some(0),
-                OperandKind::Value(part) => match self.definitions.word(function, part) {
-                    Some(Word::Integer(known)) => Some(known),
+                OperandKind::Value(part) => match self.definitions.known_content(function, part) {
+                    Some(KnownWord::Integer(known)) => Some(known),
                     _ => None,
                 },
                 _ => return None,

@@ -28,7 +28,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
             let mut redirected: SmallVec<[(usize, Part); 8]> = SmallVec::new();
             for (source, operand) in function.sources(inst).iter().enumerate() {
                 let (Some(part), false) = (operand.part(), matches!(operand.role, Role::Fixed(_))) else { continue };
-                let origin = definitions.origin_of_all(function, part);
+                let origin = definitions.origin_of_group(function, part);
                 if origin != part && is_allowed(function, inst, origin) {
                     redirected.push((source, origin));
                 }
@@ -38,7 +38,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
                 function.sources_mut(inst)[source].kind = OperandKind::Value(origin);
             }
             if let Some(Guard { kind: OperandKind::Value(part), negated }) = function.insts[inst].guard {
-                let origin = definitions.origin_of_all(function, part);
+                let origin = definitions.origin_of_group(function, part);
                 if origin != part {
                     function.insts[inst].guard = Some(Guard { kind: OperandKind::Value(origin), negated });
                     stats.redirected += 1;

@@ -18,7 +18,7 @@ use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target};
 use oriole_isa::{File, Opcode, Symbol};
 use smallvec::SmallVec;
 
-use crate::definitions::{Definitions, Word};
+use crate::definitions::{Definitions, KnownWord};
 use crate::rewrite::piece;
 
 /// Counts of what the pass changed.
@@ -119,11 +119,13 @@ fn wide_product(function: &Function, definitions: &Definitions, low: &Operand, h
 /// Joins the two halves of a 64-bit summand into one operand, if they are adjacent and aligned.
 fn pair(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Operand> {
     let word = |operand: &Operand| match operand.kind {
-        OperandKind::Constant { bank, offset } => Some(Word::Constant { bank, offset }),
-        OperandKind::Value(part) => definitions.word(function, part),
+        OperandKind::Constant { bank, offset } => Some(KnownWord::Constant { bank, offset }),
+        OperandKind::Value(part) => definitions.known_content(function, part),
         _ => None,
     };
-    if let (Some(Word::Constant { bank, offset }), Some(Word::Constant { bank: upper_bank, offset: upper })) = (word(low), word(high)) {
+    if let (Some(KnownWord::Constant { bank, offset }), Some(KnownWord::Constant { bank: upper_bank, offset: upper })) =
+        (word(low), word(high))
+    {
         let is_pair = bank == upper_bank && upper == offset + 4 && offset.is_multiple_of(8);
         return is_pair.then(|| Operand::constant(bank, offset));
     }

@@ -6,7 +6,7 @@
 //! 1. **Spelling** ([`spelling`]): the same instruction as the target writes it. Descriptors of global accesses, predicate results that
 //!    must be named, mnemonics that changed between targets.
 //! 2. **Order** ([`order`]): exchanged sources, mirrored comparisons.
-//! 3. **Moves** ([`supply`]): immediates, constant-bank words and uniform registers are first moved to a register, signs are applied by a
+//! 3. **Moves** ([`moves`]): immediates, constant-bank words and uniform registers are first moved to a register, signs are applied by a
 //!    separate instruction, and offsets that do not fit are added to the base.
 //!
 //! For example, on sm_80 `IADD3 R0, c[0x0][0x160], c[0x0][0x164], RZ` becomes a `MOV R1, c[0x0][0x160]` and `IADD3 R0, R1, c[0x0][0x164],
@@ -14,9 +14,9 @@
 //!
 //! The search is done once per shape (opcode, modifiers, kinds of operands, size classes of numbers). Its outcome is cached.
 
+mod moves;
 pub(crate) mod order;
 mod spelling;
-mod supply;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -58,72 +58,72 @@ impl std::error::Error for LegalizeError {}
 
 /// Rewrites all instructions of a function that the target cannot encode.
 pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeError> {
-    let mut legalizer = Legalizer { judge: Judge::recall(target), stats: Stats::default() };
+    let mut legalizer = Legalizer { encodability: EncodabilityCache::take(target), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
-            legalizer.legalize(function, inst, DEPTH_AT_MOST, &mut kept)?;
+            legalizer.legalize(function, inst, MAX_DEPTH, &mut kept)?;
         }
         function.blocks[block].insts = kept;
     }
-    legalizer.judge.remember();
+    legalizer.encodability.put_back();
     Ok(legalizer.stats)
 }
 
 /// Maximum number of operands to move to registers for one instruction.
-const MOVES_AT_MOST: usize = 3;
+const MAX_MOVES: usize = 3;
 
 /// Maximum depth of the recursion: an inserted move may need legalization itself, and so may a move inserted for it. No deeper chain is
 /// known.
-const DEPTH_AT_MOST: usize = 3;
+const MAX_DEPTH: usize = 3;
 
 /// Number of the register that stands for the result of a move while a form is searched.
 const EXAMPLE_REGISTER: u16 = 8;
 
 /// Maximum number of shapes to keep in the cache between functions; real programs have a few thousand.
-const SHAPES_AT_MOST: usize = 100_000;
+const MAX_SHAPES: usize = 100_000;
 
 thread_local! {
     /// The caches of this thread that are not in use, by target.
-    static MEMORY: RefCell<FxHashMap<Target, Judge>> = RefCell::default();
+    static MEMORY: RefCell<FxHashMap<Target, EncodabilityCache>> = RefCell::default();
 }
 
 /// Answers whether the target has an encoding form for an instruction, with a cache by shape.
-pub(crate) struct Judge {
+pub(crate) struct EncodabilityCache {
     target: Target,
     /// By shape: whether the target has a form.
-    verdicts: FxHashMap<Box<[u32]>, bool>,
+    encodable: FxHashMap<Box<[u32]>, bool>,
     /// By shape: the spelling and order that make it legal, if these are enough.
     plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
     /// The rewrite for shapes that also need moves. The key is the shape followed by the widths of the values, a flag for tied and fixed
     /// operands, and the number of results.
-    supplies: FxHashMap<Box<[u32]>, Supply>,
+    move_rewrites: FxHashMap<Box<[u32]>, MoveRewrite>,
     /// Buffer for the shape under test.
     shape: Vec<u32>,
 }
 
 /// A rewrite that moves operands to registers.
 #[derive(Clone)]
-struct Supply {
+struct MoveRewrite {
     spelling: Spelling,
     /// Index into the result of [`order::orders`].
     order: usize,
     /// Positions of the operands to move.
     chosen: SmallVec<[usize; 4]>,
-    manner: Manner,
+    move_kind: MoveKind,
 }
 
 /// The state of the pass.
 struct Legalizer {
-    judge: Judge,
+    encodability: EncodabilityCache,
     stats: Stats,
 }
 
 /// How an operand is moved to a register.
 #[derive(Clone, Copy, Debug)]
-struct Manner {
+struct MoveKind {
     /// Register file of the new register.
     file: File,
     /// Whether the moving instruction also applies the signs of the operand.
@@ -131,11 +131,11 @@ struct Manner {
 }
 
 /// All kinds of moves, in the order in which they are tried.
-const MANNERS: [Manner; 4] = [
-    Manner { file: File::General, signs: false },
-    Manner { file: File::Uniform, signs: false },
-    Manner { file: File::General, signs: true },
-    Manner { file: File::Uniform, signs: true },
+const MOVE_KINDS: [MoveKind; 4] = [
+    MoveKind { file: File::General, signs: false },
+    MoveKind { file: File::Uniform, signs: false },
+    MoveKind { file: File::General, signs: true },
+    MoveKind { file: File::Uniform, signs: true },
 ];
 
 impl Legalizer {
@@ -146,7 +146,7 @@ impl Legalizer {
             return Ok(());
         };
         let has_descriptor = function.sources(inst).iter().any(|source| source.kind == OperandKind::Address(Symbol::NAME_desc));
-        if !has_descriptor && self.judge.accepts(function, inst, opcode) {
+        if !has_descriptor && self.encodability.accepts(function, inst, opcode) {
             kept.push(inst);
             return Ok(());
         }
@@ -154,10 +154,10 @@ impl Legalizer {
         // Where a form with a hidden descriptor exists, it is preferred even if the visible one has a form too: on sm_80 the visible form
         // is meant for cache policies.
         if let Some(hidden) = spelling::with_hidden_descriptor(&draft)
-            && self.judge.fits(function, inst, &hidden)
+            && self.encodability.is_encodable(function, inst, &hidden)
         {
             hidden.store(function, inst);
-        } else if !self.judge.fits(function, inst, &draft) {
+        } else if !self.encodability.is_encodable(function, inst, &draft) {
             let mut prelude = Prelude::before(function, inst);
             let repaired = self.repair(function, inst, &draft, depth, &mut prelude)?;
             repaired.store(function, inst);
@@ -180,8 +180,8 @@ impl Legalizer {
         depth: usize,
         prelude: &mut Prelude,
     ) -> Result<Draft, LegalizeError> {
-        let shape: Box<[u32]> = self.judge.shape_of(function, inst, draft.opcode, &draft.modifiers, &draft.operands).into();
-        if let Some(&(spelling, order)) = self.judge.plans.get(&shape)
+        let shape: Box<[u32]> = self.encodability.shape_of(function, inst, draft.opcode, &draft.modifiers, &draft.operands).into();
+        if let Some(&(spelling, order)) = self.encodability.plans.get(&shape)
             && let Some(planned) = spelling.apply(function, draft).and_then(|spelled| order::orders(&spelled).into_iter().nth(order))
         {
             return Ok(planned);
@@ -191,11 +191,11 @@ impl Legalizer {
             operand.part().map_or(0, |part| u32::from(part.count)) | u32::from(has_place) << 8
         };
         let widths = draft.operands.iter().map(width_and_role).chain(std::iter::once(draft.result_count as u32));
-        let supply_key: Box<[u32]> = shape.iter().copied().chain(widths).collect();
-        if let Some(known) = self.judge.supplies.get(&supply_key).filter(|_| depth > 0).cloned()
+        let rewrite_key: Box<[u32]> = shape.iter().copied().chain(widths).collect();
+        if let Some(known) = self.encodability.move_rewrites.get(&rewrite_key).filter(|_| depth > 0).cloned()
             && let Some(spelled) = known.spelling.apply(function, draft)
             && let Some(ordered) = order::orders(&spelled).into_iter().nth(known.order)
-            && let Some(supplied) = supply::supply(function, &ordered, &known.chosen, known.manner, &self.judge, prelude)
+            && let Some(supplied) = moves::insert_moves(function, &ordered, &known.chosen, known.move_kind, &self.encodability, prelude)
         {
             return Ok(supplied);
         }
@@ -205,26 +205,26 @@ impl Legalizer {
         for spelling in Spelling::all() {
             let Some(spelled) = spellings.get(function, spelling) else { continue };
             for (order, ordered) in order::orders(spelled).into_iter().enumerate() {
-                if self.judge.fits(function, inst, &ordered) {
-                    self.judge.plans.insert(shape, (spelling, order));
+                if self.encodability.is_encodable(function, inst, &ordered) {
+                    self.encodability.plans.insert(shape, (spelling, order));
                     return Ok(ordered);
                 }
                 drafts.push((spelling, order, ordered));
             }
         }
         // The fewest moves first; of equally many, the earliest spelling and order.
-        let moves = if depth == 0 { 0 } else { MOVES_AT_MOST };
+        let moves = if depth == 0 { 0 } else { MAX_MOVES };
         for count in 1..=moves {
             for (spelling, order, draft) in &drafts {
-                let movable = supply::movable(function, draft);
+                let movable = moves::movable(function, draft);
                 for chosen in subsets(&movable, count) {
-                    for manner in MANNERS {
-                        if let Some(example) = with_examples(draft, &chosen, manner)
-                            && self.judge.fits(function, inst, &example)
-                            && let Some(supplied) = supply::supply(function, draft, &chosen, manner, &self.judge, prelude)
+                    for move_kind in MOVE_KINDS {
+                        if let Some(example) = with_examples(draft, &chosen, move_kind)
+                            && self.encodability.is_encodable(function, inst, &example)
+                            && let Some(supplied) = moves::insert_moves(function, draft, &chosen, move_kind, &self.encodability, prelude)
                         {
-                            let supply = Supply { spelling: *spelling, order: *order, chosen, manner };
-                            self.judge.supplies.insert(supply_key, supply);
+                            let rewrite = MoveRewrite { spelling: *spelling, order: *order, chosen, move_kind };
+                            self.encodability.move_rewrites.insert(rewrite_key, rewrite);
                             return Ok(supplied);
                         }
                     }
@@ -237,7 +237,7 @@ impl Legalizer {
     /// Returns the error for an instruction that cannot be made legal.
     fn refusal(&self, function: &Function, inst: Inst) -> LegalizeError {
         let instruction = machine::machine_instruction(function, inst, &|_| 0);
-        let reason = oriole_isa::select(&instruction, self.judge.target).err().map(|error| error.to_string());
+        let reason = oriole_isa::select(&instruction, self.encodability.target).err().map(|error| error.to_string());
         let reason = reason.unwrap_or_else(|| "its operands cannot be supplied".to_owned());
         let message = format!("`{}` cannot be encoded: {reason}", machine::describe(function, inst));
         LegalizeError { message, location: function.insts[inst].location }
@@ -257,67 +257,67 @@ fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
 
 /// Returns the draft with example registers instead of the operands to move, or `None` if the signs are to be applied and an operand has
 /// none.
-fn with_examples(draft: &Draft, chosen: &[usize], manner: Manner) -> Option<Draft> {
+fn with_examples(draft: &Draft, chosen: &[usize], move_kind: MoveKind) -> Option<Draft> {
     let mut example = draft.clone();
     for &at in chosen {
         let operand = example.operands[at];
         let count = if let OperandKind::Value(part) = operand.kind { part.count } else { 1 };
         if let (Role::Bracket(_), OperandKind::Integer(_)) = (operand.role, operand.kind) {
-            supply::replace_offset(&mut example, at, OperandKind::Register { file: manner.file, first: EXAMPLE_REGISTER, count });
+            moves::replace_offset(&mut example, at, OperandKind::Register { file: move_kind.file, first: EXAMPLE_REGISTER, count });
             continue;
         }
-        if manner.signs && operand.signs.is_empty() {
+        if move_kind.signs && operand.signs.is_empty() {
             return None;
         }
-        example.operands[at].kind = OperandKind::Register { file: manner.file, first: EXAMPLE_REGISTER, count };
-        if manner.signs {
+        example.operands[at].kind = OperandKind::Register { file: move_kind.file, first: EXAMPLE_REGISTER, count };
+        if move_kind.signs {
             example.operands[at].signs = Signs::NONE;
         }
     }
     Some(example)
 }
 
-impl Judge {
+impl EncodabilityCache {
     /// Takes the cache for a target from this thread, or creates one. A cached answer depends on shape and target only, so the cache
     /// changes the compile time and never the result.
-    pub(crate) fn recall(target: Target) -> Judge {
+    pub(crate) fn take(target: Target) -> EncodabilityCache {
         let known = MEMORY.with_borrow_mut(|memory| memory.remove(&target));
-        known.unwrap_or_else(|| Judge {
+        known.unwrap_or_else(|| EncodabilityCache {
             target,
-            verdicts: FxHashMap::default(),
+            encodable: FxHashMap::default(),
             plans: FxHashMap::default(),
-            supplies: FxHashMap::default(),
+            move_rewrites: FxHashMap::default(),
             shape: Vec::new(),
         })
     }
 
     /// Returns the cache to the thread for later functions, unless it has grown too large.
-    pub(crate) fn remember(self) {
-        if self.verdicts.len() + self.plans.len() + self.supplies.len() < SHAPES_AT_MOST {
+    pub(crate) fn put_back(self) {
+        if self.encodable.len() + self.plans.len() + self.move_rewrites.len() < MAX_SHAPES {
             MEMORY.with_borrow_mut(|memory| memory.insert(self.target, self));
         }
     }
 
     /// Returns whether an instruction has a form as it is.
     fn accepts(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
-        self.judge(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
+        self.lookup(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
     }
 
     /// Returns whether an instruction would have a form if it were replaced by the draft.
-    pub(crate) fn fits(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
-        self.judge(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
+    pub(crate) fn is_encodable(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
+        self.lookup(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
     }
 
     /// Looks up or computes whether a form exists.
-    fn judge(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
+    fn lookup(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
         self.shape_of(function, inst, opcode, modifiers, operands);
-        if let Some(&verdict) = self.verdicts.get(self.shape.as_slice()) {
-            return verdict;
+        if let Some(&is_encodable) = self.encodable.get(self.shape.as_slice()) {
+            return is_encodable;
         }
         let guard = function.insts[inst].guard;
-        let verdict = machine::operands_fit(function, opcode, modifiers, guard, operands, self.target);
-        self.verdicts.insert(self.shape.as_slice().into(), verdict);
-        verdict
+        let is_encodable = machine::operands_fit(function, opcode, modifiers, guard, operands, self.target);
+        self.encodable.insert(self.shape.as_slice().into(), is_encodable);
+        is_encodable
     }
 
     /// Computes the shape of an instruction, including its guard, into the buffer.

@@ -5,9 +5,9 @@
 //! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`forward`], [`merge`], [`fold`], [`forward`] again and [`dead`] clean up. These passes keep instructions legal: before a change they
-//!    check that the target has an encoding form for the result ([`machine::fits`]).
-//! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`give_way`] inserts `YIELD` into loops that may
-//!    wait for other threads.
+//!    check that the target has an encoding form for the result ([`machine::is_encodable`]).
+//! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
+//!    that may wait for other threads.
 //! 5. [`balance`] runs last. It compares the load of the execution units per block, and it turns additions into forms that the other passes
 //!    no longer recognize as additions.
 //!
@@ -20,10 +20,10 @@ mod definitions;
 pub mod fold;
 pub mod forward;
 pub mod fuse;
-pub mod give_way;
+pub mod insert_yields;
 pub mod legalize;
 pub mod machine;
-mod meet;
 pub mod merge;
+mod redirect_edges;
 mod rewrite;
 pub mod straighten;

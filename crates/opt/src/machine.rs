@@ -31,7 +31,7 @@ pub fn depends_on_place(function: &Function, inst: Inst) -> bool {
 }
 
 /// Returns whether the target has an encoding form for an instruction. Pseudo operations always fit.
-pub fn fits(function: &Function, inst: Inst, target: Target) -> bool {
+pub fn is_encodable(function: &Function, inst: Inst, target: Target) -> bool {
     let data = &function.insts[inst];
     let Some(opcode) = data.op.machine() else { return true };
     operands_fit(function, opcode, &data.modifiers, data.guard, function.operands(inst), target)
@@ -127,7 +127,7 @@ pub(crate) fn translate(
         translated.push(Value::Relative(distance(function.entry())).into());
     }
     for operand in &mut translated {
-        suffixes_behind_bracket(operand);
+        move_suffixes_to_last_bracket(operand);
     }
     join_register_and_number(opcode, &mut translated);
     isa::Instruction {
@@ -223,7 +223,7 @@ fn add_to_address(function: &Function, translated: &mut [isa::Operand], bracket:
 }
 
 /// Moves the modifiers of an address to its last bracket, which is where the machine's text prints them.
-fn suffixes_behind_bracket(operand: &mut isa::Operand) {
+fn move_suffixes_to_last_bracket(operand: &mut isa::Operand) {
     if let isa::Operand { value: Value::Address(address), suffixes, .. } = operand
         && let Some(last) = address.parts.last_mut()
     {

@@ -108,7 +108,7 @@ impl Merger {
     /// Returns the operand with a copy replaced by the value that it copies.
     fn seen(&self, function: &Function, operand: &Operand) -> Operand {
         match operand.kind {
-            OperandKind::Value(part) => Operand { kind: OperandKind::Value(self.definitions.origin_of_all(function, part)), ..*operand },
+            OperandKind::Value(part) => Operand { kind: OperandKind::Value(self.definitions.origin_of_group(function, part)), ..*operand },
             _ => *operand,
         }
     }

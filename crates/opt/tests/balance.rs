@@ -37,7 +37,7 @@ const SUM_WITH_NUMBER: &str = "IADD3 $, PT, PT, {}, 0x7, RZ";
 const SHIFT: &str = "SHF.L.U32 $, {}, 0x5, RZ";
 
 #[test]
-fn half_of_the_work_moves() {
+fn half_of_the_additions_move_to_the_multiply_unit() {
     assert_eq!(balanced("sm_90a", &[LOGIC, SUM, LOGIC, SUM]), ["LOP3.LUT", "VIADD", "LOP3.LUT", "VIADD"]);
     assert_eq!(balanced("sm_80", &[LOGIC, SUM, LOGIC, SUM]), ["LOP3.LUT", "IMAD.IADD", "LOP3.LUT", "IMAD.IADD"]);
     assert_eq!(balanced("sm_90a", &[SUM_WITH_NUMBER, LOGIC]), ["VIADD", "LOP3.LUT"]);
@@ -47,7 +47,7 @@ fn half_of_the_work_moves() {
 }
 
 #[test]
-fn what_has_to_stay_stays() {
+fn instructions_without_a_useful_multiply_form_stay() {
     let products = "IMAD $, {}, {}, RZ";
     assert_eq!(balanced("sm_90a", &[SUM, products]), ["IADD3", "IMAD"]);
     let with_carry = "IADD3 $, $, PT, {}, {}, RZ";

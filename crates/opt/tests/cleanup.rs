@@ -146,7 +146,7 @@ fn array_accesses_are_one_multiply_add() {
 }
 
 #[test]
-fn exact_sums_go_into_offsets() {
+fn exact_sums_are_folded_into_offsets() {
     let mut test = Test::new();
     let base = test.input(Class::R2);
     let (low, high) = (test.low(base), test.high(base));
@@ -210,7 +210,7 @@ fn packs_of_all_parts_are_the_value() {
 }
 
 #[test]
-fn repeated_work_is_done_once_and_clocks_are_not() {
+fn equal_computations_are_merged_but_clock_reads_are_not() {
     let mut test = Test::new();
     let address = test.input(Class::R2);
     let b = &mut test.builder;
@@ -238,7 +238,7 @@ fn repeated_work_is_done_once_and_clocks_are_not() {
 }
 
 #[test]
-fn unwanted_results_and_dead_loads_go() {
+fn unused_results_and_dead_loads_are_deleted() {
     let mut test = Test::new();
     let address = test.input(Class::R2);
     let x = test.input(Class::R);
@@ -327,7 +327,7 @@ fn a_saturated_difference_with_the_least_number_stays_a_difference() {
 }
 
 #[test]
-fn unread_results_of_a_parallel_copy_go() {
+fn unread_results_of_a_parallel_copy_are_deleted() {
     let mut function = oriole_ir::text::parse(
         "func kernel @copies ssa {
 bb0:

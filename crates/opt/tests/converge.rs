@@ -71,20 +71,20 @@ fn converged(edges: &[&[usize]]) -> (Vec<String>, converge::Stats) {
 }
 
 #[test]
-fn both_sides_of_a_condition_meet() {
+fn both_sides_of_a_branch_reconverge() {
     let (shape, stats) = converged(&[&[1, 2], &[3], &[3], &[]]);
     assert_eq!(shape, ["set for 4 1,2", "3", "3", "wait 4", ""]);
     assert_eq!((stats.barriers, stats.synchronizations_removed), (1, 1));
 }
 
 #[test]
-fn threads_wait_behind_a_loop() {
+fn threads_reconverge_after_a_loop() {
     let (shape, _) = converged(&[&[1], &[1, 2], &[]]);
     assert_eq!(shape, ["set for 3 1", "1,2", "wait 3", ""]);
 }
 
 #[test]
-fn two_ways_out_of_a_loop_meet_behind_it() {
+fn two_loop_exits_reconverge_after_the_loop() {
     // 1: loop header, may break to 5; 2 and 3: condition inside the loop; 4: latch, leaves to 6; 7: the two exits meet.
     let (shape, stats) = converged(&[&[1], &[5, 2], &[3, 4], &[4], &[1, 6], &[7], &[7], &[]]);
     assert_eq!(shape, ["set for 9 1", "6,2", "set for 5 3,4", "4", "wait 5", "1,7", "8", "8", "wait 9", ""]);
@@ -92,7 +92,7 @@ fn two_ways_out_of_a_loop_meet_behind_it() {
 }
 
 #[test]
-fn ways_that_meet_at_the_header_of_a_loop_meet_before_it() {
+fn paths_to_a_loop_header_reconverge_before_it() {
     // 0 branches around 1, and both paths reach the loop header 2. The loop has two back edges, from 3 and 4.
     let (shape, stats) = converged(&[&[1, 2], &[2], &[3, 5], &[2, 4], &[2], &[]]);
     // The pass adds a block for the edges that enter the loop and one for the back edges.
@@ -101,7 +101,7 @@ fn ways_that_meet_at_the_header_of_a_loop_meet_before_it() {
 }
 
 #[test]
-fn ways_that_end_do_not_meet() {
+fn paths_with_separate_exits_get_no_barrier() {
     let (shape, stats) = converged(&[&[1, 2], &[], &[]]);
     assert_eq!(shape, ["1,2", "", ""]);
     assert_eq!((stats.barriers, stats.skipped), (0, 1));
@@ -125,7 +125,7 @@ fn uniform_conditions_need_no_barrier() {
 }
 
 #[test]
-fn threads_do_not_wait_to_end_together() {
+fn common_exit_gets_no_barrier() {
     let mut function = graph(&[&[1, 2], &[2], &[]]);
     let end = *function.layout.last().unwrap();
     let exit = function.blocks[end].insts.pop().unwrap();
@@ -135,7 +135,7 @@ fn threads_do_not_wait_to_end_together() {
 }
 
 #[test]
-fn deep_nests_leave_the_outermost_out() {
+fn outermost_regions_beyond_the_nesting_limit_get_no_barrier() {
     let depth = 20;
     // Block `level` branches to the next condition or to the end of its own; the conditions end in reverse order.
     let mut edges: Vec<Vec<usize>> = Vec::new();
@@ -148,7 +148,7 @@ fn deep_nests_leave_the_outermost_out() {
     edges.push(Vec::new());
     let edges: Vec<&[usize]> = edges.iter().map(Vec::as_slice).collect();
     let (_, stats) = converged(&edges);
-    assert_eq!((stats.barriers, stats.skipped), (converge::NESTING_AT_MOST, depth - converge::NESTING_AT_MOST));
+    assert_eq!((stats.barriers, stats.skipped), (converge::MAX_NESTING, depth - converge::MAX_NESTING));
 }
 
 /// A deterministic xorshift generator.
@@ -257,7 +257,7 @@ impl Warp<'_> {
 }
 
 #[test]
-fn warps_get_through_random_graphs() {
+fn random_graphs_do_not_deadlock() {
     let mut random = Random(0x1234_5678_9abc_def1);
     let (mut barriers, mut finished) = (0, 0);
     for _ in 0..3000 {

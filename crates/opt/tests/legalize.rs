@@ -162,7 +162,7 @@ fn stores_atomics_and_reductions() {
 }
 
 #[test]
-fn operands_go_where_a_form_takes_them() {
+fn operands_move_to_positions_that_a_form_accepts() {
     let sm_90 = target("sm_90");
     let one = |write: &dyn Fn(&mut Builder, Inputs)| {
         legalized(sm_90, |b| {
@@ -235,7 +235,7 @@ fn later_targets_name_predicates_and_load_constants() {
 
 /// The shapes that instruction selection emits, with every kind of operand in every position.
 #[test]
-fn every_shape_becomes_legal_on_every_target() {
+fn every_operand_shape_becomes_legal_on_every_target() {
     let templates = [
         "IADD3 $, {}, {}, {}",
         "IADD3 $, -{}, {}, {}",
@@ -294,7 +294,7 @@ fn every_shape_becomes_legal_on_every_target() {
 }
 
 #[test]
-fn what_cannot_be_repaired_is_named() {
+fn unencodable_instruction_is_named_in_the_error() {
     let mut b = function();
     let i = inputs(&mut b);
     b.define(Class::R, "REDUX.SUM $, {}", &[i.uniform]);

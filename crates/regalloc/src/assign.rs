@@ -6,8 +6,8 @@
 //!
 //! Blocks are visited in reverse post-order, so all predecessors of a block except those on back edges come first. The block starts with
 //! the registers that one visited predecessor left (the most deeply nested one). Phis get registers next, then the instructions one by
-//! one ([`crate::operate`]). The header of a loop keeps in registers what the loop uses, and drops what only lives through the loop if
-//! the loop needs the registers: a value dropped inside would be reloaded in every iteration.
+//! one ([`crate::allocate_inst`]). The header of a loop keeps in registers what the loop uses, and drops what only lives through the loop
+//! if the loop needs the registers: a value dropped inside would be reloaded in every iteration.
 //!
 //! The algorithm follows Braun and Hack 2009, "Register Spilling and Live-Range Splitting for SSA-Form Programs": Belady's MIN rule on
 //! next-use distances, with loop exits counted as 100,000 instructions. It departs in these points:
@@ -37,15 +37,15 @@ use rustc_hash::FxHashMap;
 use crate::control_flow::ControlFlow;
 use crate::environment::Environment;
 use crate::hints::Hints;
-use crate::liveness::{Liveness, NEVER, Touch, phi_source};
+use crate::liveness::{FileInst, LOOP_EXIT, Liveness, NEVER, phi_source};
 use crate::moves::Mover;
 use crate::registers::RegisterSet;
 use crate::{AllocateError, Allocation};
 
 /// In place of a register number: the value is in no register.
-pub(crate) const NOWHERE: u16 = u16::MAX;
+pub(crate) const NO_REGISTER: u16 = u16::MAX;
 /// In place of a value number: no value is in the register.
-const NOBODY: u32 = u32::MAX;
+const NO_VALUE: u32 = u32::MAX;
 
 const NO_BLOCK: u32 = u32::MAX;
 
@@ -92,9 +92,9 @@ pub(crate) struct Assigner<'a> {
     pub(crate) usable: RegisterSet,
     /// Usable registers that hold no value now.
     pub(crate) free: RegisterSet,
-    /// By register: the number of the value in it; [`NOBODY`] if there is none.
+    /// By register: the number of the value in it; [`NO_VALUE`] if there is none.
     occupant: Vec<u32>,
-    /// By value: its first register now; [`NOWHERE`] if it is dropped, not defined yet, or dead.
+    /// By value: its first register now; [`NO_REGISTER`] if it is dropped, not defined yet, or dead.
     pub(crate) register_of: Vec<u16>,
     /// By value in registers: position in the current block of its next use. Beyond the end of the block, an estimate.
     pub(crate) next_use: Vec<u32>,
@@ -102,14 +102,14 @@ pub(crate) struct Assigner<'a> {
     pub(crate) defined_in: Vec<u16>,
     /// By value: the instruction that defines it; `None` for phis.
     pub(crate) definition: Vec<Option<Inst>>,
-    /// By phi value: its first register where its block starts; [`NOWHERE`] if the phi is in memory or unused.
+    /// By phi value: its first register where its block starts; [`NO_REGISTER`] if the phi is in memory or unused.
     pub(crate) entered_at: Vec<u16>,
     /// By value: the block whose phi defines it; `None` for other values.
     pub(crate) phi_of: Vec<Option<Block>>,
     /// By block: moves to insert at its start.
     pub(crate) heads: Vec<Vec<Inst>>,
     /// By value: whether it needs a store after its definition, because a reload reads it from memory or from its shadow.
-    pub(crate) wanted: Vec<bool>,
+    pub(crate) needs_store: Vec<bool>,
     /// By value: the instruction to repeat instead of a reload; `None` if the value cannot be recomputed cheaply.
     pub(crate) repeatable: Vec<Option<Inst>>,
     /// Spill slots of general registers: byte offset in the frame.
@@ -121,11 +121,11 @@ pub(crate) struct Assigner<'a> {
     /// Values in registers where each block ends.
     pub(crate) exit_state: States,
     /// By block: whether it has a phi, copy or pack with an operand of the file, which has to be deleted afterwards.
-    pub(crate) may_dissolve: Vec<bool>,
+    pub(crate) has_pseudo: Vec<bool>,
     /// By block: its new instructions.
     pub(crate) output: Vec<Vec<Inst>>,
     /// Phis that got no register at the start of their block; their values are in spill slots or shadows there.
-    pub(crate) memory_phis: Vec<(Block, Inst)>,
+    pub(crate) phis_without_register: Vec<(Block, Inst)>,
     /// Bytes that the spill stores emitted so far write.
     pub(crate) stored_bytes: u32,
     /// Bytes that the spill loads emitted so far read.
@@ -145,8 +145,8 @@ pub(crate) struct Assigner<'a> {
     pub(crate) guarded_copies: Vec<(Inst, Vec<Inst>)>,
     /// By value: the last block that was found to have it live-in. A stamp, so that a set need not be cleared for each block.
     live_into: Vec<u32>,
-    /// By value: its first register at the end of the predecessor that phis inherit from. [`NOWHERE`] outside of `place_phis`.
-    left_at: Vec<u16>,
+    /// By value: its first register at the end of the predecessor that phis inherit from. [`NO_REGISTER`] outside of `place_phis`.
+    base_exit_register: Vec<u16>,
 }
 
 impl<'a> Assigner<'a> {
@@ -162,11 +162,11 @@ impl<'a> Assigner<'a> {
             allowed: RegisterSet::EMPTY,
             usable: RegisterSet::EMPTY,
             free: RegisterSet::EMPTY,
-            occupant: vec![NOBODY; 256],
+            occupant: vec![NO_VALUE; 256],
             register_of: Vec::new(),
             next_use: Vec::new(),
             defined_in: Vec::new(),
-            wanted: Vec::new(),
+            needs_store: Vec::new(),
             definition: Vec::new(),
             entered_at: Vec::new(),
             phi_of: Vec::new(),
@@ -176,9 +176,9 @@ impl<'a> Assigner<'a> {
             shadows: FxHashMap::default(),
             entry_state: States::default(),
             exit_state: States::default(),
-            may_dissolve: Vec::new(),
+            has_pseudo: Vec::new(),
             output: Vec::new(),
-            memory_phis: Vec::new(),
+            phis_without_register: Vec::new(),
             stored_bytes: 0,
             loaded_bytes: 0,
             emergency_slot: None,
@@ -188,7 +188,7 @@ impl<'a> Assigner<'a> {
             defined_at: Vec::new(),
             guarded_copies: Vec::new(),
             live_into: Vec::new(),
-            left_at: Vec::new(),
+            base_exit_register: Vec::new(),
             function,
         }
     }
@@ -200,25 +200,25 @@ impl<'a> Assigner<'a> {
         }
         self.file = file;
         self.allowed = self.env.usable(file);
-        self.liveness.look_at(self.function, &self.flow, file)?;
-        self.hints.look_at(self.function, &self.liveness, file);
+        self.liveness.compute(self.function, &self.flow, file)?;
+        self.hints.add_webs(self.function, &self.liveness, file);
         let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
-        self.register_of.resize(values, NOWHERE);
+        self.register_of.resize(values, NO_REGISTER);
         self.next_use.resize(values, NEVER);
-        self.defined_in.resize(values, NOWHERE);
-        self.wanted.clear();
-        self.wanted.resize(values, false);
+        self.defined_in.resize(values, NO_REGISTER);
+        self.needs_store.clear();
+        self.needs_store.resize(values, false);
         self.definition.resize(values, None);
-        self.entered_at.resize(values, NOWHERE);
+        self.entered_at.resize(values, NO_REGISTER);
         self.phi_of.resize(values, None);
         self.repeatable.resize(values, None);
         self.defined_at.resize(values, None);
         self.live_into.resize(values, NO_BLOCK);
-        self.left_at.resize(values, NOWHERE);
+        self.base_exit_register.resize(values, NO_REGISTER);
         self.entry_state.clear(blocks);
         self.exit_state.clear(blocks);
-        self.may_dissolve.clear();
-        self.may_dissolve.resize(blocks, false);
+        self.has_pseudo.clear();
+        self.has_pseudo.resize(blocks, false);
         self.output.resize_with(blocks, Vec::new);
         self.heads.resize_with(blocks, Vec::new);
         self.lengths.clear();
@@ -226,7 +226,7 @@ impl<'a> Assigner<'a> {
         self.slots.clear();
         self.shadows.clear();
         self.private_slots.clear();
-        self.memory_phis.clear();
+        self.phis_without_register.clear();
         self.emergency_slot = None;
         Ok(())
     }
@@ -264,27 +264,27 @@ impl<'a> Assigner<'a> {
     /// Returns the value in a register, if there is one.
     pub(crate) fn occupant(&self, register: u16) -> Option<Value> {
         let number = self.occupant[usize::from(register)];
-        (number != NOBODY).then(|| Value::new(number as usize))
+        (number != NO_VALUE).then(|| Value::new(number as usize))
     }
 
     /// Marks free registers as occupied by a value, starting at `register`.
-    pub(crate) fn put(&mut self, value: Value, register: u16) {
+    pub(crate) fn occupy(&mut self, value: Value, register: u16) {
         let width = self.class(value).width;
         debug_assert!(self.free.has_all(register, width), "{value:?} to occupied {register}+{width}");
         self.free.remove(register, width);
-        self.occupy(register, width, value.position() as u32);
+        self.set_occupant(register, width, value.position() as u32);
         self.register_of[value.position()] = register;
     }
 
     /// Marks the registers of a value as free.
-    pub(crate) fn take(&mut self, value: Value) {
-        let register = std::mem::replace(&mut self.register_of[value.position()], NOWHERE);
+    pub(crate) fn vacate(&mut self, value: Value) {
+        let register = std::mem::replace(&mut self.register_of[value.position()], NO_REGISTER);
         let width = self.class(value).width;
         self.free.insert(register, width);
-        self.occupy(register, width, NOBODY);
+        self.set_occupant(register, width, NO_VALUE);
     }
 
-    fn occupy(&mut self, register: u16, width: u8, occupant: u32) {
+    fn set_occupant(&mut self, register: u16, width: u8, occupant: u32) {
         let first = usize::from(register);
         match width {
             1 => self.occupant[first] = occupant,
@@ -323,7 +323,7 @@ impl<'a> Assigner<'a> {
             if width > class.width {
                 let whole = Class { width, align, ..class };
                 if let Some(place) = free.find(whole).map(|place| place + u16::from(offset)).filter(|&place| fits(place)) {
-                    self.hints.settle(web, place);
+                    self.hints.set_place(web, place);
                     return Some(place);
                 }
             }
@@ -331,7 +331,7 @@ impl<'a> Assigner<'a> {
         let place = free.find(class)?;
         // The first value of a web decides for the others. A value that missed the web's place does not change it.
         if wish.is_none() {
-            self.hints.settle(web, place);
+            self.hints.set_place(web, place);
         }
         Some(place)
     }
@@ -345,7 +345,7 @@ impl<'a> Assigner<'a> {
         let distance = u64::from(self.next_use[value.position()].saturating_sub(position)) + 1;
         let weight: u64 = if self.repeatable[value.position()].is_some() {
             1 << 34
-        } else if self.wanted[value.position()] {
+        } else if self.needs_store[value.position()] {
             3 << 34
         } else {
             5 << 34
@@ -376,8 +376,8 @@ impl<'a> Assigner<'a> {
     /// Drops a value: frees its registers and marks it as spilled. No instruction is emitted here; the store follows the definition,
     /// and the next use reloads the value.
     pub(crate) fn drop_value(&mut self, value: Value) {
-        self.take(value);
-        self.want_back(value);
+        self.vacate(value);
+        self.mark_spilled(value);
     }
 
     /// Allocates one block and records its exit state; `place` is its position in reverse post-order.
@@ -385,7 +385,7 @@ impl<'a> Assigner<'a> {
         self.block = block;
         self.usable = self.allowed;
         self.free = self.usable;
-        self.occupant.fill(NOBODY);
+        self.occupant.fill(NO_VALUE);
         if place > 0 {
             self.enter_block(block, place);
         }
@@ -402,7 +402,7 @@ impl<'a> Assigner<'a> {
         self.add_residents(&mut states.entries);
         // The next block starts with no value in registers and takes over the exit state of one of its predecessors.
         for &(value, _) in &states.entries[start..] {
-            self.register_of[value.position()] = NOWHERE;
+            self.register_of[value.position()] = NO_REGISTER;
         }
         states.spans[block.position()] = (start as u32, states.entries.len() as u32);
         self.exit_state = states;
@@ -412,11 +412,11 @@ impl<'a> Assigner<'a> {
     /// Copies the instructions of a block to `out`, with registers for those that have operands of the file.
     fn walk(&mut self, block: Block, insts: &[Inst], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let mut done = 0;
-        for number in 0..self.liveness.touching(block).len() {
-            let touch: Touch = self.liveness.touching(block)[number];
-            out.extend_from_slice(&insts[done..touch.position as usize]);
-            self.operate(touch, out)?;
-            done = touch.position as usize + 1;
+        for number in 0..self.liveness.file_insts_of(block).len() {
+            let file_inst: FileInst = self.liveness.file_insts_of(block)[number];
+            out.extend_from_slice(&insts[done..file_inst.position as usize]);
+            self.allocate_inst(file_inst, out)?;
+            done = file_inst.position as usize + 1;
         }
         out.extend_from_slice(&insts[done..]);
         Ok(())
@@ -446,7 +446,7 @@ impl<'a> Assigner<'a> {
         for number in base.map_or(0..0, |base| self.exit_state.range(base)) {
             let (value, register) = self.exit_state.entries[number];
             if self.live_into[value.position()] == at as u32 {
-                self.put(value, register);
+                self.occupy(value, register);
             }
         }
         // Before the phis, so that they can take the registers of dropped values.
@@ -457,8 +457,8 @@ impl<'a> Assigner<'a> {
         // Values that are live-in but in no register here: another predecessor may have them in registers only, so they need a store.
         for number in 0..self.liveness.live_in(block).len() {
             let value = self.liveness.live_in(block)[number];
-            if self.register_of[value.position()] == NOWHERE {
-                self.want_back(value);
+            if self.register_of[value.position()] == NO_REGISTER {
+                self.mark_spilled(value);
             }
         }
         let mut states = std::mem::take(&mut self.entry_state);
@@ -480,15 +480,15 @@ impl<'a> Assigner<'a> {
         let mut excess = most.saturating_sub(self.usable.count());
         if excess == 0 {
             let live_in = self.liveness.live_in(block).iter();
-            let mut missing: Vec<Value> = live_in.copied().filter(|value| self.register_of[value.position()] == NOWHERE).collect();
+            let mut missing: Vec<Value> = live_in.copied().filter(|value| self.register_of[value.position()] == NO_REGISTER).collect();
             missing.sort_by_key(|value| self.next_use[value.position()]);
             for value in missing {
                 let free = self.free;
-                // `put` in the entry state is enough: the edges into the loop reload the value.
-                if self.next_use[value.position()] < 100_000
+                // `occupy` in the entry state is enough: the edges into the loop reload the value.
+                if self.next_use[value.position()] < LOOP_EXIT
                     && let Some(register) = self.choose(value, &free)
                 {
-                    self.put(value, register);
+                    self.occupy(value, register);
                 }
             }
             return;
@@ -496,7 +496,7 @@ impl<'a> Assigner<'a> {
         let mut residents = Vec::new();
         self.add_residents(&mut residents);
         let mut unused: Vec<(u32, Value)> =
-            residents.iter().map(|&(value, _)| (self.next_use[value.position()], value)).filter(|&(next, _)| next >= 100_000).collect();
+            residents.iter().map(|&(value, _)| (self.next_use[value.position()], value)).filter(|&(next, _)| next >= LOOP_EXIT).collect();
         unused.sort_by_key(|&(next, value)| (std::cmp::Reverse(next), value));
         for (_, value) in unused {
             if excess == 0 {
@@ -521,13 +521,13 @@ impl<'a> Assigner<'a> {
             return;
         }
         // Phis come first among the instructions of the block.
-        for &touch in self.liveness.touching(block).iter().take(phis.len()) {
-            for (value, &next) in self.liveness.defined(touch).iter().zip(self.liveness.nexts_of_defined(touch)) {
+        for &file_inst in self.liveness.file_insts_of(block).iter().take(phis.len()) {
+            for (value, &next) in self.liveness.defined(file_inst).iter().zip(self.liveness.nexts_of_defined(file_inst)) {
                 self.next_use[value.position()] = next;
             }
         }
         let left = base.map_or(&[][..], |base| self.exit_state.of(base));
-        left.iter().for_each(|&(value, register)| self.left_at[value.position()] = register);
+        left.iter().for_each(|&(value, register)| self.base_exit_register[value.position()] = register);
         // All phis that can inherit do so before any other phi chooses, or the others might take their registers.
         let mut later = Vec::new();
         for &(phi, value) in &phis {
@@ -537,28 +537,29 @@ impl<'a> Assigner<'a> {
             }
             let class = self.class(value);
             let source = base.and_then(|base| phi_source(self.function, phi, base).part());
-            let left_at = source.map(|part| (self.left_at[part.value.position()], part.first)).filter(|left| left.0 != NOWHERE);
-            let inherited = left_at.map(|(register, first)| register + u16::from(first));
+            let exit_register =
+                source.map(|part| (self.base_exit_register[part.value.position()], part.first)).filter(|left| left.0 != NO_REGISTER);
+            let inherited = exit_register.map(|(register, first)| register + u16::from(first));
             // The registers of the source are free only if the source does not live into this block itself.
             match inherited.filter(|&place| place.is_multiple_of(u16::from(class.align)) && self.free.has_all(place, class.width)) {
                 Some(place) => {
-                    self.put(value, place);
+                    self.occupy(value, place);
                     let web = self.hints.web(value);
-                    self.hints.settle(web, place);
+                    self.hints.set_place(web, place);
                 }
                 None => later.push((phi, value)),
             }
         }
         let left = base.map_or(&[][..], |base| self.exit_state.of(base));
-        left.iter().for_each(|&(value, _)| self.left_at[value.position()] = NOWHERE);
+        left.iter().for_each(|&(value, _)| self.base_exit_register[value.position()] = NO_REGISTER);
         later.sort_by_key(|&(_, value)| (std::cmp::Reverse(self.class(value).width), self.next_use[value.position()], value));
         for (phi, value) in later {
             let free = self.free;
             if let Some(register) = self.choose(value, &free) {
-                self.put(value, register);
+                self.occupy(value, register);
             } else if !self.displace_for_phi(value, &phis) {
-                self.memory_phis.push((block, phi));
-                self.want_back(value);
+                self.phis_without_register.push((block, phi));
+                self.mark_spilled(value);
             }
         }
         for &(_, value) in &phis {
@@ -581,7 +582,7 @@ impl<'a> Assigner<'a> {
                 self.drop_value(victim);
             }
         }
-        self.put(value, place);
+        self.occupy(value, place);
         true
     }
 

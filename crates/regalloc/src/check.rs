@@ -53,7 +53,7 @@ fn error<T>(message: String) -> Result<T, CheckError> {
 
 /// A location that holds one register's worth of data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Spot {
+enum Location {
     /// Number of the register file, number of the register.
     Register(u8, u16),
     /// Byte offset of a 4-byte word in the frame.
@@ -72,10 +72,10 @@ enum Content {
 }
 
 /// The content that each location must have at one point of the function.
-type Demands = BTreeMap<Spot, Content>;
+type Demands = BTreeMap<Location, Content>;
 
 /// Returns the location of a physical register.
-fn spot(file: File, register: u16) -> Spot {
+fn location(file: File, register: u16) -> Location {
     let file = match file {
         File::General => 0,
         File::Uniform => 1,
@@ -84,7 +84,7 @@ fn spot(file: File, register: u16) -> Spot {
         File::Convergence => 4,
         File::Scoreboard => 5,
     };
-    Spot::Register(file, register)
+    Location::Register(file, register)
 }
 
 /// The two functions and indexes over them.
@@ -306,7 +306,7 @@ impl Checker<'_> {
                     let result = self.old.results(inst)[number];
                     self.old.insts[inst].is(Pseudo::Entry)
                         && matches!(result.role, Role::Fixed(register)
-                            if spot(self.old.values[value].file, u16::from(register) + u16::from(unit)) == at)
+                            if location(self.old.values[value].file, u16::from(register) + u16::from(unit)) == at)
                 }),
                 _ => false,
             };
@@ -400,7 +400,7 @@ impl Checker<'_> {
                 kind => {
                     let file = if let OperandKind::Zero(file) = kind { file } else { File::General };
                     if let Some(content) = constant(source, 0) {
-                        demand(demands, spot(file, u16::from(register)), content, || format!("by {keep:?}"))?;
+                        demand(demands, location(file, u16::from(register)), content, || format!("by {keep:?}"))?;
                     }
                 }
             }
@@ -412,7 +412,7 @@ impl Checker<'_> {
     fn demand_part(&self, part: Part, file: File, register: u16, demands: &mut Demands, inst: Inst) -> Result<(), CheckError> {
         for unit in 0..part.count {
             if let Some(content) = self.resolve(part.value, part.first + unit) {
-                demand(demands, spot(file, register + u16::from(unit)), content, || format!("by {inst:?}"))?;
+                demand(demands, location(file, register + u16::from(unit)), content, || format!("by {inst:?}"))?;
             }
         }
         Ok(())
@@ -431,7 +431,7 @@ impl Checker<'_> {
         }
         if data.is_machine(Opcode::CALL) {
             for (&at, content) in demands.iter() {
-                if let Spot::Register(file, register) = at {
+                if let Location::Register(file, register) = at {
                     let files = [File::General, File::Uniform, File::Predicate, File::UniformPredicate, File::Convergence];
                     let file = files[usize::from(file)];
                     if self.env.clobbered(self.old, inst, file).has(register) {
@@ -463,7 +463,7 @@ impl Checker<'_> {
             return error(format!("{inst:?} writes {:?} to {first}, not to {fixed}", part.value));
         }
         for unit in 0..count {
-            let at = spot(file, first + u16::from(unit));
+            let at = location(file, first + u16::from(unit));
             match demands.remove(&at) {
                 Some(content) if content != Content::Unit(part.value, unit) => {
                     return error(format!("{inst:?} overwrites {content:?} in {at:?}"));
@@ -485,7 +485,7 @@ impl Checker<'_> {
             if u16::from(fixed) != first {
                 return error(format!("{inst:?} reads {content:?} in {first}, not in {fixed}"));
             }
-            return demand(demands, spot(file, first), content, || format!("by {inst:?}"));
+            return demand(demands, location(file, first), content, || format!("by {inst:?}"));
         }
         let OperandKind::Value(part) = before.kind else { return same_operand(inst, before, after) };
         let OperandKind::Register { file, first, count } = after.kind else {
@@ -535,8 +535,10 @@ impl Checker<'_> {
             demand(demands, to, kept, || format!("by {inst:?}"))?;
         }
         match (self.content_of(&source, unit), from) {
-            (Some(wanted), From::Spot(at)) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
-            (Some(wanted), From::Content(found)) if wanted != found => return error(format!("{inst:?} moves {found:?}, not {wanted:?}")),
+            (Some(wanted), MoveSource::Location(at)) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
+            (Some(wanted), MoveSource::Content(found)) if wanted != found => {
+                return error(format!("{inst:?} moves {found:?}, not {wanted:?}"));
+            }
             _ => {}
         }
         self.guard(inst, self.old.insts[copy].guard, self.new.insts[inst].guard, demands)
@@ -565,9 +567,9 @@ impl Checker<'_> {
         for (to, from) in self.as_moves(inst).ok_or_else(|| CheckError { message: format!("{inst:?} was put in and is no move") })? {
             let Some(wanted) = demands.remove(&to) else { continue };
             match from {
-                From::Spot(at) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
-                From::Content(found) if found == wanted || self.is_repeated(inst, wanted) => {}
-                From::Content(found) => return error(format!("{inst:?} puts {found:?} into {to:?} where {wanted:?} is wanted")),
+                MoveSource::Location(at) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
+                MoveSource::Content(found) if found == wanted || self.is_repeated(inst, wanted) => {}
+                MoveSource::Content(found) => return error(format!("{inst:?} puts {found:?} into {to:?} where {wanted:?} is wanted")),
             }
         }
         Ok(())
@@ -587,12 +589,12 @@ impl Checker<'_> {
     }
 
     /// Returns the first move that an inserted instruction makes; `None` if it is no move.
-    fn as_move(&self, inst: Inst) -> Option<(Spot, From)> {
+    fn as_move(&self, inst: Inst) -> Option<(Location, MoveSource)> {
         self.as_moves(inst)?.into_iter().next()
     }
 
     /// Returns the moves of single registers that an inserted instruction makes, as (destination, source); `None` if it is no move.
-    fn as_moves(&self, inst: Inst) -> Option<Vec<(Spot, From)>> {
+    fn as_moves(&self, inst: Inst) -> Option<Vec<(Location, MoveSource)>> {
         let operands = self.new.operands(inst);
         let modifiers: Vec<&str> = self.new.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).collect();
         let opcode = self.new.insts[inst].op.machine()?;
@@ -621,15 +623,15 @@ impl Checker<'_> {
         };
         let OperandKind::Register { file, first, count: 1 } = operands[0].kind else { return None };
         let from = match source.kind {
-            OperandKind::Register { file, first, count: 1 } if source.signs.is_empty() => From::Spot(spot(file, first)),
-            _ => From::Content(constant(&source, 0)?),
+            OperandKind::Register { file, first, count: 1 } if source.signs.is_empty() => MoveSource::Location(location(file, first)),
+            _ => MoveSource::Content(constant(&source, 0)?),
         };
-        Some(vec![(spot(file, first), from)])
+        Some(vec![(location(file, first), from)])
     }
 
     /// Returns the moves between registers and slots that a spill load or store makes; `None` if it is misaligned or outside of the spill
     /// slots.
-    fn as_memory_moves(&self, opcode: Opcode, operands: &[Operand], modifiers: &[&str]) -> Option<Vec<(Spot, From)>> {
+    fn as_memory_moves(&self, opcode: Opcode, operands: &[Operand], modifiers: &[&str]) -> Option<Vec<(Location, MoveSource)>> {
         let width: u16 = match modifiers {
             [] => 1,
             [".64"] => 2,
@@ -646,14 +648,14 @@ impl Checker<'_> {
             return None;
         }
         let moves = (0..width).map(|word| {
-            let (register, slot) = (spot(File::General, first + word), Spot::Slot(offset + 4 * i64::from(word)));
-            if opcode == Opcode::LDL { (register, From::Spot(slot)) } else { (slot, From::Spot(register)) }
+            let (register, slot) = (location(File::General, first + word), Location::Slot(offset + 4 * i64::from(word)));
+            if opcode == Opcode::LDL { (register, MoveSource::Location(slot)) } else { (slot, MoveSource::Location(register)) }
         });
         Some(moves.collect())
     }
 
     /// Returns the two registers that the three exclusive ors ending at `at` exchange; `None` if there is no such sequence.
-    fn swap(&self, insts: &[Inst], at: usize) -> Option<(Spot, Spot)> {
+    fn swap(&self, insts: &[Inst], at: usize) -> Option<(Location, Location)> {
         let three = [
             self.exclusive_or(insts[at])?,
             self.exclusive_or(*insts.get(at.checked_sub(1)?)?)?,
@@ -664,7 +666,7 @@ impl Checker<'_> {
     }
 
     /// Returns (destination and first source, second source) of an inserted exclusive or of two registers; `None` for anything else.
-    fn exclusive_or(&self, inst: Inst) -> Option<(Spot, Spot)> {
+    fn exclusive_or(&self, inst: Inst) -> Option<(Location, Location)> {
         if self.is_old[inst.position()] {
             return None;
         }
@@ -681,7 +683,7 @@ impl Checker<'_> {
             (OperandKind::Register { file, first, count: 1 }, OperandKind::Register { file: same, first: other, count: 1 })
                 if same == file =>
             {
-                Some((spot(file, first), spot(file, other)))
+                Some((location(file, first), location(file, other)))
             }
             _ => None,
         }
@@ -689,8 +691,8 @@ impl Checker<'_> {
 }
 
 /// The source of an inserted move: another location, or a constant.
-enum From {
-    Spot(Spot),
+enum MoveSource {
+    Location(Location),
     Content(Content),
 }
 
@@ -719,7 +721,7 @@ fn constant(operand: &Operand, unit: u8) -> Option<Content> {
 }
 
 /// Adds a demand; an error if the location already has a different one. `by` describes the origin of the demand, for the message.
-fn demand(demands: &mut Demands, at: Spot, content: Content, by: impl Fn() -> String) -> Result<(), CheckError> {
+fn demand(demands: &mut Demands, at: Location, content: Content, by: impl Fn() -> String) -> Result<(), CheckError> {
     match demands.insert(at, content) {
         Some(other) if other != content => error(format!("{at:?} should hold both {other:?} and {content:?}, {}", by())),
         _ => Ok(()),

@@ -33,18 +33,18 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use crate::AllocateError;
-use crate::assign::{Assigner, NOWHERE};
+use crate::allocate_inst::unit;
+use crate::assign::{Assigner, NO_REGISTER};
 use crate::liveness::phi_source;
-use crate::moves::{Sink, register};
-use crate::operate::unit;
+use crate::moves::{Move, Sink, register};
 use crate::registers::RegisterSet;
-use crate::spill::Place;
+use crate::spill::EmitPoint;
 
 /// The transfers that one edge has to make. Conceptually they happen all at once: sources are as the predecessor leaves them.
 #[derive(Default)]
 struct Transfers {
-    /// Moves between registers: (destination, source), one register each.
-    moves: Vec<(u16, u16)>,
+    /// Moves between registers of the file.
+    moves: Vec<Move>,
     /// Values that the predecessor has in no register: (first destination register, part of the value).
     reloads: Vec<(u16, Part)>,
     /// Constants and operands of other register files: (destination, source), one register each.
@@ -61,7 +61,7 @@ impl Transfers {
     /// Returns the registers that the transfers write.
     fn written(&self, reload_width: impl Fn(&Part) -> u8) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
-        self.moves.iter().for_each(|&(to, _)| set.insert(to, 1));
+        self.moves.iter().for_each(|one| set.insert(one.to, 1));
         self.others.iter().for_each(|&(to, _)| set.insert(to, 1));
         self.reloads.iter().for_each(|(to, part)| set.insert(*to, reload_width(part)));
         set
@@ -76,7 +76,7 @@ impl Assigner<'_> {
             let from = self.flow.order[place];
             // Transfers start from the exit state, which code at the end of the block changes. So only one edge may put code there.
             let mut used_end = false;
-            // `register_of` is the exit state of `from` in this iteration, and all NOWHERE again after it.
+            // `register_of` is the exit state of `from` in this iteration, and all NO_REGISTER again after it.
             for &(value, register) in self.exit_state.of(from) {
                 self.register_of[value.position()] = register;
             }
@@ -88,7 +88,7 @@ impl Assigner<'_> {
                 }
                 let last = *self.output[from.position()].last().expect("blocks end in control flow");
                 let mut written = Vec::new();
-                let place = Place { out: &mut written, location: self.function.insts[last].location, inst: last };
+                let place = EmitPoint { out: &mut written, location: self.function.insts[last].location, inst: last };
                 let harmless = !used_end && self.may_go_to_end(from, to, &transfers);
                 self.emit_transfers(from, to, &transfers, place)?;
                 if self.flow.predecessors[to.position()].len() == 1 {
@@ -104,7 +104,7 @@ impl Assigner<'_> {
                 }
             }
             for &(value, _) in self.exit_state.of(from) {
-                self.register_of[value.position()] = NOWHERE;
+                self.register_of[value.position()] = NO_REGISTER;
             }
         }
         // Only now: `transfers` finds the sources of phis by their original predecessors.
@@ -143,12 +143,12 @@ impl Assigner<'_> {
     /// Collects the transfers of an edge. `register_of` must be the exit state of `from`.
     fn transfers(&self, from: Block, to: Block) -> Transfers {
         let mut transfers = Transfers::default();
-        let mut memory_phis: SmallVec<[Inst; 4]> = SmallVec::new();
+        let mut phis_without_register: SmallVec<[Inst; 4]> = SmallVec::new();
         for &phi in self.function.phis(to) {
             let Some(value) = self.function.operands(phi)[0].value().filter(|&value| self.class(value).file == self.file) else { continue };
             let at = self.entered_at[value.position()];
-            if at == NOWHERE {
-                memory_phis.push(phi);
+            if at == NO_REGISTER {
+                phis_without_register.push(phi);
                 continue;
             }
             self.transfer_to_register(&mut transfers, at, self.class(value).width, &phi_source(self.function, phi, from));
@@ -161,11 +161,11 @@ impl Assigner<'_> {
             }
         }
         if self.file == File::General {
-            for phi in memory_phis {
+            for phi in phis_without_register {
                 let source = phi_source(self.function, phi, from);
                 // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
                 if let Some(value) = self.function.operands(phi)[0].value()
-                    && self.wanted[value.position()]
+                    && self.needs_store[value.position()]
                     && source.kind != OperandKind::Undefined
                     && source.value() != Some(value)
                 {
@@ -183,11 +183,11 @@ impl Assigner<'_> {
             OperandKind::Undefined => {}
             OperandKind::Value(part) if self.class(part.value).file == self.file => {
                 let at = self.register_of[part.value.position()];
-                if at == NOWHERE {
+                if at == NO_REGISTER {
                     transfers.reloads.push((to, part));
                 } else if at + u16::from(part.first) != to {
                     let at = at + u16::from(part.first);
-                    transfers.moves.extend((0..u16::from(width)).map(|number| (to + number, at + number)));
+                    transfers.moves.extend((0..u16::from(width)).map(|number| Move { to: to + number, from: at + number }));
                 }
             }
             _ => transfers.others.extend((0..width).map(|number| (to + u16::from(number), unit(source, number)))),
@@ -238,7 +238,7 @@ impl Assigner<'_> {
     /// 2. the moves between registers, as one parallel copy;
     /// 3. reloads and constants, whose sources are in no register of the file;
     /// 4. copies from temporary slots to the slots of memory phis, whose old content steps 1 and 3 have read.
-    fn emit_transfers(&mut self, from: Block, to: Block, transfers: &Transfers, mut place: Place<'_>) -> Result<(), AllocateError> {
+    fn emit_transfers(&mut self, from: Block, to: Block, transfers: &Transfers, mut place: EmitPoint<'_>) -> Result<(), AllocateError> {
         let occupied = |assigner: &Self, state: &[(Value, u16)]| {
             let mut set = RegisterSet::EMPTY;
             state.iter().for_each(|&(value, at)| set.insert(at, assigner.class(value).width));
@@ -273,7 +273,7 @@ impl Assigner<'_> {
         from: Block,
         transfers: &Transfers,
         free: &RegisterSet,
-        place: &mut Place<'_>,
+        place: &mut EmitPoint<'_>,
     ) -> Result<Vec<(Value, u32)>, AllocateError> {
         let mut late = Vec::new();
         for (value, source) in &transfers.to_memory {
@@ -295,7 +295,7 @@ impl Assigner<'_> {
                     (Some(part), Some((_, at))) => self.store_word(slot, at + u16::from(part.first + number), place),
                     (Some(part), None) if self.repeatable[part.value.position()].is_none() => {
                         let old = self.slot(part.value) + 4 * u32::from(part.first + number);
-                        self.wanted[part.value.position()] = true;
+                        self.needs_store[part.value.position()] = true;
                         self.copy_slots(slot, old, 1, free, place);
                     }
                     (part, _) => {
@@ -315,7 +315,7 @@ impl Assigner<'_> {
 
     /// Returns a scratch register, and whether its content was saved. Without a free register, the lowest usable one is saved to the
     /// emergency slot; [`Assigner::give_back`] restores it.
-    fn borrow(&mut self, free: &RegisterSet, place: &mut Place<'_>) -> (u16, bool) {
+    fn borrow(&mut self, free: &RegisterSet, place: &mut EmitPoint<'_>) -> (u16, bool) {
         if let Some(register) = free.lowest() {
             return (register, false);
         }
@@ -326,7 +326,7 @@ impl Assigner<'_> {
     }
 
     /// Restores a register from [`Assigner::borrow`] if it was saved.
-    fn give_back(&mut self, register: u16, saved: bool, place: &mut Place<'_>) {
+    fn give_back(&mut self, register: u16, saved: bool, place: &mut EmitPoint<'_>) {
         if saved {
             let slot = self.emergency();
             self.load_word(slot, register, place);
@@ -346,7 +346,7 @@ impl Assigner<'_> {
     }
 
     /// Copies 4-byte words from one slot to another through a scratch register.
-    fn copy_slots(&mut self, to: u32, from: u32, words: u8, free: &RegisterSet, place: &mut Place<'_>) {
+    fn copy_slots(&mut self, to: u32, from: u32, words: u8, free: &RegisterSet, place: &mut EmitPoint<'_>) {
         let (scratch, saved) = self.borrow(free, place);
         for word in 0..u32::from(words) {
             self.load_word(from + 4 * word, scratch, place);
@@ -355,17 +355,17 @@ impl Assigner<'_> {
         self.give_back(scratch, saved, place);
     }
 
-    fn store_word(&mut self, slot: u32, register: u16, place: &mut Place<'_>) {
+    fn store_word(&mut self, slot: u32, register: u16, place: &mut EmitPoint<'_>) {
         self.transfer(true, slot, register, 1, place);
     }
 
-    fn load_word(&mut self, slot: u32, register: u16, place: &mut Place<'_>) {
+    fn load_word(&mut self, slot: u32, register: u16, place: &mut EmitPoint<'_>) {
         self.transfer(false, slot, register, 1, place);
     }
 
     /// Emits spill loads or stores of `count` consecutive registers in pieces of 16, 8 or 4 bytes: the widest for which both the register
     /// number and the offset are aligned. `slot` is a byte offset in the frame.
-    pub(crate) fn transfer(&mut self, store: bool, slot: u32, first: u16, count: u8, place: &mut Place<'_>) {
+    pub(crate) fn transfer(&mut self, store: bool, slot: u32, first: u16, count: u8, place: &mut EmitPoint<'_>) {
         let mut done = 0;
         while done < count {
             let (at, offset) = (first + u16::from(done), slot + 4 * u32::from(done));

@@ -51,7 +51,7 @@ pub(crate) struct Hints {
 
 impl Hints {
     /// Adds the webs of a register file, and nodes for values that were created since the last call.
-    pub fn look_at(&mut self, function: &Function, liveness: &Liveness, file: File) {
+    pub fn add_webs(&mut self, function: &Function, liveness: &Liveness, file: File) {
         let known = self.nodes.len();
         self.nodes.extend(function.values.iter().enumerate().skip(known).map(|(number, class)| Node {
             parent: number as u32,
@@ -62,8 +62,8 @@ impl Hints {
             align: class.align,
         }));
         for &block in &function.layout {
-            for touch in liveness.touching(block) {
-                self.collect(function, touch.inst, file);
+            for file_inst in liveness.file_insts_of(block) {
+                self.collect(function, file_inst.inst, file);
             }
         }
     }
@@ -161,7 +161,7 @@ impl Hints {
     }
 
     /// Records that the value of `web` starts at `register`, which implies registers for all other values of its web.
-    pub fn settle(&mut self, web: Web, register: u16) {
+    pub fn set_place(&mut self, web: Web, register: u16) {
         self.nodes[web.root as usize].place = Some(i32::from(register) - web.offset);
     }
 }

@@ -1,7 +1,7 @@
 //! Register allocation: replaces the SSA values of a function by physical registers.
 //!
 //! [`allocate`] handles one register file after the other. For each file it walks the blocks once in reverse post-order ([`assign`]) and
-//! assigns registers to the operands of each instruction ([`operate`]). A value that has to leave its registers is *dropped*: it is
+//! assigns registers to the operands of each instruction ([`allocate_inst`]). A value that has to leave its registers is *dropped*: it is
 //! reloaded before its next use. Its spill store is a single one, directly after the definition, which dominates every reload. Where a
 //! tuple finds no aligned gap, other values are moved to other registers. Differences between the registers of a value at the end of one
 //! block and at the start of the next, and phis, are resolved by moves on the edge ([`edges`]).
@@ -20,6 +20,7 @@
 //! Callee-saved registers are ordinary values: `ENTRY` defines them in fixed registers, and `KEEP` uses them in the same registers.
 #![deny(missing_docs)]
 
+mod allocate_inst;
 mod assign;
 pub mod check;
 mod control_flow;
@@ -29,7 +30,6 @@ mod hints;
 mod liveness;
 mod moves;
 mod normalize;
-mod operate;
 mod registers;
 mod rewrite;
 mod slots;

@@ -18,13 +18,13 @@ use oriole_ir::{Block, File, Function, Inst, Opcode, OperandKind, Pseudo, Role, 
 use oriole_support::Index;
 
 use crate::AllocateError;
+use crate::allocate_inst::fixed_constant_file;
 use crate::control_flow::ControlFlow;
-use crate::operate::fixed_constant_file;
 
 /// In place of a distance or position: there is no next use.
 pub(crate) const NEVER: u32 = u32::MAX;
 /// Instructions that an edge out of a loop counts for.
-const LOOP_EXIT: u32 = 100_000;
+pub(crate) const LOOP_EXIT: u32 = 100_000;
 /// The largest distance; longer ones are cut off, so that sums do not overflow.
 const FAR: u32 = 1 << 30;
 const NO_BLOCK: u32 = u32::MAX;
@@ -34,7 +34,7 @@ const ALL_FILES: u8 = 0x7f;
 
 /// An instruction that the allocation of the file has to handle: one with an operand of the file, or a call.
 #[derive(Clone, Copy)]
-pub(crate) struct Touch {
+pub(crate) struct FileInst {
     /// Position of the instruction in its block.
     pub position: u32,
     pub inst: Inst,
@@ -68,10 +68,10 @@ impl Span {
 #[derive(Default)]
 pub(crate) struct Liveness {
     /// The instructions to handle, block by block.
-    touches: Vec<Touch>,
-    /// By block: its span of `touches`.
-    touching: Vec<Span>,
-    /// For each touch the values of the file that it reads, then those that it writes.
+    file_insts: Vec<FileInst>,
+    /// By block: its span of `file_insts`.
+    inst_spans: Vec<Span>,
+    /// For each entry of `file_insts` the values of the file that it reads, then those that it writes.
     operands: Vec<Value>,
     /// For each entry of `operands` the position of the value's next use after the instruction.
     nexts: Vec<u32>,
@@ -106,46 +106,46 @@ pub(crate) fn phi_source(function: &Function, phi: Inst, from: Block) -> oriole_
 
 impl Liveness {
     /// Computes everything for the values of a register file. Returns an error if the function is not in strict SSA form.
-    pub fn look_at(&mut self, function: &Function, flow: &ControlFlow, file: File) -> Result<(), AllocateError> {
+    pub fn compute(&mut self, function: &Function, flow: &ControlFlow, file: File) -> Result<(), AllocateError> {
         let values = function.values.len();
         self.defined_at.resize(values, NO_BLOCK);
         self.seen_in.resize(values, NO_BLOCK);
         self.nearest.resize(values, NEVER);
-        self.find_touches(function, flow, file);
+        self.find_file_insts(function, flow, file);
         self.find_live(function, flow, file)?;
-        self.measure(function, flow);
-        self.look_ahead(function, flow);
+        self.compute_distances(function, flow);
+        self.compute_next_uses(function, flow);
         Ok(())
     }
 
     /// Returns the instructions of a block that the allocation of the file has to handle.
-    pub fn touching(&self, block: Block) -> &[Touch] {
-        &self.touches[self.touching[block.position()].range()]
+    pub fn file_insts_of(&self, block: Block) -> &[FileInst] {
+        &self.file_insts[self.inst_spans[block.position()].range()]
     }
 
     /// Returns the instructions of all blocks that the allocation of the file has to handle.
-    pub fn touches(&self) -> &[Touch] {
-        &self.touches
+    pub fn file_insts(&self) -> &[FileInst] {
+        &self.file_insts
     }
 
     /// Returns the values of the file that an instruction reads; none for phis, which read at the ends of the predecessors.
-    pub fn used(&self, touch: Touch) -> &[Value] {
-        &self.operands[touch.first as usize..touch.first_defined as usize]
+    pub fn used(&self, file_inst: FileInst) -> &[Value] {
+        &self.operands[file_inst.first as usize..file_inst.first_defined as usize]
     }
 
     /// Returns the values of the file that an instruction writes.
-    pub fn defined(&self, touch: Touch) -> &[Value] {
-        &self.operands[touch.first_defined as usize..touch.end as usize]
+    pub fn defined(&self, file_inst: FileInst) -> &[Value] {
+        &self.operands[file_inst.first_defined as usize..file_inst.end as usize]
     }
 
     /// Returns, for each value that an instruction reads, the position of its next use after the instruction.
-    pub fn nexts_of_used(&self, touch: Touch) -> &[u32] {
-        &self.nexts[touch.first as usize..touch.first_defined as usize]
+    pub fn nexts_of_used(&self, file_inst: FileInst) -> &[u32] {
+        &self.nexts[file_inst.first as usize..file_inst.first_defined as usize]
     }
 
     /// Returns, for each value that an instruction writes, the position of its first use.
-    pub fn nexts_of_defined(&self, touch: Touch) -> &[u32] {
-        &self.nexts[touch.first_defined as usize..touch.end as usize]
+    pub fn nexts_of_defined(&self, file_inst: FileInst) -> &[u32] {
+        &self.nexts[file_inst.first_defined as usize..file_inst.end as usize]
     }
 
     /// Returns the values that are live-in at a block, without its phis, in ascending order.
@@ -159,19 +159,19 @@ impl Liveness {
     }
 
     /// Lists the instructions to handle and their operands of the file.
-    fn find_touches(&mut self, function: &Function, flow: &ControlFlow, file: File) {
-        self.touches.clear();
+    fn find_file_insts(&mut self, function: &Function, flow: &ControlFlow, file: File) {
+        self.file_insts.clear();
         self.operands.clear();
-        self.touching.clear();
-        self.touching.resize(function.blocks.len(), Span::default());
+        self.inst_spans.clear();
+        self.inst_spans.resize(function.blocks.len(), Span::default());
         for &block in &flow.order {
-            let start = self.touches.len() as u32;
+            let start = self.file_insts.len() as u32;
             for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
                 if self.files_of(function, inst) & 1 << file as u8 != 0 {
-                    self.touch(function, position as u32, inst, file);
+                    self.add_file_inst(function, position as u32, inst, file);
                 }
             }
-            self.touching[block.position()] = Span { start, end: self.touches.len() as u32 };
+            self.inst_spans[block.position()] = Span { start, end: self.file_insts.len() as u32 };
         }
     }
 
@@ -205,7 +205,7 @@ impl Liveness {
     }
 
     /// Appends an instruction to the list. Phis are listed only if they define a value of the file.
-    fn touch(&mut self, function: &Function, position: u32, inst: Inst, file: File) {
+    fn add_file_inst(&mut self, function: &Function, position: u32, inst: Inst, file: File) {
         let data = &function.insts[inst];
         let (results, sources) = function.operands(inst).split_at(data.result_count());
         let first = self.operands.len() as u32;
@@ -236,7 +236,7 @@ impl Liveness {
         if data.is(Pseudo::Phi) && end == first {
             return;
         }
-        self.touches.push(Touch { position, inst, has_tied, has_fixed, first, first_defined, end });
+        self.file_insts.push(FileInst { position, inst, has_tied, has_fixed, first, first_defined, end });
     }
 
     /// Computes the live-in lists.
@@ -249,15 +249,15 @@ impl Liveness {
         self.phi_spans.resize(blocks, Span::default());
         for &block in &flow.order {
             let number = block.position() as u32;
-            for touch in &self.touches[self.touching[block.position()].range()] {
-                for &value in &self.operands[touch.first as usize..touch.first_defined as usize] {
+            for file_inst in &self.file_insts[self.inst_spans[block.position()].range()] {
+                for &value in &self.operands[file_inst.first as usize..file_inst.first_defined as usize] {
                     let at = value.position();
                     if self.defined_at[at] != number && self.seen_in[at] != number {
                         self.seen_in[at] = number;
                         upward.push((value, (block, false)));
                     }
                 }
-                for &value in &self.operands[touch.first_defined as usize..touch.end as usize] {
+                for &value in &self.operands[file_inst.first_defined as usize..file_inst.end as usize] {
                     if std::mem::replace(&mut self.defined_at[value.position()], number) != NO_BLOCK {
                         return Err(AllocateError::Invalid(format!("{value:?} is defined twice")));
                     }
@@ -277,14 +277,14 @@ impl Liveness {
             self.phi_spans[block.position()] = Span { start, end: self.phi_sources.len() as u32 };
         }
         upward.sort_unstable_by_key(|&(value, _)| value);
-        let found = self.walk_up(function, flow, &upward)?;
+        let found = self.explore_paths(function, flow, &upward)?;
         self.sort_by_block(blocks, &found);
         Ok(())
     }
 
     /// Explores backward from every upward-exposed use to the definition. Returns (block, value) for each block that has the value live-in,
     /// sorted by value; `upward` must be sorted by value.
-    fn walk_up(
+    fn explore_paths(
         &self,
         function: &Function,
         flow: &ControlFlow,
@@ -338,20 +338,20 @@ impl Liveness {
     }
 
     /// Computes the distances at the starts of blocks.
-    fn measure(&mut self, function: &Function, flow: &ControlFlow) {
+    fn compute_distances(&mut self, function: &Function, flow: &ControlFlow) {
         // Distances to uses in the block itself. They are exact and do not change afterwards.
         let mut first_use = vec![NEVER; self.live.len()];
         let mut nearest = std::mem::take(&mut self.nearest);
         for &block in &flow.order {
-            for &touch in self.touching(block).iter().rev() {
-                self.used(touch).iter().for_each(|value| nearest[value.position()] = touch.position);
+            for &file_inst in self.file_insts_of(block).iter().rev() {
+                self.used(file_inst).iter().for_each(|value| nearest[value.position()] = file_inst.position);
             }
             let span = self.live_in[block.position()].range();
             for (use_, value) in first_use[span].iter_mut().zip(self.live_in(block)) {
                 *use_ = nearest[value.position()];
             }
-            for &touch in self.touching(block) {
-                self.used(touch).iter().for_each(|value| nearest[value.position()] = NEVER);
+            for &file_inst in self.file_insts_of(block) {
+                self.used(file_inst).iter().for_each(|value| nearest[value.position()] = NEVER);
             }
         }
         self.distance.clear();
@@ -360,7 +360,7 @@ impl Liveness {
         let rounds = if flow.loops.iter().any(Option::is_some) { 2 } else { 1 };
         for _ in 0..rounds {
             for &block in flow.order.iter().rev() {
-                self.look_behind(function, flow, block, &mut nearest, |_| {});
+                self.distances_after_block(function, flow, block, &mut nearest, |_| {});
                 for at in self.live_in[block.position()].range() {
                     if first_use[at] == NEVER {
                         self.distance[at] = nearest[self.live[at].position()].min(FAR);
@@ -374,7 +374,14 @@ impl Liveness {
 
     /// Writes into `nearest` the distance from the start of a block to the next use after the block, for each value live at its end.
     /// Calls `tell` once for each such value.
-    fn look_behind(&self, function: &Function, flow: &ControlFlow, block: Block, nearest: &mut [u32], mut tell: impl FnMut(Value)) {
+    fn distances_after_block(
+        &self,
+        function: &Function,
+        flow: &ControlFlow,
+        block: Block,
+        nearest: &mut [u32],
+        mut tell: impl FnMut(Value),
+    ) {
         let length = function.blocks[block].insts.len() as u32;
         let depth = flow.depth[block.position()];
         let way_to = |next: Block| length + if flow.depth[next.position()] < depth { LOOP_EXIT } else { 0 };
@@ -396,7 +403,7 @@ impl Liveness {
         }
     }
 
-    /// Resets the entries that [`Liveness::look_behind`] wrote to [`NEVER`].
+    /// Resets the entries that [`Liveness::distances_after_block`] wrote to [`NEVER`].
     fn forget(&self, flow: &ControlFlow, block: Block, nearest: &mut [u32]) {
         for &next in &flow.successors[block.position()] {
             self.live_in(next).iter().for_each(|value| nearest[value.position()] = NEVER);
@@ -407,7 +414,7 @@ impl Liveness {
     }
 
     /// Computes the next uses of all operands and the register pressure of all blocks, by a backward walk through each block.
-    fn look_ahead(&mut self, function: &Function, flow: &ControlFlow) {
+    fn compute_next_uses(&mut self, function: &Function, flow: &ControlFlow) {
         self.nexts.clear();
         self.nexts.resize(self.operands.len(), NEVER);
         self.pressure.clear();
@@ -417,11 +424,11 @@ impl Liveness {
         let width = |value: Value| u32::from(function.values[value].width);
         for &block in &flow.order {
             let mut now = 0;
-            self.look_behind(function, flow, block, &mut upcoming, |value| now += width(value));
+            self.distances_after_block(function, flow, block, &mut upcoming, |value| now += width(value));
             let mut most = now;
-            for touch in self.touches[self.touching[block.position()].range()].iter().rev() {
+            for file_inst in self.file_insts[self.inst_spans[block.position()].range()].iter().rev() {
                 let (used, defined) =
-                    (touch.first as usize..touch.first_defined as usize, touch.first_defined as usize..touch.end as usize);
+                    (file_inst.first as usize..file_inst.first_defined as usize, file_inst.first_defined as usize..file_inst.end as usize);
                 // First the next uses of the sources, before this instruction's own use replaces them. Then the results stop being live,
                 // and the sources become live.
                 for at in used.clone() {
@@ -437,7 +444,7 @@ impl Liveness {
                 }
                 for at in used {
                     let value = self.operands[at];
-                    if std::mem::replace(&mut upcoming[value.position()], touch.position) == NEVER {
+                    if std::mem::replace(&mut upcoming[value.position()], file_inst.position) == NEVER {
                         now += width(value);
                     }
                 }

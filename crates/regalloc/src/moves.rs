@@ -189,9 +189,9 @@ impl Mover {
         Ok(())
     }
 
-    /// Emits a parallel copy between registers of one file. `moves` are (destination, source). `scratch` is a register that may be
-    /// overwritten; without one, cycles take three instructions for each exchange.
-    pub fn emit_parallel(&self, sink: &mut Sink<'_>, file: File, moves: &[(u16, u16)], scratch: Option<u16>) -> Result<(), String> {
+    /// Emits a parallel copy between registers of one file. `scratch` is a register that may be overwritten; without one, cycles take
+    /// three instructions for each exchange.
+    pub fn emit_parallel(&self, sink: &mut Sink<'_>, file: File, moves: &[Move], scratch: Option<u16>) -> Result<(), String> {
         for step in sequentialize(moves, scratch) {
             match step {
                 Step::Move(to, from) => self.emit(sink, file, register(file, to, 1), register(file, from, 1))?,
@@ -202,6 +202,13 @@ impl Mover {
     }
 }
 
+/// A move between two registers of one file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Move {
+    pub to: u16,
+    pub from: u16,
+}
+
 /// One step of a sequentialized parallel copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
@@ -210,20 +217,20 @@ enum Step {
     Swap(u16, u16),
 }
 
-/// Turns a parallel copy of (destination, source) pairs into steps to execute one after the other. Destinations must be distinct.
-fn sequentialize(moves: &[(u16, u16)], scratch: Option<u16>) -> Vec<Step> {
+/// Turns a parallel copy into steps to execute one after the other. Destinations must be distinct.
+fn sequentialize(moves: &[Move], scratch: Option<u16>) -> Vec<Step> {
     const NONE: u16 = u16::MAX;
     // `source`: by destination, the source of the move still to be made. `readers`: by register, the number of such moves that read it.
     let mut source = [NONE; 256];
     let mut readers = [0u16; 256];
-    for &(to, from) in moves.iter().filter(|(to, from)| to != from) {
+    for &Move { to, from } in moves.iter().filter(|one| one.to != one.from) {
         debug_assert_eq!(source[usize::from(to)], NONE, "two moves to one register");
         source[usize::from(to)] = from;
         readers[usize::from(from)] += 1;
     }
     let mut steps = Vec::new();
     let mut ready: Vec<u16> =
-        moves.iter().rev().map(|&(to, _)| to).filter(|&to| source[usize::from(to)] != NONE && readers[usize::from(to)] == 0).collect();
+        moves.iter().rev().map(|one| one.to).filter(|&to| source[usize::from(to)] != NONE && readers[usize::from(to)] == 0).collect();
     let drain = |ready: &mut Vec<u16>, source: &mut [u16; 256], readers: &mut [u16; 256], steps: &mut Vec<Step>| {
         while let Some(to) = ready.pop() {
             let from = std::mem::replace(&mut source[usize::from(to)], NONE);
@@ -240,7 +247,7 @@ fn sequentialize(moves: &[(u16, u16)], scratch: Option<u16>) -> Vec<Step> {
     drain(&mut ready, &mut source, &mut readers, &mut steps);
     // Every remaining destination is read by a remaining move. There are as many reads as destinations, so each is read exactly once:
     // only disjoint cycles remain.
-    for &(start, _) in moves {
+    for &Move { to: start, .. } in moves {
         if source[usize::from(start)] == NONE {
             continue;
         }
@@ -272,10 +279,10 @@ fn sequentialize(moves: &[(u16, u16)], scratch: Option<u16>) -> Vec<Step> {
 mod tests {
     use oriole_ir::Target;
 
-    use super::{Step, encodes, sequentialize};
+    use super::{Move, Step, encodes, sequentialize};
 
     /// Executes the steps of a parallel copy and compares every register but the scratch register with the expected content.
-    fn execute(moves: &[(u16, u16)], scratch: Option<u16>) {
+    fn execute(moves: &[Move], scratch: Option<u16>) {
         let before: Vec<u16> = (0..256).collect();
         let mut state = before.clone();
         for step in sequentialize(moves, scratch) {
@@ -285,22 +292,22 @@ mod tests {
             }
         }
         for register in (0..256u16).filter(|&register| Some(register) != scratch) {
-            let expected = moves.iter().find(|(to, _)| *to == register).map_or(register, |&(_, from)| from);
+            let expected = moves.iter().find(|one| one.to == register).map_or(register, |one| one.from);
             assert_eq!(state[usize::from(register)], expected, "{moves:?} at {register}");
         }
     }
 
     #[test]
-    fn every_map_of_five_registers_is_done() {
+    fn every_parallel_copy_of_five_registers_is_correct() {
         for code in 0..5u32.pow(5) {
-            let moves: Vec<(u16, u16)> = (0..5).map(|to| (to as u16, (code / 5u32.pow(to) % 5) as u16)).collect();
+            let moves: Vec<Move> = (0..5).map(|to| Move { to: to as u16, from: (code / 5u32.pow(to) % 5) as u16 }).collect();
             execute(&moves, None);
             execute(&moves, Some(9));
         }
     }
 
     #[test]
-    fn what_moves_emit_encodes_on_every_target() {
+    fn emitted_moves_are_encodable_on_every_target() {
         for target in Target::all() {
             for text in [
                 "MOV R4, R5",

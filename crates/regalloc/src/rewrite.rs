@@ -7,8 +7,8 @@ use oriole_ir::{File, Function, Inst, Op, OperandKind, Pseudo, Value};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
-use crate::assign::{Assigner, NOWHERE};
-use crate::spill::Place;
+use crate::assign::{Assigner, NO_REGISTER};
+use crate::spill::EmitPoint;
 use crate::{AllocateError, Allocation};
 
 impl Assigner<'_> {
@@ -17,18 +17,18 @@ impl Assigner<'_> {
     pub(crate) fn rewrite_blocks(&mut self) -> Result<(), AllocateError> {
         let mut shadow_phis: FxHashMap<oriole_ir::Block, Vec<Inst>> = FxHashMap::default();
         if self.file != File::General {
-            for (block, phi) in std::mem::take(&mut self.memory_phis) {
+            for (block, phi) in std::mem::take(&mut self.phis_without_register) {
                 let mut out = shadow_phis.remove(&block).unwrap_or_default();
                 self.shadow_phi(phi, &mut out);
                 shadow_phis.insert(block, out);
             }
         }
-        // Spilled values by the instruction that defines them. Shadows created above are beyond the end of `wanted`.
+        // Spilled values by the instruction that defines them. Shadows created above are beyond the end of `needs_store`.
         let mut stores: FxHashMap<Inst, Vec<Value>> = FxHashMap::default();
-        let mut any_wanted = false;
-        for (value, class) in self.function.values.iter_enumerated().take(self.wanted.len()) {
-            if self.wanted[value.position()] && class.file == self.file {
-                any_wanted = true;
+        let mut any_store = false;
+        for (value, class) in self.function.values.iter_enumerated().take(self.needs_store.len()) {
+            if self.needs_store[value.position()] && class.file == self.file {
+                any_store = true;
                 if let Some(inst) = self.definition[value.position()] {
                     stores.entry(inst).or_default().push(value);
                 }
@@ -38,9 +38,9 @@ impl Assigner<'_> {
             let block = self.flow.order[place];
             let mut output = std::mem::take(&mut self.output[block.position()]);
             // The common case, no spills: the list is kept, less what has become unnecessary.
-            if !any_wanted && shadow_phis.is_empty() && self.heads[block.position()].is_empty() {
-                if self.may_dissolve[block.position()] {
-                    output.retain(|&inst| !self.is_settled(inst));
+            if !any_store && shadow_phis.is_empty() && self.heads[block.position()].is_empty() {
+                if self.has_pseudo[block.position()] {
+                    output.retain(|&inst| !self.is_replaced(inst));
                 }
                 self.function.blocks[block].insts = output;
                 continue;
@@ -51,7 +51,7 @@ impl Assigner<'_> {
             let mut entering = Vec::new();
             for &phi in &output[..phis] {
                 match self.function.operands(phi)[0].value().filter(|&value| self.class(value).file == self.file) {
-                    Some(value) if self.wanted[value.position()] && self.entered_at[value.position()] != NOWHERE => {
+                    Some(value) if self.needs_store[value.position()] && self.entered_at[value.position()] != NO_REGISTER => {
                         entering.push((phi, value));
                     }
                     Some(_) => {}
@@ -62,14 +62,14 @@ impl Assigner<'_> {
             insts.append(&mut self.heads[block.position()]);
             for (inst, value) in entering {
                 self.defined_in[value.position()] = self.entered_at[value.position()];
-                self.store(value, &mut Place { out: &mut insts, location: self.function.insts[inst].location, inst })?;
+                self.store(value, &mut EmitPoint { out: &mut insts, location: self.function.insts[inst].location, inst })?;
             }
             for &inst in &output[phis..] {
-                if !self.is_dissolved(inst) {
+                if !self.is_replaced_copy(inst) {
                     insts.push(inst);
                 }
                 for &value in stores.get(&inst).map_or(&[][..], |values| values) {
-                    self.store(value, &mut Place { out: &mut insts, location: self.function.insts[inst].location, inst })?;
+                    self.store(value, &mut EmitPoint { out: &mut insts, location: self.function.insts[inst].location, inst })?;
                 }
             }
             self.function.blocks[block].insts = insts;
@@ -78,15 +78,15 @@ impl Assigner<'_> {
     }
 
     /// Returns whether an instruction is a phi, copy or pack of the file, which the allocation has replaced by moves.
-    fn is_settled(&self, inst: Inst) -> bool {
+    fn is_replaced(&self, inst: Inst) -> bool {
         match self.function.insts[inst].op {
             Op::Pseudo(Pseudo::Phi) => self.function.operands(inst)[0].value().is_some_and(|value| self.class(value).file == self.file),
-            _ => self.is_dissolved(inst),
+            _ => self.is_replaced_copy(inst),
         }
     }
 
     /// Returns whether an instruction is a copy or pack whose result is in a register of the file.
-    fn is_dissolved(&self, inst: Inst) -> bool {
+    fn is_replaced_copy(&self, inst: Inst) -> bool {
         let is_copy = matches!(self.function.insts[inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack));
         is_copy && matches!(self.function.operands(inst)[0].kind, OperandKind::Register { file, .. } if file == self.file)
     }

@@ -16,11 +16,11 @@ use oriole_ir::{Block, OperandKind, Role, Space, Value};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
-use crate::assign::{Assigner, NOWHERE};
+use crate::assign::{Assigner, NO_REGISTER};
 
 /// The live interval of a spilled value, in positions of the linear order of instructions.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct LiveInterval {
     value: Value,
     start: u32,
     /// Last position, inclusive.
@@ -33,7 +33,7 @@ impl Assigner<'_> {
         if self.slots.is_empty() && self.private_slots.is_empty() {
             return;
         }
-        let stretches = self.stretches();
+        let intervals = self.live_intervals();
         let mut moved: FxHashMap<u32, u32> = FxHashMap::default();
         let mut end = first;
         // Temporary slots belong to no value; they come first and are not shared.
@@ -46,19 +46,19 @@ impl Assigner<'_> {
         // Slots in use as (end of the interval, offset, width), earliest end first; free slots by width.
         let mut active: BinaryHeap<Reverse<(u32, u32, u8)>> = Default::default();
         let mut free: FxHashMap<u8, Vec<u32>> = FxHashMap::default();
-        for stretch in stretches {
-            while let Some(&Reverse((_, offset, width))) = active.peek().filter(|top| top.0.0 < stretch.start) {
+        for interval in intervals {
+            while let Some(&Reverse((_, offset, width))) = active.peek().filter(|top| top.0.0 < interval.start) {
                 active.pop();
                 free.entry(width).or_default().push(offset);
             }
-            let class = self.class(stretch.value);
+            let class = self.class(interval.value);
             let offset = free.get_mut(&class.width).and_then(Vec::pop).unwrap_or_else(|| {
                 let offset = end.next_multiple_of(4 * u32::from(class.align.min(4)));
                 end = offset + 4 * u32::from(class.width);
                 offset
             });
-            active.push(Reverse((stretch.end, offset, class.width)));
-            let old = self.slots[&stretch.value];
+            active.push(Reverse((interval.end, offset, class.width)));
+            let old = self.slots[&interval.value];
             for word in 0..u32::from(class.width) {
                 moved.insert(old + 4 * word, offset + 4 * word);
             }
@@ -68,7 +68,7 @@ impl Assigner<'_> {
     }
 
     /// Returns the live intervals of all values with a slot, sorted by start.
-    fn stretches(&self) -> Vec<Stretch> {
+    fn live_intervals(&self) -> Vec<LiveInterval> {
         let mut starts = vec![0u32; self.flow.place.len()];
         let mut at = 0;
         for &block in &self.flow.order {
@@ -99,7 +99,7 @@ impl Assigner<'_> {
                 // A phi in memory is stored by code on the incoming edges.
                 (Some(block), _) => {
                     cover(value, starts[block.position()], end_of(block));
-                    if self.entered_at[value.position()] == NOWHERE {
+                    if self.entered_at[value.position()] == NO_REGISTER {
                         for &from in &self.flow.predecessors[block.position()] {
                             cover(value, end_of(from), end_of(from));
                         }
@@ -112,9 +112,9 @@ impl Assigner<'_> {
                 (None, None) => {}
             }
         }
-        let mut stretches: Vec<Stretch> = ranges.into_iter().map(|(value, (start, end))| Stretch { value, start, end }).collect();
-        stretches.sort_by_key(|stretch| (stretch.start, stretch.value));
-        stretches
+        let mut intervals: Vec<LiveInterval> = ranges.into_iter().map(|(value, (start, end))| LiveInterval { value, start, end }).collect();
+        intervals.sort_by_key(|interval| (interval.start, interval.value));
+        intervals
     }
 
     /// Replaces the byte offsets of all spill loads and stores: `moved` has the new offset of each 4-byte word.

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::AllocateError;
 use crate::assign::Assigner;
-use crate::moves::{Sink, register};
+use crate::moves::{Move, Sink, register};
 
 /// Returns the register file of the shadows of a file's values.
 fn shadow_file(file: File) -> File {
@@ -30,8 +30,8 @@ fn shadow_file(file: File) -> File {
 impl Assigner<'_> {
     /// Finds the values to rematerialize: defined by an unguarded move of a constant into one register.
     pub(crate) fn find_repeatable(&mut self) {
-        for touch in self.liveness.touches() {
-            let inst = touch.inst;
+        for file_inst in self.liveness.file_insts() {
+            let inst = file_inst.inst;
             let data = &self.function.insts[inst];
             let cheap = match data.op {
                 Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),
@@ -57,9 +57,9 @@ impl Assigner<'_> {
     }
 
     /// Marks a value as reloaded somewhere, so that it gets a store; values that are rematerialized need none.
-    pub(crate) fn want_back(&mut self, value: Value) {
+    pub(crate) fn mark_spilled(&mut self, value: Value) {
         if self.repeatable[value.position()].is_none() {
-            self.wanted[value.position()] = true;
+            self.needs_store[value.position()] = true;
         }
     }
 
@@ -89,11 +89,11 @@ impl Assigner<'_> {
     }
 
     /// Emits a reload of a part of a dropped value into registers from `to` on.
-    pub(crate) fn reload(&mut self, part: Part, to: u16, sink_at: &mut Place<'_>) -> Result<(), AllocateError> {
+    pub(crate) fn reload(&mut self, part: Part, to: u16, sink_at: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
         if let Some(inst) = self.repeatable[part.value.position()] {
             return self.repeat(inst, part, to, sink_at);
         }
-        self.wanted[part.value.position()] = true;
+        self.needs_store[part.value.position()] = true;
         if self.file == File::General {
             let slot = self.slot(part.value) + 4 * u32::from(part.first);
             self.transfer(false, slot, to, part.count, sink_at);
@@ -108,7 +108,7 @@ impl Assigner<'_> {
     }
 
     /// Emits the instruction that computes a value again, with the result in register `to`.
-    fn repeat(&mut self, inst: Inst, part: Part, to: u16, place: &mut Place<'_>) -> Result<(), AllocateError> {
+    fn repeat(&mut self, inst: Inst, part: Part, to: u16, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
         let data = self.function.insts[inst].clone();
         if data.is(Pseudo::Copy) {
             let source = self.function.operands(inst)[1];
@@ -125,7 +125,7 @@ impl Assigner<'_> {
     }
 
     /// Emits the spill store of a value, which is in the register where it was defined.
-    pub(crate) fn store(&mut self, value: Value, place: &mut Place<'_>) -> Result<(), AllocateError> {
+    pub(crate) fn store(&mut self, value: Value, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
         let at = self.defined_in[value.position()];
         let width = self.function.values[value].width;
         if self.file == File::General {
@@ -161,8 +161,8 @@ impl Assigner<'_> {
             let (source, from) = (pair[0], pair[1]);
             let kind = match source.kind {
                 OperandKind::Value(part) => {
-                    // Not `want_back`: the phi needs the shadow even of a value that is otherwise rematerialized.
-                    self.wanted[part.value.position()] = true;
+                    // Not `mark_spilled`: the phi needs the shadow even of a value that is otherwise rematerialized.
+                    self.needs_store[part.value.position()] = true;
                     OperandKind::Value(Part { value: self.shadow(part.value), ..part })
                 }
                 OperandKind::Zero(File::Predicate | File::UniformPredicate) => OperandKind::Integer(i64::from(source.signs.is_empty())),
@@ -177,14 +177,14 @@ impl Assigner<'_> {
     }
 
     /// Emits a move of one register or constant into register `to` of the file.
-    pub(crate) fn emit_move(&mut self, to: u16, from: Operand, place: &mut Place<'_>) -> Result<(), AllocateError> {
+    pub(crate) fn emit_move(&mut self, to: u16, from: Operand, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
         let to = register(self.file, to, 1);
         let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
         self.mover.emit(&mut sink, self.file, to, from).map_err(|what| place.unsupported(what))
     }
 
-    /// Emits a parallel copy of (destination, source) registers of the file. See [`crate::moves`] for `scratch`.
-    pub(crate) fn emit_moves(&mut self, moves: &[(u16, u16)], scratch: Option<u16>, place: &mut Place<'_>) -> Result<(), AllocateError> {
+    /// Emits a parallel copy between registers of the file. See [`crate::moves`] for `scratch`.
+    pub(crate) fn emit_moves(&mut self, moves: &[Move], scratch: Option<u16>, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
         if moves.is_empty() {
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl Assigner<'_> {
 }
 
 /// The list to which spill code and moves are appended.
-pub(crate) struct Place<'a> {
+pub(crate) struct EmitPoint<'a> {
     pub out: &'a mut Vec<Inst>,
     /// Source location of the new instructions.
     pub location: oriole_ir::Location,
@@ -202,7 +202,7 @@ pub(crate) struct Place<'a> {
     pub inst: Inst,
 }
 
-impl Place<'_> {
+impl EmitPoint<'_> {
     /// Returns the error for a copy that no instruction can make.
     pub fn unsupported(&self, what: String) -> AllocateError {
         AllocateError::Unsupported { inst: self.inst, what }

@@ -97,7 +97,7 @@ bb0:
 }
 
 #[test]
-fn ten_predicates_live_in_registers() {
+fn spilled_predicates_go_to_general_registers() {
     let mut text = String::from("func kernel @predicates ssa {\nbb0:\n    %0:R = S2R SR_TID.X\n");
     for number in 1..=10 {
         text += &format!("    %{number}:P, PT = ISETP.NE.AND %0, {number:#x}, PT\n");
@@ -112,7 +112,7 @@ fn ten_predicates_live_in_registers() {
 }
 
 #[test]
-fn phis_change_places_without_a_free_register() {
+fn phis_exchange_values_without_a_free_register() {
     // Fifteen phis occupy all fifteen usable registers around a loop, and two of them exchange their values; the same for seven predicates.
     let mut text = String::from("func kernel @swap ssa {\nbb0:\n");
     for number in 0..15 {
@@ -160,7 +160,7 @@ fn sixteen_registers_are_enough_for_many_values() {
 }
 
 #[test]
-fn constants_are_made_again() {
+fn constants_are_rematerialized() {
     let mut text = String::from("func kernel @constants ssa {\nbb0:\n");
     for number in 0..30 {
         text += &format!("    %{number}:R = MOV {number:#x}\n");
@@ -174,7 +174,7 @@ fn constants_are_made_again() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn instruction_beyond_the_register_limit_is_named_in_the_error() {
     let text = "func kernel @wide ssa {
 bb0:
     %0:R16 = LDC.64 c[0x0][0x0]
@@ -204,7 +204,7 @@ fn found(function: &Function, opcode: Opcode) -> Vec<Inst> {
 /// The instruction reads a quad that was spilled. Each of the three windows for a quad holds a single register that the instruction reads
 /// too, so none can be freed by dropping values: the sources have to be packed anew.
 #[test]
-fn sources_are_put_in_a_new_order_where_none_may_be_dropped() {
+fn sources_are_repacked_where_none_may_be_dropped() {
     let before = parse(
         "func kernel @repack ssa {
 bb0:

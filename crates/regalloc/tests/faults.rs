@@ -119,7 +119,7 @@ fn a_guarded_copy_to_another_register_than_the_one_read_is_named() {
 /// An inserted instruction with constant operands recomputes a value only if the value's definition has the same opcode, modifiers and
 /// operands.
 #[test]
-fn constants_do_not_stand_for_values_computed_otherwise() {
+fn constant_does_not_match_a_computed_value() {
     let second_result = "func kernel @second ssa {
 bb0:
     %0:R@R4, %1:R@R5 = ENTRY

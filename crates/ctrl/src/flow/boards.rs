@@ -46,8 +46,8 @@ use oriole_hardware::{Class, ControlRules, Model};
 use oriole_isa::{Control, File, Opcode, Value};
 
 use super::Code;
-use super::paths::{Paths, Todo};
-use super::touch::{Pinned, Touches};
+use super::control_flow::{ControlFlow, Worklist};
+use super::reg_access::{InstAccesses, Pinned};
 use super::waits::{Part, Wait};
 
 /// Estimated cycles from one instruction to the next. Stalls are not computed yet.
@@ -65,7 +65,7 @@ struct Holder<'w> {
     time: i64,
     class: Class,
     /// If it is waited for in the next iteration of a loop: the first instruction and the end of that loop.
-    around: Option<(usize, usize)>,
+    carried_by_loop: Option<(usize, usize)>,
 }
 
 impl Holder<'_> {
@@ -84,7 +84,7 @@ impl Holder<'_> {
 #[derive(Clone, Debug, Default)]
 struct Board {
     /// Positions at which its holders are waited for, nearest first; empty if the scoreboard is free.
-    places: BinaryHeap<Reverse<usize>>,
+    waits_at: BinaryHeap<Reverse<usize>>,
     /// Estimated cycle at which the last of its holders is done.
     ready: i64,
     /// Class of the newest holder.
@@ -96,44 +96,51 @@ struct Board {
 impl Board {
     /// Removes the waits up to a position.
     fn pass(&mut self, place: usize) {
-        while let Some(&Reverse(next)) = self.places.peek().filter(|next| next.0 <= place) {
-            self.places.pop();
+        while let Some(&Reverse(next)) = self.waits_at.peek().filter(|next| next.0 <= place) {
+            self.waits_at.pop();
             self.free_since = next;
         }
     }
 }
 
 /// Returns control words with scoreboards and wait masks. Stalls are not set yet.
-pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wait], model: &Model, rules: &ControlRules) -> Vec<Control> {
-    let mut controls = vec![Control::default(); touches.len()];
-    let (counted, pinned) = pin(code, touches, rules, &mut controls);
+pub fn allocate(
+    code: &Code<'_>,
+    control_flow: &ControlFlow,
+    inst_accesses: &[InstAccesses],
+    waits: &[Wait],
+    model: &Model,
+    rules: &ControlRules,
+) -> Vec<Control> {
+    let mut controls = vec![Control::default(); inst_accesses.len()];
+    let (counted, pinned) = pin(code, inst_accesses, rules, &mut controls);
     let without = |mask: u8| (0..rules.scoreboards).filter(|index| mask >> index & 1 == 0).collect::<Vec<usize>>();
     // If a `DEPBAR` counts every scoreboard, those that no `LDGDEPBAR` or `UTMACMDFLUSH` sets may be used: the `DEPBAR` only waits longer.
     let free = [without(counted | pinned), without(pinned)].into_iter().find(|free| !free.is_empty()).unwrap_or_default();
     let holders: Vec<Holder<'_>> = waits
         .chunk_by(|one, two| (one.first, one.part) == (two.first, two.part))
-        .filter(|waits| !is_pinned(&touches[waits[0].first as usize], waits[0].part))
-        .filter(|waits| may_set(&touches[waits[0].first as usize], waits[0].part))
-        .map(|waits| holder(paths, touches, waits, model, code.instructions.len()))
+        .filter(|waits| !is_pinned(&inst_accesses[waits[0].first as usize], waits[0].part))
+        .filter(|waits| may_set(&inst_accesses[waits[0].first as usize], waits[0].part))
+        .map(|waits| holder(control_flow, inst_accesses, waits, model, code.instructions.len()))
         .collect();
     // Holders that are waited for around a loop, by the start of the loop.
     let mut starts: Vec<(usize, usize)> =
-        holders.iter().enumerate().filter_map(|(at, holder)| holder.around.map(|(start, _)| (start, at))).collect();
+        holders.iter().enumerate().filter_map(|(at, holder)| holder.carried_by_loop.map(|(start, _)| (start, at))).collect();
     starts.sort_unstable();
     let mut starts = starts.into_iter().peekable();
-    let mut choice = Choice { paths, rules, boards: vec![Board::default(); rules.scoreboards], free };
+    let mut scan = Scan { control_flow, rules, boards: vec![Board::default(); rules.scoreboards], free };
     let mut given: Vec<Option<usize>> = vec![None; holders.len()];
     for (at, one) in holders.iter().enumerate() {
         // The scan has reached the start of loops: their holders occupy a scoreboard from here to the wait. The same scoreboard is used
         // when the scan reaches the holder itself (`given`).
         while let Some((start, early)) = starts.next_if(|&(start, _)| start <= one.first) {
-            // From the position before the loop: `give` removes waits up to this position, and a wait may be at the first instruction.
+            // From the position before the loop: `assign` removes waits up to this position, and a wait may be at the first instruction.
             let holder = &holders[early];
-            let places = holder.earlier();
-            given[early] = Some(choice.give(holder, start.saturating_sub(1), places.collect(), None));
+            let waits_at = holder.earlier();
+            given[early] = Some(scan.assign(holder, start.saturating_sub(1), waits_at.collect(), None));
         }
-        let places = one.later().chain(one.around.map(|(_, end)| end)).collect();
-        let index = choice.give(one, one.first, places, given[at]);
+        let waits_at = one.later().chain(one.carried_by_loop.map(|(_, end)| end)).collect();
+        let index = scan.assign(one, one.first, waits_at, given[at]);
         let scoreboard = Some(index as u8);
         match one.part {
             Part::Results => controls[one.first].write_barrier = scoreboard,
@@ -143,35 +150,35 @@ pub fn allocate(code: &Code<'_>, paths: &Paths, touches: &[Touches], waits: &[Wa
             controls[wait.second as usize].wait |= 1 << index;
         }
     }
-    for wait in waits.iter().filter(|wait| is_pinned(&touches[wait.first as usize], wait.part)) {
+    for wait in waits.iter().filter(|wait| is_pinned(&inst_accesses[wait.first as usize], wait.part)) {
         let first = controls[wait.first as usize];
         let board = if wait.part == Part::Results { first.write_barrier } else { first.read_barrier };
         controls[wait.second as usize].wait |= board.map_or(0, |board| 1 << board);
     }
-    drop_implied(code, paths, &mut controls);
+    drop_implied(code, control_flow, &mut controls);
     controls
 }
 
 /// Removes waits for scoreboards that have been waited for on all paths since they were last set.
 ///
 /// A forward may-analysis: a scoreboard is open at a point if on some path it was set and not waited for since.
-fn drop_implied(code: &Code<'_>, paths: &Paths, controls: &mut [Control]) {
+fn drop_implied(code: &Code<'_>, control_flow: &ControlFlow, controls: &mut [Control]) {
     let sets = |control: &Control| {
         let bit = |board: Option<u8>| board.map_or(0, |board| 1 << board);
         bit(control.write_barrier) | bit(control.read_barrier)
     };
     let pass = |open: u8, control: &Control| open & !control.wait | sets(control);
     let mut entry: Vec<u8> = vec![0; code.blocks.len()];
-    let mut todo = Todo::new(code.blocks.len());
-    paths.roots.iter().for_each(|&root| todo.push(root));
+    let mut worklist = Worklist::new(code.blocks.len());
+    control_flow.roots.iter().for_each(|&root| worklist.push(root));
     let mut reached = vec![false; code.blocks.len()];
-    while let Some(block) = todo.pop() {
+    while let Some(block) = worklist.pop() {
         reached[block] = true;
         let left = controls[code.blocks[block].range.clone()].iter().fold(entry[block], pass);
         for &next in &code.blocks[block].successors {
             if !reached[next] || left & !entry[next] != 0 {
                 entry[next] |= left;
-                todo.push(next);
+                worklist.push(next);
             }
         }
     }
@@ -187,26 +194,26 @@ fn drop_implied(code: &Code<'_>, paths: &Paths, controls: &mut [Control]) {
 
 /// Returns the holder for all waits of one part of an instruction; `end` is the number of instructions. If a wait comes before the holder
 /// in the code and no loop contains both, the whole code counts as their loop.
-fn holder<'w>(paths: &Paths, touches: &[Touches], waits: &'w [Wait], model: &Model, end: usize) -> Holder<'w> {
+fn holder<'w>(control_flow: &ControlFlow, inst_accesses: &[InstAccesses], waits: &'w [Wait], model: &Model, end: usize) -> Holder<'w> {
     let (first, part) = (waits[0].first as usize, waits[0].part);
-    let class = touches[first].class;
+    let class = inst_accesses[first].class;
     let time = model.time(class).map_or(UNKNOWN_TIME, |time| i64::from(if part == Part::Results { time.usual } else { time.read }));
     let earliest = waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= first).min();
-    let around = earliest.map(|earliest| paths.loop_around(first, earliest).map_or((0, end), |one| (one.start, one.end)));
-    Holder { first, part, waits, time, class, around }
+    let carried_by_loop = earliest.map(|earliest| control_flow.loop_around(first, earliest).map_or((0, end), |one| (one.start, one.end)));
+    Holder { first, part, waits, time, class, carried_by_loop }
 }
 
 /// Returns whether the encoding form of an instruction can set a scoreboard for its results or its reads.
-fn may_set(touches: &Touches, part: Part) -> bool {
+fn may_set(inst_accesses: &InstAccesses, part: Part) -> bool {
     match part {
-        Part::Results => touches.may_set_for_results,
-        Part::Reads => touches.may_set_for_reads,
+        Part::Results => inst_accesses.may_set_for_results,
+        Part::Reads => inst_accesses.may_set_for_reads,
     }
 }
 
 /// Returns whether the code itself names the scoreboard for this part.
-fn is_pinned(touches: &Touches, part: Part) -> bool {
-    match touches.pinned {
+fn is_pinned(inst_accesses: &InstAccesses, part: Part) -> bool {
+    match inst_accesses.pinned {
         Pinned::No => false,
         Pinned::Write => part == Part::Results,
         Pinned::Read => part == Part::Reads,
@@ -217,20 +224,20 @@ fn is_pinned(touches: &Touches, part: Part) -> bool {
 ///
 /// An `LDGDEPBAR` or `UTMACMDFLUSH` keeps the scoreboard that its control word names if a `DEPBAR` counts it; otherwise it gets the lowest
 /// one that a `DEPBAR` counts.
-fn pin(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) -> (u8, u8) {
+fn pin(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) -> (u8, u8) {
     let named = |at: usize| match code.instructions[at].operands.first()?.value {
         Value::Register(File::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
         _ => None,
     };
-    let counted = (0..touches.len()).filter(|&at| touches[at].opcode == Opcode::DEPBAR).filter_map(named);
+    let counted = (0..inst_accesses.len()).filter(|&at| inst_accesses[at].opcode == Opcode::DEPBAR).filter_map(named);
     let counted = counted.fold(0, |mask, board| mask | 1u8 << board);
     let usual = if counted == 0 { 0 } else { counted.trailing_zeros() as u8 };
     let mut pinned = 0;
-    for (at, touched) in touches.iter().enumerate().filter(|(_, touched)| touched.pinned != Pinned::No) {
+    for (at, inst) in inst_accesses.iter().enumerate().filter(|(_, inst)| inst.pinned != Pinned::No) {
         let said = code.instructions[at].control;
-        let own = if touched.pinned == Pinned::Write { said.write_barrier } else { said.read_barrier };
+        let own = if inst.pinned == Pinned::Write { said.write_barrier } else { said.read_barrier };
         let board = own.filter(|own| counted >> own & 1 == 1).unwrap_or(usual);
-        match touched.pinned {
+        match inst.pinned {
             Pinned::Write => controls[at].write_barrier = Some(board),
             _ => controls[at].read_barrier = Some(board),
         }
@@ -240,44 +247,44 @@ fn pin(code: &Code<'_>, touches: &[Touches], rules: &ControlRules, controls: &mu
 }
 
 /// The state of the scan.
-struct Choice<'a> {
-    paths: &'a Paths,
+struct Scan<'a> {
+    control_flow: &'a ControlFlow,
     rules: &'a ControlRules,
     boards: Vec<Board>,
     /// Scoreboards that may be assigned: all but those that the code names.
     free: Vec<usize>,
 }
 
-impl Choice<'_> {
-    /// Assigns a scoreboard to a holder from position `from` on, until the waits at `places`. Returns its index: `given`, or the one with
+impl Scan<'_> {
+    /// Assigns a scoreboard to a holder from position `from` on, until the waits at `waits_at`. Returns its index: `given`, or the one with
     /// the lowest rank.
-    fn give(&mut self, holder: &Holder<'_>, from: usize, places: Vec<usize>, given: Option<usize>) -> usize {
+    fn assign(&mut self, holder: &Holder<'_>, from: usize, waits_at: Vec<usize>, given: Option<usize>) -> usize {
         for board in &mut self.boards {
             board.pass(from);
         }
-        let next = places.iter().copied().min().unwrap_or(from);
+        let next = waits_at.iter().copied().min().unwrap_or(from);
         let ready = from as i64 * PACE + holder.time;
         let index = given.unwrap_or_else(|| {
-            let rank = |&index: &usize| self.rank(index, next, places.len(), ready, holder.class);
+            let rank = |&index: &usize| self.rank(index, next, waits_at.len(), ready, holder.class);
             self.free.iter().copied().min_by_key(rank).unwrap_or(0)
         });
         // `ready` of a free scoreboard is that of holders that are done.
         let board = &mut self.boards[index];
-        let others = if board.places.is_empty() { 0 } else { board.ready };
+        let others = if board.waits_at.is_empty() { 0 } else { board.ready };
         board.ready = ready.max(others);
         board.class = Some(holder.class);
-        board.places.extend(places.into_iter().map(Reverse));
+        board.waits_at.extend(waits_at.into_iter().map(Reverse));
         index
     }
 
     /// Returns the cost of assigning a scoreboard in weighted cycles, and then the criteria that decide among equal costs; lower is better.
-    /// `next` is the first wait for the new holder, `places` the number of its waits, `ready` the cycle at which it is done.
-    fn rank(&self, index: usize, next: usize, places: usize, ready: i64, class: Class) -> (i64, u8, i64, bool, usize) {
+    /// `next` is the first wait for the new holder, `wait_count` the number of its waits, `ready` the cycle at which it is done.
+    fn rank(&self, index: usize, next: usize, wait_count: usize, ready: i64, class: Class) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
         let other_kind = board.class != Some(class);
         // The second number orders scoreboards without cost: 0 shares the only wait, 1 is free, 2 is held by others.
-        let Some(&Reverse(theirs)) = board.places.peek() else { return (0, 1, 0, false, board.free_since) };
-        if theirs == next && places == 1 && board.places.len() == 1 {
+        let Some(&Reverse(theirs)) = board.waits_at.peek() else { return (0, 1, 0, false, board.free_since) };
+        if theirs == next && wait_count == 1 && board.waits_at.len() == 1 {
             return (0, 0, 0, other_kind, board.free_since);
         }
         // The first wait of the two catches both holders: it lasts until the holder that it does not need is done.
@@ -288,7 +295,7 @@ impl Choice<'_> {
 
     /// Returns the weight of a cycle at a position: each loop around it multiplies it, up to a maximum depth.
     fn weight(&self, place: usize) -> i64 {
-        let depth = self.paths.depth(place).min(self.rules.facts.loop_levels);
+        let depth = self.control_flow.depth(place).min(self.rules.facts.loop_levels);
         i64::from(self.rules.facts.loop_weight).pow(depth)
     }
 }

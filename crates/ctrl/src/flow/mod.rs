@@ -7,7 +7,7 @@
 //! 1. [`waits`](waits::find) finds the waits: on each path the first instruction that reads or overwrites an outstanding result, or that
 //!    overwrites a source that is read late.
 //! 2. [`boards`](boards::allocate) assigns a scoreboard to each instruction that is waited for; they share where six are not enough.
-//! 3. [`stalls`](stalls::settle) lengthens stalls until every fixed latency has passed on every path, back edges included.
+//! 3. [`stalls`](stalls::compute_stalls) lengthens stalls until every fixed latency has passed on every path, back edges included.
 //! 4. [`yields`](yields::decide) decides where the scheduler may switch to another warp.
 //! 5. [`reuse`](reuse::mark) marks source registers that stay in the reuse cache for a later instruction.
 //!
@@ -15,11 +15,11 @@
 //! `data/control.tbl`. `oriole verify` checks the result from the encoded bytes and shares no logic with this module.
 
 pub mod boards;
-pub mod paths;
+pub mod control_flow;
 pub mod reasons;
+pub mod reg_access;
 pub mod reuse;
 pub mod stalls;
-pub mod touch;
 pub mod waits;
 pub mod yields;
 
@@ -28,10 +28,10 @@ use std::ops::Range;
 use oriole_hardware::{ControlRules, Model};
 use oriole_isa::{Control, Instruction};
 
-use paths::Paths;
+use control_flow::ControlFlow;
 use reasons::Reasons;
+use reg_access::InstAccesses;
 use stalls::Shortfall;
-use touch::Touches;
 
 /// A function in its final order.
 pub struct Code<'a> {
@@ -74,13 +74,14 @@ pub fn assign_with_reasons(code: &Code<'_>, model: &Model) -> (Vec<Control>, Rea
 /// Runs all five steps of the phase.
 pub fn assign_all(code: &Code<'_>, model: &Model, with_reasons: bool) -> Assignment {
     let rules = ControlRules::of(model);
-    let touches: Vec<Touches> = code.instructions.iter().map(|instruction| Touches::new(instruction, model, rules)).collect();
-    let paths = Paths::new(code);
-    let waits = waits::find(code, &paths, &touches, model);
-    let mut controls = boards::allocate(code, &paths, &touches, &waits, model, rules);
-    let outcome = stalls::settle(code, &paths, &touches, model, rules, &mut controls, with_reasons);
-    yields::decide(code, &paths, &touches, rules, &mut controls);
-    reuse::mark(code, &paths, &touches, rules, &mut controls);
+    let inst_accesses: Vec<InstAccesses> =
+        code.instructions.iter().map(|instruction| InstAccesses::new(instruction, model, rules)).collect();
+    let control_flow = ControlFlow::new(code);
+    let waits = waits::find(code, &control_flow, &inst_accesses, model);
+    let mut controls = boards::allocate(code, &control_flow, &inst_accesses, &waits, model, rules);
+    let outcome = stalls::compute_stalls(code, &control_flow, &inst_accesses, model, rules, &mut controls, with_reasons);
+    yields::decide(code, &control_flow, &inst_accesses, rules, &mut controls);
+    reuse::mark(code, &control_flow, &inst_accesses, rules, &mut controls);
     let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.causes });
     Assignment { controls, shortfalls: outcome.shortfalls, reasons }
 }

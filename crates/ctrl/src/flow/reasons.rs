@@ -2,9 +2,9 @@
 
 use oriole_isa::{File, Instruction};
 
+use super::reg_access::{Register, file_of, number_in_file};
 use super::stalls::StallCause;
-use super::touch::{Register, file_of, number_in_file};
-use super::waits::{Cause, KindOf, Part, Wait};
+use super::waits::{Cause, DependenceKind, Part, Wait};
 
 /// The reasons of a function's stalls and waits.
 #[derive(Clone, Debug, Default)]
@@ -38,15 +38,15 @@ pub fn register_name(register: Register) -> String {
 }
 
 /// Returns the verb for the second instruction's use of the register: it reads, is guarded by, or overwrites it.
-fn verb(kind: KindOf, register: Register, second: &Instruction) -> &'static str {
+fn verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'static str {
     let guard = second.guard;
     let guard_file = if guard.uniform { File::UniformPredicate } else { File::Predicate };
     let is_guard = !guard.is_always() && (guard_file, u16::from(guard.predicate)) == (file_of(register), number_in_file(register));
     match kind {
-        KindOf::Raw if is_guard => "is guarded by",
-        KindOf::Raw => "reads",
-        KindOf::War => "overwrites, still to be read,",
-        KindOf::Waw => "overwrites, still to be written,",
+        DependenceKind::Raw if is_guard => "is guarded by",
+        DependenceKind::Raw => "reads",
+        DependenceKind::War => "overwrites, still to be read,",
+        DependenceKind::Waw => "overwrites, still to be written,",
     }
 }
 
@@ -55,10 +55,10 @@ pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
     let what = if wait.part == Part::Results { "the result of" } else { "the sources of" };
     match wait.cause {
         Cause::Register(kind, register) => format!("{} {} of {first}", verb(kind, register, second), register_name(register)),
-        Cause::Settle => format!("hands over; waits for {what} {first}"),
+        Cause::ControlTransfer => format!("hands over; waits for {what} {first}"),
         Cause::Fence => format!("waits for the fence {first}"),
         Cause::Acquire => format!("drops what L1 holds; waits for {what} {first}"),
-        Cause::Crowd => format!("too many are in flight; waits for {what} {first}"),
+        Cause::TooManyInFlight => format!("too many are in flight; waits for {what} {first}"),
     }
 }
 
@@ -74,7 +74,7 @@ pub fn describe_stall(cause: StallCause, next: Option<&Instruction>, first: &str
         StallCause::Scoreboard { board, .. } => format!("the next waits for SB{board}, which {first} has just set"),
         StallCause::Barrier { .. } => format!("the next must not pass the barrier {first}"),
         StallCause::Unit { cycles, .. } => format!("the next goes to the unit that {first} keeps busy: {cycles} cycles"),
-        StallCause::Settle { .. } => format!("the next hands over; {first} has to be done"),
+        StallCause::ControlTransfer { .. } => format!("the next hands over; {first} has to be done"),
     }
 }
 
@@ -86,6 +86,6 @@ pub fn stall_first(cause: StallCause) -> Option<usize> {
         | StallCause::Scoreboard { first, .. }
         | StallCause::Barrier { first }
         | StallCause::Unit { first, .. }
-        | StallCause::Settle { first } => Some(first as usize),
+        | StallCause::ControlTransfer { first } => Some(first as usize),
     }
 }

@@ -29,8 +29,8 @@ use oriole_hardware::ControlRules;
 use oriole_isa::{Control, File, Opcode, Pipe};
 
 use super::Code;
-use super::paths::Paths;
-use super::touch::{Cached, Register, Touches, file_of};
+use super::control_flow::ControlFlow;
+use super::reg_access::{Cached, InstAccesses, Register, file_of};
 
 /// Number of operand slots of a cache.
 const SLOTS: usize = 4;
@@ -80,22 +80,22 @@ impl Entries<'_> {
 }
 
 /// Sets the reuse flags of all control words. Yields must be final.
-pub fn mark(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
+pub fn mark(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
     let caches = rules.facts.reuse_caches.iter().map(|&(_, number)| number as usize + 1).max().unwrap_or(0);
     let mut entries = Entries { rules, last: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
     for (number, block) in code.blocks.iter().enumerate() {
-        if !paths.goes_on(code, number) {
+        if !control_flow.continues_previous(code, number) {
             entries.last.fill(None);
         }
         for number in block.range.clone() {
-            let touched = &touches[number];
-            if let Some(cache) = rules.reuse_cache(touched.class) {
-                use_slots(touched, number, cache, &mut entries, controls);
+            let inst = &inst_accesses[number];
+            if let Some(cache) = rules.reuse_cache(inst.class) {
+                use_slots(inst, number, cache, &mut entries, controls);
             }
-            for touch in touched.writes.iter().filter(|touch| file_of(touch.register) == File::General) {
-                entries.forget(touch.register);
+            for reg_access in inst.writes.iter().filter(|reg_access| file_of(reg_access.register) == File::General) {
+                entries.forget(reg_access.register);
             }
-            if !controls[number].stay || may_change_threads(touched.opcode) {
+            if !controls[number].stay || may_change_threads(inst.opcode) {
                 entries.last.fill(None);
             }
         }
@@ -109,11 +109,11 @@ fn may_change_threads(opcode: Opcode) -> bool {
 }
 
 /// Records the reads of an instruction through its slots, and sets the flag of the earlier instruction where a read can be reused.
-fn use_slots(touched: &Touches, number: usize, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
-    for &Cached { slot, first, count } in &touched.cached {
+fn use_slots(inst: &InstAccesses, number: usize, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
+    for &Cached { slot, first, count } in &inst.cached {
         let new = Use { by: number, first, count };
         let fits = u32::from(count) <= entries.rules.facts.register_banks;
-        let old = entries.replace(cache, slot, new, fits && !touched.guarded);
+        let old = entries.replace(cache, slot, new, fits && !inst.guarded);
         if let Some(old) = old.filter(|old| number - old.by <= entries.rules.facts.reuse_distance as usize) {
             controls[old.by].reuse |= 1 << slot;
         }

@@ -44,9 +44,9 @@ use oriole_isa::{Control, File, Opcode};
 use smallvec::SmallVec;
 
 use super::Code;
-use super::paths::{Paths, Todo};
-use super::touch::{Drain, REGISTERS, Register, Touches, file_of, need};
-use super::waits::KindOf;
+use super::control_flow::{ControlFlow, Worklist};
+use super::reg_access::{Drain, InstAccesses, REGISTERS, Register, file_of, need};
+use super::waits::DependenceKind;
 
 /// The reason for the length of an instruction's stall. `first` is the number of the instruction whose latency has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum StallCause {
     /// The minimum stall of the opcode.
     Own,
     /// A dependence on a register: `cycles` have to pass between the first instruction and the one after the stall.
-    Register { first: u32, kind: KindOf, register: Register, cycles: u8 },
+    Register { first: u32, kind: DependenceKind, register: Register, cycles: u8 },
     /// The instruction after the stall waits for a scoreboard that the first one has just set.
     Scoreboard { first: u32, board: u8 },
     /// The first instruction is a barrier of the thread block, which takes effect some cycles after its issue.
@@ -62,7 +62,7 @@ pub enum StallCause {
     /// The first instruction keeps the unit of the one after the stall busy for `cycles`.
     Unit { first: u32, cycles: u8 },
     /// The instruction after the stall transfers control to code that was compiled without knowledge of the first one's latency.
-    Settle { first: u32 },
+    ControlTransfer { first: u32 },
 }
 
 /// A latency that the stalls cannot cover.
@@ -89,8 +89,8 @@ struct Access {
 }
 
 impl Access {
-    /// Returns whether the newer one of two accesses makes the older one irrelevant: both need the same distance to any later access.
-    fn is_same_place(&self, other: &Access) -> bool {
+    /// Returns whether the access makes an older one irrelevant: both need the same distance to any later access.
+    fn supersedes(&self, other: &Access) -> bool {
         (self.register, self.port, self.write, self.guarded) == (other.register, other.port, other.write, other.guarded)
     }
 }
@@ -150,7 +150,7 @@ fn lasting(model: &Model, access: &Access) -> i64 {
     cycles.into()
 }
 
-/// The result of [`settle`] besides the stalls.
+/// The result of [`compute_stalls`] besides the stalls.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Sorted by instruction, one for each at most.
@@ -160,29 +160,29 @@ pub struct Outcome {
 }
 
 /// Sets the stalls of all control words so that every fixed latency has passed on every path.
-pub fn settle(
+pub fn compute_stalls(
     code: &Code<'_>,
-    paths: &Paths,
-    touches: &[Touches],
+    control_flow: &ControlFlow,
+    inst_accesses: &[InstAccesses],
     model: &Model,
     rules: &ControlRules,
     controls: &mut [Control],
     with_causes: bool,
 ) -> Outcome {
     // Start from the minimum stalls; they only grow from here on.
-    for (control, touched) in controls.iter_mut().zip(touches) {
-        let wants = rules.wants(touched.opcode);
+    for (control, inst) in controls.iter_mut().zip(inst_accesses) {
+        let wants = rules.wants(inst.opcode);
         control.stall = if wants.open_stall { 0 } else { wants.least_stall };
     }
     let causes = if with_causes { vec![StallCause::Own; controls.len()] } else { Vec::new() };
     let mut walker = Walker {
         code,
-        touches,
+        inst_accesses,
         model,
         rules,
         controls,
         // `vec!` would clone an empty list for each register, which takes ten times as long.
-        at: repeat_with(SmallVec::new).take(REGISTERS).collect(),
+        accesses: repeat_with(SmallVec::new).take(REGISTERS).collect(),
         used: Vec::new(),
         set: [(-LONG_AGO, 0); BOARDS],
         barrier: (-LONG_AGO, 0),
@@ -190,25 +190,25 @@ pub fn settle(
         outcome: Outcome { shortfalls: Vec::new(), causes },
     };
     let mut left: Vec<Option<State>> = vec![None; code.blocks.len()];
-    let mut todo = Todo::new(code.blocks.len());
-    paths.roots.iter().for_each(|&root| todo.push(root));
-    while let Some(block) = todo.pop() {
+    let mut worklist = Worklist::new(code.blocks.len());
+    control_flow.roots.iter().for_each(|&root| worklist.push(root));
+    while let Some(block) = worklist.pop() {
         let first = code.blocks[block].range.clone().next();
         let mut entry = State::new();
-        let enters_loop = |before: u32| paths.depth_of_block(before as usize) < paths.depth_of_block(block);
-        if left[block].is_none() && paths.before[block].iter().any(|&before| enters_loop(before)) {
-            // At the first visit to a loop, set the stalls that the loop needs by itself. Otherwise `settle_before_loop` would add cycles
+        let enters_loop = |before: u32| control_flow.depth_of_block(before as usize) < control_flow.depth_of_block(block);
+        if left[block].is_none() && control_flow.predecessors[block].iter().any(|&before| enters_loop(before)) {
+            // At the first visit to a loop, set the stalls that the loop needs by itself. Otherwise `lengthen_before_loop` would add cycles
             // before the loop that its own stalls cover anyway.
             walker.walk(block, &entry);
         }
-        for &before in &paths.before[block] {
+        for &before in &control_flow.predecessors[block] {
             let before = before as usize;
             // A predecessor that has not been walked yet, on a back edge, adds this block to the worklist again later.
             let Some(state) = &mut left[before] else { continue };
             let mut grown = first.map_or(0, |first| walker.lengthen_end(before, first, state));
             state.age(grown, model);
             if enters_loop(before as u32) {
-                let more = walker.settle_before_loop(before, block, state);
+                let more = walker.lengthen_before_loop(before, block, state);
                 state.age(more, model);
                 grown += more;
             }
@@ -216,7 +216,7 @@ pub fn settle(
             if grown > 0 {
                 for &next in &code.blocks[before].successors {
                     if next != block {
-                        todo.push(next);
+                        worklist.push(next);
                     }
                 }
             }
@@ -225,7 +225,7 @@ pub fn settle(
         let state = walker.walk(block, &entry);
         if left[block].as_ref() != Some(&state) {
             left[block] = Some(state);
-            code.blocks[block].successors.iter().for_each(|&next| todo.push(next));
+            code.blocks[block].successors.iter().for_each(|&next| worklist.push(next));
         }
     }
     // Several walks may report the same instruction; the largest number of missing cycles counts.
@@ -237,12 +237,12 @@ pub fn settle(
 
 struct Walker<'a> {
     code: &'a Code<'a>,
-    touches: &'a [Touches],
+    inst_accesses: &'a [InstAccesses],
     model: &'a Model,
     rules: &'a ControlRules,
     controls: &'a mut [Control],
     /// By register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
-    at: Vec<SmallVec<[Access; 4]>>,
+    accesses: Vec<SmallVec<[Access; 4]>>,
     /// Registers whose lists may have entries, to clear them before the next block.
     used: Vec<Register>,
     /// For each scoreboard: time of the last set, and the instruction.
@@ -261,7 +261,7 @@ impl Walker<'_> {
     /// Walks a block from the given state and lengthens its stalls where cycles are missing. Returns the state at its end.
     fn walk(&mut self, block: usize, entry: &State) -> State {
         for register in self.used.drain(..) {
-            self.at[usize::from(register)].clear();
+            self.accesses[usize::from(register)].clear();
         }
         for access in &entry.accesses {
             self.remember(Access { at: -access.at, ..*access });
@@ -274,22 +274,22 @@ impl Walker<'_> {
         for number in range.clone() {
             // Cycles missing before the first instruction were added to the predecessors.
             if number > range.start {
-                now += self.make_room(range.start, number, now);
+                now += self.add_missing_stalls(range.start, number, now);
             }
             self.launch(number, now);
             now += cycles_of(self.controls[number]);
         }
-        self.leave(now)
+        self.exit_state(now)
     }
 
     /// Returns the state at time `now`, the end of the block. Events without further effect get a uniform age, so that equal states
     /// compare equal and the iteration ends.
-    fn leave(&mut self, now: i64) -> State {
+    fn exit_state(&mut self, now: i64) -> State {
         let mut state = State::new();
         self.used.sort_unstable();
         self.used.dedup();
         for &register in &self.used {
-            for access in &self.at[usize::from(register)] {
+            for access in &self.accesses[usize::from(register)] {
                 let age = now - access.at;
                 if age < lasting(self.model, access) {
                     state.accesses.push(Access { at: age, ..*access });
@@ -309,11 +309,11 @@ impl Walker<'_> {
 
     /// Adds an access to the list of its register, in place of an older one by the same port.
     fn remember(&mut self, access: Access) {
-        let list = &mut self.at[usize::from(access.register)];
+        let list = &mut self.accesses[usize::from(access.register)];
         if list.is_empty() {
             self.used.push(access.register);
         }
-        match list.iter_mut().find(|other| other.is_same_place(&access)) {
+        match list.iter_mut().find(|other| access.supersedes(other)) {
             Some(other) if other.at < access.at => *other = access,
             Some(_) => {}
             None => list.push(access),
@@ -322,11 +322,18 @@ impl Walker<'_> {
 
     /// Records the events of an instruction that issues at time `now`.
     fn launch(&mut self, number: usize, now: i64) {
-        let touches = &self.touches[number];
+        let inst_accesses = &self.inst_accesses[number];
         let first = number as u32;
-        for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
-            for touch in list {
-                self.remember(Access { register: touch.register, port: touch.port, write, guarded: touches.guarded, at: now, first });
+        for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
+            for reg_access in list {
+                self.remember(Access {
+                    register: reg_access.register,
+                    port: reg_access.port,
+                    write,
+                    guarded: inst_accesses.guarded,
+                    at: now,
+                    first,
+                });
             }
         }
         let control = self.controls[number];
@@ -335,17 +342,17 @@ impl Walker<'_> {
                 *set = (now, first);
             }
         }
-        if touches.opcode == Opcode::BAR {
+        if inst_accesses.opcode == Opcode::BAR {
             self.barrier = (now, first);
         }
-        if let Some(pace) = self.rules.pace(touches.class) {
+        if let Some(pace) = self.rules.pace(inst_accesses.class) {
             self.busy[usize::from(pace.unit)] = (now, first);
         }
     }
 
     /// Lengthens stalls until an instruction may issue. Returns the number of cycles added. `start` is the first instruction of the block,
     /// `now` the time at which the instruction would issue.
-    fn make_room(&mut self, start: usize, number: usize, now: i64) -> i64 {
+    fn add_missing_stalls(&mut self, start: usize, number: usize, now: i64) -> i64 {
         let (missing, cause) = self.missing(number, now, &|_| true);
         if missing <= 0 {
             return 0;
@@ -365,35 +372,35 @@ impl Walker<'_> {
     /// Returns the largest number of cycles missing before an instruction that would issue at `now`. Register dependences on instructions
     /// for which `counts` is false are ignored.
     fn missing(&self, number: usize, now: i64, counts: &dyn Fn(usize) -> bool) -> Missing {
-        let touches = &self.touches[number];
+        let inst_accesses = &self.inst_accesses[number];
         let mut worst = (0, StallCause::Own);
         let mut hold = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
                 worst = (missing, cause);
             }
         };
-        for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
-            for touch in list {
-                for access in self.at[usize::from(touch.register)].iter().filter(|access| counts(access.first as usize)) {
-                    let (missing, cause) = self.missing_for(access, touch.port, write, now);
+        for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
+            for reg_access in list {
+                for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.first as usize)) {
+                    let (missing, cause) = self.missing_for(access, reg_access.port, write, now);
                     hold(missing, cause);
                 }
             }
         }
-        self.missing_beside_registers(number, now, &self.set, self.barrier, &mut hold);
+        self.missing_for_boards_and_barriers(number, now, &self.set, self.barrier, &mut hold);
         // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
-        if let Some(pace) = self.rules.pace(touches.class) {
+        if let Some(pace) = self.rules.pace(inst_accesses.class) {
             let (at, first) = self.busy[usize::from(pace.unit)];
-            let cycles = self.rules.pace(self.touches[first as usize].class).map_or(0, |pace| pace.cycles);
+            let cycles = self.rules.pace(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
             hold(i64::from(cycles) - (now - at), StallCause::Unit { first, cycles });
         }
-        if touches.drain == Drain::Everything {
+        if inst_accesses.drain == Drain::Everything {
             // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
             let after = cycles_of(self.controls[number]);
             for &register in &self.used {
-                for access in self.at[usize::from(register)].iter().filter(|access| access.write && counts(access.first as usize)) {
+                for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.first as usize)) {
                     let cycles = i64::from(self.model.lasting(Kind::Raw, file_of(register), access.port));
-                    hold(cycles - after - (now - access.at), StallCause::Settle { first: access.first });
+                    hold(cycles - after - (now - access.at), StallCause::ControlTransfer { first: access.first });
                 }
             }
         }
@@ -414,7 +421,7 @@ impl Walker<'_> {
     }
 
     /// Calls `hold` with the cycles missing before an instruction because of scoreboards just set and because of a barrier.
-    fn missing_beside_registers(
+    fn missing_for_boards_and_barriers(
         &self,
         number: usize,
         now: i64,
@@ -431,8 +438,8 @@ impl Walker<'_> {
         }
         // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
         // read it yet.
-        let overwrites = self.touches[number].writes.iter().any(|touch| file_of(touch.register) == File::General);
-        if overwrites || !self.rules.may_follow_barrier(self.touches[number].class) {
+        let overwrites = self.inst_accesses[number].writes.iter().any(|reg_access| file_of(reg_access.register) == File::General);
+        if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[number].class) {
             hold(i64::from(self.rules.facts.barrier_hold) - (now - barrier.0), StallCause::Barrier { first: barrier.1 });
         }
     }
@@ -443,7 +450,7 @@ impl Walker<'_> {
     fn lengthen(&mut self, start: usize, place: usize, number: usize, missing: i64, cause: StallCause) -> i64 {
         let mut left = missing;
         let first = match cause {
-            StallCause::Register { first, .. } | StallCause::Settle { first } => first as usize,
+            StallCause::Register { first, .. } | StallCause::ControlTransfer { first } => first as usize,
             _ => number - 1,
         };
         // Stalls before the instruction that needs the time do not count for its latency. The other causes need few cycles; for them only
@@ -471,8 +478,8 @@ impl Walker<'_> {
         let mut at = now;
         for second in (start.max(number.saturating_sub(NEAR)) + 1..number).rev() {
             at -= cycles_of(self.controls[second]);
-            let touches = &self.touches[second];
-            if touches.announces_results || touches.announces_reads {
+            let inst_accesses = &self.inst_accesses[second];
+            if inst_accesses.late_results || inst_accesses.late_reads {
                 return None;
             }
             if self.usual_wait(start, second, at) >= cycles {
@@ -492,7 +499,7 @@ impl Walker<'_> {
                 return 0;
             }
             let is_result = self.controls[first as usize].write_barrier == Some(board as u8);
-            let time = self.model.time(self.touches[first as usize].class);
+            let time = self.model.time(self.inst_accesses[first as usize].class);
             set + time.map_or(0, |time| i64::from(if is_result { time.usual } else { time.read })) - at
         });
         left.max().unwrap_or(0)
@@ -500,7 +507,7 @@ impl Walker<'_> {
 
     /// Adds up to `missing` cycles to one stall, within the maximum. Returns the number of cycles added.
     fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause) -> i64 {
-        if self.rules.wants(self.touches[at].opcode).open_stall {
+        if self.rules.wants(self.inst_accesses[at].opcode).open_stall {
             return 0;
         }
         let stall = &mut self.controls[at].stall;
@@ -516,13 +523,14 @@ impl Walker<'_> {
     /// Moves the recorded events of an instruction of this block to a later time, because a stall before it has grown.
     fn postpone(&mut self, number: usize, cycles: i64) {
         let first = number as u32;
-        let touches = &self.touches[number];
-        let mut registers: SmallVec<[Register; 16]> = touches.reads.iter().chain(&touches.writes).map(|touch| touch.register).collect();
+        let inst_accesses = &self.inst_accesses[number];
+        let mut registers: SmallVec<[Register; 16]> =
+            inst_accesses.reads.iter().chain(&inst_accesses.writes).map(|reg_access| reg_access.register).collect();
         // Each register once: the list of a register that is both read and written has both accesses, and each may only move once.
         registers.sort_unstable();
         registers.dedup();
         for register in registers {
-            for access in self.at[usize::from(register)].iter_mut().filter(|access| access.first == first) {
+            for access in self.accesses[usize::from(register)].iter_mut().filter(|access| access.first == first) {
                 access.at += cycles;
             }
         }
@@ -533,7 +541,7 @@ impl Walker<'_> {
 
     /// Lengthens the last stall of block `before` so that latencies from outside of the loop have passed when the loop header `block` needs
     /// them, given the header's present stalls. Returns the number of cycles added. What does not fit is added inside the loop later.
-    fn settle_before_loop(&mut self, before: usize, block: usize, state: &State) -> i64 {
+    fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &State) -> i64 {
         let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
         let lasting = state.accesses.iter().map(|access| lasting(self.model, access) - access.at).max().unwrap_or(0);
         let mut worst = (0, StallCause::Own);
@@ -542,13 +550,13 @@ impl Walker<'_> {
             if now >= lasting {
                 break;
             }
-            let touches = &self.touches[number];
-            for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
-                for touch in list {
+            let inst_accesses = &self.inst_accesses[number];
+            for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
+                for reg_access in list {
                     // The accesses are sorted by register.
-                    let from = state.accesses.partition_point(|access| access.register < touch.register);
-                    for access in state.accesses[from..].iter().take_while(|access| access.register == touch.register) {
-                        let (missing, cause) = self.missing_for(&Access { at: -access.at, ..*access }, touch.port, write, now);
+                    let from = state.accesses.partition_point(|access| access.register < reg_access.register);
+                    for access in state.accesses[from..].iter().take_while(|access| access.register == reg_access.register) {
+                        let (missing, cause) = self.missing_for(&Access { at: -access.at, ..*access }, reg_access.port, write, now);
                         if missing > worst.0 {
                             worst = (missing, cause);
                         }
@@ -564,7 +572,7 @@ impl Walker<'_> {
     /// Lengthens the last stall of block `before` as far as the first instruction of a successor, `number`, needs it. Returns the number of
     /// cycles added; the rest is a shortfall.
     fn lengthen_end(&mut self, before: usize, number: usize, state: &State) -> i64 {
-        let touches = &self.touches[number];
+        let inst_accesses = &self.inst_accesses[number];
         let mut worst = (0, StallCause::Own);
         let mut hold = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
@@ -573,19 +581,19 @@ impl Walker<'_> {
         };
         for access in &state.accesses {
             let access = Access { at: -access.at, ..*access };
-            for (list, write) in [(&touches.reads[..], false), (&touches.writes[..], true)] {
-                for touch in list.iter().filter(|touch| touch.register == access.register) {
-                    let (missing, cause) = self.missing_for(&access, touch.port, write, 0);
+            for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
+                for reg_access in list.iter().filter(|reg_access| reg_access.register == access.register) {
+                    let (missing, cause) = self.missing_for(&access, reg_access.port, write, 0);
                     hold(missing, cause);
                 }
             }
-            if touches.drain == Drain::Everything && access.write {
+            if inst_accesses.drain == Drain::Everything && access.write {
                 let cycles = i64::from(self.model.lasting(Kind::Raw, file_of(access.register), access.port));
-                hold(cycles - cycles_of(self.controls[number]) + access.at, StallCause::Settle { first: access.first });
+                hold(cycles - cycles_of(self.controls[number]) + access.at, StallCause::ControlTransfer { first: access.first });
             }
         }
         let set = state.set.map(|(age, first)| (-age, first));
-        self.missing_beside_registers(number, 0, &set, (-state.barrier.0, state.barrier.1), &mut hold);
+        self.missing_for_boards_and_barriers(number, 0, &set, (-state.barrier.0, state.barrier.1), &mut hold);
         let (missing, cause) = worst;
         if missing <= 0 {
             return 0;

@@ -30,8 +30,9 @@
 //! Departure: the published description of ptxas has separate passes for write-after-read hazards (before and after phase 120) and for
 //! texture instructions (phase 114). Here all three kinds of dependence and all units are one analysis, so nothing is repaired later.
 //!
-//! Cost: each register has a short list of in-flight accesses (at most `CROWD`), which is cleaned when it is visited, so one walk is
-//! linear in the length of the code. The number of walks depends on the nesting of loops. Long states are thinned out (`MANY`, `KEPT`).
+//! Cost: each register has a short list of in-flight accesses (at most `MAX_PER_REGISTER`), which is cleaned when it is visited, so one
+//! walk is linear in the length of the code. The number of walks depends on the nesting of loops. Long states are thinned out
+//! (`MAX_CARRIED`, `KEPT_PER_REGISTER`).
 
 use std::iter::repeat_with;
 
@@ -39,8 +40,8 @@ use oriole_hardware::{Kind, Model};
 use smallvec::SmallVec;
 
 use super::Code;
-use super::paths::{Paths, Todo};
-use super::touch::{Drain, REGISTERS, Register, Touch, Touches, need};
+use super::control_flow::{ControlFlow, Worklist};
+use super::reg_access::{Drain, InstAccesses, REGISTERS, RegAccess, Register, need};
 
 /// The event of an in-flight instruction that another instruction waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,31 +56,31 @@ pub enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// A dependence on a register of the first instruction.
-    Register(KindOf, Register),
+    Register(DependenceKind, Register),
     /// The second instruction transfers control to code that was compiled without knowledge of what is in flight, such as a callee.
-    Settle,
+    ControlTransfer,
     /// The first instruction is a fence.
     Fence,
     /// The second instruction invalidates the L1 cache for an acquire, and the first is a load.
     Acquire,
     /// Too many in-flight instructions access one register.
-    Crowd,
+    TooManyInFlight,
 }
 
 /// The kind of a dependence: [`Kind`], but ordered. Read-after-write, write-after-read, write-after-write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KindOf {
+pub enum DependenceKind {
     Raw,
     War,
     Waw,
 }
 
-impl From<Kind> for KindOf {
-    fn from(kind: Kind) -> KindOf {
+impl From<Kind> for DependenceKind {
+    fn from(kind: Kind) -> DependenceKind {
         match kind {
-            Kind::Raw => KindOf::Raw,
-            Kind::War => KindOf::War,
-            Kind::Waw => KindOf::Waw,
+            Kind::Raw => DependenceKind::Raw,
+            Kind::War => DependenceKind::War,
+            Kind::Waw => DependenceKind::Waw,
         }
     }
 }
@@ -96,14 +97,14 @@ pub struct Wait {
 }
 
 /// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
-const CROWD: usize = 16;
+const MAX_PER_REGISTER: usize = 16;
 /// Number of instructions in flight at the start of a block from which on the state is thinned out.
-const MANY: usize = 128;
+const MAX_CARRIED: usize = 128;
 /// A thinned-out state keeps this many for each register, as many as two joining paths bring; the first instruction of the block waits for
 /// the others.
-const KEPT: usize = 2;
+const KEPT_PER_REGISTER: usize = 2;
 /// Maximum number of in-flight loads without a destination register. Beyond that, the next one waits for the oldest.
-const NAMELESS: usize = 8;
+const MAX_LOADS_WITHOUT_RESULT: usize = 8;
 /// Upper bound on the number of in-order groups in the hardware tables.
 const GROUPS: usize = 32;
 
@@ -123,16 +124,16 @@ struct Carried {
 }
 
 /// Computes all waits, sorted by the instruction that is waited for; at most one for each part and pair of instructions.
-pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) -> Vec<Wait> {
+pub fn find(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], model: &Model) -> Vec<Wait> {
     let mut entry: Vec<Option<Vec<Carried>>> = vec![None; code.blocks.len()];
-    let mut todo = Todo::new(code.blocks.len());
-    for &root in &paths.roots {
+    let mut worklist = Worklist::new(code.blocks.len());
+    for &root in &control_flow.roots {
         entry[root] = Some(Vec::new());
-        todo.push(root);
+        worklist.push(root);
     }
-    let mut walker = Walker::new(touches, model);
+    let mut walker = Walker::new(inst_accesses, model);
     let (mut state, mut spare) = (Vec::new(), Vec::new());
-    while let Some(block) = todo.pop() {
+    while let Some(block) = worklist.pop() {
         state.clone_from(entry[block].get_or_insert_default());
         let left = walker.walk(&state, code.blocks[block].range.clone());
         for &next in &code.blocks[block].successors {
@@ -144,7 +145,7 @@ pub fn find(code: &Code<'_>, paths: &Paths, touches: &[Touches], model: &Model) 
                 Some(old) => merge(old, left, &mut spare),
             };
             if changed {
-                todo.push(next);
+                worklist.push(next);
             }
         }
     }
@@ -193,7 +194,7 @@ fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) ->
 
 /// An instruction that was put in flight during the walk over one block. It stays in the list after it is done.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct InFlight {
     number: u32,
     /// Position in the order of issue within the block; 0 for an instruction carried into the block, whose position is unknown.
     rank: u32,
@@ -206,32 +207,32 @@ struct Flight {
     /// Whether its sources are still unread.
     reads: bool,
     /// Whether waiting for it implies that older instructions of its group are done: it was issued in this block and has no guard.
-    vouches: bool,
+    in_order_guarantee: bool,
 }
 
 /// An access of a flight in the list of a register.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     flight: u32,
-    touch: Touch,
+    reg_access: RegAccess,
 }
 
 type List = SmallVec<[Entry; 4]>;
 
 /// The flights of one in-order group in the order of issue; those before `head` are done.
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct InOrderGroup {
     flights: Vec<u32>,
     head: usize,
 }
 
 struct Walker<'a> {
-    touches: &'a [Touches],
+    inst_accesses: &'a [InstAccesses],
     model: &'a Model,
     /// The waits found so far; `None` while states are computed and waits are not recorded.
     found: Option<Vec<Wait>>,
     /// All flights of the block; others refer to them by index.
-    flights: Vec<Flight>,
+    flights: Vec<InFlight>,
     /// By register: flights whose result in it is outstanding, and entries not cleaned up yet.
     writers: Vec<List>,
     /// By register: flights that have not read it yet, and entries not cleaned up yet.
@@ -239,13 +240,13 @@ struct Walker<'a> {
     /// Registers whose lists may have entries, to clear them before the next block.
     used: Vec<Register>,
     /// By group of instructions that finish in order.
-    orders: Vec<Line>,
+    orders: Vec<InOrderGroup>,
     /// By group of instructions that read their sources in order.
-    queues: Vec<Line>,
+    queues: Vec<InOrderGroup>,
     /// Flights that are in flight, and some that are done.
     alive: Vec<u32>,
     /// Loads without a destination register, oldest first. An acquire has to wait for them although no register shows them.
-    nameless: Vec<u32>,
+    loads_without_result: Vec<u32>,
     /// Flights that end a group of asynchronous matrix products, oldest first.
     groups: Vec<u32>,
     /// Fences that the next instruction has to wait for.
@@ -257,15 +258,15 @@ struct Walker<'a> {
     /// Flights that the current instruction needs: rank, flight, part, cause.
     needed: Vec<(u32, u32, Part, Cause)>,
     /// The state at the end of the last block walked.
-    left: Vec<Carried>,
+    exit_state: Vec<Carried>,
     /// Whether the code has an acquire; without one, loads without a destination register are never waited for.
     has_acquires: bool,
 }
 
 impl<'a> Walker<'a> {
-    fn new(touches: &'a [Touches], model: &'a Model) -> Walker<'a> {
+    fn new(inst_accesses: &'a [InstAccesses], model: &'a Model) -> Walker<'a> {
         Walker {
-            touches,
+            inst_accesses,
             model,
             found: None,
             flights: Vec::new(),
@@ -273,17 +274,17 @@ impl<'a> Walker<'a> {
             writers: repeat_with(List::new).take(REGISTERS).collect(),
             readers: repeat_with(List::new).take(REGISTERS).collect(),
             used: Vec::new(),
-            orders: vec![Line::default(); GROUPS],
-            queues: vec![Line::default(); GROUPS],
+            orders: vec![InOrderGroup::default(); GROUPS],
+            queues: vec![InOrderGroup::default(); GROUPS],
             alive: Vec::new(),
-            nameless: Vec::new(),
+            loads_without_result: Vec::new(),
             groups: Vec::new(),
             fences: Vec::new(),
             predicate_written: [0; PREDICATES],
             rank: 0,
             needed: Vec::new(),
-            left: Vec::new(),
-            has_acquires: touches.iter().any(|touched| touched.drain == Drain::Loads),
+            exit_state: Vec::new(),
+            has_acquires: inst_accesses.iter().any(|inst| inst.drain == Drain::Loads),
         }
     }
 
@@ -293,13 +294,13 @@ impl<'a> Walker<'a> {
             self.writers[usize::from(register)].clear();
             self.readers[usize::from(register)].clear();
         }
-        for line in self.orders.iter_mut().chain(&mut self.queues) {
-            line.flights.clear();
-            line.head = 0;
+        for in_order_group in self.orders.iter_mut().chain(&mut self.queues) {
+            in_order_group.flights.clear();
+            in_order_group.head = 0;
         }
         self.flights.clear();
         self.alive.clear();
-        self.nameless.clear();
+        self.loads_without_result.clear();
         self.groups.clear();
         self.fences.clear();
         self.predicate_written.fill(0);
@@ -317,28 +318,28 @@ impl<'a> Walker<'a> {
         self.predicate_written.fill(self.rank);
         self.rank += 1;
         self.needed.clear();
-        if state.len() > MANY && !range.is_empty() {
-            self.thin_out_carried();
+        if state.len() > MAX_CARRIED && !range.is_empty() {
+            self.limit_carried();
         }
         for number in range {
             self.issue(number);
         }
-        self.leave();
-        &self.left
+        self.compute_exit_state();
+        &self.exit_state
     }
 
     /// Computes the state at the end of the block.
-    fn leave(&mut self) {
-        self.left.clear();
+    fn compute_exit_state(&mut self) {
+        self.exit_state.clear();
         for &id in &self.alive {
             let flight = &self.flights[id as usize];
             if flight.results || flight.reads {
-                self.left.push(Carried { number: flight.number, results: flight.results, reads: flight.reads });
+                self.exit_state.push(Carried { number: flight.number, results: flight.results, reads: flight.reads });
             }
         }
-        self.left.sort_unstable();
+        self.exit_state.sort_unstable();
         // An instruction that was carried in around a loop and is issued again in the block is in the list twice.
-        self.left.dedup_by(|later, earlier| {
+        self.exit_state.dedup_by(|later, earlier| {
             let same = later.number == earlier.number;
             if same {
                 earlier.results |= later.results;
@@ -350,13 +351,13 @@ impl<'a> Walker<'a> {
 
     /// Processes one instruction: finds the flights it needs, waits for them, and puts the instruction in flight.
     fn issue(&mut self, number: usize) {
-        let touches = &self.touches[number];
+        let inst_accesses = &self.inst_accesses[number];
         // A fence is complete only when it is done, so the instruction directly after it waits.
         for id in std::mem::take(&mut self.fences) {
             self.need(id, Part::Results, Cause::Fence);
             self.need(id, Part::Reads, Cause::Fence);
         }
-        match touches.drain {
+        match inst_accesses.drain {
             Drain::Nothing | Drain::Groups(_) => {}
             Drain::Everything => {
                 self.clean_alive();
@@ -364,51 +365,51 @@ impl<'a> Walker<'a> {
                     let id = self.alive[at];
                     // One wait is enough: finished results imply that the sources have been read.
                     let part = if self.flights[id as usize].results { Part::Results } else { Part::Reads };
-                    self.need(id, part, Cause::Settle);
+                    self.need(id, part, Cause::ControlTransfer);
                 }
             }
             Drain::Loads => {
                 self.clean_alive();
                 for at in 0..self.alive.len() {
                     let id = self.alive[at];
-                    if self.touches[self.flights[id as usize].number as usize].is_load {
+                    if self.inst_accesses[self.flights[id as usize].number as usize].is_load {
                         self.need(id, Part::Results, Cause::Acquire);
                     }
                 }
             }
         }
-        for touch in &touches.reads {
-            self.meet(number, *touch, Kind::Raw);
+        for reg_access in &inst_accesses.reads {
+            self.check_conflicts(number, *reg_access, Kind::Raw);
         }
-        for touch in &touches.writes {
-            self.meet(number, *touch, Kind::Waw);
-            self.meet(number, *touch, Kind::War);
+        for reg_access in &inst_accesses.writes {
+            self.check_conflicts(number, *reg_access, Kind::Waw);
+            self.check_conflicts(number, *reg_access, Kind::War);
         }
-        for touch in touches.reads.iter().filter(|_| touches.announces_reads) {
-            self.thin_out(touch.register);
+        for reg_access in inst_accesses.reads.iter().filter(|_| inst_accesses.late_reads) {
+            self.limit_readers(reg_access.register);
         }
         self.wait_for_needed(number);
         // The instruction itself waits for the matrix products, without a scoreboard.
-        if let Drain::Groups(left) = touches.drain {
+        if let Drain::Groups(left) = inst_accesses.drain {
             self.groups_are_done(left);
         }
         // No register list bounds the number of loads without a destination register, so they are counted here.
-        let is_nameless = self.has_acquires && touches.is_load && touches.writes.is_empty();
-        if is_nameless && self.nameless.len() >= NAMELESS {
-            let oldest = self.nameless.remove(0);
-            self.need(oldest, Part::Results, Cause::Crowd);
+        let is_load_without_result = self.has_acquires && inst_accesses.is_load && inst_accesses.writes.is_empty();
+        if is_load_without_result && self.loads_without_result.len() >= MAX_LOADS_WITHOUT_RESULT {
+            let oldest = self.loads_without_result.remove(0);
+            self.need(oldest, Part::Results, Cause::TooManyInFlight);
             self.wait_for_needed(number);
         }
-        if touches.announces_results || touches.announces_reads || is_nameless {
+        if inst_accesses.late_results || inst_accesses.late_reads || is_load_without_result {
             let id = self.flights.len() as u32;
-            self.launch(number, touches.announces_results || is_nameless, touches.announces_reads, true);
-            self.nameless.extend(is_nameless.then_some(id));
+            self.launch(number, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
+            self.loads_without_result.extend(is_load_without_result.then_some(id));
         }
         // After `launch`, which has increased the rank: an instruction that writes its own guard predicate counts as issued before the
         // write.
-        for touch in touches.writes.iter() {
+        for reg_access in inst_accesses.writes.iter() {
             if let Some(written) =
-                usize::from(touch.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_written.get_mut(at))
+                usize::from(reg_access.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_written.get_mut(at))
             {
                 *written = self.rank;
             }
@@ -451,18 +452,18 @@ impl<'a> Walker<'a> {
             found.push(Wait { first: flight.number, part, second: second as u32, cause });
         }
         self.close(id, part);
-        let touches = &self.touches[flight.number as usize];
+        let inst_accesses = &self.inst_accesses[flight.number as usize];
         // A guarded instruction may not have been executed, and the position of one carried into the block is unknown.
-        if !flight.vouches {
+        if !flight.in_order_guarantee {
             return;
         }
         // An instruction without results does not pass through the stage where results are written in order, so it implies nothing about
         // the results of others; likewise for sources. Reads are implied by either part.
-        if let Some(order) = touches.order.filter(|_| part == Part::Results && !touches.writes.is_empty()) {
-            self.close_line(order, Part::Results, flight.rank);
+        if let Some(order) = inst_accesses.order.filter(|_| part == Part::Results && !inst_accesses.writes.is_empty()) {
+            self.close_older_in_group(order, Part::Results, flight.rank);
         }
-        if let Some(queue) = touches.queue.filter(|_| !touches.reads.is_empty()) {
-            self.close_line(queue, Part::Reads, flight.rank);
+        if let Some(queue) = inst_accesses.queue.filter(|_| !inst_accesses.reads.is_empty()) {
+            self.close_older_in_group(queue, Part::Reads, flight.rank);
         }
     }
 
@@ -477,15 +478,15 @@ impl<'a> Walker<'a> {
 
     /// Marks a part of all flights of a group that were issued before `rank` as done. Each flight is passed once, so this is amortized
     /// constant time.
-    fn close_line(&mut self, group: u8, part: Part, rank: u32) {
+    fn close_older_in_group(&mut self, group: u8, part: Part, rank: u32) {
         let group = usize::from(group);
         loop {
-            let line = if part == Part::Results { &mut self.orders[group] } else { &mut self.queues[group] };
-            let Some(&id) = line.flights.get(line.head) else { return };
+            let in_order_group = if part == Part::Results { &mut self.orders[group] } else { &mut self.queues[group] };
+            let Some(&id) = in_order_group.flights.get(in_order_group.head) else { return };
             if self.flights[id as usize].rank >= rank {
                 return;
             }
-            line.head += 1;
+            in_order_group.head += 1;
             self.close(id, part);
         }
     }
@@ -494,7 +495,7 @@ impl<'a> Walker<'a> {
     fn groups_are_done(&mut self, left: u32) {
         self.clean_alive();
         let Some(&last) = self.groups.iter().rev().nth(left as usize) else { return };
-        let (order, rank) = (self.touches[self.flights[last as usize].number as usize].order, self.flights[last as usize].rank);
+        let (order, rank) = (self.inst_accesses[self.flights[last as usize].number as usize].order, self.flights[last as usize].rank);
         // Among groups carried into the block the order is unknown, so it is unknown which of them are the oldest. If none may be left,
         // the order does not matter.
         if left > 0 && rank == 0 {
@@ -504,7 +505,7 @@ impl<'a> Walker<'a> {
         for at in 0..self.alive.len() {
             let id = self.alive[at];
             let flight = self.flights[id as usize];
-            if self.touches[flight.number as usize].order == order && flight.rank <= rank {
+            if self.inst_accesses[flight.number as usize].order == order && flight.rank <= rank {
                 self.close(id, Part::Results);
             }
         }
@@ -518,31 +519,31 @@ impl<'a> Walker<'a> {
 
     /// Puts an instruction in flight; `ordered` if it is issued in this block, and not carried into it.
     fn launch(&mut self, number: usize, results: bool, reads: bool, ordered: bool) {
-        let touches = &self.touches[number];
+        let inst_accesses = &self.inst_accesses[number];
         let id = self.flights.len() as u32;
         let rank = if ordered { self.rank } else { 0 };
-        let vouches = ordered && !touches.guarded;
-        self.flights.push(Flight { number: number as u32, rank, written: 0, read: 0, results, reads, vouches });
+        let in_order_guarantee = ordered && !inst_accesses.guarded;
+        self.flights.push(InFlight { number: number as u32, rank, written: 0, read: 0, results, reads, in_order_guarantee });
         if results {
-            for &touch in &touches.writes {
-                self.enter(id, touch, Part::Results, vouches);
+            for &reg_access in &inst_accesses.writes {
+                self.add_access(id, reg_access, Part::Results, in_order_guarantee);
             }
-            if let Some(order) = touches.order {
+            if let Some(order) = inst_accesses.order {
                 self.orders[usize::from(order)].flights.push(id);
             }
         }
         if reads {
-            for &touch in &touches.reads {
-                self.enter(id, touch, Part::Reads, vouches);
+            for &reg_access in &inst_accesses.reads {
+                self.add_access(id, reg_access, Part::Reads, in_order_guarantee);
             }
-            if let Some(queue) = touches.queue {
+            if let Some(queue) = inst_accesses.queue {
                 self.queues[usize::from(queue)].flights.push(id);
             }
         }
-        if touches.is_fence {
+        if inst_accesses.is_fence {
             self.fences.push(id);
         }
-        if touches.ends_group {
+        if inst_accesses.ends_group {
             self.groups.push(id);
         }
         self.alive.push(id);
@@ -553,8 +554,8 @@ impl<'a> Walker<'a> {
     /// of them also needs the new flight, and waiting for the new flight implies the old one.
     ///
     /// A flight that loses its last entry this way can be needed by no register access any more, so it is marked as done.
-    fn enter(&mut self, id: u32, touch: Touch, part: Part, vouches: bool) {
-        let at = usize::from(touch.register);
+    fn add_access(&mut self, id: u32, reg_access: RegAccess, part: Part, in_order_guarantee: bool) {
+        let at = usize::from(reg_access.register);
         let is_results = part == Part::Results;
         // Carried into the block: its position among the others is unknown, so it replaces nothing.
         if self.flights[id as usize].rank == 0 {
@@ -562,15 +563,16 @@ impl<'a> Walker<'a> {
             *(if is_results { &mut flight.written } else { &mut flight.read }) += 1;
             let list = if is_results { &mut self.writers[at] } else { &mut self.readers[at] };
             if list.is_empty() {
-                self.used.push(touch.register);
+                self.used.push(reg_access.register);
             }
-            list.push(Entry { flight: id, touch });
+            list.push(Entry { flight: id, reg_access });
             return;
         }
-        let group = |touches: &Touches| if is_results { touches.order } else { touches.queue };
-        let touches = &self.touches[self.flights[id as usize].number as usize];
-        let own = group(touches);
-        let written = touches.guard.and_then(|(register, _)| self.predicate_written.get(usize::from(register) - FIRST_PREDICATE)).copied();
+        let group = |inst_accesses: &InstAccesses| if is_results { inst_accesses.order } else { inst_accesses.queue };
+        let inst_accesses = &self.inst_accesses[self.flights[id as usize].number as usize];
+        let own = group(inst_accesses);
+        let written =
+            inst_accesses.guard.and_then(|(register, _)| self.predicate_written.get(usize::from(register) - FIRST_PREDICATE)).copied();
         let mut list = std::mem::take(if is_results { &mut self.writers[at] } else { &mut self.readers[at] });
         let flights = &mut self.flights;
         list.retain(|entry| {
@@ -581,10 +583,11 @@ impl<'a> Walker<'a> {
             if !(if is_results { flight.results } else { flight.reads }) {
                 return false;
             }
-            let other = &self.touches[flight.number as usize];
+            let other = &self.inst_accesses[flight.number as usize];
             // A guarded flight may replace one with the same guard if the predicate has not been written since: both are executed, or
             // neither is.
-            let stands_for = vouches || other.guard == touches.guard && written.is_some_and(|written| written < flight.rank);
+            let stands_for =
+                in_order_guarantee || other.guard == inst_accesses.guard && written.is_some_and(|written| written < flight.rank);
             if own.is_none() || group(other) != own || !stands_for {
                 return true;
             }
@@ -599,55 +602,56 @@ impl<'a> Walker<'a> {
             }
             false
         });
-        list.push(Entry { flight: id, touch });
+        list.push(Entry { flight: id, reg_access });
         let flight = &mut self.flights[id as usize];
         *(if is_results { &mut flight.written } else { &mut flight.read }) += 1;
         *(if is_results { &mut self.writers[at] } else { &mut self.readers[at] }) = list;
-        self.used.push(touch.register);
+        self.used.push(reg_access.register);
     }
 
     /// Returns whether the guard predicate of a flight has not been written since the flight was issued.
-    fn guard_still_holds(&self, flight: &Flight) -> bool {
-        let guard = self.touches[flight.number as usize].guard;
+    fn guard_still_holds(&self, flight: &InFlight) -> bool {
+        let guard = self.inst_accesses[flight.number as usize].guard;
         let written = guard.and_then(|(register, _)| self.predicate_written.get(usize::from(register) - FIRST_PREDICATE));
         written.is_some_and(|&written| written < flight.rank)
     }
 
-    /// Makes the current instruction wait for the oldest late reader of a register if there are [`CROWD`] of them.
-    fn thin_out(&mut self, register: Register) {
-        if self.readers[usize::from(register)].len() < CROWD {
+    /// Makes the current instruction wait for the oldest late reader of a register if there are [`MAX_PER_REGISTER`] of them.
+    fn limit_readers(&mut self, register: Register) {
+        if self.readers[usize::from(register)].len() < MAX_PER_REGISTER {
             return;
         }
         let flights = &self.flights;
         let list = &mut self.readers[usize::from(register)];
         list.retain(|entry| flights[entry.flight as usize].reads);
-        if let Some(oldest) = list.first().filter(|_| list.len() >= CROWD) {
-            self.needed.push((self.flights[oldest.flight as usize].rank, oldest.flight, Part::Reads, Cause::Crowd));
+        if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_PER_REGISTER) {
+            self.needed.push((self.flights[oldest.flight as usize].rank, oldest.flight, Part::Reads, Cause::TooManyInFlight));
         }
     }
 
-    /// Makes the first instruction of the block wait for all but [`KEPT`] accesses of each register. Without this, a long chain of blocks
-    /// that may be skipped would carry every load of the function, since each is in flight on some path, and the cost would be quadratic.
-    fn thin_out_carried(&mut self) {
+    /// Makes the first instruction of the block wait for all but [`KEPT_PER_REGISTER`] accesses of each register. Without this, a long
+    /// chain of blocks that may be skipped would carry every load of the function, since each is in flight on some path, and the cost would
+    /// be quadratic.
+    fn limit_carried(&mut self) {
         for &register in &self.used {
             for (lists, part) in [(&self.writers, Part::Results), (&self.readers, Part::Reads)] {
                 let list = &lists[usize::from(register)];
-                let more = list.len().saturating_sub(KEPT);
-                self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, part, Cause::Crowd)));
+                let more = list.len().saturating_sub(KEPT_PER_REGISTER);
+                self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, part, Cause::TooManyInFlight)));
             }
         }
     }
 
     /// Compares one register access of the current instruction with the flights that access the register, and records those it needs.
-    fn meet(&mut self, number: usize, touch: Touch, kind: Kind) {
-        let at = usize::from(touch.register);
+    fn check_conflicts(&mut self, number: usize, reg_access: RegAccess, kind: Kind) {
+        let at = usize::from(reg_access.register);
         let is_war = kind == Kind::War;
         let part = if is_war { Part::Reads } else { Part::Results };
         if (if is_war { &self.readers[at] } else { &self.writers[at] }).is_empty() {
             return;
         }
         let mut list = std::mem::take(if is_war { &mut self.readers[at] } else { &mut self.writers[at] });
-        let after = &self.touches[number];
+        let after = &self.inst_accesses[number];
         let flights = &self.flights;
         list.retain(|entry| {
             let flight = &flights[entry.flight as usize];
@@ -655,7 +659,7 @@ impl<'a> Walker<'a> {
         });
         for (place, entry) in list.iter().enumerate() {
             let flight = self.flights[entry.flight as usize];
-            let before = &self.touches[flight.number as usize];
+            let before = &self.inst_accesses[flight.number as usize];
             // Within a group that finishes in order, results are written in order, and one that overwrites another comes later anyway.
             // Within a group that reads in order, the older sources are read before the newer instruction even starts.
             let in_order = match kind {
@@ -663,17 +667,20 @@ impl<'a> Walker<'a> {
                 Kind::War => before.queue.is_some() && before.queue == after.queue,
                 Kind::Raw => false,
             };
-            let is_crowd = list.len() >= CROWD && place == 0 && kind != Kind::Raw;
-            if is_crowd {
-                self.needed.push((flight.rank, entry.flight, part, Cause::Crowd));
+            let is_full = list.len() >= MAX_PER_REGISTER && place == 0 && kind != Kind::Raw;
+            if is_full {
+                self.needed.push((flight.rank, entry.flight, part, Cause::TooManyInFlight));
                 continue;
             }
             // Opposite guards on an unchanged predicate: in every thread only one of the two instructions is executed.
             let excluded = || before.excludes(after) && self.guard_still_holds(&flight);
-            if in_order || !need(self.model, kind, touch.register, entry.touch.port, touch.port, before.guarded).scoreboard || excluded() {
+            if in_order
+                || !need(self.model, kind, reg_access.register, entry.reg_access.port, reg_access.port, before.guarded).scoreboard
+                || excluded()
+            {
                 continue;
             }
-            self.needed.push((flight.rank, entry.flight, part, Cause::Register(kind.into(), touch.register)));
+            self.needed.push((flight.rank, entry.flight, part, Cause::Register(kind.into(), reg_access.register)));
         }
         *(if is_war { &mut self.readers[at] } else { &mut self.writers[at] }) = list;
     }

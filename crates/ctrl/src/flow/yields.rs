@@ -15,26 +15,26 @@ use oriole_hardware::ControlRules;
 use oriole_isa::{Control, Opcode};
 
 use super::Code;
-use super::paths::Paths;
-use super::touch::Touches;
+use super::control_flow::ControlFlow;
+use super::reg_access::InstAccesses;
 
 /// Sets the yield flags of all control words (`stay` is their inverse). Stalls must be final.
-pub fn decide(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &ControlRules, controls: &mut [Control]) {
+pub fn decide(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
     let facts = &rules.facts;
     // Cycles since the last yield, or since the start of the straight-line code.
     let mut without = 0;
     for (number, block) in code.blocks.iter().enumerate() {
-        if !paths.goes_on(code, number) {
+        if !control_flow.continues_previous(code, number) {
             without = 0;
         }
-        for (control, touched) in controls[block.range.clone()].iter_mut().zip(&touches[block.range.clone()]) {
-            let wants = rules.wants(touched.opcode);
-            let is_queued = touched.announces_results || touched.announces_reads || touched.opcode == Opcode::BAR;
+        for (control, inst) in controls[block.range.clone()].iter_mut().zip(&inst_accesses[block.range.clone()]) {
+            let wants = rules.wants(inst.opcode);
+            let is_queued = inst.late_results || inst.late_reads || inst.opcode == Opcode::BAR;
             let is_control = u32::from(wants.least_stall) > facts.least_stall;
             let stall = u32::from(control.stall);
             let least = if without >= facts.yield_due { facts.yield_due_from } else { facts.yield_from };
-            let gives_way = stall >= least && !is_queued && !is_control;
-            control.stay = !(gives_way || stall >= facts.yield_needed || wants.open_stall);
+            let yields_here = stall >= least && !is_queued && !is_control;
+            control.stay = !(yields_here || stall >= facts.yield_needed || wants.open_stall);
             without = if control.stay { without + stall } else { 0 };
         }
         // An endless loop of one instruction, for instance until another warp ends the program, must let the other warp run.

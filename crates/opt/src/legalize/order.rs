@@ -106,7 +106,7 @@ mod tests {
 
     /// The second result of a maximum says which source was taken, so the sources may be exchanged only if that result is not written.
     #[test]
-    fn a_maximum_that_tells_its_choice_keeps_its_order() {
+    fn maximum_with_a_predicate_result_keeps_its_operand_order() {
         let text = "func kernel @maximum ssa {
 bb0:
     %0:R, %1:R = ENTRY

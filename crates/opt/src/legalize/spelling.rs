@@ -65,17 +65,17 @@ impl Spelling {
 /// A draft in all of its spellings. Each spelling is computed from the one with one change less.
 pub(super) struct Spellings {
     drafts: Vec<Draft>,
-    /// By spelling: the index of its draft, or [`NOWHERE`].
+    /// By spelling: the index of its draft, or [`NO_DRAFT`].
     places: [u8; 256],
 }
 
 /// The index of a spelling that does not apply or was not computed.
-const NOWHERE: u8 = u8::MAX;
+const NO_DRAFT: u8 = u8::MAX;
 
 impl Spellings {
     /// Starts with the unchanged draft.
     pub(super) fn of(draft: &Draft) -> Spellings {
-        let mut places = [NOWHERE; 256];
+        let mut places = [NO_DRAFT; 256];
         places[0] = 0;
         Spellings { drafts: vec![draft.clone()], places }
     }

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 /// Redirects the edges from `predecessors` to `block` through a new block, and returns the new block. The phis of `block` are split: the
 /// new block gets a phi for the operands of the redirected edges, unless these are all the same. The new block is placed after the last of
 /// the predecessors in the layout.
-pub(crate) fn meet_before(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
-    let meeting = function.new_block();
+pub(crate) fn redirect_edges(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
+    let new_block = function.new_block();
     let is_chosen = |source: Block| predecessors.contains(&source);
     for phi in function.phis(block).to_vec() {
         let result = function.results(phi)[0];
@@ -30,25 +30,25 @@ pub(crate) fn meet_before(function: &mut Function, block: Block, predecessors: &
                 moved.insert(0, whole);
                 let inst = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &moved, 1);
                 function.insts[inst].location = function.insts[phi].location;
-                function.blocks[meeting].insts.push(inst);
+                function.blocks[new_block].insts.push(inst);
                 whole
             }
         };
-        kept.extend([joined, meeting.into()]);
+        kept.extend([joined, new_block.into()]);
         function.set_operands(phi, &kept, 1);
     }
     let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[block.into()], 0);
-    function.blocks[meeting].insts.push(branch);
+    function.blocks[new_block].insts.push(branch);
     for &source in predecessors {
         for inst in function.terminators(source).to_vec() {
             for operand in function.operands_mut(inst) {
                 if operand.kind == OperandKind::Block(block) {
-                    operand.kind = OperandKind::Block(meeting);
+                    operand.kind = OperandKind::Block(new_block);
                 }
             }
         }
     }
     let last = function.layout.iter().rposition(|&other| is_chosen(other)).unwrap_or(0);
-    function.layout.insert(last + 1, meeting);
-    meeting
+    function.layout.insert(last + 1, new_block);
+    new_block
 }

@@ -25,7 +25,7 @@ pub fn number_in_file(register: Register) -> u16 {
 
 /// An access to one register, and the port through which it is read or written.
 #[derive(Clone, Copy, Debug)]
-pub struct Touch {
+pub struct RegAccess {
     pub register: Register,
     pub port: Port,
 }
@@ -64,13 +64,13 @@ pub struct Cached {
 
 /// The register accesses and scoreboard properties of one instruction.
 #[derive(Clone, Debug)]
-pub struct Touches {
+pub struct InstAccesses {
     pub class: Class,
     pub opcode: Opcode,
     /// Registers that it reads, its guard included.
-    pub reads: SmallVec<[Touch; 8]>,
+    pub reads: SmallVec<[RegAccess; 8]>,
     /// Registers that it writes.
-    pub writes: SmallVec<[Touch; 4]>,
+    pub writes: SmallVec<[RegAccess; 4]>,
     /// Registers that it reads through the reuse cache of its class; empty if the class has none.
     pub cached: SmallVec<[Cached; 3]>,
     /// Whether it has a guard other than the true predicate.
@@ -78,9 +78,9 @@ pub struct Touches {
     /// The guard predicate, and whether it is negated; `None` for an unguarded instruction.
     pub guard: Option<(Register, bool)>,
     /// Results are written after a variable time; a write barrier signals when that is done.
-    pub announces_results: bool,
+    pub late_results: bool,
     /// Sources are read late; a read barrier signals when that is done.
-    pub announces_reads: bool,
+    pub late_reads: bool,
     /// Whether its encoding form can set a scoreboard for its results. That of `HGMMA` cannot: `WARPGROUP.DEPBAR` waits for its results.
     pub may_set_for_results: bool,
     /// Whether its encoding form can set a scoreboard for its reads.
@@ -102,16 +102,16 @@ pub struct Touches {
 /// Opcodes that an acquire may refer to: they have to be done before the L1 cache is invalidated.
 const LOADS: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG];
 
-impl Touches {
+impl InstAccesses {
     /// Collects the accesses and properties of an instruction.
-    pub fn new(instruction: &Instruction, model: &Model, rules: &ControlRules) -> Touches {
+    pub fn new(instruction: &Instruction, model: &Model, rules: &ControlRules) -> InstAccesses {
         let class = Class::of(instruction);
         let written = instruction.written();
         let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
         let waits = model.waits(class);
         let wants = rules.wants(instruction.opcode);
         let guard = instruction.guard;
-        let mut touches = Touches {
+        let mut inst_accesses = InstAccesses {
             class,
             opcode: instruction.opcode,
             reads: SmallVec::new(),
@@ -119,14 +119,14 @@ impl Touches {
             cached: SmallVec::new(),
             guarded: !guard.is_always(),
             guard: None,
-            announces_results: false,
-            announces_reads: false,
+            late_results: false,
+            late_reads: false,
             may_set_for_results: instruction.may_set_write_barrier(),
             may_set_for_reads: instruction.may_set_read_barrier(),
             drain: drain_of(instruction, wants.settles),
             is_fence: wants.fences,
             is_load: LOADS.contains(&instruction.opcode),
-            ends_group: names_group(instruction),
+            ends_group: ends_product_group(instruction),
             pinned: match instruction.opcode {
                 Opcode::LDGDEPBAR => Pinned::Write,
                 Opcode::UTMACMDFLUSH => Pinned::Read,
@@ -140,7 +140,7 @@ impl Touches {
         for access in &accesses(instruction) {
             if has_cache && !access.written && access.file == File::General {
                 let slot = access.operand().and_then(|operand| instruction.reuse_slot(operand));
-                touches.cached.extend(slot.map(|slot| Cached { slot, first: access.first, count: access.count }));
+                inst_accesses.cached.extend(slot.map(|slot| Cached { slot, first: access.first, count: access.count }));
             }
             let Some(file) = FILES.iter().position(|&file| file == access.file) else { continue };
             for (part, number) in access.registers().enumerate() {
@@ -152,27 +152,27 @@ impl Touches {
                     (_, true) => class.write_port(access.file, part),
                 };
                 let Some(port) = port else { continue };
-                let touch = Touch { register: file as u16 * 256 + number, port };
+                let reg_access = RegAccess { register: file as u16 * 256 + number, port };
                 if access.place == AccessPlace::Guard {
-                    touches.guard = Some((touch.register, guard.negated));
+                    inst_accesses.guard = Some((reg_access.register, guard.negated));
                 }
                 if access.written {
-                    touches.writes.push(touch);
+                    inst_accesses.writes.push(reg_access);
                 } else {
-                    touches.reads.push(touch);
+                    inst_accesses.reads.push(reg_access);
                     // The guard is read at issue, so it is not a late source and needs no read barrier.
                     has_sources |= access.place != AccessPlace::Guard;
                 }
             }
         }
-        touches.announces_results = waits.results && !touches.writes.is_empty() || instruction.opcode == Opcode::FENCE;
-        touches.announces_reads = waits.sources && has_sources || instruction.opcode == Opcode::MEMBAR;
-        touches
+        inst_accesses.late_results = waits.results && !inst_accesses.writes.is_empty() || instruction.opcode == Opcode::FENCE;
+        inst_accesses.late_reads = waits.sources && has_sources || instruction.opcode == Opcode::MEMBAR;
+        inst_accesses
     }
 
     /// Returns whether two instructions have opposite guards on the same predicate. Unless the predicate is written in between, no thread
     /// executes both.
-    pub fn excludes(&self, other: &Touches) -> bool {
+    pub fn excludes(&self, other: &InstAccesses) -> bool {
         matches!((self.guard, other.guard), (Some((one, negated)), Some((two, other))) if one == two && negated != other)
     }
 }
@@ -195,7 +195,7 @@ fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
 }
 
 /// Returns whether an instruction is an asynchronous matrix product that ends a group: it names `gsb0`.
-fn names_group(instruction: &Instruction) -> bool {
+fn ends_product_group(instruction: &Instruction) -> bool {
     let is_product = matches!(instruction.opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA);
     is_product && instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"))
 }

@@ -4,7 +4,7 @@ use oriole_ir::{Class, Function, Op, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{File, Opcode, Pipe, Symbol};
 use smallvec::SmallVec;
 
-use super::{Judge, Manner};
+use super::{EncodabilityCache, MoveKind};
 use crate::rewrite::{Draft, Prelude, file_of, piece};
 
 /// Returns the positions of operands that could be read from a register instead, the cheapest to move first.
@@ -61,25 +61,25 @@ fn base_of(draft: &Draft, at: usize) -> Option<usize> {
 
 /// Appends instructions to `prelude` that move the chosen operands to registers, and returns the draft that reads these registers. Returns
 /// `None` and appends nothing if an operand cannot be moved.
-pub(super) fn supply(
+pub(super) fn insert_moves(
     function: &mut Function,
     draft: &Draft,
     chosen: &[usize],
-    manner: Manner,
-    judge: &Judge,
+    move_kind: MoveKind,
+    encodability: &EncodabilityCache,
     prelude: &mut Prelude,
 ) -> Option<Draft> {
     let before = prelude.insts.len();
     let mut supplied = draft.clone();
     for &at in chosen {
         let operand = draft.operands[at];
-        let mut supplier = Supplier { function, judge, prelude, opcode: draft.opcode };
+        let mut builder = MoveBuilder { function, encodability, prelude, opcode: draft.opcode };
         let found = if let (Role::Bracket(_), OperandKind::Integer(offset)) = (operand.role, operand.kind) {
             let base = base_of(&supplied, at).map(|position| supplied.operands[position]);
-            supplier.sum(base, offset, manner.file).map(|sum| replace_offset(&mut supplied, at, sum.kind))
+            builder.sum(base, offset, move_kind.file).map(|sum| replace_offset(&mut supplied, at, sum.kind))
         } else {
             let width = width_of(draft, at);
-            supplier.register(operand, width, manner).map(|register| supplied.operands[at] = register)
+            builder.register(operand, width, move_kind).map(|register| supplied.operands[at] = register)
         };
         if found.is_none() {
             prelude.insts.truncate(before);
@@ -107,27 +107,27 @@ fn width_of(draft: &Draft, at: usize) -> u8 {
 }
 
 /// Builds the moves for one instruction with the given opcode.
-struct Supplier<'a> {
+struct MoveBuilder<'a> {
     function: &'a mut Function,
-    judge: &'a Judge,
+    encodability: &'a EncodabilityCache,
     prelude: &'a mut Prelude,
     opcode: Opcode,
 }
 
-impl Supplier<'_> {
+impl MoveBuilder<'_> {
     /// Moves an operand to a register and returns that register with the remaining signs.
-    fn register(&mut self, operand: Operand, width: u8, manner: Manner) -> Option<Operand> {
+    fn register(&mut self, operand: Operand, width: u8, move_kind: MoveKind) -> Option<Operand> {
         let kind = match operand.kind {
-            OperandKind::Integer(number) => self.number(number, width, manner.file),
-            OperandKind::Constant { bank, offset } => self.constant(bank, offset, width, manner.file),
-            OperandKind::Reference(_) if width == 1 => self.moved(Operand::new(operand.kind), manner.file).kind,
-            OperandKind::Value(part) => self.in_file(part, manner)?.kind,
-            OperandKind::Zero(_) => OperandKind::Zero(manner.file),
+            OperandKind::Integer(number) => self.number(number, width, move_kind.file),
+            OperandKind::Constant { bank, offset } => self.constant(bank, offset, width, move_kind.file),
+            OperandKind::Reference(_) if width == 1 => self.moved(Operand::new(operand.kind), move_kind.file).kind,
+            OperandKind::Value(part) => self.in_file(part, move_kind)?.kind,
+            OperandKind::Zero(_) => OperandKind::Zero(move_kind.file),
             _ => return None,
         };
-        let signs = if manner.signs { Signs::NONE } else { operand.signs };
+        let signs = if move_kind.signs { Signs::NONE } else { operand.signs };
         let supplied = Operand { kind, signs, ..operand };
-        if manner.signs { self.signed(supplied, operand.signs, manner.file) } else { Some(supplied) }
+        if move_kind.signs { self.signed(supplied, operand.signs, move_kind.file) } else { Some(supplied) }
     }
 
     /// Appends a move of one register.
@@ -163,7 +163,7 @@ impl Supplier<'_> {
         let word = Operand::constant(bank, offset);
         let operands = SmallVec::from_slice(&[example, word]);
         let moves = Draft { opcode: move_opcode, modifiers: SmallVec::new(), operands, result_count: 1 };
-        if width == 2 && offset.is_multiple_of(8) && !self.judge.has(self.function, &moves) {
+        if width == 2 && offset.is_multiple_of(8) && !self.encodability.has(self.function, &moves) {
             return self.prelude.define(self.function, Class::new(file, 2), load, &[Symbol::_64], &[word]).kind;
         }
         let parts: SmallVec<[Operand; 4]> =
@@ -173,18 +173,18 @@ impl Supplier<'_> {
 
     /// Moves a value to the other register file. Only instructions of the uniform datapath and descriptors need a value in a uniform
     /// register. Instruction selection guarantees that such a value is the same in all threads.
-    fn in_file(&mut self, part: Part, manner: Manner) -> Option<Operand> {
+    fn in_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;
-        let opcode = match (file, manner.file) {
-            (own, wanted) if own == wanted => return manner.signs.then(|| part.into()),
+        let opcode = match (file, move_kind.file) {
+            (own, wanted) if own == wanted => return move_kind.signs.then(|| part.into()),
             (File::Uniform, File::General) => Opcode::MOV,
             (File::General, File::Uniform) if self.needs_uniform() => Opcode::R2UR,
             _ => return None,
         };
         let parts: SmallVec<[Operand; 4]> = (0..part.count)
-            .map(|at| self.prelude.define(self.function, Class::new(manner.file, 1), opcode, &[], &[piece(part, at).into()]))
+            .map(|at| self.prelude.define(self.function, Class::new(move_kind.file, 1), opcode, &[], &[piece(part, at).into()]))
             .collect();
-        Some(self.prelude.pack(self.function, manner.file, &parts))
+        Some(self.prelude.pack(self.function, move_kind.file, &parts))
     }
 
     /// Returns whether the instruction may require uniform registers: it is on the uniform datapath or accesses memory.

@@ -13,7 +13,8 @@
 //!    registers of a source that dies here or that is dropped here.
 //! 4. `finish`: emits all moves as one parallel copy, then the reloads, and rewrites the operands.
 //!
-//! `COPY` and `PACK` are handled by `assemble`. They need no sources in registers: each part moves or is reloaded directly into the result.
+//! `COPY` and `PACK` are handled by `allocate_copy`. They need no sources in registers: each part moves or is reloaded directly into the
+//! result.
 //!
 //! Which value is dropped follows Belady's MIN rule, as in Braun and Hack 2009 ("Register Spilling and Live-Range Splitting for SSA-Form
 //! Programs"): the one whose next use is farthest away. Departures: registers are chosen in the same walk, and not afterwards by a
@@ -37,12 +38,12 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use crate::AllocateError;
-use crate::assign::{Assigner, NOWHERE};
+use crate::assign::{Assigner, NO_REGISTER};
 use crate::hints::operand_width;
-use crate::liveness::{NEVER, Touch};
-use crate::moves::{Sink, register};
+use crate::liveness::{FileInst, NEVER};
+use crate::moves::{Move, Sink, register};
 use crate::registers::RegisterSet;
-use crate::spill::Place;
+use crate::spill::EmitPoint;
 
 /// A value that an instruction reads. Several operands that read the same value share one `Use`.
 #[derive(Clone, Copy)]
@@ -50,20 +51,20 @@ struct Use {
     value: Value,
     /// Position of the value's next use after this instruction; [`NEVER`] if it dies here.
     next: u32,
-    /// First register in which the instruction reads the value; [`NOWHERE`] if only fixed operands read it.
+    /// First register in which the instruction reads the value; [`NO_REGISTER`] if only fixed operands read it.
     at: u16,
     /// Whether an operand that is not fixed, or the guard, reads the value. Such a value has to be in registers at the instruction.
-    plain: bool,
+    needs_register: bool,
 }
 
 /// A value that an instruction writes.
-struct Made {
+struct ResultState {
     value: Value,
     /// Position of the value's first use; [`NEVER`] if it has none.
     next: u32,
     /// Index of the result among the operands.
     operand: usize,
-    /// First register of the result; [`NOWHERE`] until one is chosen.
+    /// First register of the result; [`NO_REGISTER`] until one is chosen.
     at: u16,
     /// The tied source that has to be copied into `at` before the instruction. `None` if the result takes over the registers of its
     /// tied source, or if it has none.
@@ -78,15 +79,15 @@ struct Moved {
 }
 
 /// The decisions made so far for one instruction. Nothing is emitted before [`Assigner::finish`].
-struct Step {
+struct InstState {
     inst: Inst,
     /// Position of the instruction in its block.
     position: u32,
     has_tied: bool,
     has_fixed: bool,
     uses: SmallVec<[Use; 6]>,
-    made: SmallVec<[Made; 2]>,
-    /// Values that move before the instruction: each once, from its registers at the start of the step to its final ones.
+    results: SmallVec<[ResultState; 2]>,
+    /// Values that move before the instruction: each once, from its registers when this state was created to its final ones.
     moved: Vec<Moved>,
     /// Dropped values that are reloaded before the instruction, with their first registers.
     reloads: SmallVec<[(Value, u16); 4]>,
@@ -94,11 +95,11 @@ struct Step {
     dropped: SmallVec<[Value; 4]>,
     /// Registers of results chosen so far, and of the copies for tied results.
     taken: RegisterSet,
-    /// The free registers when the step began: no value is read from them by the moves of this step.
+    /// The free registers when this state was created: the moves before the instruction read no value from them.
     free_before: RegisterSet,
-    /// Registers in which plain sources may be: all usable ones except those of fixed arguments, which are overwritten by the argument
-    /// copies before the instruction reads its sources.
-    within: RegisterSet,
+    /// Registers in which sources that need a register may be: all usable ones except those of fixed arguments, which are overwritten by
+    /// the argument copies before the instruction reads its sources.
+    source_registers: RegisterSet,
     /// Registers that the instruction or its argument copies overwrite: fixed arguments, fixed results, call clobbers.
     clobbered: RegisterSet,
     arguments: Vec<Argument>,
@@ -110,19 +111,19 @@ struct Argument {
     to: u16,
     /// The source: a value of the file, or a constant.
     from: Operand,
-    /// First register of the value when the step began; [`NOWHERE`] for a dropped value or a constant. The parallel copy reads all
-    /// its sources first, so this stays right whatever moves later in the step.
+    /// First register of the value when the state was created; [`NO_REGISTER`] for a dropped value or a constant. The parallel copy reads
+    /// all its sources first, so this stays right whatever moves later.
     was_at: u16,
 }
 
-impl Step {
+impl InstState {
     fn use_of(&mut self, value: Value) -> Option<&mut Use> {
         self.uses.iter_mut().find(|used| used.value == value)
     }
 
     /// Whether a value must stay in registers until the instruction has read it.
     fn is_pinned(&self, value: Value) -> bool {
-        self.uses.iter().any(|used| used.value == value && used.plain)
+        self.uses.iter().any(|used| used.value == value && used.needs_register)
     }
 
     /// Whether this instruction is the last use of a value.
@@ -133,11 +134,11 @@ impl Step {
 
 impl Assigner<'_> {
     /// Assigns registers to the operands of an instruction, and appends the instruction to `out` after the moves and reloads it needs.
-    pub(crate) fn operate(&mut self, touch: Touch, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let inst = touch.inst;
+    pub(crate) fn allocate_inst(&mut self, file_inst: FileInst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let inst = file_inst.inst;
         let data = &self.function.insts[inst];
         if let Op::Pseudo(_) = data.op {
-            self.may_dissolve[self.block.position()] = true;
+            self.has_pseudo[self.block.position()] = true;
         }
         match data.op {
             // Phis got their registers when the block was entered.
@@ -145,54 +146,55 @@ impl Assigner<'_> {
                 out.push(inst);
                 Ok(())
             }
-            Op::Pseudo(Pseudo::Copy | Pseudo::Pack) if data.guard.is_none() && !self.liveness.defined(touch).is_empty() => {
-                self.assemble(touch, out)
+            Op::Pseudo(Pseudo::Copy | Pseudo::Pack) if data.guard.is_none() && !self.liveness.defined(file_inst).is_empty() => {
+                self.allocate_copy(file_inst, out)
             }
             _ => {
-                let mut step = self.begin(touch);
-                if step.uses.is_empty() && step.made.is_empty() && step.arguments.is_empty() && step.clobbered == RegisterSet::EMPTY {
+                let mut state = self.begin(file_inst);
+                if state.uses.is_empty() && state.results.is_empty() && state.arguments.is_empty() && state.clobbered == RegisterSet::EMPTY
+                {
                     out.push(inst);
                     return Ok(());
                 }
-                self.find_sources(&mut step)?;
-                self.clear_fixed(&mut step)?;
-                self.find_results(&mut step)?;
-                self.finish(&step, out)
+                self.find_sources(&mut state)?;
+                self.clear_fixed(&mut state)?;
+                self.find_results(&mut state)?;
+                self.finish(&state, out)
             }
         }
     }
 
     /// Collects the uses, results and fixed operands of an instruction.
-    fn begin(&mut self, touch: Touch) -> Step {
-        let Touch { inst, position, .. } = touch;
+    fn begin(&mut self, file_inst: FileInst) -> InstState {
+        let FileInst { inst, position, .. } = file_inst;
         let mut uses: SmallVec<[Use; 6]> = SmallVec::new();
-        for (&value, &next) in self.liveness.used(touch).iter().zip(self.liveness.nexts_of_used(touch)) {
+        for (&value, &next) in self.liveness.used(file_inst).iter().zip(self.liveness.nexts_of_used(file_inst)) {
             if !uses.iter().any(|used| used.value == value) {
-                uses.push(Use { value, next, at: NOWHERE, plain: false });
+                uses.push(Use { value, next, at: NO_REGISTER, needs_register: false });
             }
         }
         // `fixed`: registers of fixed arguments. `clobbered`: registers that the instruction itself overwrites.
         let is_keep = self.function.insts[inst].is(Pseudo::Keep);
         let (mut fixed, mut clobbered) = (RegisterSet::EMPTY, RegisterSet::EMPTY);
         let mut arguments = Vec::new();
-        if touch.has_fixed || is_keep {
+        if file_inst.has_fixed || is_keep {
             self.find_arguments(inst, &mut uses, &mut fixed, &mut arguments);
         } else {
-            uses.iter_mut().for_each(|used| used.plain = true);
+            uses.iter_mut().for_each(|used| used.needs_register = true);
         }
-        let mut made: SmallVec<[Made; 2]> = SmallVec::new();
-        let mut nexts = self.liveness.nexts_of_defined(touch).iter();
+        let mut results: SmallVec<[ResultState; 2]> = SmallVec::new();
+        let mut nexts = self.liveness.nexts_of_defined(file_inst).iter();
         for (operand, result) in self.function.results(inst).iter().enumerate() {
             if let Some(value) = result.value().filter(|&value| self.class(value).file == self.file)
                 && let Some(&next) = nexts.next()
             {
-                made.push(Made { value, next, operand, at: NOWHERE, tied_copy: None });
+                results.push(ResultState { value, next, operand, at: NO_REGISTER, tied_copy: None });
             }
         }
         if self.function.insts[inst].is_machine(Opcode::CALL) {
             clobbered = self.env.clobbered(self.function, inst, self.file);
         }
-        if touch.has_fixed {
+        if file_inst.has_fixed {
             for result in self.function.results(inst) {
                 if let (Role::Fixed(to), Some(part)) = (result.role, result.part())
                     && self.class(part.value).file == self.file
@@ -201,26 +203,26 @@ impl Assigner<'_> {
                 }
             }
         }
-        Step {
+        InstState {
             inst,
             position,
-            has_tied: touch.has_tied,
-            has_fixed: touch.has_fixed,
+            has_tied: file_inst.has_tied,
+            has_fixed: file_inst.has_fixed,
             uses,
-            made,
+            results,
             moved: Vec::new(),
             reloads: SmallVec::new(),
             dropped: SmallVec::new(),
             taken: RegisterSet::EMPTY,
             free_before: self.free,
-            within: self.usable.without(&fixed),
+            source_registers: self.usable.without(&fixed),
             clobbered: clobbered.or(&fixed),
             arguments,
         }
     }
 
-    /// Lists the arguments in fixed registers, adds their registers to `fixed`, and marks the values that other operands read as plain.
-    /// The unfixed operands of `KEEP` only extend live ranges, so they need no register.
+    /// Lists the arguments in fixed registers, adds their registers to `fixed`, and sets `needs_register` of the values that other operands
+    /// read. The unfixed operands of `KEEP` only extend live ranges, so they need no register.
     fn find_arguments(&self, inst: Inst, uses: &mut SmallVec<[Use; 6]>, fixed: &mut RegisterSet, arguments: &mut Vec<Argument>) {
         let guard = self.function.insts[inst]
             .guard
@@ -231,145 +233,145 @@ impl Assigner<'_> {
                 && file == self.file
             {
                 fixed.insert(u16::from(to), 1);
-                arguments.push(Argument { to: u16::from(to), from: *source, was_at: NOWHERE });
+                arguments.push(Argument { to: u16::from(to), from: *source, was_at: NO_REGISTER });
             }
             let Some(part) = source.part().filter(|part| self.class(part.value).file == self.file) else { continue };
             if let Role::Fixed(to) = source.role {
                 fixed.insert(u16::from(to), part.count);
                 arguments.push(Argument { to: u16::from(to), from: *source, was_at: self.register_of[part.value.position()] });
             } else if !is_keep && let Some(used) = uses.iter_mut().find(|used| used.value == part.value) {
-                used.plain = true;
+                used.needs_register = true;
             }
         }
         if let Some(used) = uses.iter_mut().find(|used| Some(used.value) == guard) {
-            used.plain = true;
+            used.needs_register = true;
         }
     }
 
     /// The error for an instruction whose operands do not fit into the usable registers.
-    fn limit(&self, step: &Step) -> AllocateError {
-        AllocateError::Limit { inst: step.inst, file: self.file, available: self.env.limit(self.file) }
+    fn limit(&self, state: &InstState) -> AllocateError {
+        AllocateError::Limit { inst: state.inst, file: self.file, available: self.env.limit(self.file) }
     }
 
     /// Moves a value to other registers before the instruction.
-    fn relocate(&mut self, step: &mut Step, value: Value, to: u16) {
+    fn relocate(&mut self, state: &mut InstState, value: Value, to: u16) {
         let from = self.register_of[value.position()];
-        self.take(value);
-        self.put(value, to);
-        self.note_move(step, value, from, to);
+        self.vacate(value);
+        self.occupy(value, to);
+        self.note_move(state, value, from, to);
     }
 
-    /// Records that a value now is in register `to`. All moves of a step are one parallel copy, so a value that moves twice keeps its
-    /// first source and gets the last destination, and a value that is reloaded is reloaded into the last destination.
-    fn note_move(&mut self, step: &mut Step, value: Value, from: u16, to: u16) {
-        if let Some(used) = step.use_of(value).filter(|used| used.at != NOWHERE) {
+    /// Records that a value now is in register `to`. All moves before an instruction are one parallel copy, so a value that moves twice
+    /// keeps its first source and gets the last destination, and a value that is reloaded is reloaded into the last destination.
+    fn note_move(&mut self, state: &mut InstState, value: Value, from: u16, to: u16) {
+        if let Some(used) = state.use_of(value).filter(|used| used.at != NO_REGISTER) {
             used.at = to;
         }
-        if let Some(reload) = step.reloads.iter_mut().find(|reload| reload.0 == value) {
+        if let Some(reload) = state.reloads.iter_mut().find(|reload| reload.0 == value) {
             reload.1 = to;
-        } else if let Some(moved) = step.moved.iter_mut().find(|moved| moved.value == value) {
+        } else if let Some(moved) = state.moved.iter_mut().find(|moved| moved.value == value) {
             moved.to = to;
         } else {
-            step.moved.push(Moved { value, from, to });
+            state.moved.push(Moved { value, from, to });
         }
     }
 
-    /// Brings the plain sources into registers, and finds registers for tied results.
-    fn find_sources(&mut self, step: &mut Step) -> Result<(), AllocateError> {
-        for number in 0..step.uses.len() {
-            let used = step.uses[number];
-            if !used.plain {
+    /// Brings the sources that need a register into registers, and finds registers for tied results.
+    fn find_sources(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
+        for number in 0..state.uses.len() {
+            let used = state.uses[number];
+            if !used.needs_register {
                 continue;
             }
             let class = self.class(used.value);
             let now = self.register_of[used.value.position()];
             // A source in the register of a fixed argument has to move: the argument copy would overwrite it.
-            if now != NOWHERE && step.within.has_all(now, class.width) {
-                step.uses[number].at = now;
+            if now != NO_REGISTER && state.source_registers.has_all(now, class.width) {
+                state.uses[number].at = now;
                 continue;
             }
-            let free = self.free.and(&step.within);
-            let place = self.choose(used.value, &free).or_else(|| self.make_room(step, class));
+            let free = self.free.and(&state.source_registers);
+            let place = self.choose(used.value, &free).or_else(|| self.make_room(state, class));
             // Every window holds another source. `repack` places all sources and tied results at once, so the loop ends here.
             let Some(place) = place else {
-                return self.repack(step);
+                return self.repack(state);
             };
-            if now == NOWHERE {
-                self.put(used.value, place);
-                step.reloads.push((used.value, place));
-                step.uses[number].at = place;
+            if now == NO_REGISTER {
+                self.occupy(used.value, place);
+                state.reloads.push((used.value, place));
+                state.uses[number].at = place;
             } else {
-                step.uses[number].at = place;
-                self.relocate(step, used.value, place);
+                state.uses[number].at = place;
+                self.relocate(state, used.value, place);
             }
         }
-        if !self.find_tied(step) {
-            return self.repack(step);
+        if !self.find_tied(state) {
+            return self.repack(state);
         }
         Ok(())
     }
 
     /// Returns the source that is tied to a result, if there is one.
-    fn tied(&self, step: &Step, made: &Made) -> Option<Operand> {
-        self.function.tied_to(step.inst, made.operand).copied()
+    fn tied(&self, state: &InstState, result: &ResultState) -> Option<Operand> {
+        self.function.tied_to(state.inst, result.operand).copied()
     }
 
     /// Returns the first register of a tied result if it can take over the registers of its source: the source dies here, has the same
     /// width, and starts at a multiple of the result's alignment.
-    fn inherited(&self, step: &Step, made: &Made, tied: &Operand) -> Option<u16> {
+    fn inherited(&self, state: &InstState, result: &ResultState, tied: &Operand) -> Option<u16> {
         let part = tied.part().filter(|part| self.class(part.value).file == self.file)?;
-        let used = step.uses.iter().find(|used| used.value == part.value)?;
+        let used = state.uses.iter().find(|used| used.value == part.value)?;
         let place = used.at + u16::from(part.first);
-        let class = self.class(made.value);
-        let fits = place.is_multiple_of(u16::from(class.align)) && !step.taken.has_any(place, class.width);
+        let class = self.class(result.value);
+        let fits = place.is_multiple_of(u16::from(class.align)) && !state.taken.has_any(place, class.width);
         (used.next == NEVER && fits && part.count == class.width).then_some(place)
     }
 
     /// Chooses registers for tied results: those of the source where it dies, otherwise free ones and a copy of the source. The copy is
     /// made before the instruction, so these registers must not hold any source. Returns false if space cannot be made.
-    fn find_tied(&mut self, step: &mut Step) -> bool {
-        if !step.has_tied {
+    fn find_tied(&mut self, state: &mut InstState) -> bool {
+        if !state.has_tied {
             return true;
         }
-        for number in 0..step.made.len() {
-            let Some(tied) = self.tied(step, &step.made[number]) else { continue };
-            let (value, class) = (step.made[number].value, self.class(step.made[number].value));
+        for number in 0..state.results.len() {
+            let Some(tied) = self.tied(state, &state.results[number]) else { continue };
+            let (value, class) = (state.results[number].value, self.class(state.results[number].value));
             // `inherited` looks at `taken`, so two results never take over the same source.
-            if let Some(place) = self.inherited(step, &step.made[number], &tied) {
-                step.made[number].at = place;
-                step.taken.insert(place, class.width);
+            if let Some(place) = self.inherited(state, &state.results[number], &tied) {
+                state.results[number].at = place;
+                state.taken.insert(place, class.width);
                 continue;
             }
-            let free = self.free.and(&step.within).without(&step.taken);
-            let Some(place) = self.choose(value, &free).or_else(|| self.make_room(step, class)) else { return false };
-            step.made[number].at = place;
-            step.made[number].tied_copy = Some(tied);
-            step.taken.insert(place, class.width);
+            let free = self.free.and(&state.source_registers).without(&state.taken);
+            let Some(place) = self.choose(value, &free).or_else(|| self.make_room(state, class)) else { return false };
+            state.results[number].at = place;
+            state.results[number].tied_copy = Some(tied);
+            state.taken.insert(place, class.width);
         }
         true
     }
 
     /// Frees an aligned window before the instruction: the values in it move or are dropped. Returns its first register; `None` if every
     /// window holds a source of the instruction.
-    fn make_room(&mut self, step: &mut Step, class: Class) -> Option<u16> {
-        let within = step.within.without(&step.taken);
+    fn make_room(&mut self, state: &mut InstState, class: Class) -> Option<u16> {
+        let within = state.source_registers.without(&state.taken);
         let spare = self.free.and(&within).count();
         // With enough free registers the only problem is fragmentation, and moves are cheaper than spills. The count ignores alignment,
         // so a value in the chosen window may still find no gap; the loop below drops it then.
         let (_, place) = if spare >= u32::from(class.width) {
-            self.window_to_shift(class, &within, |value| !step.is_pinned(value))
+            self.window_to_shift(class, &within, |value| !state.is_pinned(value))
         } else {
-            self.cheapest_window(class, &within, step.position, |value| !step.is_pinned(value))
+            self.cheapest_window(class, &within, state.position, |value| !state.is_pinned(value))
         }?;
         let mut window = RegisterSet::EMPTY;
         window.insert(place, class.width);
         for value in self.residents_of(&window) {
-            let free = self.free.and(&step.within).without(&window).without(&step.taken);
+            let free = self.free.and(&state.source_registers).without(&window).without(&state.taken);
             match self.choose(value, &free) {
-                Some(to) => self.relocate(step, value, to),
+                Some(to) => self.relocate(state, value, to),
                 None => {
-                    // A move recorded earlier in this step is not needed any more.
-                    step.moved.retain(|moved| moved.value != value);
+                    // A move recorded earlier for this instruction is not needed any more.
+                    state.moved.retain(|moved| moved.value != value);
                     self.drop_value(value);
                 }
             }
@@ -412,113 +414,113 @@ impl Assigner<'_> {
         found
     }
 
-    /// Assigns all plain sources and tied copies anew, in decreasing order of alignment and width, each to the lowest aligned gap; drops
-    /// every other value in these registers. The last resort where the sources themselves block all windows.
+    /// Assigns all sources that need a register and tied copies anew, in decreasing order of alignment and width, each to the lowest
+    /// aligned gap; drops every other value in these registers. The last resort where the sources themselves block all windows.
     ///
     /// First-fit in decreasing order leaves no unusable gap between tuples whose widths are powers of two. If it fails, the allocation
     /// fails.
     ///
     /// Example: R4 to R15 are usable; the instruction reads `%a` in R4, `%b` in R8, `%c` in R12 and the dropped quad `%q`. All three
     /// windows of four registers hold a source. `repack` gives R4:R7 to `%q`, then R8, R9 and R10 to `%a`, `%b` and `%c`.
-    fn repack(&mut self, step: &mut Step) -> Result<(), AllocateError> {
+    fn repack(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         enum Item {
             Use(usize),
             Copy(usize, Operand),
         }
-        // Choices that this step made for tied results are void. Moves and reloads recorded so far stay; `note_move` updates them.
-        step.taken = RegisterSet::EMPTY;
+        // Choices made so far for tied results are void. Moves and reloads recorded so far stay; `note_move` updates them.
+        state.taken = RegisterSet::EMPTY;
         let mut items: Vec<(Class, Item)> = Vec::new();
-        for (number, used) in step.uses.iter().enumerate().filter(|(_, used)| used.plain) {
+        for (number, used) in state.uses.iter().enumerate().filter(|(_, used)| used.needs_register) {
             items.push((self.class(used.value), Item::Use(number)));
         }
-        for (number, made) in step.made.iter_mut().enumerate() {
-            made.at = NOWHERE;
-            made.tied_copy = None;
-            let Some(tied) = self.function.tied_to(step.inst, made.operand) else { continue };
-            let dies = tied.value().is_some_and(|value| step.uses.iter().any(|used| used.value == value && used.next == NEVER));
-            let aligned = tied.part().is_some_and(|part| part.first.is_multiple_of(self.function.values[made.value].align));
+        for (number, result) in state.results.iter_mut().enumerate() {
+            result.at = NO_REGISTER;
+            result.tied_copy = None;
+            let Some(tied) = self.function.tied_to(state.inst, result.operand) else { continue };
+            let dies = tied.value().is_some_and(|value| state.uses.iter().any(|used| used.value == value && used.next == NEVER));
+            let aligned = tied.part().is_some_and(|part| part.first.is_multiple_of(self.function.values[result.value].align));
             // A tied source that lives on needs a copy; one that dies hands its registers over, at the end of this function.
             if !dies || !aligned {
-                items.push((self.function.values[made.value], Item::Copy(number, *tied)));
+                items.push((self.function.values[result.value], Item::Copy(number, *tied)));
             }
         }
         items.sort_by_key(|(class, _)| std::cmp::Reverse((class.align, class.width)));
-        let mut open = step.within;
+        let mut open = state.source_registers;
         let mut places: Vec<(Item, u16)> = Vec::new();
         let mut used_set = RegisterSet::EMPTY;
         for (class, item) in items {
-            let Some(place) = open.places(class).lowest() else { return Err(self.limit(step)) };
+            let Some(place) = open.places(class).lowest() else { return Err(self.limit(state)) };
             open.remove(place, class.width);
             used_set.insert(place, class.width);
             places.push((item, place));
         }
         // Take all sources out before any is put in: a source may get registers that another source still occupies.
-        let origins: Vec<u16> = step.uses.iter().map(|used| self.register_of[used.value.position()]).collect();
-        for (used, &origin) in step.uses.iter().zip(&origins) {
-            if used.plain && origin != NOWHERE {
-                self.take(used.value);
+        let origins: Vec<u16> = state.uses.iter().map(|used| self.register_of[used.value.position()]).collect();
+        for (used, &origin) in state.uses.iter().zip(&origins) {
+            if used.needs_register && origin != NO_REGISTER {
+                self.vacate(used.value);
             }
         }
         for value in self.residents_of(&used_set) {
-            step.moved.retain(|moved| moved.value != value);
+            state.moved.retain(|moved| moved.value != value);
             self.drop_value(value);
         }
         for (item, place) in places {
             match item {
                 Item::Use(number) => {
-                    let value = step.uses[number].value;
-                    self.put(value, place);
-                    step.uses[number].at = place;
+                    let value = state.uses[number].value;
+                    self.occupy(value, place);
+                    state.uses[number].at = place;
                     match origins[number] {
-                        NOWHERE => step.reloads.push((value, place)),
-                        from if from != place => self.note_move(step, value, from, place),
+                        NO_REGISTER => state.reloads.push((value, place)),
+                        from if from != place => self.note_move(state, value, from, place),
                         _ => {}
                     }
                 }
                 Item::Copy(number, tied) => {
-                    step.made[number].at = place;
-                    step.made[number].tied_copy = Some(tied);
-                    step.taken.insert(place, self.class(step.made[number].value).width);
+                    state.results[number].at = place;
+                    state.results[number].tied_copy = Some(tied);
+                    state.taken.insert(place, self.class(state.results[number].value).width);
                 }
             }
         }
-        for number in 0..step.made.len() {
-            if step.made[number].at == NOWHERE
-                && let Some(tied) = self.tied(step, &step.made[number])
+        for number in 0..state.results.len() {
+            if state.results[number].at == NO_REGISTER
+                && let Some(tied) = self.tied(state, &state.results[number])
             {
-                let Some(place) = self.inherited(step, &step.made[number], &tied) else { return Err(self.limit(step)) };
-                step.made[number].at = place;
-                step.taken.insert(place, self.class(step.made[number].value).width);
+                let Some(place) = self.inherited(state, &state.results[number], &tied) else { return Err(self.limit(state)) };
+                state.results[number].at = place;
+                state.taken.insert(place, self.class(state.results[number].value).width);
             }
         }
         Ok(())
     }
 
     /// Removes live values from the registers that arguments, results and the call itself overwrite.
-    fn clear_fixed(&mut self, step: &mut Step) -> Result<(), AllocateError> {
-        if step.clobbered == RegisterSet::EMPTY {
+    fn clear_fixed(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
+        if state.clobbered == RegisterSet::EMPTY {
             return Ok(());
         }
         // A fixed operand outside the usable registers, for instance above the register limit, cannot be served.
-        let in_reach = step.clobbered.without(&self.usable);
-        let beyond = step.arguments.iter().map(|argument| argument.to).chain(step.made.iter().filter_map(|made| {
-            if let Role::Fixed(to) = self.function.operands(step.inst)[made.operand].role { Some(u16::from(to)) } else { None }
+        let out_of_reach = state.clobbered.without(&self.usable);
+        let fixed_registers = state.arguments.iter().map(|argument| argument.to).chain(state.results.iter().filter_map(|result| {
+            if let Role::Fixed(to) = self.function.operands(state.inst)[result.operand].role { Some(u16::from(to)) } else { None }
         }));
-        if beyond.into_iter().any(|to| in_reach.has(to)) {
-            return Err(self.limit(step));
+        if fixed_registers.into_iter().any(|to| out_of_reach.has(to)) {
+            return Err(self.limit(state));
         }
-        for value in self.residents_of(&step.clobbered) {
-            if step.dies(value) {
+        for value in self.residents_of(&state.clobbered) {
+            if state.dies(value) {
                 continue;
             }
-            let free = self.free.without(&step.clobbered).without(&step.taken);
+            let free = self.free.without(&state.clobbered).without(&state.taken);
             if let Some(to) = self.choose(value, &free) {
-                self.relocate(step, value, to);
-            } else if step.is_pinned(value) {
+                self.relocate(state, value, to);
+            } else if state.is_pinned(value) {
                 // The instruction still reads the value here, so it leaves its registers only at the instruction.
-                step.dropped.push(value);
+                state.dropped.push(value);
             } else {
-                step.moved.retain(|moved| moved.value != value);
+                state.moved.retain(|moved| moved.value != value);
                 self.drop_value(value);
             }
         }
@@ -526,37 +528,38 @@ impl Assigner<'_> {
     }
 
     /// Chooses registers for the results that are not tied: fixed ones first, then the widest first.
-    fn find_results(&mut self, step: &mut Step) -> Result<(), AllocateError> {
+    fn find_results(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         // Free when results are written: registers that are free now, and those of sources that die here.
-        let mut after = self.free.without(&step.taken);
-        for used in step.uses.iter().filter(|used| used.next == NEVER) {
+        let mut after = self.free.without(&state.taken);
+        for used in state.uses.iter().filter(|used| used.next == NEVER) {
             let at = self.register_of[used.value.position()];
-            if at != NOWHERE {
+            if at != NO_REGISTER {
                 after.insert(at, self.class(used.value).width);
             }
         }
-        after = after.without(&step.taken);
-        for made in step.made.iter_mut().filter(|_| step.has_fixed) {
-            if let Role::Fixed(to) = self.function.operands(step.inst)[made.operand].role {
-                let width = self.function.values[made.value].width;
-                made.at = u16::from(to);
-                step.taken.insert(made.at, width);
-                after.remove(made.at, width);
+        after = after.without(&state.taken);
+        for result in state.results.iter_mut().filter(|_| state.has_fixed) {
+            if let Role::Fixed(to) = self.function.operands(state.inst)[result.operand].role {
+                let width = self.function.values[result.value].width;
+                result.at = u16::from(to);
+                state.taken.insert(result.at, width);
+                after.remove(result.at, width);
             }
         }
-        let mut numbers: SmallVec<[usize; 4]> = (0..step.made.len()).filter(|&number| step.made[number].at == NOWHERE).collect();
+        let mut numbers: SmallVec<[usize; 4]> =
+            (0..state.results.len()).filter(|&number| state.results[number].at == NO_REGISTER).collect();
         if numbers.len() > 1 {
-            numbers.sort_by_key(|&number| std::cmp::Reverse(self.class(step.made[number].value).width));
+            numbers.sort_by_key(|&number| std::cmp::Reverse(self.class(state.results[number].value).width));
         }
         for number in numbers {
-            let value = step.made[number].value;
+            let value = state.results[number].value;
             let class = self.class(value);
             let place = match self.choose(value, &after) {
                 Some(place) => place,
-                None => self.overwrite(step, class).ok_or_else(|| self.limit(step))?,
+                None => self.make_room_for_result(state, class).ok_or_else(|| self.limit(state))?,
             };
-            step.made[number].at = place;
-            step.taken.insert(place, class.width);
+            state.results[number].at = place;
+            state.taken.insert(place, class.width);
             after.remove(place, class.width);
         }
         Ok(())
@@ -565,16 +568,16 @@ impl Assigner<'_> {
     /// Frees an aligned window for a result and returns its first register. A live value in the window moves before the instruction, or
     /// is dropped at the instruction. Unlike in [`Assigner::make_room`], sources may be dropped, since they are read before the result is
     /// written.
-    fn overwrite(&mut self, step: &mut Step, class: Class) -> Option<u16> {
-        let within = self.usable.without(&step.taken);
+    fn make_room_for_result(&mut self, state: &mut InstState, class: Class) -> Option<u16> {
+        let within = self.usable.without(&state.taken);
         let mut best: Option<(u64, u16)> = None;
-        let spare = self.free.without(&step.taken).count();
+        let spare = self.free.without(&state.taken).count();
         for place in within.places(class).iter() {
             let (mut cost, mut last, mut shifted) = (0, None, 0);
             for register in place..place + u16::from(class.width) {
                 let occupant = self.occupant(register);
-                if let Some(value) = occupant.filter(|&value| occupant != last && !step.dies(value) && !step.dropped.contains(&value)) {
-                    cost += self.drop_cost(value, step.position);
+                if let Some(value) = occupant.filter(|&value| occupant != last && !state.dies(value) && !state.dropped.contains(&value)) {
+                    cost += self.drop_cost(value, state.position);
                     shifted += u32::from(self.class(value).width);
                 }
                 last = occupant;
@@ -592,112 +595,112 @@ impl Assigner<'_> {
         let mut window = RegisterSet::EMPTY;
         window.insert(place, class.width);
         for value in self.residents_of(&window) {
-            if step.dies(value) || step.dropped.contains(&value) {
+            if state.dies(value) || state.dropped.contains(&value) {
                 continue;
             }
-            let free = self.free.without(&window).without(&step.taken).without(&step.clobbered);
+            let free = self.free.without(&window).without(&state.taken).without(&state.clobbered);
             match self.choose(value, &free) {
-                Some(to) => self.relocate(step, value, to),
-                None => step.dropped.push(value),
+                Some(to) => self.relocate(state, value, to),
+                None => state.dropped.push(value),
             }
         }
         Some(place)
     }
 
     /// Emits the moves, the reloads and the instruction, and updates which values are in which registers.
-    fn finish(&mut self, step: &Step, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let mut place = Place { out, location: self.function.insts[step.inst].location, inst: step.inst };
-        let is_prepared = step.moved.is_empty() && step.arguments.is_empty() && step.reloads.is_empty() && !step.has_tied;
-        if !is_prepared {
-            self.emit_preparation(step, &mut place)?;
+    fn finish(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let mut place = EmitPoint { out, location: self.function.insts[state.inst].location, inst: state.inst };
+        let needs_preparation = !state.moved.is_empty() || !state.arguments.is_empty() || !state.reloads.is_empty() || state.has_tied;
+        if needs_preparation {
+            self.emit_preparation(state, &mut place)?;
         }
-        self.rewrite_operands(step);
-        let is_guarded_copy = self.function.insts[step.inst].is(Pseudo::Copy) && !step.made.is_empty();
+        self.rewrite_operands(state);
+        let is_guarded_copy = self.function.insts[state.inst].is(Pseudo::Copy) && !state.results.is_empty();
         if is_guarded_copy {
-            self.emit_guarded_copy(step, &mut place)?;
+            self.emit_guarded_copy(state, &mut place)?;
         }
-        place.out.push(step.inst);
+        place.out.push(state.inst);
         // Order: dying sources and dropped values leave their registers before the results occupy them.
-        for used in &step.uses {
+        for used in &state.uses {
             self.next_use[used.value.position()] = used.next;
-            self.note_use(used.value, step.position, used.next);
-            if used.next == NEVER && self.register_of[used.value.position()] != NOWHERE {
-                self.take(used.value);
+            self.note_use(used.value, state.position, used.next);
+            if used.next == NEVER && self.register_of[used.value.position()] != NO_REGISTER {
+                self.vacate(used.value);
             }
         }
-        for &value in &step.dropped {
+        for &value in &state.dropped {
             self.drop_value(value);
         }
-        for made in &step.made {
-            self.put(made.value, made.at);
-            self.note_definition(made.value, step.inst, step.position, made.next, made.at);
+        for result in &state.results {
+            self.occupy(result.value, result.at);
+            self.note_definition(result.value, state.inst, state.position, result.next, result.at);
         }
         // Unused results free their registers only after all results have theirs: an instruction writes all of them.
-        for made in step.made.iter().filter(|made| made.next == NEVER) {
-            self.take(made.value);
+        for result in state.results.iter().filter(|result| result.next == NEVER) {
+            self.vacate(result.value);
         }
-        if self.function.insts[step.inst].is(Pseudo::Keep) {
+        if self.function.insts[state.inst].is(Pseudo::Keep) {
             // The fixed operands of `KEEP` (results of the function, callee-saved registers) have to stay in place until the block ends.
-            let kept = self.usable.without(&step.within);
+            let kept = self.usable.without(&state.source_registers);
             self.usable = self.usable.without(&kept);
             self.free = self.free.without(&kept);
         }
         Ok(())
     }
 
-    /// Emits the code before an instruction. The order matters: the parallel copy reads registers as they were before the step, reloads
-    /// and constants then fill registers that the copy has vacated, and tied copies read sources where the instruction reads them.
-    fn emit_preparation(&mut self, step: &Step, place: &mut Place<'_>) -> Result<(), AllocateError> {
-        let mut moves: Vec<(u16, u16)> = Vec::new();
-        for moved in &step.moved {
+    /// Emits the code before an instruction. The order matters: the parallel copy reads registers as they were when `state` was created,
+    /// reloads and constants then fill registers that the copy has vacated, and tied copies read sources where the instruction reads them.
+    fn emit_preparation(&mut self, state: &InstState, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
+        let mut moves: Vec<Move> = Vec::new();
+        for moved in &state.moved {
             let width = u16::from(self.class(moved.value).width);
-            moves.extend((0..width).map(|number| (moved.to + number, moved.from + number)));
+            moves.extend((0..width).map(|number| Move { to: moved.to + number, from: moved.from + number }));
         }
         // Arguments are part of the same parallel copy: a value may be in the register of another argument.
-        for argument in step.arguments.iter().filter(|argument| argument.was_at != NOWHERE) {
+        for argument in state.arguments.iter().filter(|argument| argument.was_at != NO_REGISTER) {
             let Some(part) = argument.from.part() else { continue };
             let from = argument.was_at + u16::from(part.first);
-            moves.extend((0..u16::from(part.count)).map(|number| (argument.to + number, from + number)));
+            moves.extend((0..u16::from(part.count)).map(|number| Move { to: argument.to + number, from: from + number }));
         }
         // A scratch register holds no value before the copy (`free_before`), none after it (`free`), and is no destination.
         let mut busy = RegisterSet::EMPTY;
-        moves.iter().for_each(|&(to, _)| busy.insert(to, 1));
-        let scratch = self.free.and(&step.free_before).without(&busy).lowest();
+        moves.iter().for_each(|one| busy.insert(one.to, 1));
+        let scratch = self.free.and(&state.free_before).without(&busy).lowest();
         self.emit_moves(&moves, scratch, place)?;
-        for &(value, to) in &step.reloads {
+        for &(value, to) in &state.reloads {
             let whole = self.function.whole(value);
             self.reload(whole, to, place)?;
         }
-        for argument in step.arguments.iter().filter(|argument| argument.was_at == NOWHERE) {
+        for argument in state.arguments.iter().filter(|argument| argument.was_at == NO_REGISTER) {
             match argument.from.part() {
                 Some(part) => self.reload(part, argument.to, place)?,
                 None => self.emit_move(argument.to, unit(&argument.from, 0), place)?,
             }
         }
-        for made in &step.made {
-            let Some(tied) = made.tied_copy else { continue };
-            for number in 0..self.class(made.value).width {
-                let from = self.unit_of(step, &tied, number);
-                self.emit_move(made.at + u16::from(number), from, place)?;
+        for result in &state.results {
+            let Some(tied) = result.tied_copy else { continue };
+            for number in 0..self.class(result.value).width {
+                let from = self.unit_of(state, &tied, number);
+                self.emit_move(result.at + u16::from(number), from, place)?;
             }
         }
         Ok(())
     }
 
     /// Returns one register of a source, in the register where the instruction reads it.
-    fn unit_of(&self, step: &Step, operand: &Operand, number: u8) -> Operand {
+    fn unit_of(&self, state: &InstState, operand: &Operand, number: u8) -> Operand {
         let in_register = |part: Part| {
-            let used = step.uses.iter().find(|used| used.value == part.value && self.class(part.value).file == self.file)?;
+            let used = state.uses.iter().find(|used| used.value == part.value && self.class(part.value).file == self.file)?;
             Some(register(self.file, used.at + u16::from(part.first + number), 1))
         };
         operand.part().and_then(in_register).unwrap_or_else(|| unit(operand, number))
     }
 
     /// Replaces the operands of this register file, and the guard, by physical registers.
-    fn rewrite_operands(&mut self, step: &Step) {
+    fn rewrite_operands(&mut self, state: &InstState) {
         let file = self.file;
-        let results = self.function.insts[step.inst].result_count();
-        let (operands, classes) = self.function.operands_and_classes(step.inst);
+        let results = self.function.insts[state.inst].result_count();
+        let (operands, classes) = self.function.operands_and_classes(state.inst);
         for (number, operand) in operands.iter_mut().enumerate() {
             let OperandKind::Value(part) = operand.kind else {
                 if let (Role::Fixed(to), true) = (operand.role, fixed_constant_file(operand) == Some(file)) {
@@ -708,31 +711,31 @@ impl Assigner<'_> {
             if classes[part.value].file != file {
                 continue;
             }
-            let made_at = |number: usize| step.made.iter().find(|made| made.operand == number).map(|made| made.at);
+            let made_at = |number: usize| state.results.iter().find(|result| result.operand == number).map(|result| result.at);
             // A tied source is encoded in the register of its result; a copy or the inheritance has put it there.
             let first = match operand.role {
                 _ if number < results => made_at(number),
                 Role::Tied(result) => made_at(usize::from(result)),
                 Role::Fixed(to) => Some(u16::from(to)),
-                _ => step.uses.iter().find(|used| used.value == part.value).map(|used| used.at.saturating_add(u16::from(part.first))),
+                _ => state.uses.iter().find(|used| used.value == part.value).map(|used| used.at.saturating_add(u16::from(part.first))),
             };
             if let Some(first) = first {
                 operand.kind = OperandKind::Register { file, first, count: part.count };
             }
         }
-        if let Some(mut guard) = self.function.insts[step.inst].guard
+        if let Some(mut guard) = self.function.insts[state.inst].guard
             && let OperandKind::Value(part) = guard.kind
-            && let Some(used) = step.uses.iter().find(|used| used.value == part.value)
+            && let Some(used) = state.uses.iter().find(|used| used.value == part.value)
         {
             guard.kind = OperandKind::Register { file, first: used.at, count: 1 };
-            self.function.insts[step.inst].guard = Some(guard);
+            self.function.insts[state.inst].guard = Some(guard);
         }
     }
 
     /// Emits a guarded copy as one guarded move for each register, and records the moves for the checker. The operands are rewritten.
-    fn emit_guarded_copy(&mut self, step: &Step, place: &mut Place<'_>) -> Result<(), AllocateError> {
-        let (to, source) = (step.made[0].at, self.function.operands(step.inst)[1]);
-        let width = self.class(step.made[0].value).width;
+    fn emit_guarded_copy(&mut self, state: &InstState, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
+        let (to, source) = (state.results[0].at, self.function.operands(state.inst)[1]);
+        let width = self.class(state.results[0].value).width;
         // The moves are emitted one after the other, so a partly overlapping source would be overwritten before it is read.
         let overlaps = matches!(source.kind, OperandKind::Register { file, first, count }
             if file == self.file && first != to && first < to + u16::from(width) && to < first + u16::from(count));
@@ -741,7 +744,7 @@ impl Assigner<'_> {
         }
         let first = place.out.len();
         for number in 0..width {
-            let guard = self.function.insts[step.inst].guard;
+            let guard = self.function.insts[state.inst].guard;
             let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard };
             let to = register(self.file, to + u16::from(number), 1);
             let result = self.mover.emit(&mut sink, self.file, to, unit(&source, number));
@@ -751,16 +754,16 @@ impl Assigner<'_> {
         if written.len() != usize::from(width) {
             return Err(place.unsupported("a guarded copy that takes two instructions".into()));
         }
-        self.guarded_copies.push((step.inst, written));
+        self.guarded_copies.push((state.inst, written));
         Ok(())
     }
 
     /// Assigns registers to an unguarded `COPY` or `PACK`. Sources need not be in registers all at once, and the result may take the
     /// registers of sources that die here, which then need no move.
-    fn assemble(&mut self, touch: Touch, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let Touch { inst, position, .. } = touch;
-        let mut step = self.begin(touch);
-        let (value, next) = (step.made[0].value, step.made[0].next);
+    fn allocate_copy(&mut self, file_inst: FileInst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let FileInst { inst, position, .. } = file_inst;
+        let mut state = self.begin(file_inst);
+        let (value, next) = (state.results[0].value, state.results[0].next);
         let class = self.class(value);
         let sources: SmallVec<[Operand; 8]> = SmallVec::from_slice(self.function.sources(inst));
         if sources.len() > 1 && sources.iter().map(operand_width).sum::<i32>() != i32::from(class.width) {
@@ -769,17 +772,17 @@ impl Assigner<'_> {
         let was_at: SmallVec<[u16; 8]> = sources
             .iter()
             .map(|source| match source.part().filter(|part| self.class(part.value).file == self.file) {
-                Some(part) if self.register_of[part.value.position()] != NOWHERE => {
+                Some(part) if self.register_of[part.value.position()] != NO_REGISTER => {
                     self.register_of[part.value.position()] + u16::from(part.first)
                 }
-                _ => NOWHERE,
+                _ => NO_REGISTER,
             })
             .collect();
         // Registers that the result may take: the free ones and those of sources that die here.
         let mut after = self.free;
-        for used in step.uses.iter().filter(|used| used.next == NEVER) {
+        for used in state.uses.iter().filter(|used| used.next == NEVER) {
             let at = self.register_of[used.value.position()];
-            if at != NOWHERE {
+            if at != NO_REGISTER {
                 after.insert(at, self.class(used.value).width);
             }
         }
@@ -787,28 +790,28 @@ impl Assigner<'_> {
             Some(place) => place,
             None => match self.choose(value, &after) {
                 Some(place) => place,
-                None => self.overwrite(&mut step, class).ok_or_else(|| self.limit(&step))?,
+                None => self.make_room_for_result(&mut state, class).ok_or_else(|| self.limit(&state))?,
             },
         };
-        step.made[0].at = place_at;
-        let mut place = Place { out, location: self.function.insts[inst].location, inst };
-        self.emit_assembly(&step, &sources, &was_at, &mut place)?;
+        state.results[0].at = place_at;
+        let mut place = EmitPoint { out, location: self.function.insts[inst].location, inst };
+        self.emit_copy(&state, &sources, &was_at, &mut place)?;
         // The instruction itself stays in the list as the place of the definition: `rewrite_blocks` inserts the spill store after it
         // and deletes it.
         place.out.push(inst);
         self.function.operands_mut(inst)[0].kind = register(self.file, place_at, class.width).kind;
-        for used in &step.uses {
+        for used in &state.uses {
             self.next_use[used.value.position()] = used.next;
-            self.note_use(used.value, step.position, used.next);
-            if used.next == NEVER && self.register_of[used.value.position()] != NOWHERE {
-                self.take(used.value);
+            self.note_use(used.value, state.position, used.next);
+            if used.next == NEVER && self.register_of[used.value.position()] != NO_REGISTER {
+                self.vacate(used.value);
             }
         }
-        step.dropped.iter().for_each(|&value| self.drop_value(value));
-        self.put(value, place_at);
+        state.dropped.iter().for_each(|&value| self.drop_value(value));
+        self.occupy(value, place_at);
         self.note_definition(value, inst, position, next, place_at);
         if next == NEVER {
-            self.take(value);
+            self.vacate(value);
         }
         Ok(())
     }
@@ -823,7 +826,7 @@ impl Assigner<'_> {
         let mut wishes: SmallVec<[(u16, i32); 8]> = SmallVec::new();
         for (source, &at) in sources.iter().zip(was_at) {
             let width = operand_width(source);
-            if at != NOWHERE
+            if at != NO_REGISTER
                 && let Some(place) = at.checked_sub(offset)
                 && place.is_multiple_of(u16::from(class.align))
                 && after.has_all(place, class.width)
@@ -840,33 +843,39 @@ impl Assigner<'_> {
 
     /// Emits a `COPY` or `PACK`: sources in registers, and values that move away, as one parallel copy; then reloads of dropped sources;
     /// then constants and sources of other register files.
-    fn emit_assembly(&mut self, step: &Step, sources: &[Operand], was_at: &[u16], place: &mut Place<'_>) -> Result<(), AllocateError> {
-        let to = step.made[0].at;
-        let width = self.class(step.made[0].value).width;
-        let mut moves: Vec<(u16, u16)> = Vec::new();
-        for moved in &step.moved {
+    fn emit_copy(
+        &mut self,
+        state: &InstState,
+        sources: &[Operand],
+        was_at: &[u16],
+        place: &mut EmitPoint<'_>,
+    ) -> Result<(), AllocateError> {
+        let to = state.results[0].at;
+        let width = self.class(state.results[0].value).width;
+        let mut moves: Vec<Move> = Vec::new();
+        for moved in &state.moved {
             let width = u16::from(self.class(moved.value).width);
-            moves.extend((0..width).map(|number| (moved.to + number, moved.from + number)));
+            moves.extend((0..width).map(|number| Move { to: moved.to + number, from: moved.from + number }));
         }
         let mut offset = 0u16;
         for (source, &at) in sources.iter().zip(was_at) {
             let count = if sources.len() == 1 { u16::from(width) } else { operand_width(source) as u16 };
-            if at != NOWHERE {
-                moves.extend((0..count).map(|number| (to + offset + number, at + number)));
+            if at != NO_REGISTER {
+                moves.extend((0..count).map(|number| Move { to: to + offset + number, from: at + number }));
             }
             offset += count;
         }
         let mut busy = RegisterSet::EMPTY;
-        moves.iter().for_each(|&(to, _)| busy.insert(to, 1));
+        moves.iter().for_each(|one| busy.insert(one.to, 1));
         busy.insert(to, width);
-        let scratch = self.free.and(&step.free_before).without(&busy).lowest();
+        let scratch = self.free.and(&state.free_before).without(&busy).lowest();
         self.emit_moves(&moves, scratch, place)?;
         let mut offset = 0u16;
         for (source, &at) in sources.iter().zip(was_at) {
             let count = if sources.len() == 1 { u16::from(width) } else { operand_width(source) as u16 };
             let own = source.part().filter(|part| self.class(part.value).file == self.file);
             match own {
-                Some(part) if at == NOWHERE => self.reload(part, to + offset, place)?,
+                Some(part) if at == NO_REGISTER => self.reload(part, to + offset, place)?,
                 Some(_) => {}
                 None => {
                     for number in 0..count {

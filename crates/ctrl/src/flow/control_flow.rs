@@ -23,9 +23,9 @@ pub struct Loop {
 
 /// The structure of a function's control-flow graph.
 #[derive(Debug)]
-pub struct Paths {
+pub struct ControlFlow {
     /// For each block its predecessors.
-    pub before: Vec<Vec<u32>>,
+    pub predecessors: Vec<Vec<u32>>,
     /// Sorted by start, outer loops before inner ones.
     pub loops: Vec<Loop>,
     /// For each block the innermost loop around it.
@@ -36,16 +36,16 @@ pub struct Paths {
     pub roots: Vec<usize>,
 }
 
-impl Paths {
+impl ControlFlow {
     /// Computes the structure of a function.
-    pub fn new(code: &Code<'_>) -> Paths {
-        let mut before: Vec<Vec<u32>> = vec![Vec::new(); code.blocks.len()];
+    pub fn new(code: &Code<'_>) -> ControlFlow {
+        let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); code.blocks.len()];
         let mut block_of = vec![0; code.instructions.len()];
         let mut spans = Vec::new();
         for (number, block) in code.blocks.iter().enumerate() {
             block_of[block.range.clone()].fill(number as u32);
             for &next in &block.successors {
-                before[next].push(number as u32);
+                predecessors[next].push(number as u32);
                 if code.blocks[next].range.start < block.range.end {
                     spans.push((code.blocks[next].range.start, block.range.end));
                 }
@@ -53,8 +53,8 @@ impl Paths {
         }
         let loops = nest(spans);
         let innermost = innermost(code, &loops);
-        let roots = roots(code, &before);
-        Paths { before, loops, innermost, block_of, roots }
+        let roots = roots(code, &predecessors);
+        ControlFlow { predecessors, loops, innermost, block_of, roots }
     }
 
     /// Returns the number of loops around an instruction.
@@ -69,8 +69,8 @@ impl Paths {
 
     /// Returns whether a block and the previous one in the layout form straight-line code: each is the only neighbour of the other on this
     /// side.
-    pub fn goes_on(&self, code: &Code<'_>, block: usize) -> bool {
-        block > 0 && self.before[block] == [block as u32 - 1] && code.blocks[block - 1].successors == [block]
+    pub fn continues_previous(&self, code: &Code<'_>, block: usize) -> bool {
+        block > 0 && self.predecessors[block] == [block as u32 - 1] && code.blocks[block - 1].successors == [block]
     }
 
     /// Returns the index of the innermost loop around an instruction.
@@ -137,24 +137,24 @@ fn innermost(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
     found
 }
 
-/// Returns the first block, and one block of each part of the code that is not reachable from the others. See [`Paths::roots`].
-fn roots(code: &Code<'_>, before: &[Vec<u32>]) -> Vec<usize> {
+/// Returns the first block, and one block of each part of the code that is not reachable from the others. See [`ControlFlow::roots`].
+fn roots(code: &Code<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
     let mut reached = vec![false; code.blocks.len()];
     let mut roots = Vec::new();
-    let mut todo = Vec::new();
-    let without_before = (0..code.blocks.len()).filter(|&block| block == 0 || before[block].is_empty());
+    let mut worklist = Vec::new();
+    let without_predecessors = (0..code.blocks.len()).filter(|&block| block == 0 || predecessors[block].is_empty());
     // Blocks without predecessors first. A block that is then still not reached is in a cycle without an entry.
-    for root in without_before.chain(0..code.blocks.len()) {
+    for root in without_predecessors.chain(0..code.blocks.len()) {
         if reached[root] {
             continue;
         }
         reached[root] = true;
         roots.push(root);
-        todo.push(root);
-        while let Some(block) = todo.pop() {
+        worklist.push(root);
+        while let Some(block) = worklist.pop() {
             for &next in &code.blocks[block].successors {
                 if !std::mem::replace(&mut reached[next], true) {
-                    todo.push(next);
+                    worklist.push(next);
                 }
             }
         }
@@ -165,7 +165,7 @@ fn roots(code: &Code<'_>, before: &[Vec<u32>]) -> Vec<usize> {
 /// The worklist of a forward data-flow analysis. Blocks are taken in sweeps from front to back, so that most predecessors of a block are
 /// done before the block; adding a block that is already in the list has no effect.
 #[derive(Debug)]
-pub struct Todo {
+pub struct Worklist {
     /// By block: whether it is in the list.
     waiting: Vec<bool>,
     /// The next block of the current sweep.
@@ -174,10 +174,10 @@ pub struct Todo {
     again: usize,
 }
 
-impl Todo {
+impl Worklist {
     /// Returns an empty list for a number of blocks.
-    pub fn new(blocks: usize) -> Todo {
-        Todo { waiting: vec![false; blocks], at: 0, again: usize::MAX }
+    pub fn new(blocks: usize) -> Worklist {
+        Worklist { waiting: vec![false; blocks], at: 0, again: usize::MAX }
     }
 
     /// Adds a block.
@@ -217,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_come_back_to_what_was_passed() {
-        let mut todo = Todo::new(4);
-        todo.push(1);
-        todo.push(3);
-        assert_eq!(todo.pop(), Some(1));
-        todo.push(0);
-        assert_eq!([todo.pop(), todo.pop(), todo.pop()], [Some(3), Some(0), None]);
-        todo.push(2);
-        assert_eq!([todo.pop(), todo.pop()], [Some(2), None]);
+    fn worklist_returns_to_blocks_that_the_sweep_has_passed() {
+        let mut worklist = Worklist::new(4);
+        worklist.push(1);
+        worklist.push(3);
+        assert_eq!(worklist.pop(), Some(1));
+        worklist.push(0);
+        assert_eq!([worklist.pop(), worklist.pop(), worklist.pop()], [Some(3), Some(0), None]);
+        worklist.push(2);
+        assert_eq!([worklist.pop(), worklist.pop()], [Some(2), None]);
     }
 }

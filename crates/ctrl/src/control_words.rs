@@ -7,7 +7,7 @@
 //! The slots of the reuse cache are known only for an encoded instruction, because the encoder may exchange sources. So instructions are
 //! encoded here, and the words are kept for the encoder where nothing but the control word is missing.
 //!
-//! The name is that of the phase in the published description of ptxas.
+//! The published description of ptxas calls this phase `opex`.
 
 use oriole_hardware::{Class, ControlRules, Model};
 use oriole_ir::{Function, Inst, Op, OperandKind};
@@ -29,7 +29,7 @@ pub fn run(function: &mut Function, target: Target, model: &Model) -> Controls {
         if shortfalls.is_empty() {
             return controls;
         }
-        add_pauses(function, &shortfalls);
+        insert_nops(function, &shortfalls);
     }
     assign(function, target, model).0
 }
@@ -59,7 +59,7 @@ fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<
 }
 
 /// Inserts a `NOP` before each instruction that would issue too early.
-fn add_pauses(function: &mut Function, shortfalls: &[Shortfall]) {
+fn insert_nops(function: &mut Function, shortfalls: &[Shortfall]) {
     let mut starts = Vec::with_capacity(function.layout.len());
     let mut start = 0;
     for &block in &function.layout {
@@ -72,8 +72,8 @@ fn add_pauses(function: &mut Function, shortfalls: &[Shortfall]) {
         let place = starts.partition_point(|&start| start <= shortfall.before) - 1;
         let block = function.layout[place];
         let at = shortfall.before - starts[place];
-        let pause = function.new_inst(Op::Machine(Opcode::NOP), Symbols::new(), None, &[], 0);
-        function.blocks[block].insts.insert(at, pause);
+        let nop = function.new_inst(Op::Machine(Opcode::NOP), Symbols::new(), None, &[], 0);
+        function.blocks[block].insts.insert(at, nop);
     }
 }
 
