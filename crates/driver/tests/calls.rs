@@ -217,7 +217,9 @@ fn a_kernel_has_the_registers_and_barriers_of_what_it_calls() {
 #[test]
 fn functions_without_callers_are_dropped_from_executables() {
     let function = |head: &str, name: &str| {
-        format!("{head} .func (.param .b32 r) {name}(.param .b32 a)\n{{ .reg .b32 %r; ld.param.b32 %r, [a]; st.param.b32 [r], %r; ret; }}\n")
+        format!(
+            "{head} .func (.param .b32 r) {name}(.param .b32 a)\n{{ .reg .b32 %r; ld.param.b32 %r, [a]; st.param.b32 [r], %r; ret; }}\n"
+        )
     };
     let text = [
         ".version 8.7\n.target sm_90a\n.address_size 64\n".to_owned(),

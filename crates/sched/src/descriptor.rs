@@ -12,7 +12,7 @@ use oriole_hardware::Class;
 use oriole_hardware::units::Unit;
 use oriole_isa::{Access, File, Instruction, accesses};
 
-use crate::space::Space;
+use crate::space::SchedSpace;
 use oriole_hardware::ThroughputClass;
 
 /// Numbers from here on are our own classes, which the description does not have.
@@ -88,7 +88,7 @@ pub struct Descriptor {
     /// The unit, and the entry of the resource vector.
     pub unit: Unit,
     /// The memory space that the instruction accesses. `None` if it accesses no memory.
-    pub space: Option<Space>,
+    pub space: Option<SchedSpace>,
     /// Number of registers of the widest operand.
     pub width: u16,
     /// The register file of the first result. `None` without results.
@@ -119,7 +119,7 @@ impl Descriptor {
             flags: PipeFlags::find(text("flags")?).ok_or_else(|| lacks("flags"))?,
             throughput: ThroughputClass::of(class),
             unit: class.unit(),
-            space: Space::of_class(class),
+            space: SchedSpace::of_class(class),
             width: 1,
             result_file: None,
         })
@@ -134,7 +134,7 @@ impl Descriptor {
         let is_bfloat = instruction.modifiers.iter().any(|symbol| symbol.spelling().starts_with(".BF16"));
         Ok(Descriptor {
             class_number: if is_bfloat && plain.sub_class == SubClass::Single { BFLOAT16_CLASS } else { plain.class_number },
-            space: Space::of(instruction),
+            space: SchedSpace::of(instruction),
             width: accesses.iter().filter(is_register).map(|access| access.count).max().unwrap_or(1),
             result_file: accesses.iter().find(|access| access.written).map(|access| access.file),
             ..plain
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn fields_of_an_instruction_count() {
         assert_eq!(descriptor("LDG.E.128 R0, desc[UR4][R4.64]").width, 4);
-        assert_eq!(descriptor("LDC R2, c[0x0][R4+0x28]").space, Some(Space::IndexedConstant));
+        assert_eq!(descriptor("LDC R2, c[0x0][R4+0x28]").space, Some(SchedSpace::IndexedConstant));
         assert_eq!(descriptor("HFMA2.BF16_V2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
         assert_ne!(descriptor("HFMA2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
     }

@@ -31,8 +31,8 @@ fn run_by(backend: Backend, text: &str, mode: Mode, registers: u32) -> (Vec<Stri
         uniform_limit: 63,
         calls: None,
         launch: None,
-        warps_kept: 100,
-        warps_offered: &[],
+        occupancy_percent: 100,
+        lower_occupancy_percents: &[],
         verify: true,
         trace: true,
     };

@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::{self, Broken};
-use crate::code::{Access, AccessKind, Space, from_machine};
+use crate::code::{Access, AccessKind, AliasSpace, from_machine};
 use oriole_isa::{Target, parse};
 
 fn code(lines: &[&str]) -> Code {
@@ -160,7 +160,7 @@ impl Random {
 
 /// Returns the item that last wrote `register` before index `place` of an order.
 fn writer(code: &Code, order: &[usize], place: usize, register: u32) -> Option<usize> {
-    order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|touch| touch.register == register))
+    order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|access| access.register == register))
 }
 
 /// Returns whether all reads, all guarded writes and the end of the code see the same writers in both orders.
@@ -171,7 +171,7 @@ fn same_writers(code: &Code, old: &[usize], new: &[usize]) -> bool {
     let of_items = new.iter().enumerate().all(|(place, &item)| {
         let (reads, writes) = (code.reads(&code.items[item]), code.writes(&code.items[item]));
         let kept = if code.items[item].guarded { writes } else { &[] };
-        reads.iter().chain(kept).all(|touch| same(item, place, touch.register))
+        reads.iter().chain(kept).all(|access| same(item, place, access.register))
     });
     of_items && (0..code.registers() as u32).all(|register| same(old.len(), new.len(), register))
 }
@@ -199,7 +199,9 @@ fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
     }
     let (Effect::Access(a), Effect::Access(b)) = (a.effect, b.effect) else { return false };
     let is_apart = a.space != b.space
-        && (a.space == Space::Spill || b.space == Space::Spill || a.space != Space::Generic && b.space != Space::Generic);
+        && (a.space == AliasSpace::Spill
+            || b.space == AliasSpace::Spill
+            || a.space != AliasSpace::Generic && b.space != AliasSpace::Generic);
     if is_apart || !is_memory(&a) || !is_memory(&b) || a.kind == AccessKind::Read && b.kind == AccessKind::Read {
         return false;
     }
@@ -280,7 +282,7 @@ fn the_checker_names_what_is_broken() {
     assert_eq!(judge([0, 1, 2, 3, 4, 5]), Ok(()));
     assert!(matches!(judge([1, 0, 2, 3, 4, 5]), Err(Broken::Read { item: 1, .. })));
     assert_eq!(judge([0, 1, 3, 2, 4, 5]), Err(Broken::Memory { item: 2 }));
-    assert!(matches!(judge([0, 1, 2, 3, 5, 4]), Err(Broken::Wall { .. })));
+    assert!(matches!(judge([0, 1, 2, 3, 5, 4]), Err(Broken::SchedBarrier { .. })));
     assert_eq!(judge([0, 1, 2, 3, 4, 4]), Err(Broken::NotAPermutation));
 }
 

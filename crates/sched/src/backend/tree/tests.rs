@@ -3,7 +3,7 @@ use crate::backend::{Backend, Budget, Knobs, Mode, Stage, estimate};
 use crate::check;
 use crate::code::from_machine;
 use crate::graph::Builder;
-use crate::pressure::Borders;
+use crate::pressure::BlockLiveness;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{File, Target, parse};
 
@@ -28,7 +28,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(File::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live.0), numbers(live.1));
     let mut tracker = Tracker::new(code.groups().len());
-    tracker.enter_block(code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
+    tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     let schedule = schedule(code, &graph, &costs, settings, &mut tracker, solutions);
     assert_eq!(check::check(code, region.clone(), &schedule.order), Ok(()));
     assert_eq!(schedule.length, estimate(code, &graph, &costs, schedule.order.iter().copied()));
@@ -59,7 +59,7 @@ fn loads_go_first_and_chains_are_interleaved() {
         let mut first = schedule.order[..2].to_vec();
         first.sort_unstable();
         assert_eq!(first, [0, 3]);
-        assert_eq!(schedule.most_scoreboards, 2);
+        assert_eq!(schedule.max_in_flight, 2);
         assert!(schedule.picks.iter().all(|pick| pick.runner_up.is_some() || pick.reason == Reason::OnlyOne));
     }
 }
@@ -273,7 +273,7 @@ fn registers_are_counted_as_by_the_tracker() {
         let costs = Costs::new(&Profile::of(target()));
         let settings = settings(Mode::Ilp, Stage::Pre, Budget::UNLIMITED);
         let mut tracker = Tracker::new(code.groups().len());
-        tracker.enter_block(&code, 0..30, Borders { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });
+        tracker.enter_block(&code, 0..30, BlockLiveness { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });
         tracker.enter_region(&code, 0..30);
         let problem = Problem::new(&code, &graph, &costs, &settings, &tracker);
         let mut pressure = constraint::Pressure::default();
