@@ -104,7 +104,7 @@ fn comments_and_blank_lines_do_not_count() {
 #[test]
 fn foreign_files_and_other_versions_are_refused() {
     for foreign in ["", "\n", "\u{7f}ELF\u{1}", ".version 8.0\n.target sm_90", "oriole-hw-profile", "oriole-hw-profiles 1\n"] {
-        assert_eq!(read(foreign).unwrap_err().fault, Fault::Foreign, "{foreign:?}");
+        assert_eq!(read(foreign).unwrap_err().fault, Fault::NotAProfile, "{foreign:?}");
     }
     let newer = changed(&exported(), "oriole-hw-profile 1", "oriole-hw-profile 2");
     assert_eq!(message(&newer), "p.hwp:1: version `2` of the format; this program reads version 1");

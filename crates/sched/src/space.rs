@@ -106,7 +106,7 @@ fn is_indexed(instruction: &Instruction) -> bool {
 /// reader for fixed latency. Returns `None` if the latency is variable and unknown.
 pub fn estimated_latency(model: &Model, class: Class) -> Option<u16> {
     match model.time(class) {
-        None if model.results_wait(class) => None,
+        None if model.results_need_scoreboard(class) => None,
         _ => Some(model.base_latency(class)),
     }
 }

@@ -28,13 +28,13 @@ pub fn decide(code: &Code<'_>, paths: &Paths, touches: &[Touches], rules: &Contr
             without = 0;
         }
         for (control, touched) in controls[block.range.clone()].iter_mut().zip(&touches[block.range.clone()]) {
-            let wants = rules.wants(touched.opcode);
+            let wants = rules.requirements(touched.opcode);
             let is_queued = touched.announces_results || touched.announces_reads || touched.opcode == Opcode::BAR;
             let is_control = u32::from(wants.least_stall) > facts.least_stall;
             let stall = u32::from(control.stall);
             let least = if without >= facts.yield_due { facts.yield_due_from } else { facts.yield_from };
             let gives_way = stall >= least && !is_queued && !is_control;
-            control.stay = !(gives_way || stall >= facts.yield_needed || wants.open_stall);
+            control.stay = !(gives_way || stall >= facts.yield_needed || wants.yields_with_stall_0);
             without = if control.stay { without + stall } else { 0 };
         }
         // An endless loop of one instruction, for instance until another warp ends the program, must let the other warp run.

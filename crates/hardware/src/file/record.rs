@@ -111,7 +111,7 @@ impl Record {
         let fields = parse_fields(words.next().unwrap_or_default()).map_err(|what| named(Fault::Malformed(what)))?;
         for (index, (key, _)) in fields.iter().enumerate() {
             if fields[..index].iter().any(|(other, _)| other == key) {
-                return Err(ProfileError { field: Some(key.clone()), ..named(Fault::Twice) });
+                return Err(ProfileError { field: Some(key.clone()), ..named(Fault::Duplicate) });
             }
         }
         Ok(Record { kind, number, line, fields })

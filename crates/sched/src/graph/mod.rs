@@ -466,9 +466,9 @@ pub(crate) fn latency(model: &Model, kind: Kind, file: File, first: (&Item, Opti
     let time = model.time(first.class);
     let Some((first_port, second_port)) = first_port.zip(second_port) else {
         return match kind {
-            Kind::Raw => (time.map_or(model.base_latency(first.class), |time| time.usual), model.results_wait(first.class)),
-            Kind::War => (0, model.sources_wait(first.class)),
-            Kind::Waw => (1, model.results_wait(first.class)),
+            Kind::Raw => (time.map_or(model.base_latency(first.class), |time| time.usual), model.results_need_scoreboard(first.class)),
+            Kind::War => (0, model.sources_need_scoreboard(first.class)),
+            Kind::Waw => (1, model.results_need_scoreboard(first.class)),
         };
     };
     let need = if first.guarded {
