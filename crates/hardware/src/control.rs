@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mnemonic_of_the_sheet_is_one() {
+    fn sheet_mnemonics_are_opcodes() {
         for target in Target::all() {
             let facts = &ControlRules::of(Model::of(target)).facts;
             let lists = [&facts.open_stalls, &facts.settling, &facts.fences];
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_stall_and_sums_do_not() {
+    fn requirements_of_branches_calls_and_fences() {
         let rules = ControlRules::of(Model::of(Target::parse("sm_90a").unwrap()));
         assert_eq!((rules.requirements(Opcode::BRA).least_stall, rules.requirements(Opcode::IADD3).least_stall), (5, 1));
         assert!(

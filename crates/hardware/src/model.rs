@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_a_wide_product_are_ready_one_after_the_other() {
+    fn wide_product_halves_have_different_latencies() {
         let model = Model::of(Target::parse("sm_90").expect("a target"));
         let (wide, add) = (class("IMAD.WIDE R2, R4, R5, R6"), class("IADD3 R8, R2, R3, RZ"));
         let need = |part| {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_wait_and_sums_do_not() {
+    fn loads_need_scoreboards_and_adds_do_not() {
         let model = Model::of(Target::parse("sm_90").expect("a target"));
         let (load, sum) = (class("LDG.E R0, desc[UR4][R2.64]"), class("IADD3 R0, R1, R2, R3"));
         assert!(model.results_need_scoreboard(load) && model.sources_need_scoreboard(load));

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_indices_of_the_description_and_our_own_do_not_meet() {
+    fn own_latency_indices_differ_from_the_description() {
         for class in Classes::get().all().filter(|class| class.attribute("index").is_none()) {
             assert!(Descriptor::of_class(class).unwrap().latency_index < 0xe6, "{}", class.name());
         }
@@ -261,7 +261,7 @@ mod tests {
 
     /// The masks printed in the description.
     #[test]
-    fn bits_are_where_the_description_has_them() {
+    fn packed_bits_match_the_description() {
         let default = Packed::default();
         assert_eq!(default.0 & 0xf_8000, 0xf_8000);
         assert_eq!(default.0 >> 16 & 0x1f0, 0x1f0);
@@ -285,7 +285,7 @@ mod tests {
 
     /// Class numbers, latency indices and pipes listed in the description.
     #[test]
-    fn instructions_have_what_the_description_lists() {
+    fn descriptors_match_the_description() {
         let group = descriptor("HGMMA.64x8x16.F32 R24, gdesc[UR8], !UPT");
         assert_eq!((group.class_number, group.latency_index, group.unit, group.flags), (745, 0xf1, Unit::Tensor, PipeFlags::Tensor));
         let jump = descriptor("BRA 0x0");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_an_instruction_count() {
+    fn descriptor_depends_on_instruction_fields() {
         assert_eq!(descriptor("LDG.E.128 R0, desc[UR4][R4.64]").width, 4);
         assert_eq!(descriptor("LDC R2, c[0x0][R4+0x28]").space, Some(SchedSpace::IndexedConstant));
         assert_eq!(descriptor("HFMA2.BF16_V2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);

@@ -163,7 +163,7 @@ mod tests {
 
     /// Published microbenchmarks of Turing to Hopper agree on four cycles between dependent additions.
     #[test]
-    fn sums_follow_each_other_after_four_cycles() {
+    fn dependent_adds_need_four_cycles() {
         let (first, second) = (instruction("FADD R0, R1, R2"), instruction("FADD R3, R0, R4"));
         for target in ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90"] {
             assert_eq!(latency_between(model(target), &first, &second), Some(4), "{target}");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_register_decides_between_the_halves_of_a_product() {
+    fn latency_depends_on_the_product_half() {
         let wide = instruction("IMAD.WIDE R2, R4, R5, R6");
         let model = model("sm_90");
         let to = |text: &str| latency_between(model, &wide, &instruction(text)).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meeting_has_a_kind_and_a_register() {
+    fn dependences_have_kind_and_register() {
         let (first, second) =
             (port_accesses(&instruction("IADD3 R0, R1, R2, R3")), port_accesses(&instruction("@P0 IADD3 R1, R0, R0, R2")));
         let found: Vec<(Kind, u16)> =
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_are_asked_for_by_number() {
+    fn operand_latency_by_slot_and_part() {
         let at = |text: &str, slot, part| OperandReg { class: Class::of(&instruction(text)), slot, part };
         let sum = "IADD3 R9, R2, R8, RZ";
         let between = |kind, file, first, second| operand_latency(model("sm_90"), kind, file, first, second, false);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn variable_times_are_the_usual_ones() {
+    fn variable_latency_is_the_usual_time() {
         let (load, sum) = (instruction("LDG.E R0, desc[UR4][R2.64]"), instruction("IADD3 R5, R0, R1, RZ"));
         let class = Class::of(&load);
         for target in Target::all() {

@@ -175,7 +175,7 @@ mod tests {
     /// The larger budget saves time in both cases. A lone warp: 40 cycles instead of 100. All resident warps: 1 + 39/8 cycles per warp with
     /// eight warps instead of 1 + 99/16 with sixteen warps.
     #[test]
-    fn registers_that_save_more_than_their_warps_are_worth_it() {
+    fn lower_occupancy_that_pays_off_is_found() {
         let (own, other) = (BlockOutcome { cycles: 99, peak: 30 }, BlockOutcome { cycles: 39, peak: 60 });
         let found = reduced_occupancy(own, other, |peak| if peak > 32 { 8 } else { 16 }).expect("it saves time");
         let expected = 1.0_f64 - ((1.0_f64 + 39.0) * (1.0 + 39.0 / 8.0) / ((1.0 + 99.0) * (1.0 + 99.0 / 16.0))).sqrt();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_that_cost_more_than_they_save_are_not() {
+    fn lower_occupancy_that_costs_more_is_rejected() {
         let (own, other) = (BlockOutcome { cycles: 100, peak: 30 }, BlockOutcome { cycles: 95, peak: 60 });
         assert_eq!(reduced_occupancy(own, other, |peak| if peak > 32 { 8 } else { 16 }), None);
     }

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_later_regions_want_stays_live() {
+    fn registers_used_after_the_region_stay_live() {
         let code = code(&["FADD R2, R0, R1", "FADD R3, R2, R0", "FADD R4, R2, R3"]);
         let mut tracker = Tracker::new(code.groups().len());
         tracker.enter_block(&code, 0..3, BlockLiveness { live_in: &[general(0), general(1)], live_out: &[] });

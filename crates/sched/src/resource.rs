@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn last_uses_release_and_results_press() {
+    fn pressure_counts_last_uses_and_results() {
         let mut slot = Slot::default();
         let mut resources = Resources::default();
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[1, 2]), &mut slot);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn scoreboards_are_no_operands_that_count() {
+    fn scoreboard_operands_do_not_count() {
         let register = RegisterDescriptor::new(File::Scoreboard, 0);
         let work = Work { unit: 0, cycles: 1, operands: vec![RegisterOperand { register, written: false, last_use: true }] };
         assert_eq!(Resources::default().operand_cost(&work), 0);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn own_cost_starts_anew_and_the_difference_is_taken_to_it() {
+    fn differential_cost_is_relative_to_the_own_cost() {
         let mut slot = Slot::default();
         let mut resources = Resources::default();
         let sum = work("FFMA R0, R1, R2, R3", &[]);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn undo_takes_everything_back() {
+    fn undo_restores_the_state() {
         let mut slot = Slot::default();
         let mut resources = Resources::new(Tracking { pairs: true, doubles_wide: false });
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_those_of_the_description() {
+    fn space_codes_match_the_description() {
         let codes: Vec<u8> = SchedSpace::ALL.into_iter().map(SchedSpace::code).collect();
         assert_eq!(codes, [1, 2, 3, 4, 7, 11, 16, 32]);
         assert!(SchedSpace::ALL.into_iter().all(|space| SchedSpace::from_code(space.code()) == Some(space)));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_reach_their_space() {
+    fn instructions_have_their_memory_space() {
         assert_eq!(space("LDG.E R0, desc[UR4][R2.64]"), Some(SchedSpace::Global));
         assert_eq!(space("LD.E R0, desc[UR4][R2.64]"), Some(SchedSpace::Generic));
         assert_eq!(space("LDL R0, [R1]"), Some(SchedSpace::Local));
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn hot_and_cold() {
+    fn spaces_are_hot_or_cold() {
         let names = |is: fn(SchedSpace) -> bool| SchedSpace::ALL.into_iter().filter(|space| is(*space)).collect::<Vec<_>>();
         assert_eq!(names(SchedSpace::is_hot), [SchedSpace::Surface, SchedSpace::Global, SchedSpace::Texture]);
         assert_eq!(names(SchedSpace::is_cold), [SchedSpace::Shared, SchedSpace::Constant, SchedSpace::IndexedConstant]);
     }
 
     #[test]
-    fn long_is_more_than_nineteen_cycles() {
+    fn latency_above_nineteen_cycles_is_long() {
         let mut model = Profile::of(Target::parse("sm_90").unwrap()).model;
         let sum = Class::of(&parse("IADD3 R0, R1, R2, R3").unwrap());
         let load = Class::of(&parse("LDG.E R0, desc[UR4][R2.64]").unwrap());

@@ -134,7 +134,7 @@ mod tests {
     /// Only texture and surface instructions and `LDSM`, `STSM`, `LDGSTS` may be accesses at unknown addresses. All other instructions
     /// without a plain address, such as bulk copies, must keep their order with all accesses.
     #[test]
-    fn only_known_opcodes_access_memory_at_unknown_places() {
+    fn only_known_opcodes_access_unknown_addresses() {
         let is_known = |opcode: Opcode| {
             let memory = opcode.properties().memory;
             matches!(opcode, Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS) || matches!(memory, Memory::Texture | Memory::Surface)

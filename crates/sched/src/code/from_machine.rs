@@ -276,7 +276,7 @@ mod tests {
     use super::bytes_of;
 
     #[test]
-    fn accesses_are_as_wide_as_their_modifiers_say() {
+    fn access_width_follows_the_modifiers() {
         let bytes = |text: &str| bytes_of(&parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")));
         assert_eq!(bytes("LDS.U8 R0, [R2]"), 1);
         assert_eq!(bytes("LDS.S16 R0, [R2]"), 2);

@@ -151,7 +151,7 @@ mod tests {
     /// Each stall is 2 cycles. The first load is read two instructions later, the second load never. R2, an address of the first load, is
     /// overwritten by the third instruction.
     #[test]
-    fn distances_are_counted_by_stalls() {
+    fn distances_count_stall_cycles() {
         let lines = [
             "LDG.E R0, desc[UR4][R2.64]",
             "LDG.E R6, desc[UR4][R8.64]",

@@ -572,7 +572,7 @@ mod tests {
 
     /// A uniform register among the sources holds the descriptor. `.B` without one takes the descriptor from a general register.
     #[test]
-    fn textures_are_counted_by_the_place_of_their_descriptor() {
+    fn textures_are_counted_by_descriptor_source() {
         let text = "func kernel @textures {
 bb0:
     R0 = TEX R4, R6, UR4

@@ -131,7 +131,7 @@ mod tests {
 
     /// A scheduler's 16,384 registers are 512 per lane. 40 registers per thread allow 12 warps, and 12 warps allow 42, rounded down to 40.
     #[test]
-    fn what_one_warp_more_would_need_is_the_end() {
+    fn target_keeps_resident_warps() {
         let found = target(30, None, 253);
         assert_eq!((found.allocated, found.warps, found.max_for_occupancy, found.registers), (40, 12, 40, 34));
         assert!(found.to_string().contains("12 warps of a scheduler stay resident up to 40"), "{found}");
@@ -141,7 +141,7 @@ mod tests {
 
     /// A block of 1,024 threads has 8 warps per scheduler. One block is resident with 40 registers per thread and with 64.
     #[test]
-    fn between_two_numbers_of_blocks_registers_are_free() {
+    fn target_keeps_resident_blocks() {
         let launch = |threads| Some(Launch { threads, ..Launch::default() });
         let found = target(30, launch(1024), 253);
         assert_eq!((found.blocks, found.warps, found.max_for_occupancy, found.registers), (Some((1, 1024)), 8, 64, 58));
@@ -156,7 +156,7 @@ mod tests {
     /// Half of 12 warps: 512 / 6 is 85, rounded down to 80. Half of two blocks of 512 threads with 56 registers is one block, with up to
     /// 128.
     #[test]
-    fn a_share_of_the_warps_buys_registers() {
+    fn lower_occupancy_raises_the_target() {
         let half = |live, launch| {
             let bounds = Bounds { occupancy_percent: 50, ..bounds(launch, 253) };
             RegisterTarget::new(live, Machine::named("sm_90").unwrap(), &bounds)
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_a_target_gets_it() {
+    fn requested_target_is_used() {
         let bounds = Bounds { requested: Some(20), ..bounds(None, 253) };
         assert_eq!(RegisterTarget::new(30, Machine::named("sm_90").unwrap(), &bounds).registers, 20);
     }

@@ -357,7 +357,7 @@ bb4:
     }
 
     #[test]
-    fn blocks_are_executed_as_the_rules_say() {
+    fn block_frequencies_follow_branches_and_loops() {
         let shape = shape(&[]);
         assert_eq!(shape.known.total.iter().copied().collect::<Vec<_>>(), [1.0, 0.5, 0.5, 10.0, 1.0]);
         assert_eq!(shape.always_divergent.total.iter().copied().collect::<Vec<_>>(), [1.0, 1.0, 1.0, 10.0, 1.0]);
@@ -365,7 +365,7 @@ bb4:
     }
 
     #[test]
-    fn a_warp_that_parts_goes_both_ways() {
+    fn divergent_branch_executes_both_successors() {
         let shape = shape(&[0]);
         assert_eq!(shape.known.total.iter().copied().collect::<Vec<_>>(), [1.0, 1.0, 1.0, 10.0, 1.0]);
         assert_eq!(shape.never_divergent.total.iter().copied().collect::<Vec<_>>(), [1.0, 0.5, 0.5, 10.0, 1.0]);

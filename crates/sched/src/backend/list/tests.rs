@@ -88,7 +88,7 @@ fn batches_keep_products_together() {
 
 /// A batch has at most `batch` matrix products: the first opens it, the others continue it, and the next product opens another batch.
 #[test]
-fn a_batch_ends_after_as_many_products_as_it_may_have() {
+fn batch_size_is_limited() {
     let batch = Knobs::default().batch as usize;
     let mut lines: Vec<String> = (0..batch + 4).map(|at| format!("HMMA.16816.F32 R{}, R4, R8, RZ", 20 + 4 * at)).collect();
     lines.extend((0..30).map(|at| format!("FADD R{}, R{}, R{}", 150 + at, 190 + at, 12)));
@@ -101,7 +101,7 @@ fn a_batch_ends_after_as_many_products_as_it_may_have() {
 }
 
 #[test]
-fn every_pick_says_why() {
+fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
     let (schedule, _) = run(&code, Mode::Ilp, Budget::UNLIMITED, &[1, 2, 3], &[3]);
     let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
@@ -109,7 +109,7 @@ fn every_pick_says_why() {
 }
 
 #[test]
-fn the_hook_hears_of_everybody_once() {
+fn hook_is_called_once_per_instruction() {
     let code = code(&["FADD R0, R1, R2", "FADD R3, R0, R0", "FADD R4, R3, R0"]);
     let graph = graph(&code);
     let costs = Costs::new(&Profile::of(target()));

@@ -97,7 +97,7 @@ fn batches_keep_products_together() {
 }
 
 #[test]
-fn every_pick_says_why() {
+fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
     let (schedule, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), (&[1, 2, 3], &[3]));
     let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
@@ -106,7 +106,7 @@ fn every_pick_says_why() {
 
 /// The branch waits thirteen cycles for its predicate, so the comparison must not be scheduled last.
 #[test]
-fn what_the_branch_waits_for_goes_early() {
+fn operands_of_the_branch_are_computed_early() {
     let mut lines: Vec<String> = Vec::new();
     for _ in 0..6 {
         lines.extend((0..4).map(|chain| format!("LOP3.LUT R{}, R{}, R9, RZ, 0x3c, !PT", 10 + chain, 10 + chain)));
@@ -122,7 +122,7 @@ fn what_the_branch_waits_for_goes_early() {
 
 /// Multiply-adds that read either `R2` or `R4` in the first slot: those with the same register must be adjacent, to hit the reuse cache.
 #[test]
-fn operands_in_the_cache_are_used() {
+fn reuse_cache_operands_are_preferred() {
     let mut lines = Vec::new();
     for at in 0..8 {
         lines.push(format!("FFMA R{}, R{}, R{}, R{}", 20 + at, 2 + 2 * (at % 2), 60 + 2 * at, 80 + 2 * at));
@@ -135,7 +135,7 @@ fn operands_in_the_cache_are_used() {
 
 /// The cycles of a call are subtracted from the latency of results that are read after the call.
 #[test]
-fn calls_hide_what_is_in_flight() {
+fn calls_hide_the_latency_of_in_flight_results() {
     let mut code = code(&["LDG.E R10, desc[UR4][R2.64]", "LDG.E R11, desc[UR4][R2.64+0x4]", "CALL.REL.NOINC 0x0"]);
     let costs = Costs::new(&Profile::of(target()));
     let settings = settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED);
@@ -151,7 +151,7 @@ fn calls_hide_what_is_in_flight() {
 }
 
 #[test]
-fn costs_of_calls_add_up_and_circles_end() {
+fn call_costs_handle_recursion() {
     let callee = |name: &str, own_cycles: u32, calls: &[&str]| Callee {
         name: name.to_owned(),
         own_cycles,
@@ -172,7 +172,7 @@ fn costs_of_calls_add_up_and_circles_end() {
 
 /// The same code on other registers of the same banks has the same signature; on registers of other banks it has another one.
 #[test]
-fn regions_that_look_alike_are_searched_once() {
+fn identical_regions_are_searched_once() {
     let lines = |base: usize| -> Vec<String> {
         vec![
             format!("LDG.E R{}, desc[UR4][R2.64]", base),
@@ -235,7 +235,7 @@ impl Random {
 
 /// The checker accepts every order, in all modes and at both stages, with a large and with a small register budget.
 #[test]
-fn orders_of_random_code_are_right() {
+fn random_code_keeps_its_meaning() {
     let mut random = Random(11);
     let mut moved = 0;
     for _ in 0..150 {
@@ -264,7 +264,7 @@ fn orders_of_random_code_are_right() {
 
 /// The count of live registers in a problem equals that of the tracker.
 #[test]
-fn registers_are_counted_as_by_the_tracker() {
+fn pressure_matches_the_tracker() {
     let mut random = Random(5);
     for _ in 0..100 {
         let lines: Vec<&str> = (0..30).map(|_| WORDS[random.below(WORDS.len())]).collect();

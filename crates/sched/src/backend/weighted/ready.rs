@@ -196,7 +196,7 @@ mod tests {
 
     /// Compares a queue with a sorted set, with many more entries than the vector of the queue holds.
     #[test]
-    fn a_queue_is_in_order_whatever_comes_and_goes() {
+    fn queue_stays_sorted() {
         let (mut queue, mut plain) = (Queue::new(), BTreeSet::new());
         let mut state = 1_u32;
         for step in 0..20_000_u32 {

@@ -102,7 +102,7 @@ fn few_registers_make_consumers_follow_producers() {
 
 /// After register allocation the number of live registers does not influence the order, whatever its weight.
 #[test]
-fn after_allocation_registers_do_not_count() {
+fn pressure_is_ignored_after_allocation() {
     let code = pairs();
     let (free, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), &[0, 1], &[]);
     let heavy =
@@ -128,7 +128,7 @@ fn weights_can_be_set() {
 }
 
 #[test]
-fn every_pick_says_why() {
+fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
     let (schedule, _) = run(&code, &ilp(Budget::UNLIMITED), &[1, 2, 3], &[3]);
     assert_eq!(schedule.order, [1, 0, 2]);
@@ -142,7 +142,7 @@ fn every_pick_says_why() {
 /// The latency from a comparison to the branch is longer than that between additions: the comparison must not be scheduled last, although
 /// its critical path inside the region is the shortest.
 #[test]
-fn what_a_branch_reads_is_there_when_it_comes() {
+fn branch_operands_are_ready_in_time() {
     let mut lines: Vec<String> = (0..24).map(|at| format!("FADD R{}, R{}, R1", 10 + at % 4, 10 + at % 4)).collect();
     lines.push("ISETP.LT.AND P0, PT, R2, R3, PT".to_owned());
     lines.push("@P0 BRA 0x0".to_owned());
@@ -240,7 +240,7 @@ fn random_code_keeps_its_meaning_in_all_modes() {
 
 /// Schedules two consecutive regions of a block: after each, the tracker has the same live registers as in the original order.
 #[test]
-fn the_tracker_stands_at_the_end_afterwards() {
+fn tracker_is_at_the_region_end_after_scheduling() {
     let mut random = Random(5);
     for _ in 0..40 {
         let lines: Vec<String> = (0..40).map(|_| random.line()).collect();
@@ -277,7 +277,7 @@ fn every_order(code: &Code, chosen: &mut Vec<usize>, found: &mut Vec<Vec<usize>>
 }
 
 #[test]
-fn no_order_takes_less_than_the_least() {
+fn no_order_is_shorter_than_the_lower_bound() {
     let regions: [&[&str]; 3] = [
         &["FADD R1, R0, R0", "FADD R2, R1, R1", "FADD R3, R2, R2"],
         &["DADD R10, R2, R4", "DADD R12, R2, R6", "DADD R14, R2, R8", "FADD R1, R0, R0", "MUFU.RCP R16, R0"],
