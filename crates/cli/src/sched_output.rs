@@ -117,10 +117,10 @@ pub fn json(report: &SchedulingReport) -> Value {
         json!({
             "registers": target.registers,
             "live": target.live,
-            "given": target.given,
-            "free": target.free,
+            "given": target.allocated,
+            "free": target.max_for_occupancy,
             "limit": target.bounds.limit,
-            "warps_kept": target.bounds.warps_kept,
+            "warps_kept": target.bounds.occupancy_percent,
             "warps_per_scheduler": target.warps,
             "blocks": target.blocks.map(|(blocks, _)| blocks),
         })

@@ -16,10 +16,10 @@ use oriole_sched::backend::Stage;
 use oriole_sched::function::Stats;
 use oriole_sched::report::guidance::{self, PassSummary, Subject};
 use oriole_sched::report::lines::{self, Case};
-use oriole_sched::report::statistics::{Figure, Final, Gathered, Setting, gather};
+use oriole_sched::report::statistics::{Figure, Final, Gathered, LinkFacts, gather};
 use oriole_sched::report::target::RegisterTarget;
-use oriole_sched::report::timeline::{Figures, Skeleton};
-use oriole_sched::report::{latency, trace};
+use oriole_sched::report::timeline::{FlowSummary, HardwareFigures};
+use oriole_sched::report::{latency_hiding, trace};
 use oriole_sched::resource::Costs;
 
 use crate::image::HIDDEN_REGISTERS;
@@ -27,7 +27,7 @@ use crate::passes::{Finished, Pass};
 use crate::schedule::{Plan, figures};
 use crate::{FunctionReport, Options, registers};
 
-pub use oriole_sched::report::latency::{Category, Distances};
+pub use oriole_sched::report::latency_hiding::{Category, Distances};
 pub use oriole_sched::report::lines::Case as LatencyCase;
 pub use oriole_sched::report::statistics::{Figure as StatisticsFigure, LoopMetrics};
 
@@ -62,7 +62,7 @@ pub struct Account {
     /// Statistics before register allocation.
     before: Option<Gathered>,
     /// Control flow of the final code before layout.
-    skeleton: Option<Skeleton>,
+    flow_summary: Option<FlowSummary>,
     /// Statistics of the final code.
     after: Option<Gathered>,
     /// Bytes of the stack frame before allocation, which are all variables.
@@ -93,23 +93,23 @@ impl Account {
         if options.reports.figures {
             let (model, machine, rates) = figures(options);
             let costs = Costs::from_rates(rates, machine);
-            self.before = Some(gather(function, Figures { model, costs: &costs }, None));
+            self.before = Some(gather(function, HardwareFigures { model, costs: &costs }, None));
         }
     }
 
     /// Records the control flow of the function before layout makes fall-through implicit.
     pub(crate) fn take_shape(&mut self, function: &Function) {
-        self.skeleton = self.before.as_ref().map(|before| Skeleton::new(function, &before.divergent));
+        self.flow_summary = self.before.as_ref().map(|before| FlowSummary::new(function, &before.divergent));
     }
 
     /// Collects statistics of the final code.
     pub(crate) fn gather_code(&mut self, function: &Function, controls: &Controls, options: &Options) {
-        if let (Some(before), Some(skeleton)) = (&self.before, &self.skeleton) {
+        if let (Some(before), Some(flow_summary)) = (&self.before, &self.flow_summary) {
             let (model, machine, rates) = figures(options);
             let costs = Costs::from_rates(rates, machine);
             let controls = |inst| controls.get(inst);
-            let final_code = Final { controls: &controls, skeleton, before };
-            self.after = Some(gather(function, Figures { model, costs: &costs }, Some(final_code)));
+            let final_code = Final { controls: &controls, flow_summary, before };
+            self.after = Some(gather(function, HardwareFigures { model, costs: &costs }, Some(final_code)));
         }
     }
 }
@@ -155,20 +155,20 @@ impl SchedulingReport {
             barriers: report.barriers,
             ..Launch::default()
         });
-        let common = Setting {
+        let common = LinkFacts {
             launch,
             variables_size: u64::from(account.variables_size),
             live_at_calls: before.map_or(0, Gathered::live_at_calls),
             divergent_branches: before.map_or(0, |before| before.divergent.len() as u64),
-            ..Setting::default()
+            ..LinkFacts::default()
         };
-        let on_values = before.map(|before| Setting {
+        let on_values = before.map(|before| LinkFacts {
             registers: before.registers_for_live(options.scheduling.knobs.register_gaps + HIDDEN_REGISTERS as i32),
             uniform_registers: before.live[1] as u32,
             program_bytes: (before.instructions * crate::emit::INSTRUCTION_BYTES) as u64,
             ..common
         });
-        let final_code = Setting {
+        let final_code = LinkFacts {
             registers: report.registers,
             uniform_registers: finished.allocation.uniform_used,
             spilled: (u64::from(report.spill_store_bytes), u64::from(report.spill_load_bytes)),
@@ -195,7 +195,7 @@ impl SchedulingReport {
         text.push_str(&lines::text(Stage::Pre, &self.before, self.has_uniform_registers, case));
         text.push_str(&format!("# {} after allocation\n", self.name));
         text.push_str(&lines::text(Stage::Post, &self.after, self.has_uniform_registers, case));
-        text.push_str(&self.code.as_ref().map_or_else(String::new, |code| latency::lines(&code.hiding)));
+        text.push_str(&self.code.as_ref().map_or_else(String::new, |code| latency_hiding::lines(&code.hiding)));
         text
     }
 

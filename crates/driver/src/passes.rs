@@ -184,7 +184,7 @@ fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a
         let offered = &offered[..offered.len().min(trials - 1)];
         let ordered = order(way.clone(), Some(plan), offered, environment)?;
         trials -= 1;
-        let promise = ordered.stats.promise.and_then(schedule::worth);
+        let promise = ordered.stats.tradeoff.and_then(schedule::worth);
         let dearer = promise.and_then(|(warps_kept, _)| {
             trials -= 1;
             let dearer = order(way.clone(), Some(Plan { warps_kept, ..plan }), &[], environment);

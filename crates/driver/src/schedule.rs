@@ -21,7 +21,7 @@ use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::backend::tree::CallCosts;
 use oriole_sched::backend::{Backend, Knobs, Mode};
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
-use oriole_sched::offer::Promise;
+use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
 use oriole_sched::resource::Costs;
 use oriole_sched::score::score;
 
@@ -169,8 +169,8 @@ pub fn warps_offered(plan: Plan, options: &Options) -> &'static [u32] {
 
 /// Returns the occupancy in percent if its estimated saving is worth a trial, and whether that trial replaces the schedule at full
 /// occupancy.
-pub fn worth(promise: Promise) -> Option<(u32, bool)> {
-    (promise.saved >= LEAST_PROMISE).then_some((promise.warps_kept, promise.saved >= SURE_PROMISE))
+pub fn worth(promise: ReducedOccupancy) -> Option<(u32, bool)> {
+    (promise.saved >= LEAST_PROMISE).then_some((promise.occupancy_percent, promise.saved >= SURE_PROMISE))
 }
 
 /// Returns the maximum number of schedules to try for a function of this size.
@@ -208,8 +208,8 @@ fn with_scheduler(
         uniform_limit: environment.limit(File::Uniform),
         calls: Some(context.calls),
         launch: context.launch,
-        warps_kept: plan.warps_kept,
-        warps_offered,
+        occupancy_percent: plan.warps_kept,
+        lower_occupancy_percents: warps_offered,
         verify: options.verify,
         trace: context.trace,
     })

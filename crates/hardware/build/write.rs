@@ -87,10 +87,12 @@ impl Literal for Rule {
 
 impl Literal for Summary {
     fn literal(&self) -> String {
-        let Summary { longest, times, waits, base_latencies, longest_needs, lasting } = self;
+        let Summary { longest, times, waits, base_latencies, longest_needs, max_need_by_port } = self;
         let [times, waits, base, needs] = [times.literal(), waits.literal(), base_latencies.literal(), longest_needs.literal()];
-        let lasting = lasting.literal();
-        format!("Summary{{longest:{longest},times:{times},waits:{waits},base_latencies:{base},longest_needs:{needs},lasting:{lasting}}}")
+        let max_need_by_port = max_need_by_port.literal();
+        format!(
+            "Summary{{longest:{longest},times:{times},waits:{waits},base_latencies:{base},longest_needs:{needs},max_need_by_port:{max_need_by_port}}}"
+        )
     }
 }
 

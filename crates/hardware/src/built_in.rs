@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_those_of_the_text() {
+    fn built_in_classes_match_the_table() {
         assert_eq!(CLASSES.table, class_table("classes.tbl", CLASS_TEXT).unwrap());
         for class in Classes::get().all() {
             let names = (class.unit().table_name(), class.throughput().name());
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn opcodes_have_their_rules() {
+    fn built_in_opcode_rules_match_the_table() {
         for opcode in Opcode::all() {
             let own = CLASSES.table.rules.iter().filter(|rule| rule.mnemonic == opcode.mnemonic());
             let symbols = |rule: &Rule| rule.modifiers.iter().map(|name| Symbol::find(name).unwrap()).collect::<Vec<_>>();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_of_a_group_have_its_number() {
+    fn group_numbers_match_class_attributes() {
         for (numbers, key) in [(CLASSES.orders, "order"), (CLASSES.queues, "queue")] {
             for (one, &number) in CLASSES.table.classes.iter().zip(numbers) {
                 assert_eq!(one.attribute(key).is_some(), number.is_some(), "{}", one.name);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn models_are_those_of_the_texts() {
+    fn built_in_models_match_the_tables() {
         for model in &MODELS {
             assert!(*model == Model::new(read_table(model.table.name).unwrap()), "{}", model.table.name);
             for target in model.table.targets.iter().filter(|target| **target != "universal") {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_those_of_the_sheets() {
+    fn built_in_facts_match_the_sheets() {
         let check = |file, text, names: Vec<&str>, facts: Vec<&[Fact]>, sources: &[(&'static str, &'static str)]| {
             let sheet = Sheet { file, text };
             assert_eq!(names, NAMES, "{file}");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_facts() {
+    fn built_in_values_match_the_facts() {
         for machine in &MACHINES {
             assert!(Machine::from_facts(machine.name, machine.facts.to_vec()).as_ref() == Ok(machine), "{}", machine.name);
         }

@@ -36,15 +36,15 @@ control_facts!(define_control);
 
 /// Requirements of an opcode on its control word, regardless of the following instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wants {
+pub struct OpcodeRequirements {
     /// Minimum number of cycles until the next instruction issues.
     pub least_stall: u8,
     /// Whether the stall count is 0 with yield: the warp continues when the scheduler selects it again.
-    pub open_stall: bool,
+    pub yields_with_stall_0: bool,
     /// Whether everything in flight must be complete before the instruction issues.
-    pub settles: bool,
+    pub waits_for_all_in_flight: bool,
     /// Whether the next instruction waits for this one.
-    pub fences: bool,
+    pub next_waits: bool,
 }
 
 /// The rules for the control words of a target.
@@ -55,19 +55,19 @@ pub struct ControlRules {
     /// Number of scoreboards of a warp.
     pub scoreboards: usize,
     /// Requirements of each opcode.
-    wants: Vec<Wants>,
+    requirements: Vec<OpcodeRequirements>,
     /// For each class, whether its instructions may directly follow a block barrier.
     barrier_free: Vec<bool>,
     /// For each class, the reuse cache that it reads through.
     caches: Vec<Option<u8>>,
     /// For each class, its paced unit and the cycles on it.
-    paces: Vec<Option<Pace>>,
+    unit_occupations: Vec<Option<UnitOccupation>>,
 }
 
 /// The paced unit of an instruction, and how long the instruction occupies it. A second instruction is kept away from a paced unit while
 /// the unit is busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pace {
+pub struct UnitOccupation {
     /// Index of the unit among the paced units.
     pub unit: u8,
     /// Cycles that the unit is busy.
@@ -91,28 +91,28 @@ impl ControlRules {
             // An entry for the class has precedence over one for its unit.
             of(class.name()).or_else(|| of(class.unit().table_name()))
         };
-        let pace = |class: Class| {
+        let unit_occupation = |class: Class| {
             let unit = facts.paced_units.iter().position(|unit| class.unit().table_name() == *unit)?;
             let rate = class.throughput();
             let special = facts.paces.iter().find(|(name, _)| *name == rate.name()).map(|&(_, cycles)| cycles);
             // Some units are slower than their published rate.
             let cycles = special.or_else(|| rate.cycles(rates, machine))?;
-            Some(Pace { unit: unit as u8, cycles: cycles.min(facts.pace_cap) as u8 })
+            Some(UnitOccupation { unit: unit as u8, cycles: cycles.min(facts.pace_cap) as u8 })
         };
         ControlRules {
             facts: facts.clone(),
             scoreboards: machine.scoreboards as usize,
-            wants: wants(facts),
+            requirements: requirements(facts),
             barrier_free: all().map(|class| facts.barrier_free_units.contains(&class.unit().table_name())).collect(),
             caches: all().map(cache).collect(),
-            paces: all().map(pace).collect(),
+            unit_occupations: all().map(unit_occupation).collect(),
         }
     }
 
     /// Returns the requirements of an opcode.
     #[inline]
-    pub fn wants(&self, opcode: Opcode) -> Wants {
-        self.wants[opcode as usize]
+    pub fn requirements(&self, opcode: Opcode) -> OpcodeRequirements {
+        self.requirements[opcode as usize]
     }
 
     /// Returns whether instructions of a class may directly follow a block barrier.
@@ -123,8 +123,8 @@ impl ControlRules {
 
     /// Returns the paced unit of a class, or `None` if its unit is not paced.
     #[inline]
-    pub fn pace(&self, class: Class) -> Option<Pace> {
-        self.paces[class.index()]
+    pub fn unit_occupation(&self, class: Class) -> Option<UnitOccupation> {
+        self.unit_occupations[class.index()]
     }
 
     /// Returns the number of paced units.
@@ -154,23 +154,29 @@ impl ControlRules {
 }
 
 /// Returns the requirements of each opcode.
-fn wants(facts: &Facts) -> Vec<Wants> {
+fn requirements(facts: &Facts) -> Vec<OpcodeRequirements> {
     let stall = |cycles: u32| cycles.min(facts.stall_cap) as u8;
-    let usual = Wants { least_stall: stall(facts.least_stall), open_stall: false, settles: false, fences: false };
+    let usual = OpcodeRequirements {
+        least_stall: stall(facts.least_stall),
+        yields_with_stall_0: false,
+        waits_for_all_in_flight: false,
+        next_waits: false,
+    };
     let mut all = vec![usual; Opcode::all().count()];
-    let mut change = |mnemonic: &str, how: &dyn Fn(&mut Wants)| Opcode::find(mnemonic).map(|opcode| how(&mut all[opcode as usize]));
+    let mut change =
+        |mnemonic: &str, how: &dyn Fn(&mut OpcodeRequirements)| Opcode::find(mnemonic).map(|opcode| how(&mut all[opcode as usize]));
     // Reversed, so that the first entry of a mnemonic takes effect.
     for &(mnemonic, cycles) in facts.least_stalls.iter().rev() {
-        change(mnemonic, &|wants| wants.least_stall = stall(cycles));
+        change(mnemonic, &|requirements| requirements.least_stall = stall(cycles));
     }
     for mnemonic in facts.open_stalls.iter() {
-        change(mnemonic, &|wants| wants.open_stall = true);
+        change(mnemonic, &|requirements| requirements.yields_with_stall_0 = true);
     }
     for mnemonic in facts.settling.iter() {
-        change(mnemonic, &|wants| wants.settles = true);
+        change(mnemonic, &|requirements| requirements.waits_for_all_in_flight = true);
     }
     for mnemonic in facts.fences.iter() {
-        change(mnemonic, &|wants| wants.fences = true);
+        change(mnemonic, &|requirements| requirements.next_waits = true);
     }
     all
 }
@@ -195,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mnemonic_of_the_sheet_is_one() {
+    fn sheet_mnemonics_are_opcodes() {
         for target in Target::all() {
             let facts = &ControlRules::of(Model::of(target)).facts;
             let lists = [&facts.open_stalls, &facts.settling, &facts.fences];
@@ -207,9 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn branches_stall_and_sums_do_not() {
+    fn requirements_of_branches_calls_and_fences() {
         let rules = ControlRules::of(Model::of(Target::parse("sm_90a").unwrap()));
-        assert_eq!((rules.wants(Opcode::BRA).least_stall, rules.wants(Opcode::IADD3).least_stall), (5, 1));
-        assert!(rules.wants(Opcode::CALL).settles && rules.wants(Opcode::MEMBAR).fences && rules.scoreboards == 6);
+        assert_eq!((rules.requirements(Opcode::BRA).least_stall, rules.requirements(Opcode::IADD3).least_stall), (5, 1));
+        assert!(
+            rules.requirements(Opcode::CALL).waits_for_all_in_flight
+                && rules.requirements(Opcode::MEMBAR).next_waits
+                && rules.scoreboards == 6
+        );
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_the_gpu_can_be_shared_out() {
+    fn gpu_rates_are_positive() {
         for target in Target::all() {
             let costs = Costs::of(target);
             let rates = [costs.l2_sectors_gpu, costs.l2_lines_gpu, costs.dram_sectors_gpu, costs.atomic_sectors_gpu];

@@ -174,7 +174,7 @@ mod tests {
 
     /// Resident blocks, warps and threads from table 30 of the CUDA Programming Guide 13, and from version 12 for 7.0.
     #[test]
-    fn residency_is_that_of_the_guide() {
+    fn residency_matches_the_cuda_guide() {
         let guide = [
             ("sm_70", 32, 64, 2048),
             ("sm_75", 16, 32, 1024),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_universal_machine_has_what_all_have() {
+    fn universal_machine_is_within_all_limits() {
         let least = Machine::universal();
         for machine in Machine::all() {
             let pairs = [
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_description_is_kept_apart() {
+    fn facts_of_the_ptxas_description() {
         let sm_90 = Machine::named("sm_90").unwrap();
         assert_eq!((sm_90.page_warps, sm_90.page_dispatch_slots), (16, 240));
         assert_eq!(Machine::named("sm_75").unwrap().page_dispatch_slots, 208);

@@ -91,19 +91,19 @@ impl Model {
     /// Returns the number of cycles after which an access by the port `first` needs no further distance from any second access, scoreboards
     /// aside.
     #[inline]
-    pub fn lasting(&self, kind: Kind, file: File, first: Port) -> u8 {
-        file_index(file).map_or(1, |file| self.summary.lasting[kind as usize][file][usize::from(first.0)])
+    pub fn max_need_by_port(&self, kind: Kind, file: File, first: Port) -> u8 {
+        file_index(file).map_or(1, |file| self.summary.max_need_by_port[kind as usize][file][usize::from(first.0)])
     }
 
     /// Returns whether readers of the results must wait for a scoreboard.
     #[inline]
-    pub fn results_wait(&self, class: Class) -> bool {
+    pub fn results_need_scoreboard(&self, class: Class) -> bool {
         self.summary.waits[class.index()].results
     }
 
     /// Returns whether sources are read so late that an instruction that overwrites them must wait for a scoreboard.
     #[inline]
-    pub fn sources_wait(&self, class: Class) -> bool {
+    pub fn sources_need_scoreboard(&self, class: Class) -> bool {
         self.summary.waits[class.index()].sources
     }
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_a_wide_product_are_ready_one_after_the_other() {
+    fn wide_product_halves_have_different_latencies() {
         let model = Model::of(Target::parse("sm_90").expect("a target"));
         let (wide, add) = (class("IMAD.WIDE R2, R4, R5, R6"), class("IADD3 R8, R2, R3, RZ"));
         let need = |part| {
@@ -179,10 +179,10 @@ mod tests {
     }
 
     #[test]
-    fn loads_wait_and_sums_do_not() {
+    fn loads_need_scoreboards_and_adds_do_not() {
         let model = Model::of(Target::parse("sm_90").expect("a target"));
         let (load, sum) = (class("LDG.E R0, desc[UR4][R2.64]"), class("IADD3 R0, R1, R2, R3"));
-        assert!(model.results_wait(load) && model.sources_wait(load));
-        assert!(!model.results_wait(sum) && !model.sources_wait(sum));
+        assert!(model.results_need_scoreboard(load) && model.sources_need_scoreboard(load));
+        assert!(!model.results_need_scoreboard(sum) && !model.sources_need_scoreboard(sum));
     }
 }

@@ -286,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_of_an_h200_agrees() {
+    fn occupancy_matches_the_cuda_driver_on_h200() {
         assert_eq!(compare("sm_90", include_str!("../data/measured/occupancy_sm_90.tsv")), (44_075, 1_505));
     }
 
     /// Compares with the tables that `tools/occupancy/calculator.c` writes.
     #[test]
-    fn the_calculator_of_cuda_agrees() {
+    fn occupancy_matches_the_cuda_calculator() {
         let Some(folder) = std::env::var_os("ORIOLE_OCCUPANCY_DIR") else {
             println!("skipped: ORIOLE_OCCUPANCY_DIR names no folder of tables");
             return;
@@ -312,7 +312,7 @@ mod tests {
     /// blocks of 128 threads with 37 registers reach 75% with 12 blocks, and blocks of 320 threads with 37 registers reach 63% with 4
     /// blocks.
     #[test]
-    fn best_practices_example() {
+    fn occupancy_matches_the_best_practices_guide() {
         for (threads, blocks, percent) in [(128, 12, 75), (320, 4, 63)] {
             let occupancy = Launch { threads, registers: 37, ..Launch::default() }.occupancy(machine("sm_70")).unwrap();
             assert_eq!(occupancy.blocks, blocks);
@@ -324,7 +324,7 @@ mod tests {
     /// From the tuning guides: two blocks of 1,024 threads on Volta, one on Turing and on GA10x. 32 registers per thread fill a
     /// multiprocessor of 2,048 threads.
     #[test]
-    fn tuning_guides() {
+    fn occupancy_matches_the_tuning_guides() {
         for (name, resident) in [("sm_70", 2), ("sm_75", 1), ("sm_80", 2), ("sm_86", 1), ("sm_89", 1), ("sm_90", 2), ("sm_120", 1)] {
             assert_eq!(blocks(name, Launch { threads: 1024, registers: 32, ..Launch::default() }), resident, "{name}");
         }
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_has_a_part_of_the_system() {
+    fn reserved_shared_memory_is_counted() {
         let with = |bytes| Launch { threads: 32, registers: 16, dynamic_shared: bytes, ..Launch::default() };
         // 228 KiB hold two blocks of 113 KiB with 1 KiB reserved for each, but not two blocks of 114 KiB.
         assert_eq!(blocks("sm_90", with(113 << 10)), 2);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_starts_is_refused() {
+    fn impossible_launches_are_rejected() {
         let base = Launch { threads: 32, registers: 16, ..Launch::default() };
         let refusal = |launch: Launch| launch.occupancy(machine("sm_90")).unwrap_err();
         assert_eq!(refusal(Launch { threads: 0, ..base }), Refusal::NoThreads);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cliff_is_where_a_block_is_lost() {
+    fn register_cliff_loses_a_block() {
         for machine in Machine::all() {
             for threads in [32, 96, 128, 256, 1000, 1024] {
                 let launch = Launch { threads, registers: 24, static_shared: 100, ..Launch::default() };

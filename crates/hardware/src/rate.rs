@@ -62,7 +62,7 @@ mod tests {
     use oriole_isa::Target;
 
     #[test]
-    fn every_class_has_a_rate_that_is_known_here() {
+    fn every_class_has_a_known_rate() {
         for class in Classes::get().all() {
             assert_eq!(Some(ThroughputClass::of(class).name()), class.attribute("rate"), "{}", class.name());
         }
@@ -71,7 +71,7 @@ mod tests {
 
     /// The ratio of single to double precision in table 30 of the CUDA Programming Guide 13 is 2 on sm_90 and 64 on sm_86.
     #[test]
-    fn double_precision_is_slow_where_it_is() {
+    fn double_precision_cycles_depend_on_the_target() {
         let cycles = |target: &str, class: &str| {
             let profile = Profile::of(Target::parse(target).unwrap());
             ThroughputClass::of(Classes::get().find(class).unwrap()).cycles(&profile.rates, &profile.machine).unwrap()

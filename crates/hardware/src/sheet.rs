@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values() {
+    fn values_are_parsed() {
         assert_eq!((u32::read("64K"), Option::<u32>::read("?"), bool::read("1")), (Ok(65536), Ok(None), Ok(true)));
         assert_eq!(List::<u32>::read("-"), Ok(List::default()));
         assert_eq!(List::<(u32, u32)>::read("1:2 3:4"), Ok(vec![(1, 2), (3, 4)].into()));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_facts() {
+    fn fact_values_are_parsed() {
         let facts = [Fact { key: "parts", value: "1 2", source: "book" }];
         assert_eq!(value("test.tbl", "new", &facts, "parts"), Ok(List::from(vec![1, 2])));
         assert_eq!(value::<u32>("test.tbl", "new", &facts, "weight").unwrap_err(), "test.tbl: `new` lacks `weight`");

@@ -53,7 +53,7 @@ pub struct Summary {
     /// For each class, the largest number of cycles that any reader of its results needs, scoreboards aside.
     pub longest_needs: List<u8>,
     /// For each kind, file and first port, the largest number of cycles that any second port needs, scoreboards aside.
-    pub lasting: [[[u8; MOST_PORTS]; FILES.len()]; KINDS.len()],
+    pub max_need_by_port: [[[u8; MOST_PORTS]; FILES.len()]; KINDS.len()],
 }
 
 impl Summary {
@@ -74,7 +74,7 @@ impl Summary {
             times: times.into(),
             waits: all().map(|row| waits(row, &late_results, &late_sources)).collect(),
             longest_needs: longest_needs.into(),
-            lasting: lasting(table),
+            max_need_by_port: max_need_by_port(table),
         }
     }
 }
@@ -120,17 +120,17 @@ fn longest_reads(table: &LatencyTable) -> [[u8; MOST_PORTS]; 4] {
 }
 
 /// Returns, for each kind, file and first port, the largest number of cycles in its row of the grid.
-fn lasting(table: &LatencyTable) -> [[[u8; MOST_PORTS]; 4]; 3] {
-    let mut lasting = [[[1; MOST_PORTS]; 4]; 3];
-    for (lasting, grids) in lasting.iter_mut().zip(&table.grids) {
-        for (lasting, grid) in lasting.iter_mut().zip(grids) {
+fn max_need_by_port(table: &LatencyTable) -> [[[u8; MOST_PORTS]; 4]; 3] {
+    let mut needs = [[[1; MOST_PORTS]; 4]; 3];
+    for (needs, grids) in needs.iter_mut().zip(&table.grids) {
+        for (needs, grid) in needs.iter_mut().zip(grids) {
             for ((first, _), cell) in grid.iter() {
-                let lasting = &mut lasting[usize::from(first)];
-                *lasting = (*lasting).max(cell.cycles + cell.guarded);
+                let need = &mut needs[usize::from(first)];
+                *need = (*need).max(cell.cycles + cell.guarded);
             }
         }
     }
-    lasting
+    needs
 }
 
 /// Returns the largest number of cycles in the table.

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_universal_rates_are_the_least() {
+    fn universal_rates_are_the_minimum() {
         for machine in Machine::all() {
             for (least, other) in rates("universal").fields().zip(Rates::of_machine(machine).fields()) {
                 if let (Ok(least), Ok(rate)) = (least.value.parse::<u32>(), other.value.parse::<u32>()) {
@@ -378,7 +378,7 @@ mod tests {
 
     /// The ratio of FP32 to FP64 throughput from table 30 of the CUDA Programming Guide 13.
     #[test]
-    fn double_precision_has_the_ratio_of_the_guide() {
+    fn double_precision_ratio_matches_the_guide() {
         let guide = [
             ("sm_75", 32),
             ("sm_80", 2),
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_become_cycles_of_a_scheduler() {
+    fn rates_convert_to_scheduler_cycles() {
         let hopper = Machine::named("sm_90").unwrap();
         let cycles = |name, unit| rates(name).cycles(Machine::named(name).unwrap(), unit);
         assert_eq!(rates("sm_90").per_scheduler(hopper, Unit::Fma), Some(1.0));
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_description_answers() {
+    fn unit_tables_of_the_ptxas_description() {
         assert_eq!((unit_class(40, "LSU_T"), unit_class(53, "DMMA"), unit_class(7, "DMMA")), (15, 118, OTHER_UNIT_CLASS));
         assert_eq!(unit_letter('N').map(|entry| entry.id), Some(32));
         assert_eq!(unit_letter('A'), None);

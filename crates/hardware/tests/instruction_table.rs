@@ -4,14 +4,14 @@ use oriole_hardware::{Class, Classes, Model};
 use oriole_isa::{Latency, Opcode, Target};
 
 #[test]
-fn fixed_and_variable_latencies_are_the_same_in_both() {
+fn latency_kinds_match_the_instruction_table() {
     let mut different = Vec::new();
     for target in Target::all() {
         let model = Model::of(target);
         for opcode in Opcode::all().filter(|&opcode| target.has(opcode)) {
             let class: Class = Classes::get().of(opcode, &[]);
             let table = opcode.properties().latency(target) == Latency::Variable;
-            let waits = model.results_wait(class) || model.sources_wait(class);
+            let waits = model.results_need_scoreboard(class) || model.sources_need_scoreboard(class);
             if table != waits {
                 different.push(format!("{target} {}: table {table}, model {waits} ({})", opcode.mnemonic(), class.name()));
             }

@@ -33,7 +33,7 @@ fn without(text: &str, start: &str) -> String {
 }
 
 #[test]
-fn every_target_comes_back_as_it_was() {
+fn profiles_of_all_targets_round_trip() {
     for target in Target::all() {
         let profile = Profile::of(target);
         let text = profile.to_text();
@@ -44,7 +44,7 @@ fn every_target_comes_back_as_it_was() {
 }
 
 #[test]
-fn all_types_of_records_are_there_in_the_order_of_the_format() {
+fn record_types_are_complete_and_in_order() {
     let text = exported();
     let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).skip(1).collect();
     let first = |kind: &RecordType| lines.iter().position(|line| line.starts_with(&format!("{kind} ")));
@@ -94,7 +94,7 @@ fn figures_can_be_changed() {
 }
 
 #[test]
-fn comments_and_blank_lines_do_not_count() {
+fn comments_and_blank_lines_are_ignored() {
     let text = exported();
     let (first, rest) = text.split_once('\n').unwrap();
     let airy = format!("{first}\n\n# mine\n{}", rest.replace("\n23 class", "\n\n# a class\n23 class"));
@@ -102,9 +102,9 @@ fn comments_and_blank_lines_do_not_count() {
 }
 
 #[test]
-fn foreign_files_and_other_versions_are_refused() {
+fn other_formats_and_versions_are_rejected() {
     for foreign in ["", "\n", "\u{7f}ELF\u{1}", ".version 8.0\n.target sm_90", "oriole-hw-profile", "oriole-hw-profiles 1\n"] {
-        assert_eq!(read(foreign).unwrap_err().fault, Fault::Foreign, "{foreign:?}");
+        assert_eq!(read(foreign).unwrap_err().fault, Fault::NotAProfile, "{foreign:?}");
     }
     let newer = changed(&exported(), "oriole-hw-profile 1", "oriole-hw-profile 2");
     assert_eq!(message(&newer), "p.hwp:1: version `2` of the format; this program reads version 1");
@@ -149,7 +149,7 @@ fn errors_name_record_and_field() {
 
 /// Every line is left out, and the file ends before every line: there is an error each time, and it names a record.
 #[test]
-fn no_part_of_a_file_is_taken_for_a_whole() {
+fn truncated_files_are_rejected() {
     let text = exported();
     let lines: Vec<&str> = text.lines().collect();
     let is_record = |line: &str| !line.is_empty() && !line.starts_with('#');
@@ -167,7 +167,7 @@ fn no_part_of_a_file_is_taken_for_a_whole() {
 
 /// Neighbours change places, and every field in turn gets a value that it never has: an error with a record, or a valid profile.
 #[test]
-fn damage_is_noticed_or_harmless() {
+fn damaged_files_are_read_or_rejected_with_a_record() {
     let text = exported();
     let lines: Vec<&str> = text.lines().collect();
     let check = |lines: &[String]| match read(&lines.join("\n")) {

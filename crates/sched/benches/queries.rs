@@ -13,8 +13,8 @@ use oriole_cubin::Cubin;
 use oriole_driver::{Options, compile};
 use oriole_hardware::{Class, Model};
 use oriole_isa::{Instruction, Target, decode};
-use oriole_sched::latency::{Touch, latency, meetings, touches};
-use oriole_sched::{Meeting, Place, Space, operand_latency};
+use oriole_sched::latency::{PortAccess, dependences, latency, port_accesses};
+use oriole_sched::{Dependence, OperandReg, SchedSpace, operand_latency};
 
 const TARGET: &str = "sm_90a";
 /// Maximum distance of the two instructions of a pair.
@@ -23,7 +23,7 @@ const WINDOW: usize = 8;
 const WANTED: f64 = 20e6;
 
 struct Query {
-    meeting: Meeting,
+    dependence: Dependence,
     class: Class,
     second: Class,
     guarded: bool,
@@ -34,30 +34,32 @@ fn main() {
     let rounds = if is_measured { 300 } else { 1 };
     let target = Target::parse(TARGET).expect("a target of the table");
     let code = corpus(target, if is_measured { usize::MAX } else { 2 });
-    let touched: Vec<Vec<Touch>> = code.iter().map(touches).collect();
+    let touched: Vec<Vec<PortAccess>> = code.iter().map(port_accesses).collect();
     let mut queries = Vec::new();
     for (at, first) in code.iter().enumerate() {
         let (class, guarded) = (Class::of(first), !first.guard.is_always());
         for (second, touches) in code.iter().zip(&touched).skip(at + 1).take(WINDOW) {
             let second = Class::of(second);
-            queries.extend(meetings(&touched[at], touches).into_iter().map(|meeting| Query { meeting, class, second, guarded }));
+            queries.extend(dependences(&touched[at], touches).into_iter().map(|dependence| Query { dependence, class, second, guarded }));
         }
     }
     println!("{} instructions, {} pairs that meet in a register", code.len(), queries.len());
     let model = Model::of(target);
     report("latency by port", queries.len(), rounds, || {
-        black_box(queries.iter().map(|query| latency(model, black_box(query.meeting), query.class, query.guarded)).sum::<i32>());
+        black_box(queries.iter().map(|query| latency(model, black_box(query.dependence), query.class, query.guarded)).sum::<i32>());
     });
     let rate = report("latency by class", queries.len(), rounds, || {
         let answer = |query: &Query| {
-            let (first, second) = (Place { class: query.class, slot: 0, part: 0 }, Place { class: query.second, slot: 1, part: 0 });
-            operand_latency(model, query.meeting.kind, query.meeting.file, black_box(first), black_box(second), query.guarded).unwrap_or(0)
+            let (first, second) =
+                (OperandReg { class: query.class, slot: 0, part: 0 }, OperandReg { class: query.second, slot: 1, part: 0 });
+            operand_latency(model, query.dependence.kind, query.dependence.file, black_box(first), black_box(second), query.guarded)
+                .unwrap_or(0)
         };
         black_box(queries.iter().map(answer).sum::<i32>());
     });
     report("class", code.len(), rounds, || code.iter().for_each(|instruction| _ = black_box(Class::of(instruction))));
-    report("memory space", code.len(), rounds, || code.iter().for_each(|instruction| _ = black_box(Space::of(instruction))));
-    report("what is touched", code.len(), rounds, || code.iter().for_each(|instruction| _ = black_box(touches(instruction))));
+    report("memory space", code.len(), rounds, || code.iter().for_each(|instruction| _ = black_box(SchedSpace::of(instruction))));
+    report("what is touched", code.len(), rounds, || code.iter().for_each(|instruction| _ = black_box(port_accesses(instruction))));
     if is_measured {
         assert!(rate >= WANTED, "{rate:.0} queries a second are less than {WANTED:.0}");
     }

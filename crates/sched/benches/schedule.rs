@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, Target, parse};
-use oriole_sched::backend::{self, Backend, Budget, Knobs, Memory, Mode, Settings, Stage};
+use oriole_sched::backend::{self, Backend, BackendState, Budget, Knobs, Mode, Settings, Stage};
 use oriole_sched::check;
 use oriole_sched::code::from_machine;
 use oriole_sched::graph::Builder;
-use oriole_sched::pressure::{Borders, Tracker};
+use oriole_sched::pressure::{BlockLiveness, Tracker};
 use oriole_sched::resource::Costs;
 
 fn instructions(count: usize) -> Vec<Instruction> {
@@ -48,10 +48,10 @@ fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model:
     let start = Instant::now();
     let mut builder = Builder::new(model, code.registers());
     let mut tracker = Tracker::new(code.groups().len());
-    tracker.enter_block(&code, 0..count, Borders { live_in: &[], live_out: &[] });
+    tracker.enter_block(&code, 0..count, BlockLiveness { live_in: &[], live_out: &[] });
     let settings =
         Settings { backend, mode: Mode::Ilp, stage: Stage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
-    let mut memory = Memory::default();
+    let mut memory = BackendState::default();
     let mut order = Vec::with_capacity(count);
     for region in code.regions(0..count, backend.longest_block()) {
         let graph = builder.build(&code, region);

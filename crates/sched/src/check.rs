@@ -8,7 +8,7 @@
 //! * **memory**: each access has the same *set* of earlier accesses among those that may alias it;
 //! * **order**: each item that must stay after certain fences, barriers, strong accesses or clock reads has the same ones before it, and
 //!   each fence and barrier has the same items before it;
-//! * **scheduling barriers** ([`Effect::Wall`]): the same items are before and after each of them.
+//! * **scheduling barriers** ([`Effect::SchedBarrier`]): the same items are before and after each of them.
 //!
 //! A set is represented by its *set hash*: the sum modulo 2^64 of a pseudo-random 64-bit number per member. Equal sets have equal sums;
 //! two different sets collide with probability 2^-64. The time is linear in the number of operands.
@@ -22,7 +22,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::code::{Access, AccessKind, Code, Effect, Item, Space};
+use crate::code::{Access, AccessKind, AliasSpace, Code, Effect, Item};
 
 /// The first difference in meaning between the old and the new order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ pub enum Broken {
         item: usize,
     },
     /// A scheduling barrier moved, or an item moved across one.
-    Wall {
+    SchedBarrier {
         /// Position of the item in the old order.
         item: usize,
     },
@@ -66,7 +66,7 @@ impl fmt::Display for Broken {
             Broken::LastWriter { register } => write!(f, "register {register} has another last writer"),
             Broken::Memory { item } => write!(f, "instruction {item} is on the other side of an access that it may meet"),
             Broken::Order { item } => write!(f, "instruction {item} is on the other side of a fence or barrier"),
-            Broken::Wall { item } => write!(f, "instruction {item} is on the other side of a wall"),
+            Broken::SchedBarrier { item } => write!(f, "instruction {item} is on the other side of a wall"),
         }
     }
 }
@@ -95,14 +95,14 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Bro
 }
 
 /// Compares the records of one item in the old order (`before`) and in the new order (`after`).
-fn compare(code: &Code, item: usize, before: &Seen, after: &Seen) -> Result<(), Broken> {
+fn compare(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), Broken> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let reads = code.reads(&code.items[item]).iter();
-        let register = reads.chain(code.writes(&code.items[item])).nth(place).map_or(0, |touch| touch.register);
+        let register = reads.chain(code.writes(&code.items[item])).nth(place).map_or(0, |access| access.register);
         return Err(Broken::Read { item, register });
     }
-    if before.walls != after.walls {
-        return Err(Broken::Wall { item });
+    if before.sched_barriers != after.sched_barriers {
+        return Err(Broken::SchedBarrier { item });
     }
     if before.memory != after.memory {
         return Err(Broken::Memory { item });
@@ -112,7 +112,7 @@ fn compare(code: &Code, item: usize, before: &Seen, after: &Seen) -> Result<(), 
 
 /// The record of one item: what precedes it in the replayed order. Sets are represented by set hashes.
 #[derive(Clone, Default)]
-struct Seen {
+struct ItemRecord {
     /// Writer of each register that the item reads, followed by the previous writer of each result if the item is guarded. A writer is
     /// its position plus one; 0 means that no item of the range wrote the register before.
     writers: Vec<u32>,
@@ -121,11 +121,11 @@ struct Seen {
     /// Earlier fences, barriers, strong accesses and other items with which this item must stay in order.
     order: u64,
     /// Earlier scheduling barriers; for a scheduling barrier, all earlier items.
-    walls: u64,
+    sched_barriers: u64,
 }
 
 /// Returns the pseudo-random number that represents an item in set hashes (the finalizer of SplitMix64).
-fn number(item: usize) -> u64 {
+fn item_hash(item: usize) -> u64 {
     let mut bits = (item as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -141,22 +141,22 @@ type Base = (u64, Vec<(u32, u32)>);
 
 /// Set hashes of the reads and of the writes so far.
 #[derive(Default)]
-struct Sums {
+struct SetHashes {
     reads: u64,
     writes: u64,
 }
 
 /// State of a replay: what was executed so far. All fields of type `u64` are set hashes.
 #[derive(Default)]
-struct World<'b> {
+struct ReplayState<'b> {
     /// Last writer of each register, as position plus one.
     writers: FxHashMap<u32, u32>,
     /// Accesses per memory space: global, shared, local, spill.
-    spaces: [Sums; 4],
+    spaces: [SetHashes; 4],
     /// Accesses with a known address, per space and base.
-    bases: FxHashMap<(usize, &'b Base), Sums>,
+    bases: FxHashMap<(usize, &'b Base), SetHashes>,
     /// Accesses with a known address, per space, base and four-byte word.
-    words: FxHashMap<(usize, &'b Base, i64), Sums>,
+    words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
     /// All accesses, except reads of constant memory.
     accesses: u64,
     /// Strong accesses and clock reads.
@@ -170,7 +170,7 @@ struct World<'b> {
     /// All items.
     all: u64,
     /// Scheduling barriers.
-    walls: u64,
+    sched_barriers: u64,
 }
 
 /// Replays an order. Returns the record of each item, by position within the range, and the last writer of each register.
@@ -180,18 +180,18 @@ fn replay(
     order: &[usize],
     bases: &mut [Option<Base>],
     is_first: bool,
-) -> (Vec<Seen>, FxHashMap<u32, u32>) {
+) -> (Vec<ItemRecord>, FxHashMap<u32, u32>) {
     if is_first {
         find_bases(code, within, bases);
     }
-    let mut world = World::default();
-    let mut found = vec![Seen::default(); within.len()];
+    let mut state = ReplayState::default();
+    let mut found = vec![ItemRecord::default(); within.len()];
     for &position in order {
         let item = &code.items[position];
         let base = bases[position - within.start].as_ref();
-        found[position - within.start] = world.step(code, item, position, base);
+        found[position - within.start] = state.step(code, item, position, base);
     }
-    (found, world.writers)
+    (found, state.writers)
 }
 
 /// Computes the base of each access in the old order.
@@ -205,63 +205,63 @@ fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<Base>]) {
             let written = |&register: &u32| (register, writers.get(&register).copied().unwrap_or_default());
             bases[position - within.start] = Some((address.form, code.address_registers(&address).iter().map(written).collect()));
         }
-        for touch in code.writes(item) {
-            writers.insert(touch.register, position as u32 + 1);
+        for access in code.writes(item) {
+            writers.insert(access.register, position as u32 + 1);
         }
     }
 }
 
-impl<'b> World<'b> {
+impl<'b> ReplayState<'b> {
     /// Executes one item and returns its record.
-    fn step(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b Base>) -> Seen {
-        let mut seen = Seen { walls: self.walls, ..Seen::default() };
+    fn step(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b Base>) -> ItemRecord {
+        let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
-        seen.writers.extend(code.reads(item).iter().map(|touch| writer(touch.register)));
+        record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));
         if item.guarded {
-            seen.writers.extend(code.writes(item).iter().map(|touch| writer(touch.register)));
+            record.writers.extend(code.writes(item).iter().map(|access| writer(access.register)));
         }
-        let own = number(position);
+        let own = item_hash(position);
         match item.effect {
             Effect::None => {}
-            Effect::Access(access) => self.access(access, own, base, &mut seen),
+            Effect::Access(access) => self.access(access, own, base, &mut record),
             // Rotations keep the different sets of one record apart: without them, an item could move from one set to another unnoticed.
             Effect::Clock => {
-                seen.order = self.strong.wrapping_add(self.fences.rotate_left(7));
+                record.order = self.strong.wrapping_add(self.fences.rotate_left(7));
                 self.strong = self.strong.wrapping_add(own);
             }
             Effect::Fence | Effect::Sync => {
                 let is_sync = item.effect == Effect::Sync;
-                seen.memory = self.accesses;
-                seen.order = self.strong.wrapping_add(self.fences.rotate_left(7));
+                record.memory = self.accesses;
+                record.order = self.strong.wrapping_add(self.fences.rotate_left(7));
                 self.fences = self.fences.wrapping_add(own);
                 if is_sync {
-                    seen.order = seen.order.wrapping_add(self.converged.rotate_left(13));
+                    record.order = record.order.wrapping_add(self.converged.rotate_left(13));
                     self.syncs = self.syncs.wrapping_add(own);
                 }
             }
-            Effect::Wall => {
-                seen.walls = self.all;
-                self.walls = self.walls.wrapping_add(own);
+            Effect::SchedBarrier => {
+                record.sched_barriers = self.all;
+                self.sched_barriers = self.sched_barriers.wrapping_add(own);
             }
         }
         if item.converged {
-            seen.order = seen.order.wrapping_add(self.syncs.rotate_left(19));
+            record.order = record.order.wrapping_add(self.syncs.rotate_left(19));
             self.converged = self.converged.wrapping_add(own);
         }
         self.all = self.all.wrapping_add(own);
-        for touch in code.writes(item) {
-            self.writers.insert(touch.register, position as u32 + 1);
+        for access in code.writes(item) {
+            self.writers.insert(access.register, position as u32 + 1);
         }
-        seen
+        record
     }
 
     /// Executes a memory access. `own` is the item's number in set hashes.
     ///
     /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
     /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
-    fn access(&mut self, access: Access, own: u64, base: Option<&'b Base>, seen: &mut Seen) {
+    fn access(&mut self, access: Access, own: u64, base: Option<&'b Base>, record: &mut ItemRecord) {
         if access.kind == AccessKind::ReadConstant {
-            seen.order = self.syncs;
+            record.order = self.syncs;
             return;
         }
         let writes = access.kind == AccessKind::Write;
@@ -269,22 +269,22 @@ impl<'b> World<'b> {
             let last = address.offset + i64::from(address.bytes) - 1;
             address.offset >> 2..=last >> 2
         });
-        for (number, &space) in [Space::Global, Space::Shared, Space::Local, Space::Spill].iter().enumerate() {
+        for (number, &space) in [AliasSpace::Global, AliasSpace::Shared, AliasSpace::Local, AliasSpace::Spill].iter().enumerate() {
             // A generic address may be global, shared or local, but never a spill slot.
-            if access.space != space && (access.space != Space::Generic || space == Space::Spill) {
+            if access.space != space && (access.space != AliasSpace::Generic || space == AliasSpace::Spill) {
                 continue;
             }
             // Only operations that are linear modulo 2^64 are allowed here. Accesses of the own base are contained in the sum of the
             // space and are subtracted again below; with a rotation or an exclusive-or they would not cancel out.
             let of_space = READS.wrapping_mul(2 * number as u64 + 1);
-            let mut count = |sums: &Sums, factor: u64| {
-                let met = if writes { sums.writes.wrapping_add(sums.reads.wrapping_mul(READS)) } else { sums.writes };
-                seen.memory = seen.memory.wrapping_add(met.wrapping_mul(factor).wrapping_mul(of_space));
+            let mut count = |hashes: &SetHashes, factor: u64| {
+                let met = if writes { hashes.writes.wrapping_add(hashes.reads.wrapping_mul(READS)) } else { hashes.writes };
+                record.memory = record.memory.wrapping_add(met.wrapping_mul(factor).wrapping_mul(of_space));
             };
             // Accesses of other bases: all of the space here, minus those of the own base below (`u64::MAX` is -1 modulo 2^64).
             count(&self.spaces[number], 1);
-            let add = |sums: &mut Sums| {
-                let sum = if writes { &mut sums.writes } else { &mut sums.reads };
+            let add = |hashes: &mut SetHashes| {
+                let sum = if writes { &mut hashes.writes } else { &mut hashes.reads };
                 *sum = sum.wrapping_add(own);
             };
             add(&mut self.spaces[number]);
@@ -300,9 +300,9 @@ impl<'b> World<'b> {
                 }
             }
         }
-        seen.order = self.fences;
+        record.order = self.fences;
         if access.strong {
-            seen.order = seen.order.wrapping_add(self.strong.rotate_left(7));
+            record.order = record.order.wrapping_add(self.strong.rotate_left(7));
             self.strong = self.strong.wrapping_add(own);
         }
         self.accesses = self.accesses.wrapping_add(own);

@@ -12,7 +12,7 @@ use oriole_hardware::Class;
 use oriole_hardware::units::Unit;
 use oriole_isa::{Access, File, Instruction, accesses};
 
-use crate::space::Space;
+use crate::space::SchedSpace;
 use oriole_hardware::ThroughputClass;
 
 /// Numbers from here on are our own classes, which the description does not have.
@@ -88,7 +88,7 @@ pub struct Descriptor {
     /// The unit, and the entry of the resource vector.
     pub unit: Unit,
     /// The memory space that the instruction accesses. `None` if it accesses no memory.
-    pub space: Option<Space>,
+    pub space: Option<SchedSpace>,
     /// Number of registers of the widest operand.
     pub width: u16,
     /// The register file of the first result. `None` without results.
@@ -119,7 +119,7 @@ impl Descriptor {
             flags: PipeFlags::find(text("flags")?).ok_or_else(|| lacks("flags"))?,
             throughput: ThroughputClass::of(class),
             unit: class.unit(),
-            space: Space::of_class(class),
+            space: SchedSpace::of_class(class),
             width: 1,
             result_file: None,
         })
@@ -134,7 +134,7 @@ impl Descriptor {
         let is_bfloat = instruction.modifiers.iter().any(|symbol| symbol.spelling().starts_with(".BF16"));
         Ok(Descriptor {
             class_number: if is_bfloat && plain.sub_class == SubClass::Single { BFLOAT16_CLASS } else { plain.class_number },
-            space: Space::of(instruction),
+            space: SchedSpace::of(instruction),
             width: accesses.iter().filter(is_register).map(|access| access.count).max().unwrap_or(1),
             result_file: accesses.iter().find(|access| access.written).map(|access| access.file),
             ..plain
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_indices_of_the_description_and_our_own_do_not_meet() {
+    fn own_latency_indices_differ_from_the_description() {
         for class in Classes::get().all().filter(|class| class.attribute("index").is_none()) {
             assert!(Descriptor::of_class(class).unwrap().latency_index < 0xe6, "{}", class.name());
         }
@@ -261,7 +261,7 @@ mod tests {
 
     /// The masks printed in the description.
     #[test]
-    fn bits_are_where_the_description_has_them() {
+    fn packed_bits_match_the_description() {
         let default = Packed::default();
         assert_eq!(default.0 & 0xf_8000, 0xf_8000);
         assert_eq!(default.0 >> 16 & 0x1f0, 0x1f0);
@@ -285,7 +285,7 @@ mod tests {
 
     /// Class numbers, latency indices and pipes listed in the description.
     #[test]
-    fn instructions_have_what_the_description_lists() {
+    fn descriptors_match_the_description() {
         let group = descriptor("HGMMA.64x8x16.F32 R24, gdesc[UR8], !UPT");
         assert_eq!((group.class_number, group.latency_index, group.unit, group.flags), (745, 0xf1, Unit::Tensor, PipeFlags::Tensor));
         let jump = descriptor("BRA 0x0");
@@ -296,9 +296,9 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_an_instruction_count() {
+    fn descriptor_depends_on_instruction_fields() {
         assert_eq!(descriptor("LDG.E.128 R0, desc[UR4][R4.64]").width, 4);
-        assert_eq!(descriptor("LDC R2, c[0x0][R4+0x28]").space, Some(Space::IndexedConstant));
+        assert_eq!(descriptor("LDC R2, c[0x0][R4+0x28]").space, Some(SchedSpace::IndexedConstant));
         assert_eq!(descriptor("HFMA2.BF16_V2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
         assert_ne!(descriptor("HFMA2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
     }

@@ -7,8 +7,8 @@
 //!
 //! **Register target.** Registers that do not reduce occupancy are free, so the target is the largest number of registers with which as
 //! many warps stay resident as with the old order ([`crate::report::target`]). More registers must pay for the lost warps: the caller can
-//! request a schedule that keeps only a percentage of the warps ([`Scheduler::warps_kept`]) and compare the two by [`crate::score`].
-//! [`Stats::promise`] predicts whether such a schedule is worth trying ([`crate::offer`]).
+//! request a schedule that keeps only a percentage of the warps ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`].
+//! [`Stats::tradeoff`] predicts whether such a schedule is worth trying ([`crate::occupancy_tradeoff`]).
 
 use std::ops::Range;
 
@@ -20,14 +20,14 @@ use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
 use crate::backend::tree::CallCosts;
-use crate::backend::{self, Backend, Budget, Knobs, Memory, Mode, Settings, Stage};
+use crate::backend::{self, Backend, BackendState, Budget, Knobs, Mode, Settings, Stage};
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
-use crate::offer::{Offers, Outcome, Promise, can_save};
-use crate::pressure::{Borders, Counts, Tracker};
+use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
+use crate::pressure::{BlockLiveness, Counts, Tracker};
 use crate::report::target::{Bounds, RegisterTarget};
-use crate::report::trace::{Attempted, TracedRegion, Verdict};
+use crate::report::trace::{TracedAttempt, TracedRegion, Verdict};
 use crate::resource::Costs;
 use crate::score::executions;
 
@@ -60,9 +60,9 @@ pub struct Scheduler<'a> {
     /// Resources of a block besides registers, if the block size is declared.
     pub launch: Option<Launch>,
     /// Percentage of the resident warps that must stay resident; 100 for schedules that keep occupancy.
-    pub warps_kept: u32,
+    pub occupancy_percent: u32,
     /// Smaller percentages that the caller would accept for a faster schedule.
-    pub warps_offered: &'a [u32],
+    pub lower_occupancy_percents: &'a [u32],
     /// Whether to verify every new order with [`crate::check`].
     pub verify: bool,
     /// Whether to record the reason of every decision.
@@ -83,11 +83,11 @@ pub struct Stats {
     /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
     /// The reduced-occupancy budget that pays off, if any.
-    pub promise: Option<Promise>,
+    pub tradeoff: Option<ReducedOccupancy>,
     /// The register target. `None` after register allocation.
     pub target: Option<RegisterTarget>,
     /// Every attempt at a block with the reasons of its decisions, if [`Scheduler::trace`] is set.
-    pub attempts: Vec<Attempted>,
+    pub attempts: Vec<TracedAttempt>,
 }
 
 /// An illegal new order: a bug in the scheduler, found by the checker.
@@ -127,13 +127,13 @@ fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
 }
 
 /// The items of one chunk, with the range of each block.
-struct Piece {
+struct ChunkCode {
     code: Code,
     blocks: Vec<(Block, Range<usize>)>,
 }
 
-impl Piece {
-    fn new(function: &Function, blocks: &[Block], mut code: Code, calls: Option<&CallCosts>, push: impl Fn(&mut Code, Inst)) -> Piece {
+impl ChunkCode {
+    fn new(function: &Function, blocks: &[Block], mut code: Code, calls: Option<&CallCosts>, push: impl Fn(&mut Code, Inst)) -> ChunkCode {
         let mut ranges = Vec::with_capacity(blocks.len());
         for &block in blocks {
             let start = code.items.len();
@@ -144,15 +144,15 @@ impl Piece {
             }
             ranges.push((block, start..code.items.len()));
         }
-        Piece { code, blocks: ranges }
+        ChunkCode { code, blocks: ranges }
     }
 }
 
 /// State that is reused from block to block.
-struct Tools<'m> {
+struct Scratch<'m> {
     builder: Builder<'m>,
     tracker: Tracker,
-    memory: Memory,
+    backend_state: BackendState,
 }
 
 /// A new order of a block.
@@ -163,9 +163,9 @@ struct Attempt {
     /// Cycles of the new order.
     cycles: u64,
     /// Lower bound on the cycles of any order.
-    least: u64,
+    lower_bound_cycles: u64,
     /// Whether the backend reported that more registers would have given a faster order.
-    wants_registers: bool,
+    exceeded_scarcity: bool,
     /// The decisions of each region, if they are traced.
     regions: Vec<TracedRegion>,
 }
@@ -177,7 +177,7 @@ struct Found {
     /// Cycles of the new order, or of the old order if there is none.
     cycles: u64,
     /// Lower bound on the cycles of any order.
-    least: u64,
+    lower_bound_cycles: u64,
     /// Maximum number of live registers in the new order.
     peak: Option<Counts>,
     /// Whether more registers would have been used if there were more.
@@ -193,85 +193,95 @@ impl Scheduler<'_> {
         let liveness = Liveness::compute(function, &flow);
         let numbers = from_ir::ValueNumbers::new(function);
         let mut tracker = Tracker::new(function.values.len());
-        let piece_of = |function: &Function, chunk: &[Block]| {
-            Piece::new(function, chunk, numbers.empty(function), self.calls, |code, inst| {
+        let chunk_code_of = |function: &Function, chunk: &[Block]| {
+            ChunkCode::new(function, chunk, numbers.empty(function), self.calls, |code, inst| {
                 from_ir::push_values(code, &numbers, function, inst);
             })
         };
         let chunks = chunks(function, self.backend.largest_function());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
-        let mut only_piece = None;
+        let mut only_chunk_code = None;
         for chunk in &chunks {
-            let piece = piece_of(function, chunk);
-            for (block, range) in &piece.blocks {
-                let borders = LiveValues::of(function, &liveness, *block);
-                old_peaks[*block] = peak(&piece.code, range, &mut tracker, borders.as_borders(), range.clone());
+            let chunk_code = chunk_code_of(function, chunk);
+            for (block, range) in &chunk_code.blocks {
+                let live = LiveValues::of(function, &liveness, *block);
+                old_peaks[*block] = peak(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
             }
             // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
-            only_piece = Some(piece).filter(|_| chunks.len() == 1);
+            only_chunk_code = Some(chunk_code).filter(|_| chunks.len() == 1);
         }
         let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| most_of(most, *peak));
         let target = self.target(old);
         let mut stats = Stats { live_before: old[0], target: Some(self.register_target(old[0])), ..Stats::default() };
-        let loops = if self.warps_offered.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
-        let shares = self.warps_offered.iter().map(|&warps_kept| (warps_kept, Scheduler { warps_kept, ..*self }.target(old)));
-        let mut offers = Offers::new((self.warps_kept, target), shares);
+        let loops = if self.lower_occupancy_percents.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
+        let budgets = self
+            .lower_occupancy_percents
+            .iter()
+            .map(|&occupancy_percent| (occupancy_percent, Scheduler { occupancy_percent, ..*self }.target(old)));
+        let mut tradeoff = OccupancyTradeoff::new((self.occupancy_percent, target), budgets);
         for chunk in &chunks {
-            let piece = only_piece.take().unwrap_or_else(|| piece_of(function, chunk));
-            let builder = Builder::new(self.model, piece.code.registers());
-            let mut tools = Tools { builder, tracker: Tracker::new(function.values.len()), memory: Memory::default() };
-            for (block, range) in &piece.blocks {
+            let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
+            let builder = Builder::new(self.model, chunk_code.code.registers());
+            let mut scratch = Scratch { builder, tracker: Tracker::new(function.values.len()), backend_state: BackendState::default() };
+            for (block, range) in &chunk_code.blocks {
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
-                let found = self.within_budget(&piece.code, range, &mut tools, &live, most_of(target, old));
+                let found = self.within_budget(&chunk_code.code, range, &mut scratch, &live, most_of(target, old));
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
-                    let own = Outcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
-                    let with = |allowed| self.outcome(&piece.code, range, &mut tools, &live, most_of(allowed, old));
-                    let wants_more = found.is_tight && can_save(found.cycles, found.least);
-                    offers.add(executions(loops.depth(*block)), &piece.code.items[range.clone()], self.costs, own, wants_more, with);
+                    let own = BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
+                    let with = |allowed| self.outcome(&chunk_code.code, range, &mut scratch, &live, most_of(allowed, old));
+                    let wants_more = found.is_tight && can_save(found.cycles, found.lower_bound_cycles);
+                    tradeoff.add(executions(loops.depth(*block)), &chunk_code.code.items[range.clone()], self.costs, own, wants_more, with);
                 }
                 let insts = &function.blocks[*block].insts;
                 let tries = found.tries.into_iter();
-                stats.attempts.extend(tries.map(|(mode, regions, verdict)| Attempted::new(*block, insts, mode, regions, verdict)));
-                self.accept(function, &piece.code, *block, range, found.attempt, &mut stats)?;
+                stats.attempts.extend(tries.map(|(mode, regions, verdict)| TracedAttempt::new(*block, insts, mode, regions, verdict)));
+                self.accept(function, &chunk_code.code, *block, range, found.attempt, &mut stats)?;
             }
         }
-        stats.promise = offers.best(|live| Scheduler { warps_kept: 100, ..*self }.register_target(live).warps);
+        stats.tradeoff = tradeoff.best(|live| Scheduler { occupancy_percent: 100, ..*self }.register_target(live).warps);
         Ok(stats)
     }
 
     /// Returns cycles and live registers of a block that is scheduled with `allowed` registers.
-    fn outcome(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, live: &LiveValues, allowed: Counts) -> Outcome {
+    fn outcome(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, live: &LiveValues, allowed: Counts) -> BlockOutcome {
         let untraced = Scheduler { trace: false, ..*self };
         let settings = untraced.settings(self.mode, Stage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
-        tools.tracker.enter_block(code, range.clone(), live.as_borders());
-        let attempt = untraced.attempt(code, range, tools, &settings);
-        let peak = peak(code, range, &mut tools.tracker, live.as_borders(), attempt.order.iter().copied());
-        Outcome { cycles: attempt.cycles, peak: peak[0] }
+        scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
+        let attempt = untraced.attempt(code, range, scratch, &settings);
+        let peak = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+        BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
     /// Searches for an order of a block that needs at most `allowed` registers: in the given mode, then in the mode that reduces registers.
-    fn within_budget(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, live: &LiveValues, allowed: Counts) -> Found {
-        let (mut tries, mut is_tight, mut cycles_before, mut least) = (Vec::new(), false, 0, 0);
+    fn within_budget(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, live: &LiveValues, allowed: Counts) -> Found {
+        let (mut tries, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
         let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
-            tools.tracker.enter_block(code, range.clone(), live.as_borders());
-            let mut attempt = self.attempt(code, range, tools, &settings);
-            let found = peak(code, range, &mut tools.tracker, live.as_borders(), attempt.order.iter().copied());
-            is_tight |= mode != Mode::ReduceReg && (attempt.wants_registers || found[0] > settings.budget.reduced);
+            scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
+            let mut attempt = self.attempt(code, range, scratch, &settings);
+            let found = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+            is_tight |= mode != Mode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
                 let verdict = if fits { Verdict::Taken } else { Verdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
                 tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
-                return Found { cycles: attempt.cycles, least: attempt.least, attempt: Some(attempt), peak: Some(found), is_tight, tries };
+                return Found {
+                    cycles: attempt.cycles,
+                    lower_bound_cycles: attempt.lower_bound_cycles,
+                    attempt: Some(attempt),
+                    peak: Some(found),
+                    is_tight,
+                    tries,
+                };
             }
-            (is_tight, cycles_before, least) = (true, attempt.cycles_before, attempt.least);
+            (is_tight, cycles_before, lower_bound_cycles) = (true, attempt.cycles_before, attempt.lower_bound_cycles);
         }
-        Found { attempt: None, cycles: cycles_before, least, peak: None, is_tight, tries }
+        Found { attempt: None, cycles: cycles_before, lower_bound_cycles, peak: None, is_tight, tries }
     }
 
     /// Schedules a function on physical registers (phase 110).
@@ -279,20 +289,21 @@ impl Scheduler<'_> {
         let mut stats = Stats::default();
         for chunk in chunks(function, self.backend.largest_function()) {
             let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, inst);
-            let piece = Piece::new(function, &chunk, from_machine::empty(), self.calls, push);
-            let builder = Builder::new(self.model, piece.code.registers());
-            let mut tools = Tools { builder, tracker: Tracker::new(piece.code.groups().len()), memory: Memory::default() };
-            for (block, range) in &piece.blocks {
-                tools.tracker.enter_block(&piece.code, range.clone(), Borders { live_in: &[], live_out: &[] });
+            let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
+            let builder = Builder::new(self.model, chunk_code.code.registers());
+            let mut scratch =
+                Scratch { builder, tracker: Tracker::new(chunk_code.code.groups().len()), backend_state: BackendState::default() };
+            for (block, range) in &chunk_code.blocks {
+                scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == Mode::ReduceReg { Mode::Ilp } else { self.mode };
                 let settings = self.settings(mode, Stage::Post, Budget::UNLIMITED);
-                let mut attempt = self.attempt(&piece.code, range, &mut tools, &settings);
+                let mut attempt = self.attempt(&chunk_code.code, range, &mut scratch, &settings);
                 if self.trace {
                     let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
-                    stats.attempts.push(Attempted::new(*block, insts, mode, regions, Verdict::Taken));
+                    stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, Verdict::Taken));
                 }
-                self.accept(function, &piece.code, *block, range, Some(attempt), &mut stats)?;
+                self.accept(function, &chunk_code.code, *block, range, Some(attempt), &mut stats)?;
             }
         }
         Ok(stats)
@@ -306,11 +317,11 @@ impl Scheduler<'_> {
     pub fn register_target(&self, live: i32) -> RegisterTarget {
         let bounds = Bounds {
             launch: self.launch,
-            gaps: self.knobs.register_gaps,
-            hidden: self.hidden_registers as i32,
+            tuple_gaps: self.knobs.register_gaps,
+            reserved: self.hidden_registers as i32,
             limit: self.register_limit as i32,
-            warps_kept: self.warps_kept,
-            asked: self.knobs.register_target,
+            occupancy_percent: self.occupancy_percent,
+            requested: self.knobs.register_target,
         };
         RegisterTarget::new(live, self.machine, &bounds)
     }
@@ -321,39 +332,39 @@ impl Scheduler<'_> {
     }
 
     /// Schedules the regions of a block. Regions whose new order is not faster keep their old order.
-    fn attempt(&self, code: &Code, range: &Range<usize>, tools: &mut Tools<'_>, settings: &Settings) -> Attempt {
-        let Tools { builder, tracker, memory } = tools;
+    fn attempt(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, settings: &Settings) -> Attempt {
+        let Scratch { builder, tracker, backend_state } = scratch;
         let mut attempt = Attempt {
             order: Vec::with_capacity(range.len()),
             cycles_before: 0,
             cycles: 0,
-            least: 0,
-            wants_registers: false,
+            lower_bound_cycles: 0,
+            exceeded_scarcity: false,
             regions: Vec::new(),
         };
         for region in code.regions(range.clone(), self.backend.longest_block()) {
-            (attempt.order.len() + range.start..region.start).for_each(|wall| attempt.pass(code, wall, tracker));
+            (attempt.order.len() + range.start..region.start).for_each(|barrier| attempt.add_barrier(code, barrier, tracker));
             let graph = builder.build(code, region.clone());
             let before = backend::estimate(code, &graph, self.costs, region.clone());
             attempt.cycles_before += u64::from(before.issued);
             // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
             // returns the old order if it finds no better one.
-            let is_judged = settings.mode == Mode::ReduceReg || self.backend.gives_up_for_source();
+            let always_use = settings.mode == Mode::ReduceReg || self.backend.falls_back_to_original();
             // The backend must run, even if no order can be faster, if its report of a lack of registers is needed.
-            let is_heard = settings.stage == Stage::Pre && self.backend.tells_wishes();
-            let least = backend::least(code, &graph, self.costs);
-            attempt.least += u64::from(least.issued);
+            let needs_register_report = settings.stage == Stage::Pre && self.backend.reports_register_demand();
+            let lower_bound = backend::lower_bound(code, &graph, self.costs);
+            attempt.lower_bound_cycles += u64::from(lower_bound.issued);
             // The old order is at its lower bound: no order is faster. Only the register pressure has to be tracked.
-            if !is_judged && !is_heard && !self.trace && !least.is_shorter_than(before) {
+            if !always_use && !needs_register_report && !self.trace && !lower_bound.is_shorter_than(before) {
                 attempt.cycles += u64::from(before.issued);
                 tracker.enter_region(code, region.clone());
                 region.clone().for_each(|position| tracker.step(code, &code.items[position]));
                 attempt.order.extend(region);
                 continue;
             }
-            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker, memory);
-            let is_better = is_judged || schedule.length.is_shorter_than(before);
-            attempt.wants_registers |= schedule.wants_registers;
+            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker, backend_state);
+            let is_better = always_use || schedule.length.is_shorter_than(before);
+            attempt.exceeded_scarcity |= schedule.exceeded_scarcity;
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
             if self.trace {
                 let start = region.start - range.start;
@@ -365,7 +376,7 @@ impl Scheduler<'_> {
                 attempt.order.extend(region);
             }
         }
-        (attempt.order.len() + range.start..range.end).for_each(|wall| attempt.pass(code, wall, tracker));
+        (attempt.order.len() + range.start..range.end).for_each(|barrier| attempt.add_barrier(code, barrier, tracker));
         attempt
     }
 
@@ -396,10 +407,10 @@ impl Scheduler<'_> {
 }
 
 impl Attempt {
-    /// Appends a wall to the order and updates the register pressure.
-    fn pass(&mut self, code: &Code, wall: usize, tracker: &mut Tracker) {
-        tracker.pass(code, wall);
-        self.order.push(wall);
+    /// Appends a scheduling barrier to the order and updates the register pressure.
+    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut Tracker) {
+        tracker.step_barrier(code, barrier);
+        self.order.push(barrier);
     }
 }
 
@@ -419,8 +430,8 @@ impl LiveValues {
         }
     }
 
-    pub(crate) fn as_borders(&self) -> Borders<'_> {
-        Borders { live_in: &self.at_start, live_out: &self.at_end }
+    pub(crate) fn as_liveness(&self) -> BlockLiveness<'_> {
+        BlockLiveness { live_in: &self.at_start, live_out: &self.at_end }
     }
 }
 
@@ -430,8 +441,14 @@ fn most_of(first: Counts, second: Counts) -> Counts {
 }
 
 /// Returns the maximum number of live registers of each class in a block, for a given order.
-fn peak(code: &Code, range: &Range<usize>, tracker: &mut Tracker, borders: Borders<'_>, order: impl Iterator<Item = usize>) -> Counts {
-    tracker.enter_block(code, range.clone(), borders);
+fn peak(
+    code: &Code,
+    range: &Range<usize>,
+    tracker: &mut Tracker,
+    liveness: BlockLiveness<'_>,
+    order: impl Iterator<Item = usize>,
+) -> Counts {
+    tracker.enter_block(code, range.clone(), liveness);
     tracker.enter_region(code, range.clone());
     for position in order {
         tracker.step(code, &code.items[position]);

@@ -1,8 +1,8 @@
 //! Computes the latency between two instructions that access the same register.
 //!
-//! [`meetings`] lists the register dependences between two instructions: read after write, write after read, write after write. [`latency`]
-//! returns the number of cycles between their issues for one such dependence. Where a scoreboard is required, that is the usual latency,
-//! because a schedule has to hide it; [`Meeting::need`] returns the requirement itself.
+//! [`dependences`] lists the register dependences between two instructions: read after write, write after read, write after write.
+//! [`latency`] returns the number of cycles between their issues for one such dependence. Where a scoreboard is required, that is the usual
+//! latency, because a schedule has to hide it; [`Dependence::need`] returns the requirement itself.
 
 use oriole_hardware::{Class, Classes, Kind, Model, Need, Port};
 use oriole_isa::{Access, AccessPlace, File, Instruction, accesses};
@@ -14,7 +14,7 @@ pub const UNSCHEDULED: i32 = -1;
 
 /// A register dependence between two instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Meeting {
+pub struct Dependence {
     /// The kind of dependence.
     pub kind: Kind,
     /// The register file.
@@ -27,7 +27,7 @@ pub struct Meeting {
     pub second: Port,
 }
 
-impl Meeting {
+impl Dependence {
     /// Returns the requirement between the two instructions: cycles, and whether a scoreboard is needed.
     #[inline]
     pub fn need(self, model: &Model, first_is_guarded: bool) -> Need {
@@ -41,13 +41,13 @@ impl Meeting {
 
 /// Returns the number of cycles from the issue of the first instruction, of class `first`, to the issue of the second.
 #[inline]
-pub fn latency(model: &Model, meeting: Meeting, first: Class, first_is_guarded: bool) -> i32 {
-    let need = meeting.need(model, first_is_guarded);
+pub fn latency(model: &Model, dependence: Dependence, first: Class, first_is_guarded: bool) -> i32 {
+    let need = dependence.need(model, first_is_guarded);
     if !need.scoreboard {
         return i32::from(need.cycles);
     }
     match model.time(first) {
-        Some(time) if meeting.kind == Kind::War => i32::from(time.read).max(i32::from(need.cycles)),
+        Some(time) if dependence.kind == Kind::War => i32::from(time.read).max(i32::from(need.cycles)),
         Some(time) => i32::from(time.usual).max(i32::from(need.cycles)),
         None => INFINITE_LATENCY,
     }
@@ -55,7 +55,7 @@ pub fn latency(model: &Model, meeting: Meeting, first: Class, first_is_guarded: 
 
 /// An operand register of an instruction of some class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct OperandReg {
     /// The scheduling class.
     pub class: Class,
     /// Number of the source operand, from 0. Ignored for results.
@@ -64,7 +64,7 @@ pub struct Place {
     pub part: usize,
 }
 
-impl Place {
+impl OperandReg {
     #[inline]
     fn port(self, file: File, written: bool) -> Option<Port> {
         if written { self.class.write_port(file, self.part) } else { self.class.read_port(file, self.slot, self.part) }
@@ -74,15 +74,22 @@ impl Place {
 /// Returns the number of cycles between two instructions for one operand register of each, or `None` if one of the classes does not access
 /// such a register file there.
 #[inline]
-pub fn operand_latency(model: &Model, kind: Kind, file: File, first: Place, second: Place, first_is_guarded: bool) -> Option<i32> {
+pub fn operand_latency(
+    model: &Model,
+    kind: Kind,
+    file: File,
+    first: OperandReg,
+    second: OperandReg,
+    first_is_guarded: bool,
+) -> Option<i32> {
     let (first_port, second_port) = (first.port(file, kind != Kind::War)?, second.port(file, kind != Kind::Raw)?);
-    let meeting = Meeting { kind, file, register: 0, first: first_port, second: second_port };
-    Some(latency(model, meeting, first.class, first_is_guarded))
+    let dependence = Dependence { kind, file, register: 0, first: first_port, second: second_port };
+    Some(latency(model, dependence, first.class, first_is_guarded))
 }
 
 /// One register access of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Touch {
+pub struct PortAccess {
     /// The register file.
     pub file: File,
     /// The register number.
@@ -94,7 +101,7 @@ pub struct Touch {
 }
 
 /// Returns the register accesses of an instruction, for register files that have latency grids.
-pub fn touches(instruction: &Instruction) -> Vec<Touch> {
+pub fn port_accesses(instruction: &Instruction) -> Vec<PortAccess> {
     let class = Class::of(instruction);
     let written = instruction.written();
     let slot = |operand: u8| written.iter().take(usize::from(operand)).filter(|is_written| !**is_written).count();
@@ -103,20 +110,20 @@ pub fn touches(instruction: &Instruction) -> Vec<Touch> {
         AccessPlace::Plain(_) | AccessPlace::Address(_) if access.written => class.write_port(access.file, part),
         AccessPlace::Plain(operand) | AccessPlace::Address(operand) => class.read_port(access.file, slot(operand), part),
     };
-    let mut touches = Vec::new();
+    let mut port_accesses = Vec::new();
     for access in accesses(instruction) {
         for (part, register) in access.registers().enumerate() {
             if let Some(port) = port(&access, part) {
-                touches.push(Touch { file: access.file, register, port, written: access.written });
+                port_accesses.push(PortAccess { file: access.file, register, port, written: access.written });
             }
         }
     }
-    touches
+    port_accesses
 }
 
 /// Returns the register dependences of `second` on `first`, which precedes it.
-pub fn meetings(first: &[Touch], second: &[Touch]) -> Vec<Meeting> {
-    let mut meetings = Vec::new();
+pub fn dependences(first: &[PortAccess], second: &[PortAccess]) -> Vec<Dependence> {
+    let mut dependences = Vec::new();
     for a in first {
         for b in second.iter().filter(|b| b.file == a.file && b.register == a.register) {
             let kind = match (a.written, b.written) {
@@ -125,17 +132,20 @@ pub fn meetings(first: &[Touch], second: &[Touch]) -> Vec<Meeting> {
                 (true, true) => Kind::Waw,
                 (false, false) => continue,
             };
-            meetings.push(Meeting { kind, file: a.file, register: a.register, first: a.port, second: b.port });
+            dependences.push(Dependence { kind, file: a.file, register: a.register, first: a.port, second: b.port });
         }
     }
-    meetings
+    dependences
 }
 
 /// Returns the number of cycles between two instructions, the maximum over all their dependences, or `None` if they are independent.
 pub fn latency_between(model: &Model, first: &Instruction, second: &Instruction) -> Option<i32> {
     let class = Class::of(first);
     let is_guarded = !first.guard.is_always();
-    meetings(&touches(first), &touches(second)).into_iter().map(|meeting| latency(model, meeting, class, is_guarded)).max()
+    dependences(&port_accesses(first), &port_accesses(second))
+        .into_iter()
+        .map(|dependence| latency(model, dependence, class, is_guarded))
+        .max()
 }
 
 #[cfg(test)]
@@ -153,7 +163,7 @@ mod tests {
 
     /// Published microbenchmarks of Turing to Hopper agree on four cycles between dependent additions.
     #[test]
-    fn sums_follow_each_other_after_four_cycles() {
+    fn dependent_adds_need_four_cycles() {
         let (first, second) = (instruction("FADD R0, R1, R2"), instruction("FADD R3, R0, R4"));
         for target in ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90"] {
             assert_eq!(latency_between(model(target), &first, &second), Some(4), "{target}");
@@ -162,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_register_decides_between_the_halves_of_a_product() {
+    fn latency_depends_on_the_product_half() {
         let wide = instruction("IMAD.WIDE R2, R4, R5, R6");
         let model = model("sm_90");
         let to = |text: &str| latency_between(model, &wide, &instruction(text)).unwrap();
@@ -170,16 +180,18 @@ mod tests {
     }
 
     #[test]
-    fn a_meeting_has_a_kind_and_a_register() {
-        let (first, second) = (touches(&instruction("IADD3 R0, R1, R2, R3")), touches(&instruction("@P0 IADD3 R1, R0, R0, R2")));
-        let found: Vec<(Kind, u16)> = meetings(&first, &second).into_iter().map(|meeting| (meeting.kind, meeting.register)).collect();
+    fn dependences_have_kind_and_register() {
+        let (first, second) =
+            (port_accesses(&instruction("IADD3 R0, R1, R2, R3")), port_accesses(&instruction("@P0 IADD3 R1, R0, R0, R2")));
+        let found: Vec<(Kind, u16)> =
+            dependences(&first, &second).into_iter().map(|dependence| (dependence.kind, dependence.register)).collect();
         assert_eq!(found, [(Kind::Raw, 0), (Kind::Raw, 0), (Kind::War, 1)]);
         assert!(second.iter().any(|touch| touch.file == File::Predicate && touch.register == 0 && !touch.written));
     }
 
     #[test]
-    fn operands_are_asked_for_by_number() {
-        let at = |text: &str, slot, part| Place { class: Class::of(&instruction(text)), slot, part };
+    fn operand_latency_by_slot_and_part() {
+        let at = |text: &str, slot, part| OperandReg { class: Class::of(&instruction(text)), slot, part };
         let sum = "IADD3 R9, R2, R8, RZ";
         let between = |kind, file, first, second| operand_latency(model("sm_90"), kind, file, first, second, false);
         let halves = [0, 1].map(|part| between(Kind::Raw, File::General, at("IMAD.WIDE R2, R4, R5, R6", 0, part), at(sum, 0, 0)));
@@ -191,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn variable_times_are_the_usual_ones() {
+    fn variable_latency_is_the_usual_time() {
         let (load, sum) = (instruction("LDG.E R0, desc[UR4][R2.64]"), instruction("IADD3 R5, R0, R1, RZ"));
         let class = Class::of(&load);
         for target in Target::all() {

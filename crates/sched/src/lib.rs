@@ -20,7 +20,7 @@
 //! - [`check`]: a checker that compares the meaning of two orders and shares no logic with the schedulers;
 //! - [`function`]: scheduling of whole functions, before and after register allocation;
 //! - [`score`]: estimated execution time of a whole function, for choosing among schedules;
-//! - [`offer`]: estimate whether a schedule with more registers and lower occupancy would be faster;
+//! - [`occupancy_tradeoff`]: estimate whether a schedule with more registers and lower occupancy would be faster;
 //! - [`report`]: statistics and traces of a schedule for the user.
 //!
 //! The hardware model in `oriole-hardware` is data: instruction classes, latency tables, machine limits. The modules below answer the
@@ -39,7 +39,7 @@ pub mod descriptor;
 pub mod function;
 pub mod graph;
 pub mod latency;
-pub mod offer;
+pub mod occupancy_tradeoff;
 pub mod pressure;
 pub mod register_cost;
 pub mod report;
@@ -48,8 +48,8 @@ pub mod score;
 pub mod space;
 
 pub use descriptor::{Descriptor, Packed, PipeFlags, PipeMask, SubClass};
-pub use latency::{INFINITE_LATENCY, Meeting, Place, UNSCHEDULED, latency, latency_between, meetings, operand_latency};
+pub use latency::{Dependence, INFINITE_LATENCY, OperandReg, UNSCHEDULED, dependences, latency, latency_between, operand_latency};
 pub use oriole_hardware::ThroughputClass;
 pub use register_cost::{RegisterCost, RegisterDescriptor, Tracking, register_cost};
-pub use resource::{Costs, Mode, Resources, Slot};
-pub use space::Space;
+pub use resource::{CostMode, Costs, Resources, Slot};
+pub use space::SchedSpace;

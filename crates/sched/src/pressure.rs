@@ -33,11 +33,11 @@ struct State {
     /// Whether the group is live at the current position.
     live: bool,
     /// Whether an item of the block after the current region accesses the group, or the group is live-out.
-    wanted_later: bool,
+    used_after_region: bool,
     /// Number of items of the region that read the group and are not scheduled yet.
     readers: u32,
     /// Position plus one of the last item of the block that reads or writes the group; `u32::MAX` if the group is live-out; 0 if neither.
-    last_touch: u32,
+    last_access: u32,
 }
 
 /// Number of live registers at the current position of a block.
@@ -54,7 +54,7 @@ pub struct Tracker {
 
 /// Register groups that are live at the start and at the end of a block.
 #[derive(Clone, Copy, Debug)]
-pub struct Borders<'a> {
+pub struct BlockLiveness<'a> {
     /// Groups that are live at the start.
     pub live_in: &'a [u32],
     /// Groups that are live at the end.
@@ -71,14 +71,14 @@ impl Tracker {
     /// Returns the state of a group and notes that the group must be reset for the next block.
     fn state(&mut self, group: u32) -> &mut State {
         let state = &mut self.states[group as usize];
-        if !state.live && state.last_touch == 0 {
+        if !state.live && state.last_access == 0 {
             self.known.push(group);
         }
         state
     }
 
     /// Resets the tracker to the start of a block. Takes time linear in the operands of this block and of the previous one.
-    pub fn enter_block(&mut self, code: &Code, block: Range<usize>, borders: Borders<'_>) {
+    pub fn enter_block(&mut self, code: &Code, block: Range<usize>, liveness: BlockLiveness<'_>) {
         for group in self.known.drain(..) {
             self.states[group as usize] = State::default();
         }
@@ -86,13 +86,13 @@ impl Tracker {
         for position in block.clone() {
             let item = &code.items[position];
             for &group in code.read_groups(item).iter().chain(code.written_groups(item)) {
-                self.state(group).last_touch = position as u32 + 1;
+                self.state(group).last_access = position as u32 + 1;
             }
         }
-        for &group in borders.live_out {
-            self.state(group).last_touch = u32::MAX;
+        for &group in liveness.live_out {
+            self.state(group).last_access = u32::MAX;
         }
-        for &group in borders.live_in {
+        for &group in liveness.live_in {
             if !self.state(group).live {
                 self.states[group as usize].live = true;
                 self.count(code, group, 1);
@@ -117,7 +117,7 @@ impl Tracker {
             }
             for &group in code.read_groups(item).iter().chain(code.written_groups(item)) {
                 let state = &mut self.states[group as usize];
-                state.wanted_later = state.last_touch > region.end as u32;
+                state.used_after_region = state.last_access > region.end as u32;
             }
         }
     }
@@ -125,7 +125,7 @@ impl Tracker {
     /// Returns whether a group is live at the current position, and whether it is accessed after the region or live-out.
     pub(crate) fn at_region_ends(&self, group: u32) -> (bool, bool) {
         let state = &self.states[group as usize];
-        (state.live, state.wanted_later)
+        (state.live, state.used_after_region)
     }
 
     /// Adds `sign` times the size of a group to the live registers of its class.
@@ -147,13 +147,13 @@ impl Tracker {
         };
         for &group in code.read_groups(item) {
             let state = &self.states[group as usize];
-            if state.live && state.readers == 1 && !state.wanted_later {
+            if state.live && state.readers == 1 && !state.used_after_region {
                 add(group, -1);
             }
         }
         for &group in code.written_groups(item) {
             let state = &self.states[group as usize];
-            if !state.live && (state.wanted_later || state.readers > 0) {
+            if !state.live && (state.used_after_region || state.readers > 0) {
                 add(group, 1);
             }
         }
@@ -166,7 +166,7 @@ impl Tracker {
         for &group in code.read_groups(item) {
             let state = &mut self.states[group as usize];
             state.readers = state.readers.saturating_sub(1);
-            if state.live && state.readers == 0 && !state.wanted_later {
+            if state.live && state.readers == 0 && !state.used_after_region {
                 state.live = false;
                 self.count(code, group, -1);
             }
@@ -182,7 +182,7 @@ impl Tracker {
         // A result without readers occupies a register while the item executes, so it counts for the maximum and is freed after it.
         for &group in code.written_groups(item) {
             let state = &mut self.states[group as usize];
-            if state.readers == 0 && !state.wanted_later {
+            if state.readers == 0 && !state.used_after_region {
                 state.live = false;
                 self.count(code, group, -1);
             }
@@ -193,11 +193,11 @@ impl Tracker {
     /// and the number of unscheduled items of the region that read it.
     pub fn at_region_start(&self, group: u32) -> (bool, bool, u32) {
         let state = &self.states[group as usize];
-        (state.live, state.wanted_later, state.readers)
+        (state.live, state.used_after_region, state.readers)
     }
 
     /// Schedules an item that is outside all regions, as a region of its own. Such items are scheduling barriers, which never move.
-    pub fn pass(&mut self, code: &Code, position: usize) {
+    pub fn step_barrier(&mut self, code: &Code, position: usize) {
         self.enter_region(code, position..position + 1);
         let item = code.items[position];
         self.step(code, &item);
@@ -233,8 +233,8 @@ mod tests {
     fn live_registers_are_counted_step_by_step() {
         let code = code(&["FADD R2, R0, R1", "FADD R3, R2, R0", "FMUL R9, R3, R3", "FADD R4, R9, R9"]);
         let mut tracker = Tracker::new(code.groups().len());
-        let borders = Borders { live_in: &[general(0), general(1)], live_out: &[general(9)] };
-        tracker.enter_block(&code, 0..4, borders);
+        let liveness = BlockLiveness { live_in: &[general(0), general(1)], live_out: &[general(9)] };
+        tracker.enter_block(&code, 0..4, liveness);
         tracker.enter_region(&code, 0..4);
         let class = RegisterClass::General as usize;
         let mut seen = Vec::new();
@@ -249,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn what_later_regions_want_stays_live() {
+    fn registers_used_after_the_region_stay_live() {
         let code = code(&["FADD R2, R0, R1", "FADD R3, R2, R0", "FADD R4, R2, R3"]);
         let mut tracker = Tracker::new(code.groups().len());
-        tracker.enter_block(&code, 0..3, Borders { live_in: &[general(0), general(1)], live_out: &[] });
+        tracker.enter_block(&code, 0..3, BlockLiveness { live_in: &[general(0), general(1)], live_out: &[] });
         tracker.enter_region(&code, 0..2);
         tracker.step(&code, &code.items[0]);
         tracker.step(&code, &code.items[1]);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wide_class_doubles_when_asked_unless_standard() {
+    fn wide_class_doubles_on_request_unless_standard() {
         assert_eq!(cost(WIDE_CLASS, Affinity::DoubleWidth, WIDE), (21, 4));
         assert_eq!(cost(WIDE_CLASS, Affinity::Architecture0, WIDE), (21, 2));
         assert_eq!(cost(WIDE_CLASS, Affinity::Standard, WIDE), (21, 1));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn scoreboards_are_no_physical_file() {
+    fn scoreboards_are_not_a_physical_file() {
         assert!(RegisterDescriptor::new(File::Convergence, 0).is_physical());
         assert!(!RegisterDescriptor::new(File::Scoreboard, 0).is_physical());
         assert!((0..4).all(|bits| Affinity::from_bits(bits).bits() == bits));

@@ -66,7 +66,7 @@ impl Slot {
 
 /// One step of adding an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
+pub enum CostMode {
     /// Modes 0 and 1 of the description: the instruction's own cost. Resets the state of the previous instruction.
     Own,
     /// Mode 2: the difference to the previous operand cost.
@@ -75,13 +75,13 @@ pub enum Mode {
     Pressure,
 }
 
-impl Mode {
+impl CostMode {
     /// Returns the mode with a number of the description.
-    pub fn from_number(number: u8) -> Option<Mode> {
+    pub fn from_number(number: u8) -> Option<CostMode> {
         match number {
-            0 | 1 => Some(Mode::Own),
-            2 => Some(Mode::Differential),
-            3 => Some(Mode::Pressure),
+            0 | 1 => Some(CostMode::Own),
+            2 => Some(CostMode::Differential),
+            3 => Some(CostMode::Pressure),
             _ => None,
         }
     }
@@ -240,16 +240,16 @@ impl Resources {
         &self.consumed
     }
 
-    /// Evaluates one mode with the current set of consumed registers. [`Mode::Pressure`] updates the slot and returns zeros.
-    pub fn evaluate(&mut self, work: &Work, mode: Mode, slot: &mut Slot) -> ResourceVector {
+    /// Evaluates one mode with the current set of consumed registers. [`CostMode::Pressure`] updates the slot and returns zeros.
+    pub fn evaluate(&mut self, work: &Work, mode: CostMode, slot: &mut Slot) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
-            Mode::Own => {
+            CostMode::Own => {
                 self.tracked = Tracked { cost: self.operand_cost(work), ..Tracked::default() };
                 self.tracked.pressure = self.result_cost(work);
                 answer[work.unit] = work.cycles;
             }
-            Mode::Differential => {
+            CostMode::Differential => {
                 let now = self.operand_cost(work);
                 let change = now - self.tracked.cost;
                 self.tracked.delta += change;
@@ -257,7 +257,7 @@ impl Resources {
                 self.tracked.cost = now;
                 answer[work.unit] = change;
             }
-            Mode::Pressure => slot.add_pressure(self.tracked.pressure),
+            CostMode::Pressure => slot.add_pressure(self.tracked.pressure),
         }
         answer
     }
@@ -266,7 +266,7 @@ impl Resources {
     pub fn schedule(&mut self, work: &Work, slot: &mut Slot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
         slot.enter();
-        let own = self.evaluate(work, Mode::Own, slot);
+        let own = self.evaluate(work, CostMode::Own, slot);
         add(&mut slot.usage, &own);
         for operand in work.operands.iter().filter(|operand| !operand.written && operand.last_use) {
             for (class, index) in self.places(operand) {
@@ -275,9 +275,9 @@ impl Resources {
                 }
             }
         }
-        let released = self.evaluate(work, Mode::Differential, slot);
+        let released = self.evaluate(work, CostMode::Differential, slot);
         add(&mut slot.delta, &released);
-        self.evaluate(work, Mode::Pressure, slot);
+        self.evaluate(work, CostMode::Pressure, slot);
         for operand in work.operands.iter().filter(|operand| operand.written) {
             for (class, index) in self.places(operand) {
                 if self.consumed.contains(class, index) {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn last_uses_release_and_results_press() {
+    fn pressure_counts_last_uses_and_results() {
         let mut slot = Slot::default();
         let mut resources = Resources::default();
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[1, 2]), &mut slot);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn scoreboards_are_no_operands_that_count() {
+    fn scoreboard_operands_do_not_count() {
         let register = RegisterDescriptor::new(File::Scoreboard, 0);
         let work = Work { unit: 0, cycles: 1, operands: vec![RegisterOperand { register, written: false, last_use: true }] };
         assert_eq!(Resources::default().operand_cost(&work), 0);
@@ -411,26 +411,26 @@ mod tests {
 
     #[test]
     fn modes_have_the_numbers_of_the_description() {
-        let modes: Vec<Option<Mode>> = (0..5).map(Mode::from_number).collect();
-        assert_eq!(modes, [Some(Mode::Own), Some(Mode::Own), Some(Mode::Differential), Some(Mode::Pressure), None]);
+        let modes: Vec<Option<CostMode>> = (0..5).map(CostMode::from_number).collect();
+        assert_eq!(modes, [Some(CostMode::Own), Some(CostMode::Own), Some(CostMode::Differential), Some(CostMode::Pressure), None]);
     }
 
     #[test]
-    fn own_cost_starts_anew_and_the_difference_is_taken_to_it() {
+    fn differential_cost_is_relative_to_the_own_cost() {
         let mut slot = Slot::default();
         let mut resources = Resources::default();
         let sum = work("FFMA R0, R1, R2, R3", &[]);
-        assert_eq!(resources.evaluate(&sum, Mode::Own, &mut slot)[Unit::Fma.index()], 1);
-        assert_eq!(resources.evaluate(&sum, Mode::Differential, &mut slot), [0; UNITS]);
+        assert_eq!(resources.evaluate(&sum, CostMode::Own, &mut slot)[Unit::Fma.index()], 1);
+        assert_eq!(resources.evaluate(&sum, CostMode::Differential, &mut slot), [0; UNITS]);
         resources.consumed.insert(1, 2);
-        assert_eq!(resources.evaluate(&sum, Mode::Differential, &mut slot)[Unit::Fma.index()], -1);
-        assert_eq!(resources.evaluate(&sum, Mode::Pressure, &mut slot), [0; UNITS]);
+        assert_eq!(resources.evaluate(&sum, CostMode::Differential, &mut slot)[Unit::Fma.index()], -1);
+        assert_eq!(resources.evaluate(&sum, CostMode::Pressure, &mut slot), [0; UNITS]);
         assert_eq!(slot.pressure(), 0);
         assert_eq!((slot.usage, slot.delta), ([0; UNITS], [0; UNITS]));
     }
 
     #[test]
-    fn undo_takes_everything_back() {
+    fn undo_restores_the_state() {
         let mut slot = Slot::default();
         let mut resources = Resources::new(Tracking { pairs: true, doubles_wide: false });
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);

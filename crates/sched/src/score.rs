@@ -4,16 +4,17 @@
 //!
 //! The number of warps at run time is unknown, so the estimate covers two cases: one warp alone on its warp scheduler, where latencies
 //! dominate, and all resident warps, where functional units and issue slots can be the bottleneck. For one execution of a block, with
-//! `t` the cycles of a lone warp ([`appraise`], which includes register banks and the operand reuse cache) and `b` the cycles for which
-//! one warp occupies the busiest unit:
+//! `t` the cycles of a lone warp ([`estimate_allocated`], which includes register banks and the operand reuse cache) and `b` the cycles for
+//! which one warp occupies the busiest unit:
 //!
 //! ```text
 //! alone  = max(t, b)
 //! shared = max(alone / warps, b)
 //! ```
 //!
-//! A block's cycles are multiplied by its estimated execution count, [`LOOP`] for each enclosing loop. [`Score::value`] is the geometric
-//! mean of both sums: a schedule that is twice as fast in one case and half as fast in the other has the same value as before.
+//! A block's cycles are multiplied by its estimated execution count, [`ASSUMED_TRIP_COUNT`] for each enclosing loop. [`Score::value`] is
+//! the geometric mean of both sums: a schedule that is twice as fast in one case and half as fast in the other has the same value as
+//! before.
 //!
 //! Example: a block with `t = 80`, `b = 20` and 8 warps has `alone = 80` and `shared = max(80 / 8, 20) = 20`. Its busiest unit limits
 //! throughput, so shortening the latency chain improves `alone` only.
@@ -22,23 +23,23 @@ use oriole_hardware::Model;
 use oriole_ir::Function;
 use oriole_ir::analysis::{ControlFlow, Loops};
 
-use crate::backend::tree::appraise;
+use crate::backend::tree::estimate_allocated;
 use crate::backend::{Backend, Budget, Knobs, Mode, Settings, Stage};
 use crate::code::{Item, from_ir, from_machine};
 use crate::graph::Builder;
-use crate::offer::busiest;
+use crate::occupancy_tradeoff::busiest;
 use crate::resource::Costs;
 
 /// Assumed trip count of every loop.
-const LOOP: f64 = 10.0;
+const ASSUMED_TRIP_COUNT: f64 = 10.0;
 /// Loop depth beyond which the execution count no longer grows.
-const DEEPEST: u32 = 6;
+const MAX_LOOP_DEPTH: u32 = 6;
 /// Maximum number of instructions in an estimated region. Longer regions are split; the split changes the estimate very little.
 const LONGEST_REGION: usize = 4096;
 
 /// Returns the estimated execution count of a block at loop depth `depth`.
 pub(crate) fn executions(depth: u32) -> f64 {
-    LOOP.powi(depth.min(DEEPEST) as i32)
+    ASSUMED_TRIP_COUNT.powi(depth.min(MAX_LOOP_DEPTH) as i32)
 }
 
 /// Estimated execution time of a function for one warp, in cycles.
@@ -92,7 +93,7 @@ pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> S
         let (mut length, mut conflicts) = (0, 0);
         for region in code.regions(0..code.items.len(), LONGEST_REGION) {
             let graph = builder.build(&code, region);
-            let region = appraise(&code, &graph, costs, &settings);
+            let region = estimate_allocated(&code, &graph, costs, &settings);
             length += region.cycles;
             conflicts += region.conflicts as i32;
         }

@@ -11,7 +11,7 @@ pub const LONG_LATENCY_CYCLES: u16 = 19;
 
 /// A memory space, with its code in the published description of ptxas.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Space {
+pub enum SchedSpace {
     /// Global, shared or local memory, known only when the instruction executes.
     Generic = 1,
     /// Local memory of a thread, which has the stack.
@@ -30,17 +30,17 @@ pub enum Space {
     Texture = 32,
 }
 
-impl Space {
+impl SchedSpace {
     /// All spaces.
-    pub const ALL: [Space; 8] = [
-        Space::Generic,
-        Space::Local,
-        Space::Shared,
-        Space::Constant,
-        Space::IndexedConstant,
-        Space::Surface,
-        Space::Global,
-        Space::Texture,
+    pub const ALL: [SchedSpace; 8] = [
+        SchedSpace::Generic,
+        SchedSpace::Local,
+        SchedSpace::Shared,
+        SchedSpace::Constant,
+        SchedSpace::IndexedConstant,
+        SchedSpace::Surface,
+        SchedSpace::Global,
+        SchedSpace::Texture,
     ];
 
     /// Returns the code in the description.
@@ -49,47 +49,47 @@ impl Space {
     }
 
     /// Returns the space with a code.
-    pub fn from_code(code: u8) -> Option<Space> {
-        Space::ALL.into_iter().find(|space| space.code() == code)
+    pub fn from_code(code: u8) -> Option<SchedSpace> {
+        SchedSpace::ALL.into_iter().find(|space| space.code() == code)
     }
 
     /// Returns the name in the class table.
     pub fn name(self) -> &'static str {
         match self {
-            Space::Generic => "generic",
-            Space::Local => "local",
-            Space::Shared => "shared",
-            Space::Constant => "constant",
-            Space::IndexedConstant => "indexed",
-            Space::Surface => "surface",
-            Space::Global => "global",
-            Space::Texture => "texture",
+            SchedSpace::Generic => "generic",
+            SchedSpace::Local => "local",
+            SchedSpace::Shared => "shared",
+            SchedSpace::Constant => "constant",
+            SchedSpace::IndexedConstant => "indexed",
+            SchedSpace::Surface => "surface",
+            SchedSpace::Global => "global",
+            SchedSpace::Texture => "texture",
         }
     }
 
     /// Returns the space that instructions of a class access, according to the class table.
-    pub fn of_class(class: Class) -> Option<Space> {
+    pub fn of_class(class: Class) -> Option<SchedSpace> {
         let name = class.attribute("space")?;
-        Space::ALL.into_iter().find(|space| space.name() == name)
+        SchedSpace::ALL.into_iter().find(|space| space.name() == name)
     }
 
     /// Returns the space that an instruction accesses. A constant bank counts as indexed only if a register is part of the address.
-    pub fn of(instruction: &Instruction) -> Option<Space> {
-        match Space::of_class(Class::of(instruction))? {
-            Space::Constant | Space::IndexedConstant if is_indexed(instruction) => Some(Space::IndexedConstant),
-            Space::Constant | Space::IndexedConstant => Some(Space::Constant),
+    pub fn of(instruction: &Instruction) -> Option<SchedSpace> {
+        match SchedSpace::of_class(Class::of(instruction))? {
+            SchedSpace::Constant | SchedSpace::IndexedConstant if is_indexed(instruction) => Some(SchedSpace::IndexedConstant),
+            SchedSpace::Constant | SchedSpace::IndexedConstant => Some(SchedSpace::Constant),
             other => Some(other),
         }
     }
 
     /// Returns whether accesses have a long latency and should issue early.
     pub fn is_hot(self) -> bool {
-        matches!(self, Space::Global | Space::Texture | Space::Surface)
+        matches!(self, SchedSpace::Global | SchedSpace::Texture | SchedSpace::Surface)
     }
 
     /// Returns whether accesses have a short latency and can be delayed.
     pub fn is_cold(self) -> bool {
-        matches!(self, Space::Constant | Space::IndexedConstant | Space::Shared)
+        matches!(self, SchedSpace::Constant | SchedSpace::IndexedConstant | SchedSpace::Shared)
     }
 }
 
@@ -106,7 +106,7 @@ fn is_indexed(instruction: &Instruction) -> bool {
 /// reader for fixed latency. Returns `None` if the latency is variable and unknown.
 pub fn estimated_latency(model: &Model, class: Class) -> Option<u16> {
     match model.time(class) {
-        None if model.results_wait(class) => None,
+        None if model.results_need_scoreboard(class) => None,
         _ => Some(model.base_latency(class)),
     }
 }
@@ -122,39 +122,39 @@ mod tests {
     use oriole_hardware::Profile;
     use oriole_isa::{Target, parse};
 
-    fn space(text: &str) -> Option<Space> {
-        Space::of(&parse(text).unwrap())
+    fn space(text: &str) -> Option<SchedSpace> {
+        SchedSpace::of(&parse(text).unwrap())
     }
 
     #[test]
-    fn codes_are_those_of_the_description() {
-        let codes: Vec<u8> = Space::ALL.into_iter().map(Space::code).collect();
+    fn space_codes_match_the_description() {
+        let codes: Vec<u8> = SchedSpace::ALL.into_iter().map(SchedSpace::code).collect();
         assert_eq!(codes, [1, 2, 3, 4, 7, 11, 16, 32]);
-        assert!(Space::ALL.into_iter().all(|space| Space::from_code(space.code()) == Some(space)));
-        assert_eq!(Space::from_code(5), None);
+        assert!(SchedSpace::ALL.into_iter().all(|space| SchedSpace::from_code(space.code()) == Some(space)));
+        assert_eq!(SchedSpace::from_code(5), None);
     }
 
     #[test]
-    fn instructions_reach_their_space() {
-        assert_eq!(space("LDG.E R0, desc[UR4][R2.64]"), Some(Space::Global));
-        assert_eq!(space("LD.E R0, desc[UR4][R2.64]"), Some(Space::Generic));
-        assert_eq!(space("LDL R0, [R1]"), Some(Space::Local));
-        assert_eq!(space("STS [R2], R3"), Some(Space::Shared));
-        assert_eq!(space("LDC R2, c[0x0][0x28]"), Some(Space::Constant));
-        assert_eq!(space("LDC R2, c[0x0][R4+0x28]"), Some(Space::IndexedConstant));
-        assert_eq!(space("ULDC.64 UR4, c[0x0][0x208]"), Some(Space::Constant));
+    fn instructions_have_their_memory_space() {
+        assert_eq!(space("LDG.E R0, desc[UR4][R2.64]"), Some(SchedSpace::Global));
+        assert_eq!(space("LD.E R0, desc[UR4][R2.64]"), Some(SchedSpace::Generic));
+        assert_eq!(space("LDL R0, [R1]"), Some(SchedSpace::Local));
+        assert_eq!(space("STS [R2], R3"), Some(SchedSpace::Shared));
+        assert_eq!(space("LDC R2, c[0x0][0x28]"), Some(SchedSpace::Constant));
+        assert_eq!(space("LDC R2, c[0x0][R4+0x28]"), Some(SchedSpace::IndexedConstant));
+        assert_eq!(space("ULDC.64 UR4, c[0x0][0x208]"), Some(SchedSpace::Constant));
         assert_eq!(space("IADD3 R0, R1, R2, R3"), None);
     }
 
     #[test]
-    fn hot_and_cold() {
-        let names = |is: fn(Space) -> bool| Space::ALL.into_iter().filter(|space| is(*space)).collect::<Vec<_>>();
-        assert_eq!(names(Space::is_hot), [Space::Surface, Space::Global, Space::Texture]);
-        assert_eq!(names(Space::is_cold), [Space::Shared, Space::Constant, Space::IndexedConstant]);
+    fn spaces_are_hot_or_cold() {
+        let names = |is: fn(SchedSpace) -> bool| SchedSpace::ALL.into_iter().filter(|space| is(*space)).collect::<Vec<_>>();
+        assert_eq!(names(SchedSpace::is_hot), [SchedSpace::Surface, SchedSpace::Global, SchedSpace::Texture]);
+        assert_eq!(names(SchedSpace::is_cold), [SchedSpace::Shared, SchedSpace::Constant, SchedSpace::IndexedConstant]);
     }
 
     #[test]
-    fn long_is_more_than_nineteen_cycles() {
+    fn latency_above_nineteen_cycles_is_long() {
         let mut model = Profile::of(Target::parse("sm_90").unwrap()).model;
         let sum = Class::of(&parse("IADD3 R0, R1, R2, R3").unwrap());
         let load = Class::of(&parse("LDG.E R0, desc[UR4][R2.64]").unwrap());

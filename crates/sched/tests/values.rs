@@ -31,8 +31,8 @@ fn run_by(backend: Backend, text: &str, mode: Mode, registers: u32) -> (Vec<Stri
         uniform_limit: 63,
         calls: None,
         launch: None,
-        warps_kept: 100,
-        warps_offered: &[],
+        occupancy_percent: 100,
+        lower_occupancy_percents: &[],
         verify: true,
         trace: true,
     };
@@ -68,7 +68,7 @@ fn place(order: &[String], start: &str) -> usize {
 /// A load may move above a store with the same base and another offset, but not above a store with another base. A load of constant memory
 /// may move above both.
 #[test]
-fn loads_pass_the_stores_they_cannot_meet() {
+fn loads_move_across_stores_they_cannot_alias() {
     let text = "func kernel @loads ssa {
 bb0:
     %0:UR2 = ULDC.64 c[0x0][0x208]
@@ -97,7 +97,7 @@ bb0:
 
 /// The result shares the register of the old value, so other readers of the old value must come first.
 #[test]
-fn readers_of_a_tied_operand_go_before() {
+fn readers_precede_the_overwrite_of_a_tied_operand() {
     let text = "func kernel @tied ssa {
 bb0:
     %0:R = S2R SR_TID.X
@@ -113,7 +113,7 @@ bb0:
 
 /// The number of loads in flight must stay within the register budget.
 #[test]
-fn a_limit_of_registers_is_kept() {
+fn register_limit_is_kept() {
     let mut text = String::from("func kernel @pressure ssa {\nbb0:\n    %0:R = S2R SR_TID.X\n    %1:UR2 = ULDC.64 c[0x0][0x208]\n");
     text.push_str("    %2:R2 = IMAD.WIDE %0, 0x4, c[0x0][0x210]\n");
     for at in 0..60 {

@@ -8,7 +8,7 @@ use oriole_hardware::tables::{FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Profile};
 use oriole_sched::space::{estimated_latency, is_long_latency};
-use oriole_sched::{Descriptor, Space};
+use oriole_sched::{Descriptor, SchedSpace};
 
 use super::columns::Columns;
 
@@ -105,7 +105,7 @@ fn classes(text: &mut String, profile: &Profile) {
 }
 
 /// Returns the name of a memory space and whether it is hot or cold.
-pub fn space_name(space: Space) -> String {
+pub fn space_name(space: SchedSpace) -> String {
     let name = space.name();
     match (space.is_hot(), space.is_cold()) {
         (true, _) => format!("{name}, hot"),

@@ -109,7 +109,7 @@ impl InstAccesses {
         let written = instruction.written();
         let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
         let waits = model.waits(class);
-        let wants = rules.wants(instruction.opcode);
+        let wants = rules.requirements(instruction.opcode);
         let guard = instruction.guard;
         let mut inst_accesses = InstAccesses {
             class,
@@ -123,8 +123,8 @@ impl InstAccesses {
             late_reads: false,
             may_set_for_results: instruction.may_set_write_barrier(),
             may_set_for_reads: instruction.may_set_read_barrier(),
-            drain: drain_of(instruction, wants.settles),
-            is_fence: wants.fences,
+            drain: drain_of(instruction, wants.waits_for_all_in_flight),
+            is_fence: wants.next_waits,
             is_load: LOADS.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
             pinned: match instruction.opcode {

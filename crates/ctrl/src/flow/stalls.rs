@@ -143,9 +143,9 @@ impl State {
 fn lasting(model: &Model, access: &Access) -> i64 {
     let file = file_of(access.register);
     let cycles = if access.write {
-        model.lasting(Kind::Raw, file, access.port).max(model.lasting(Kind::Waw, file, access.port))
+        model.max_need_by_port(Kind::Raw, file, access.port).max(model.max_need_by_port(Kind::Waw, file, access.port))
     } else {
-        model.lasting(Kind::War, file, access.port)
+        model.max_need_by_port(Kind::War, file, access.port)
     };
     cycles.into()
 }
@@ -171,8 +171,8 @@ pub fn compute_stalls(
 ) -> Outcome {
     // Start from the minimum stalls; they only grow from here on.
     for (control, inst) in controls.iter_mut().zip(inst_accesses) {
-        let wants = rules.wants(inst.opcode);
-        control.stall = if wants.open_stall { 0 } else { wants.least_stall };
+        let wants = rules.requirements(inst.opcode);
+        control.stall = if wants.yields_with_stall_0 { 0 } else { wants.least_stall };
     }
     let causes = if with_causes { vec![StallCause::Own; controls.len()] } else { Vec::new() };
     let mut walker = Walker {
@@ -345,7 +345,7 @@ impl Walker<'_> {
         if inst_accesses.opcode == Opcode::BAR {
             self.barrier = (now, first);
         }
-        if let Some(pace) = self.rules.pace(inst_accesses.class) {
+        if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             self.busy[usize::from(pace.unit)] = (now, first);
         }
     }
@@ -389,9 +389,9 @@ impl Walker<'_> {
         }
         self.missing_for_boards_and_barriers(number, now, &self.set, self.barrier, &mut hold);
         // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
-        if let Some(pace) = self.rules.pace(inst_accesses.class) {
+        if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             let (at, first) = self.busy[usize::from(pace.unit)];
-            let cycles = self.rules.pace(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
+            let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
             hold(i64::from(cycles) - (now - at), StallCause::Unit { first, cycles });
         }
         if inst_accesses.drain == Drain::Everything {
@@ -399,7 +399,7 @@ impl Walker<'_> {
             let after = cycles_of(self.controls[number]);
             for &register in &self.used {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.first as usize)) {
-                    let cycles = i64::from(self.model.lasting(Kind::Raw, file_of(register), access.port));
+                    let cycles = i64::from(self.model.max_need_by_port(Kind::Raw, file_of(register), access.port));
                     hold(cycles - after - (now - access.at), StallCause::ControlTransfer { first: access.first });
                 }
             }
@@ -507,7 +507,7 @@ impl Walker<'_> {
 
     /// Adds up to `missing` cycles to one stall, within the maximum. Returns the number of cycles added.
     fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause) -> i64 {
-        if self.rules.wants(self.inst_accesses[at].opcode).open_stall {
+        if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
             return 0;
         }
         let stall = &mut self.controls[at].stall;
@@ -588,7 +588,7 @@ impl Walker<'_> {
                 }
             }
             if inst_accesses.drain == Drain::Everything && access.write {
-                let cycles = i64::from(self.model.lasting(Kind::Raw, file_of(access.register), access.port));
+                let cycles = i64::from(self.model.max_need_by_port(Kind::Raw, file_of(access.register), access.port));
                 hold(cycles - cycles_of(self.controls[number]) + access.at, StallCause::ControlTransfer { first: access.first });
             }
         }

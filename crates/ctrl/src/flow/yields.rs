@@ -28,13 +28,13 @@ pub fn decide(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[Inst
             without = 0;
         }
         for (control, inst) in controls[block.range.clone()].iter_mut().zip(&inst_accesses[block.range.clone()]) {
-            let wants = rules.wants(inst.opcode);
+            let wants = rules.requirements(inst.opcode);
             let is_queued = inst.late_results || inst.late_reads || inst.opcode == Opcode::BAR;
             let is_control = u32::from(wants.least_stall) > facts.least_stall;
             let stall = u32::from(control.stall);
             let least = if without >= facts.yield_due { facts.yield_due_from } else { facts.yield_from };
             let yields_here = stall >= least && !is_queued && !is_control;
-            control.stay = !(yields_here || stall >= facts.yield_needed || wants.open_stall);
+            control.stay = !(yields_here || stall >= facts.yield_needed || wants.yields_with_stall_0);
             without = if control.stay { without + stall } else { 0 };
         }
         // An endless loop of one instruction, for instance until another warp ends the program, must let the other warp run.

@@ -19,11 +19,11 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use oriole_isa::{Control, Instruction};
-use oriole_sched::backend::{self, Backend, Budget, Knobs, Memory, Mode, Settings, Stage};
+use oriole_sched::backend::{self, Backend, BackendState, Budget, Knobs, Mode, Settings, Stage};
 use oriole_sched::check;
-use oriole_sched::code::{Access, AccessKind, Code, Effect, Space, from_machine};
+use oriole_sched::code::{Access, AccessKind, AliasSpace, Code, Effect, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
-use oriole_sched::pressure::{Borders, Tracker};
+use oriole_sched::pressure::{BlockLiveness, Tracker};
 
 use super::fill::{self, Choice};
 use super::graph::Graph;
@@ -336,7 +336,7 @@ impl<'a> Planner<'a> {
             Effect::Access(Access {
                 address: Some(address),
                 kind: AccessKind::Read | AccessKind::ReadConstant,
-                space: Space::Global | Space::Generic,
+                space: AliasSpace::Global | AliasSpace::Generic,
                 ..
             }) => Some(address),
             _ => None,
@@ -374,15 +374,15 @@ impl<'a> Planner<'a> {
     fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
         let mut builder = Builder::new(self.figures.model, self.code.registers());
         let mut tracker = Tracker::new(self.code.groups().len());
-        let mut memory = Memory::default();
+        let mut memory = BackendState::default();
         let floors = self.floors(block);
         let mut order = Vec::with_capacity(block.range.len());
         for piece in self.pieces(&block.range) {
-            tracker.enter_block(&self.code, piece.clone(), Borders { live_in: &[], live_out: &[] });
+            tracker.enter_block(&self.code, piece.clone(), BlockLiveness { live_in: &[], live_out: &[] });
             for region in self.code.regions(piece.clone(), proposer.longest()) {
-                for wall in block.range.start + order.len()..region.start {
-                    tracker.pass(&self.code, wall);
-                    order.push(wall);
+                for barrier in block.range.start + order.len()..region.start {
+                    tracker.step_barrier(&self.code, barrier);
+                    order.push(barrier);
                 }
                 let graph = builder.build(&self.code, region.clone());
                 let places = region.start - block.range.start..region.end - block.range.start;

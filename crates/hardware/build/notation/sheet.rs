@@ -102,7 +102,7 @@ mod tests {
         machine new like old\n  size 9 book # smaller\n";
 
     #[test]
-    fn a_machine_has_its_own_facts_and_those_it_is_like() {
+    fn machine_inherits_facts_of_its_base() {
         let facts = sheet(TEXT).facts("new").unwrap();
         let size = Fact { key: "size", value: "9", source: "book" };
         assert_eq!(facts, [size, Fact { key: "parts", value: "1 2", source: "book" }]);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_are_reported() {
         let error = |text, machine| sheet(text).facts(machine).unwrap_err();
         assert_eq!(error(TEXT, "newer"), "test.tbl: no machine `newer` where it is asked for");
         // Only machines above count, so nothing is like itself.

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_may_start_from_another() {
+    fn table_inherits_from_its_base() {
         let table = table("targets sm_2\nlike first\nsource m measured\nraw R far,alu far 7m\n").unwrap();
         let figures: Vec<String> = table.grids[0][0].iter().map(|(place, cell)| format!("{place:?} {cell}")).collect();
         assert_eq!(figures, ["(0, 0) 4n", "(0, 1) 7m", "(1, 0) sbn", "(1, 1) 7m"]);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_are_reported() {
         let error = |text| table(text).unwrap_err().to_string();
         assert_eq!(error("\nlike second\n"), "t.tbl:2: there is no table `second`");
         assert_eq!(error("raw R alu near 1n\n"), "t.tbl:1: R has no port `near`");

@@ -101,7 +101,7 @@ pub struct ProfileError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The file does not start like a profile.
-    Foreign,
+    NotAProfile,
     /// The version of the format is not supported.
     Version(String),
     /// No record type has this code and name.
@@ -109,9 +109,9 @@ pub enum Fault {
     /// The line is not a record; the text says why.
     Malformed(String),
     /// A field or record occurs twice.
-    Twice,
+    Duplicate,
     /// A required field is missing.
-    Missing,
+    MissingField,
     /// The record type has no such field.
     UnknownField,
     /// The value is invalid; the second text says what was expected.
@@ -119,7 +119,7 @@ pub enum Fault {
     /// The record is not the expected one; the text names that one.
     Order(&'static str),
     /// The file ends where a record is required; the text names it.
-    End(&'static str),
+    UnexpectedEnd(&'static str),
     /// A count is wrong.
     Count {
         /// The count in the record.
@@ -128,7 +128,7 @@ pub enum Fault {
         found: usize,
     },
     /// A required record is missing; the text names it.
-    Lacks(String),
+    MissingRecord(String),
     /// The file differs from the program in a part that a file cannot change.
     Structure {
         /// The value in the file.
@@ -168,18 +168,18 @@ impl fmt::Display for ProfileError {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Foreign => write!(f, "this is no hardware profile: the first line is not `{MAGIC} {VERSION}`"),
+            Fault::NotAProfile => write!(f, "this is no hardware profile: the first line is not `{MAGIC} {VERSION}`"),
             Fault::Version(said) => write!(f, "version `{said}` of the format; this program reads version {VERSION}"),
             Fault::UnknownType(name) => write!(f, "no record is called `{name}`"),
             Fault::Malformed(what) => write!(f, "{what}"),
-            Fault::Twice => write!(f, "it is there twice"),
-            Fault::Missing => write!(f, "it is missing"),
+            Fault::Duplicate => write!(f, "it is there twice"),
+            Fault::MissingField => write!(f, "it is missing"),
             Fault::UnknownField => write!(f, "a record of this type has no such field"),
             Fault::Value(value, wanted) => write!(f, "`{value}` is not {wanted}"),
             Fault::Order(wanted) => write!(f, "expected {wanted} here"),
-            Fault::End(wanted) => write!(f, "the file ends where {wanted} must stand"),
+            Fault::UnexpectedEnd(wanted) => write!(f, "the file ends where {wanted} is expected"),
             Fault::Count { said, found } => write!(f, "it says {said}, but there are {found}"),
-            Fault::Lacks(what) => write!(f, "{what} is missing"),
+            Fault::MissingRecord(what) => write!(f, "{what} is missing"),
             Fault::Structure { said, known } => {
                 write!(f, "`{said}`, but in this version it is `{known}`; a profile changes figures, not how classes are made")
             }
@@ -193,14 +193,14 @@ impl std::error::Error for ProfileError {}
 
 /// Returns a copy of the text that lives as long as the program. Facts hold `&'static str`, because nearly all of them are built in. Text
 /// from files is interned, so equal texts are leaked only once.
-fn keep(text: &str) -> &'static str {
-    static KEPT: OnceLock<Mutex<HashSet<&'static str>>> = OnceLock::new();
-    let mut kept = KEPT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    match kept.get(text) {
+fn intern(text: &str) -> &'static str {
+    static INTERNED: OnceLock<Mutex<HashSet<&'static str>>> = OnceLock::new();
+    let mut interned = INTERNED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    match interned.get(text) {
         Some(&found) => found,
         None => {
             let new: &'static str = Box::leak(text.to_owned().into_boxed_str());
-            kept.insert(new);
+            interned.insert(new);
             new
         }
     }

@@ -9,7 +9,7 @@ use oriole_isa::Target;
 
 use super::record::{Record, RecordType};
 use super::write::{BARRIER_FACTS, SECTIONS, VARIANT_FACTS, class_record, unit};
-use super::{Fault, MAGIC, Profile, ProfileError, VERSION, keep};
+use super::{Fault, MAGIC, Profile, ProfileError, VERSION, intern};
 use crate::class::{Class, Classes};
 use crate::facts::MACHINES;
 use crate::machine::Machine;
@@ -22,7 +22,7 @@ use crate::units::Rates;
 const LONGEST_STALL: u32 = 15;
 
 /// Upper limit of figures of a multiprocessor that are multiplied with each other, so that the products fit 32 bits.
-const MOST_OF_ANYTHING: u32 = 1 << 20;
+const MAX_FIGURE: u32 = 1 << 20;
 
 type Outcome<T> = Result<T, ProfileError>;
 
@@ -74,7 +74,7 @@ fn split(name: &str, text: &str) -> Outcome<Vec<Record>> {
     match first.trim_end().split_once(' ') {
         Some((MAGIC, version)) if version == VERSION.to_string() => {}
         Some((MAGIC, version)) => return Err(whole(Fault::Version(version.to_owned()))),
-        _ => return Err(whole(Fault::Foreign)),
+        _ => return Err(whole(Fault::NotAProfile)),
     }
     let mut records = Vec::new();
     for (index, line) in lines {
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
 
     /// Returns the value of a required field.
     fn field<'r>(&self, record: &'r Record, key: &str) -> Outcome<&'r str> {
-        record.get(key).ok_or_else(|| self.error(record, key, Fault::Missing))
+        record.get(key).ok_or_else(|| self.error(record, key, Fault::MissingField))
     }
 
     /// Parses a required field as a number.
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Rejects fields that are not in `known`.
-    fn only(&self, record: &Record, known: &[&str]) -> Outcome<()> {
+    fn reject_unknown_fields(&self, record: &Record, known: &[&str]) -> Outcome<()> {
         match record.fields.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             Some((key, _)) => Err(self.error(record, key, Fault::UnknownField)),
             None => Ok(()),
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         let Some(record) = self.records.get(self.at) else {
             let (line, number) = self.records.last().map_or((1, 0), |last| (last.line, last.number));
             let record = Some((number + 1, Some(kind)));
-            return Err(ProfileError { file: self.file.to_owned(), line, record, field: None, fault: Fault::End(kind.name()) });
+            return Err(ProfileError { file: self.file.to_owned(), line, record, field: None, fault: Fault::UnexpectedEnd(kind.name()) });
         };
         if record.kind != kind {
             return Err(record.error(self.file, Fault::Order(kind.name())));
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
     /// Parses the barrier header and consumes the barrier records.
     fn barriers(&mut self) -> Outcome<&'a [Record]> {
         let header = self.take(RecordType::BarrierHeader)?;
-        self.only(header, &["entries"])?;
+        self.reject_unknown_fields(header, &["entries"])?;
         let records = self.run(&[RecordType::BarrierEntry, RecordType::BarrierData]);
         self.check_count(header, "entries", records.len())?;
         Ok(records)
@@ -194,17 +194,17 @@ impl<'a> Reader<'a> {
     /// Parses the root record. `count` is the number of records of the file.
     fn root(&mut self, count: usize) -> Outcome<Root> {
         let root = self.take(RecordType::Root)?;
-        self.only(root, &["target", "machine", "table", "targets", "records"])?;
+        self.reject_unknown_fields(root, &["target", "machine", "table", "targets", "records"])?;
         self.check_count(root, "records", count)?;
         let bad = |key: &str, wanted| Ok::<_, ProfileError>(self.error(root, key, Fault::Value(self.field(root, key)?.to_owned(), wanted)));
         let Some(target) = Target::parse(self.field(root, "target")?) else { return Err(bad("target", "a target")?) };
         let machine = self.field(root, "machine")?;
         let Some(machine) = MACHINES.iter().find(|name| **name == machine) else { return Err(bad("machine", "a machine")?) };
-        let targets: Vec<&'static str> = self.field(root, "targets")?.split(',').map(keep).collect();
+        let targets: Vec<&'static str> = self.field(root, "targets")?.split(',').map(intern).collect();
         if !targets.contains(&target.to_string().as_str()) {
             return Err(bad("targets", "a list with the target")?);
         }
-        Ok(Root { target, machine, table: keep(self.field(root, "table")?), targets })
+        Ok(Root { target, machine, table: intern(self.field(root, "table")?), targets })
     }
 
     /// Consumes a section with records of these types, and checks its header and footer.
@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
         let entries = self.run(kinds);
         let footer = self.take(RecordType::CategoryFooter)?;
         self.check_name(footer, name)?;
-        self.only(footer, &["name", "entries"])?;
+        self.reject_unknown_fields(footer, &["name", "entries"])?;
         self.check_count(header, "entries", entries.len())?;
         self.check_count(footer, "entries", entries.len())?;
         Ok(Section { header, entries })
@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
     /// Returns the sources of the grids, which have one-letter names.
     fn letters(&self, grids: &Section<'_>) -> Outcome<Vec<(char, &'static str)>> {
         let letter = |(name, text): (String, String)| match name.as_bytes() {
-            [letter @ b'a'..=b'z'] => Ok((char::from(*letter), keep(&text))),
+            [letter @ b'a'..=b'z'] => Ok((char::from(*letter), intern(&text))),
             _ => Err(self.error(grids.header, &name, Fault::UnknownField)),
         };
         grids.sources().into_iter().map(letter).collect()
@@ -244,15 +244,16 @@ impl<'a> Reader<'a> {
             section.entries.iter().partition(|record| record.kind == RecordType::Scoreboard);
         let mut rows: Vec<TimeRow> = Vec::new();
         for record in scoreboards {
-            self.only(record, &["class", "least", "usual", "most", "source"])?;
+            self.reject_unknown_fields(record, &["class", "least", "usual", "most", "source"])?;
             let class = self.class(record, "class")?.name();
             if rows.iter().any(|row| row.class == class) {
-                return Err(self.error(record, "class", Fault::Twice));
+                return Err(self.error(record, "class", Fault::Duplicate));
             }
             let mut waits = waits.iter().filter(|wait| wait.get("class") == Some(class));
-            let wait = waits.next().ok_or_else(|| record.error(self.file, Fault::Lacks(format!("the wait record of `{class}`"))))?;
+            let wait =
+                waits.next().ok_or_else(|| record.error(self.file, Fault::MissingRecord(format!("the wait record of `{class}`"))))?;
             if let Some(second) = waits.next() {
-                return Err(self.error(second, "class", Fault::Twice));
+                return Err(self.error(second, "class", Fault::Duplicate));
             }
             let row = TimeRow {
                 class,
@@ -269,10 +270,10 @@ impl<'a> Reader<'a> {
             rows.push(row);
         }
         for wait in waits {
-            self.only(wait, &["class", "read"])?;
+            self.reject_unknown_fields(wait, &["class", "read"])?;
             let class = self.class(wait, "class")?.name();
             if rows.iter().all(|row| row.class != class) {
-                return Err(wait.error(self.file, Fault::Lacks(format!("the scoreboard record of `{class}`"))));
+                return Err(wait.error(self.file, Fault::MissingRecord(format!("the scoreboard record of `{class}`"))));
             }
         }
         Ok(rows)
@@ -298,7 +299,7 @@ impl<'a> Reader<'a> {
                     return Err(self.error(record, key, Fault::Value(value.clone(), "a number of cycles that fits")));
                 }
                 if table.grids[kind][file].insert(first as u8, second, cell).is_some() {
-                    return Err(self.error(record, "first", Fault::Twice));
+                    return Err(self.error(record, "first", Fault::Duplicate));
                 }
             }
         }
@@ -335,14 +336,14 @@ impl<'a> Reader<'a> {
             if group.kind != RecordType::GroupBoundary {
                 return Err(group.error(self.file, Fault::Order("group")));
             }
-            self.only(group, &["unit", "entries"])?;
+            self.reject_unknown_fields(group, &["unit", "entries"])?;
             let length = rest.iter().position(|record| record.kind == RecordType::GroupBoundary).unwrap_or(rest.len());
             let (members, after) = rest.split_at(length);
             self.check_count(group, "entries", members.len())?;
             for record in members {
                 let class = self.class(record, "name")?;
                 if seen.contains(&class) {
-                    return Err(self.error(record, "name", Fault::Twice));
+                    return Err(self.error(record, "name", Fault::Duplicate));
                 }
                 seen.push(class);
                 self.check_structure(record, class)?;
@@ -355,7 +356,7 @@ impl<'a> Reader<'a> {
             entries = after;
         }
         match Classes::get().all().find(|class| !seen.contains(class)) {
-            Some(class) => Err(section.header.error(self.file, Fault::Lacks(format!("class `{}`", class.name())))),
+            Some(class) => Err(section.header.error(self.file, Fault::MissingRecord(format!("class `{}`", class.name())))),
             None => Ok(()),
         }
     }
@@ -364,7 +365,7 @@ impl<'a> Reader<'a> {
     fn check_structure(&self, record: &Record, class: Class) -> Outcome<()> {
         let known = class_record(class, 0);
         let keys: Vec<&str> = known.fields.iter().map(|(key, _)| key.as_str()).collect();
-        self.only(record, &keys)?;
+        self.reject_unknown_fields(record, &keys)?;
         for (key, value) in known.fields.iter().filter(|(key, _)| key != "latency") {
             let said = self.field(record, key)?;
             if said != value {
@@ -378,10 +379,10 @@ impl<'a> Reader<'a> {
     fn waits(&self, header: &Record, barriers: &[Record], model: &mut Model) -> Outcome<()> {
         let mut seen = Vec::new();
         for record in barriers.iter().filter(|record| record.kind == RecordType::BarrierEntry) {
-            self.only(record, &["class", "results", "sources", "stall"])?;
+            self.reject_unknown_fields(record, &["class", "results", "sources", "stall"])?;
             let class = self.class(record, "class")?;
             if seen.contains(&class) {
-                return Err(self.error(record, "class", Fault::Twice));
+                return Err(self.error(record, "class", Fault::Duplicate));
             }
             seen.push(class);
             let stall: u8 = self.number(record, "stall")?;
@@ -389,9 +390,10 @@ impl<'a> Reader<'a> {
                 return Err(self.error(record, "stall", Fault::Value(stall.to_string(), "a stall count, 1 to 15")));
             }
             let waits = Waits { results: self.yes_or_no(record, "results")?, sources: self.yes_or_no(record, "sources")?, stall };
-            for (field, said, needed) in
-                [("results", waits.results, model.results_wait(class)), ("sources", waits.sources, model.sources_wait(class))]
-            {
+            for (field, said, needed) in [
+                ("results", waits.results, model.results_need_scoreboard(class)),
+                ("sources", waits.sources, model.sources_need_scoreboard(class)),
+            ] {
                 if needed && !said {
                     let what = format!("the grids need a scoreboard for the {field} of `{}`", class.name());
                     return Err(self.error(record, field, Fault::Contradiction(what)));
@@ -399,11 +401,12 @@ impl<'a> Reader<'a> {
             }
             model.set_waits(class, waits);
         }
-        let forgotten = |class: &Class| !seen.contains(class) && (model.results_wait(*class) || model.sources_wait(*class));
+        let forgotten =
+            |class: &Class| !seen.contains(class) && (model.results_need_scoreboard(*class) || model.sources_need_scoreboard(*class));
         match Classes::get().all().find(forgotten) {
             Some(class) => {
                 let what = format!("the barrier entry of `{}`, which needs a scoreboard by the grids,", class.name());
-                Err(header.error(self.file, Fault::Lacks(what)))
+                Err(header.error(self.file, Fault::MissingRecord(what)))
             }
             None => Ok(()),
         }
@@ -411,7 +414,7 @@ impl<'a> Reader<'a> {
 
     /// Checks that the longest stall covers every fixed latency that a stall can cover.
     fn check_stall(&self, records: &[&Record], header: &Record, machine: &Machine, model: &Model) -> Outcome<()> {
-        let needs = Classes::get().all().filter(|class| !model.results_wait(*class));
+        let needs = Classes::get().all().filter(|class| !model.results_need_scoreboard(*class));
         let coverable = needs.filter(|class| u32::from(model.longest_need(*class)) <= LONGEST_STALL);
         match coverable.max_by_key(|class| model.longest_need(*class)) {
             Some(class) if u32::from(model.longest_need(class)) > machine.max_stall => {
@@ -435,13 +438,13 @@ impl<'a> Reader<'a> {
         let keys: Vec<&'static str> = keys.collect();
         let mut facts: Vec<Fact> = Vec::new();
         for record in records {
-            self.only(record, &["name", "value", "source"])?;
+            self.reject_unknown_fields(record, &["name", "value", "source"])?;
             let name = self.field(record, "name")?;
-            let (value, source) = (keep(self.field(record, "value")?), self.field(record, "source")?);
-            let key = keys.iter().find(|key| **key == name && place(key, record.kind));
+            let (value, source) = (intern(self.field(record, "value")?), self.field(record, "source")?);
+            let key = keys.iter().find(|key| **key == name && belongs_in(key, record.kind));
             let Some(&key) = key else { return Err(self.error(record, "name", Fault::Value(name.to_owned(), "a fact of this section"))) };
             if facts.iter().any(|fact| fact.key == key) {
-                return Err(self.error(record, "name", Fault::Twice));
+                return Err(self.error(record, "name", Fault::Duplicate));
             }
             if let Some(Err(what)) = check(key, value) {
                 return Err(self.error(record, "value", Fault::Contradiction(what)));
@@ -449,10 +452,10 @@ impl<'a> Reader<'a> {
             if !sources.iter().any(|(known, _)| known == source) {
                 return Err(self.error(record, "source", Fault::Value(source.to_owned(), "a source that the section's head describes")));
             }
-            facts.push(Fact { key, value, source: keep(source) });
+            facts.push(Fact { key, value, source: intern(source) });
         }
         match keys.iter().find(|key| facts.iter().all(|fact| fact.key != **key)) {
-            Some(key) => Err(header.error(self.file, Fault::Lacks(format!("fact `{key}`")))),
+            Some(key) => Err(header.error(self.file, Fault::MissingRecord(format!("fact `{key}`")))),
             None => Ok(facts),
         }
     }
@@ -479,7 +482,7 @@ impl<'a> Reader<'a> {
         if let Some((key, _)) = units.iter().find(|(_, value)| *value == 0) {
             return complain(key, "must not be 0");
         }
-        let absurd = units.iter().find(|(_, value)| *value > MOST_OF_ANYTHING);
+        let absurd = units.iter().find(|(_, value)| *value > MAX_FIGURE);
         if let Some((key, _)) = absurd {
             return complain(key, "is more than any machine has");
         }
@@ -500,7 +503,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns whether a fact belongs in records of this type.
-fn place(key: &str, kind: RecordType) -> bool {
+fn belongs_in(key: &str, kind: RecordType) -> bool {
     match kind {
         RecordType::BarrierData => BARRIER_FACTS.contains(&key),
         RecordType::Variant => VARIANT_FACTS.contains(&key),

@@ -111,7 +111,7 @@ impl Record {
         let fields = parse_fields(words.next().unwrap_or_default()).map_err(|what| named(Fault::Malformed(what)))?;
         for (index, (key, _)) in fields.iter().enumerate() {
             if fields[..index].iter().any(|(other, _)| other == key) {
-                return Err(ProfileError { field: Some(key.clone()), ..named(Fault::Twice) });
+                return Err(ProfileError { field: Some(key.clone()), ..named(Fault::Duplicate) });
             }
         }
         Ok(Record { kind, number, line, fields })
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_back_as_they_were() {
+    fn records_round_trip() {
         let record =
             Record::new(RecordType::CategoryHeader).with("name", "grids").with("entries", 3).with("n", "a \"b\" \\ c").with("e", "");
         let text = record.to_string();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_said_with_its_place() {
+    fn malformed_records_are_rejected() {
         for (line, part) in [
             ("24 class name=a", "no record is called `24 class`"),
             ("23 class name", "not of the form"),

@@ -4,8 +4,8 @@
 //! its functional unit is free and the previous instruction has issued. It then occupies its unit for a fixed number of cycles. Pseudo
 //! operations take no issue slot.
 //!
-//! [`estimate`] returns the length of a given order; [`least`] returns a lower bound for every order of a region. A region whose original
-//! order has the length of the lower bound needs no scheduling. Both are linear in nodes and edges.
+//! [`estimate`] returns the length of a given order; [`lower_bound`] returns a lower bound for every order of a region. A region whose
+//! original order has the length of the lower bound needs no scheduling. Both are linear in nodes and edges.
 //!
 //! Example: two loads of 30 cycles, each with one dependent addition.
 //!
@@ -61,12 +61,12 @@ pub(super) struct Clock<'a> {
     /// Completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
     /// Maximum number of entries in `in_flight` so far.
-    pub most_in_flight: usize,
+    pub max_in_flight: usize,
 }
 
 impl<'a> Clock<'a> {
     pub fn new(costs: &'a Costs) -> Clock<'a> {
-        Clock { costs, cycle: 0, free: [0; UNITS], usage: [0; UNITS], in_flight: BinaryHeap::new(), most_in_flight: 0 }
+        Clock { costs, cycle: 0, free: [0; UNITS], usage: [0; UNITS], in_flight: BinaryHeap::new(), max_in_flight: 0 }
     }
 
     /// Issues an instruction not before cycle `earliest`, and returns its issue cycle.
@@ -83,17 +83,18 @@ impl<'a> Clock<'a> {
     }
 
     /// Records an in-flight instruction that holds a scoreboard until cycle `until`.
-    pub fn fly(&mut self, until: u32) {
+    pub fn hold_scoreboard(&mut self, until: u32) {
         while self.in_flight.peek().is_some_and(|&Reverse(done)| done <= self.cycle) {
             self.in_flight.pop();
         }
         self.in_flight.push(Reverse(until));
-        self.most_in_flight = self.most_in_flight.max(self.in_flight.len());
+        self.max_in_flight = self.max_in_flight.max(self.in_flight.len());
     }
 
     /// Returns the number of in-flight instructions that hold a scoreboard, or slightly more.
-    pub fn flying(&self) -> usize {
-        // Completed entries are removed by the next call of `fly` only. The count may be too high by a few, which hardly matters.
+    pub fn scoreboards_in_use(&self) -> usize {
+        // Completed entries are removed by the next call of `hold_scoreboard` only. The count may be too high by a few, which hardly
+        // matters.
         self.in_flight.len()
     }
 }
@@ -116,12 +117,12 @@ pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<
 
 /// Returns a lower bound for the length of every order of the region: the maximum of the critical path, the number of instructions and
 /// the occupied cycles of the busiest unit.
-pub fn least(code: &Code, graph: &Graph, costs: &Costs) -> Length {
-    let mut least = Length::default();
+pub fn lower_bound(code: &Code, graph: &Graph, costs: &Costs) -> Length {
+    let mut lower_bound = Length::default();
     let mut busy = [(0, 0); UNITS];
     let mut instructions = 0;
     for (node, depth) in graph.depths().into_iter().take(graph.items()).enumerate() {
-        least.add(depth, graph.tail(node as u32));
+        lower_bound.add(depth, graph.tail(node as u32));
         let item = &code.items[graph.region.start + node];
         if item.opcode.is_some() {
             let cycles = costs.cycles(item.class).max(1) as u32;
@@ -133,9 +134,9 @@ pub fn least(code: &Code, graph: &Graph, costs: &Costs) -> Length {
     // The last instruction on a unit issues when all others have left the unit. Its own cycles on the unit come after its issue, so they
     // do not count. Which instruction is last is open; the bound assumes the one that occupies the unit longest.
     let units = busy.iter().map(|(sum, longest)| (sum - longest) + 1).max().unwrap_or(0);
-    least.issued = least.issued.max(instructions).max(if instructions > 0 { units } else { 0 });
-    least.done = least.done.max(least.issued);
-    least
+    lower_bound.issued = lower_bound.issued.max(instructions).max(if instructions > 0 { units } else { 0 });
+    lower_bound.done = lower_bound.done.max(lower_bound.issued);
+    lower_bound
 }
 
 /// Propagates the issue of `node` in cycle `at` to its successors.

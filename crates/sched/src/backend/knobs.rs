@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_written_can_be_read() {
+    fn options_file_round_trips() {
         let mut knobs = Knobs { queue_depth: 7, scarce_by: Some(3), ..Knobs::default() };
         let text = knobs.write();
         assert!(text.contains("queue-depth = 7") && text.contains("tighten-by = auto"), "{text}");
@@ -152,11 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_line() {
+    fn errors_name_the_line() {
         let mut knobs = Knobs::default();
         assert_eq!(knobs.read("# nothing\n\nbatch = 3 # three\n"), Ok(()));
         assert_eq!(knobs.batch, 3);
-        assert_eq!(knobs.read("batch = 3\nbitch = 4"), Err("line 2: there is no scheduling option `bitch`".to_owned()));
+        assert_eq!(knobs.read("batch = 3\nbath = 4"), Err("line 2: there is no scheduling option `bath`".to_owned()));
         assert_eq!(knobs.read("batch = many"), Err("line 1: `many` is no value of batch".to_owned()));
         assert_eq!(knobs.read("batch"), Err("line 1: expected `name = value`".to_owned()));
     }

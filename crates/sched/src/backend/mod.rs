@@ -23,7 +23,7 @@ use crate::code::Code;
 use crate::graph::Graph;
 use crate::pressure::{Counts, Tracker};
 use crate::resource::{Costs, ResourceVector};
-pub use clock::{Length, estimate, least};
+pub use clock::{Length, estimate, lower_bound};
 pub use knobs::Knobs;
 pub use reason::Reason;
 
@@ -70,13 +70,13 @@ impl Backend {
     }
 
     /// Returns whether the backend itself falls back to the original order where it finds no better one. The caller then need not compare.
-    pub fn gives_up_for_source(self) -> bool {
+    pub fn falls_back_to_original(self) -> bool {
         matches!(self, Backend::C)
     }
 
     /// Returns whether the caller must run the backend before register allocation even where the original order is already at its lower
-    /// bound, to learn whether it wants more registers ([`Schedule::wants_registers`]).
-    pub fn tells_wishes(self) -> bool {
+    /// bound, to learn whether it wants more registers ([`Schedule::exceeded_scarcity`]).
+    pub fn reports_register_demand(self) -> bool {
         !matches!(self, Backend::B)
     }
 
@@ -88,7 +88,7 @@ impl Backend {
 
 /// State that backends keep between the regions of a function.
 #[derive(Default)]
-pub struct Memory {
+pub struct BackendState {
     /// Solutions of regions that backend C has scheduled already.
     pub tree: tree::Solutions,
 }
@@ -96,11 +96,18 @@ pub struct Memory {
 /// Schedules a region with the backend named in the settings.
 ///
 /// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
-pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker, memory: &mut Memory) -> Schedule {
+pub fn schedule(
+    code: &Code,
+    graph: &Graph,
+    costs: &Costs,
+    settings: &Settings,
+    tracker: &mut Tracker,
+    state: &mut BackendState,
+) -> Schedule {
     match settings.backend {
         Backend::A => list::schedule(code, graph, costs, settings, tracker, None),
         Backend::B => weighted::schedule(code, graph, costs, settings, tracker),
-        Backend::C => tree::schedule(code, graph, costs, settings, tracker, &mut memory.tree),
+        Backend::C => tree::schedule(code, graph, costs, settings, tracker, &mut state.tree),
     }
 }
 
@@ -150,12 +157,12 @@ pub struct Budget {
     pub registers: Counts,
     /// Scarcity threshold: with more live general registers than this, backends prefer candidates that free registers. By default 15/16
     /// of the budget of general registers.
-    pub reduced: i32,
+    pub scarce_above: i32,
 }
 
 impl Budget {
     /// No limit, for code on physical registers.
-    pub const UNLIMITED: Budget = Budget { registers: [i32::MAX / 2; 4], reduced: i32::MAX / 2 };
+    pub const UNLIMITED: Budget = Budget { registers: [i32::MAX / 2; 4], scarce_above: i32::MAX / 2 };
 
     /// Returns the budget of a mode.
     ///
@@ -167,7 +174,7 @@ impl Budget {
             general -= knobs.tighten_by.unwrap_or(target[0] / 8 + 3);
         }
         let general = general.max(1);
-        Budget { registers: [general, target[1], target[2], target[3]], reduced: general - knobs.scarce_by.unwrap_or(general / 16) }
+        Budget { registers: [general, target[1], target[2], target[3]], scarce_above: general - knobs.scarce_by.unwrap_or(general / 16) }
     }
 }
 
@@ -219,11 +226,11 @@ pub struct Schedule {
     pub length: Length,
     /// Cycles for which each unit is occupied.
     pub usage: ResourceVector,
-    /// Whether some order that was tried exceeded the scarcity threshold [`Budget::reduced`], even if this order does not. Only backend C
-    /// sets this flag.
-    pub wants_registers: bool,
+    /// Whether some order that was tried exceeded the scarcity threshold [`Budget::scarce_above`], even if this order does not. Only
+    /// backend C sets this flag.
+    pub exceeded_scarcity: bool,
     /// Maximum number of results in flight at once that need a scoreboard.
-    pub most_scoreboards: usize,
+    pub max_in_flight: usize,
     /// One decision per item, in the new order; empty unless [`Settings::trace`] is set.
     pub picks: Vec<Pick>,
 }

@@ -11,21 +11,21 @@
 //! latter once per part.
 //!
 //! Asynchronous copies other than `LDGSTS` are ordered like barriers. Warp-group matrix products and tensor memory instructions access
-//! registers long after they issue, so they are walls.
+//! registers long after they issue, so they are scheduling barriers.
 
 use oriole_isa::{Effect as Property, Memory, Opcode, Symbol};
 
-use super::{Effect, Space};
+use super::{AliasSpace, Effect};
 
 /// The ordering constraint of an opcode, before its operands are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum OpcodeOrder {
     /// No constraint.
     Free,
     /// A memory access at the address in its operands.
-    Access { space: Space, writes: bool },
+    Access { space: AliasSpace, writes: bool },
     /// A memory access at an unknown address: several threads or several places together. It aliases every access of its space.
-    Blurred { space: Space, writes: bool },
+    UnknownAddress { space: AliasSpace, writes: bool },
     /// A read of a constant bank. It is an access only if the address is indexed.
     Constant,
     /// A read of a special register. The register decides; see [`state`].
@@ -35,50 +35,52 @@ pub(super) enum Kind {
 }
 
 /// Returns the ordering constraint of an opcode.
-pub(super) fn kind(opcode: Opcode) -> Kind {
+pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
     let properties = opcode.properties();
     // Opcodes whose properties in the table do not say enough about order.
     match opcode {
-        // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a wall when its operands are known.
-        Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return Kind::Order(Effect::Sync),
+        // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a scheduling barrier when its operands are known.
+        Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return OpcodeOrder::Order(Effect::Sync),
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => {}
         // These only write predicates, which register dependences order.
-        Opcode::R2P | Opcode::UR2UP => return Kind::Free,
-        Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC | Opcode::WARPGROUP => return Kind::Order(Effect::Wall),
+        Opcode::R2P | Opcode::UR2UP => return OpcodeOrder::Free,
+        Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC | Opcode::WARPGROUP => {
+            return OpcodeOrder::Order(Effect::SchedBarrier);
+        }
         _ => {}
     }
     let space = match properties.memory {
-        Memory::Global | Memory::Texture | Memory::Surface => Some(Space::Global),
-        Memory::Shared => Some(Space::Shared),
-        Memory::Local => Some(Space::Local),
-        Memory::Generic => Some(Space::Generic),
+        Memory::Global | Memory::Texture | Memory::Surface => Some(AliasSpace::Global),
+        Memory::Shared => Some(AliasSpace::Shared),
+        Memory::Local => Some(AliasSpace::Local),
+        Memory::Generic => Some(AliasSpace::Generic),
         Memory::Constant | Memory::Attribute | Memory::None | Memory::Tensor => None,
     };
     match (properties.effect, space) {
-        (Property::None | Property::Lanes, _) => Kind::Free,
-        (Property::State, _) => Kind::State,
-        (Property::Control, _) => Kind::Order(Effect::Wall),
-        (Property::Fence, _) if opcode == Opcode::DEPBAR => Kind::Order(Effect::Sync),
-        (Property::Fence, _) => Kind::Order(Effect::Fence),
-        (Property::Barrier | Property::Other, _) => Kind::Order(Effect::Sync),
-        (Property::Reads, None) if properties.memory == Memory::Constant => Kind::Constant,
+        (Property::None | Property::Lanes, _) => OpcodeOrder::Free,
+        (Property::State, _) => OpcodeOrder::State,
+        (Property::Control, _) => OpcodeOrder::Order(Effect::SchedBarrier),
+        (Property::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(Effect::Sync),
+        (Property::Fence, _) => OpcodeOrder::Order(Effect::Fence),
+        (Property::Barrier | Property::Other, _) => OpcodeOrder::Order(Effect::Sync),
+        (Property::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
         // Tensor and attribute memory: no alias information.
-        (Property::Reads | Property::Writes | Property::Updates, None) => Kind::Order(Effect::Wall),
+        (Property::Reads | Property::Writes | Property::Updates, None) => OpcodeOrder::Order(Effect::SchedBarrier),
         (effect, Some(space)) => access(opcode, effect, space, properties.memory),
     }
 }
 
 /// Returns the constraint of an opcode that accesses memory of a known space.
-fn access(opcode: Opcode, effect: Property, space: Space, memory: Memory) -> Kind {
+fn access(opcode: Opcode, effect: Property, space: AliasSpace, memory: Memory) -> OpcodeOrder {
     let writes = effect != Property::Reads;
     match opcode {
-        Opcode::LD | Opcode::LDG | Opcode::LDL | Opcode::LDS => Kind::Access { space, writes },
-        Opcode::ST | Opcode::STG | Opcode::STL | Opcode::STS => Kind::Access { space, writes },
-        Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG => Kind::Access { space, writes },
-        Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => Kind::Blurred { space, writes },
-        Opcode::BGMMA | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA => Kind::Order(Effect::Wall),
-        _ if matches!(memory, Memory::Texture | Memory::Surface) => Kind::Blurred { space, writes },
-        _ => Kind::Order(Effect::Sync),
+        Opcode::LD | Opcode::LDG | Opcode::LDL | Opcode::LDS => OpcodeOrder::Access { space, writes },
+        Opcode::ST | Opcode::STG | Opcode::STL | Opcode::STS => OpcodeOrder::Access { space, writes },
+        Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG => OpcodeOrder::Access { space, writes },
+        Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => OpcodeOrder::UnknownAddress { space, writes },
+        Opcode::BGMMA | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA => OpcodeOrder::Order(Effect::SchedBarrier),
+        _ if matches!(memory, Memory::Texture | Memory::Surface) => OpcodeOrder::UnknownAddress { space, writes },
+        _ => OpcodeOrder::Order(Effect::Sync),
     }
 }
 
@@ -132,15 +134,15 @@ mod tests {
     /// Only texture and surface instructions and `LDSM`, `STSM`, `LDGSTS` may be accesses at unknown addresses. All other instructions
     /// without a plain address, such as bulk copies, must keep their order with all accesses.
     #[test]
-    fn only_known_opcodes_access_memory_at_unknown_places() {
+    fn only_known_opcodes_access_unknown_addresses() {
         let is_known = |opcode: Opcode| {
             let memory = opcode.properties().memory;
             matches!(opcode, Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS) || matches!(memory, Memory::Texture | Memory::Surface)
         };
-        for opcode in Opcode::all().filter(|&opcode| matches!(kind(opcode), Kind::Blurred { .. })) {
+        for opcode in Opcode::all().filter(|&opcode| matches!(opcode_order(opcode), OpcodeOrder::UnknownAddress { .. })) {
             assert!(is_known(opcode), "{}", opcode.mnemonic());
         }
-        let textures = Opcode::all().filter(|&opcode| matches!(kind(opcode), Kind::Blurred { .. })).count();
+        let textures = Opcode::all().filter(|&opcode| matches!(opcode_order(opcode), OpcodeOrder::UnknownAddress { .. })).count();
         assert!(textures > 3, "{textures}");
     }
 }

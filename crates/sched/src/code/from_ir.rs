@@ -10,9 +10,9 @@ use oriole_opt::machine::machine_instruction;
 use oriole_support::Index;
 use smallvec::SmallVec;
 
-use super::effect::{self, Kind};
+use super::effect::{self, OpcodeOrder};
 use super::from_machine::{self, Known, described_access, mix};
-use super::{Access, AccessKind, Address, Code, Effect, Group, NewItem, RegisterClass, Space, Touch};
+use super::{Access, AccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
 
 /// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
 fn pseudo_class() -> Class {
@@ -56,7 +56,7 @@ impl ValueNumbers {
 pub fn push_allocated(code: &mut Code, function: &Function, inst: Inst) {
     let data = &function.insts[inst];
     if data.op.machine().is_none() {
-        return push_wall(code);
+        return push_sched_barrier(code);
     }
     let instruction = machine_instruction(function, inst, &|_| 0);
     let is_relocated = function.operands(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Reference(_)));
@@ -74,48 +74,55 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
     let (opcode, effect) = match data.op {
         Op::Machine(opcode) => (Some(opcode), effect_of(code, numbers, function, inst, opcode)),
         Op::Pseudo(Pseudo::Copy | Pseudo::Pack) => (None, Effect::None),
-        Op::Pseudo(Pseudo::Entry | Pseudo::Keep) => (None, Effect::Wall),
+        Op::Pseudo(Pseudo::Entry | Pseudo::Keep) => (None, Effect::SchedBarrier),
         // A phi reads its operands in the predecessors, and its result is available when its block starts. So it has no accesses here.
-        Op::Pseudo(Pseudo::Phi) => return push_wall(code),
+        Op::Pseudo(Pseudo::Phi) => return push_sched_barrier(code),
     };
     let class = opcode.map_or_else(pseudo_class, |opcode| Classes::get().of(opcode, &data.modifiers));
-    let touches = ValueTouches::of(numbers, function, inst, opcode.is_some().then_some(class));
-    let is_uniform = |touch: &Touch| matches!(touch.file, File::Uniform | File::UniformPredicate);
+    let reg_accesses = ValueAccesses::of(numbers, function, inst, opcode.is_some().then_some(class));
+    let is_uniform = |access: &RegAccess| matches!(access.file, File::Uniform | File::UniformPredicate);
     let new = NewItem {
         class,
         opcode,
         guarded: data.guard.is_some(),
-        converged: opcode.is_some_and(effect::needs_lanes) || touches.reads.iter().chain(&touches.writes).any(is_uniform),
+        converged: opcode.is_some_and(effect::needs_lanes) || reg_accesses.reads.iter().chain(&reg_accesses.writes).any(is_uniform),
         effect,
-        reads: &touches.reads,
-        writes: &touches.writes,
+        reads: &reg_accesses.reads,
+        writes: &reg_accesses.writes,
     };
     code.push(&new, |register| numbers.value[register as usize]);
 }
 
-/// Appends a wall that accesses no registers.
-fn push_wall(code: &mut Code) {
-    let new =
-        NewItem { class: pseudo_class(), opcode: None, guarded: false, converged: false, effect: Effect::Wall, reads: &[], writes: &[] };
+/// Appends a scheduling barrier that accesses no registers.
+fn push_sched_barrier(code: &mut Code) {
+    let new = NewItem {
+        class: pseudo_class(),
+        opcode: None,
+        guarded: false,
+        converged: false,
+        effect: Effect::SchedBarrier,
+        reads: &[],
+        writes: &[],
+    };
     code.push(&new, |_| 0);
 }
 
 #[derive(Default)]
 /// The register accesses of one instruction on values.
-struct ValueTouches {
-    reads: SmallVec<[Touch; 8]>,
-    writes: SmallVec<[Touch; 8]>,
+struct ValueAccesses {
+    reads: SmallVec<[RegAccess; 8]>,
+    writes: SmallVec<[RegAccess; 8]>,
 }
 
-impl ValueTouches {
+impl ValueAccesses {
     /// Collects the registers that an instruction reads and writes. Without a class (pseudo operations) the accesses have no ports.
-    fn of(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<Class>) -> ValueTouches {
-        let mut touches = ValueTouches::default();
+    fn of(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<Class>) -> ValueAccesses {
+        let mut reg_accesses = ValueAccesses::default();
         let data = &function.insts[inst];
         if let Some(Part { value, first, count }) = data.guard.and_then(|guard| Operand::new(guard.kind).part()) {
             let file = function.values[value].file;
             let port = class.map(|_| Classes::get().guard_port(file == File::UniformPredicate));
-            touches.reads.extend(numbers.registers(Part { value, first, count }).map(|register| Touch {
+            reg_accesses.reads.extend(numbers.registers(Part { value, first, count }).map(|register| RegAccess {
                 register,
                 file,
                 port,
@@ -126,16 +133,16 @@ impl ValueTouches {
             let file = function.values[part.value].file;
             for (number, register) in numbers.registers(part).enumerate() {
                 let port = class.and_then(|class| class.write_port(file, number));
-                touches.writes.push(Touch { register, file, port, slot: None });
+                reg_accesses.writes.push(RegAccess { register, file, port, slot: None });
             }
         }
         let mut slots = 0;
         // Operands that belong to an address or to the previous operand share its slot, so only plain ones start a new slot.
         for operand in function.sources(inst) {
             slots += usize::from(operand.role == Role::Plain);
-            touches.source(numbers, function, operand, class, slots.saturating_sub(1));
+            reg_accesses.source(numbers, function, operand, class, slots.saturating_sub(1));
         }
-        touches
+        reg_accesses
     }
 
     /// Adds the registers of one source operand. `slot` is the number of the operand slot.
@@ -145,11 +152,11 @@ impl ValueTouches {
         let is_tied = matches!(operand.role, Role::Tied(_));
         for (number, register) in numbers.registers(part).enumerate() {
             let port = class.filter(|_| !is_tied).and_then(|class| class.read_port(file, slot, number));
-            self.reads.push(Touch { register, file, port, slot: None });
+            self.reads.push(RegAccess { register, file, port, slot: None });
             if is_tied {
                 // A tied operand shares its register with the result, so the instruction overwrites it. As a write, it must follow all
                 // other readers of the value. If a reader came later, the allocator would have to copy the value.
-                self.writes.push(Touch { register, file, port: None, slot: None });
+                self.writes.push(RegAccess { register, file, port: None, slot: None });
             }
         }
     }
@@ -166,26 +173,26 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
     };
     // `PR` and `UPR` access all predicates at once, which have no values here.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
-        return Effect::Wall;
+        return Effect::SchedBarrier;
     }
     let described = data.memory.map(|id| &function.accesses[id]);
-    match effect::kind(opcode) {
-        Kind::Free => Effect::None,
+    match effect::opcode_order(opcode) {
+        OpcodeOrder::Free => Effect::None,
         // An `EXIT` without a guard ends the block, so nothing may move past it.
-        Kind::Order(Effect::Sync) if opcode == Opcode::EXIT && data.guard.is_none() => Effect::Wall,
-        Kind::Order(effect) => effect,
-        Kind::State => effect::state(names()),
-        Kind::Constant => {
+        OpcodeOrder::Order(Effect::Sync) if opcode == Opcode::EXIT && data.guard.is_none() => Effect::SchedBarrier,
+        OpcodeOrder::Order(effect) => effect,
+        OpcodeOrder::State => effect::state(names()),
+        OpcodeOrder::Constant => {
             let is_indexed = function.sources(inst).iter().any(|operand| operand.part().is_some());
-            let read = Access { kind: AccessKind::ReadConstant, space: Space::Global, strong: false, address: None };
+            let read = Access { kind: AccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
             if is_indexed { Effect::Access(read) } else { Effect::None }
         }
-        Kind::Blurred { space, writes } => {
+        OpcodeOrder::UnknownAddress { space, writes } => {
             let strong = effect::is_atomic(opcode) || described.is_some_and(|access| access.volatile);
             let kind = if writes { AccessKind::Write } else { AccessKind::Read };
             Effect::Access(Access { kind, space, strong, address: None })
         }
-        Kind::Access { space, writes } => {
+        OpcodeOrder::Access { space, writes } => {
             let Some(described) = described else {
                 let kind = if writes { AccessKind::Write } else { AccessKind::Read };
                 // Nothing is known about the access: it aliases its whole space and keeps its order with other strong accesses.

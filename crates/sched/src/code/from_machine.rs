@@ -9,8 +9,8 @@ use oriole_isa::{AccessPlace, Accesses, File, Instruction, Opcode, Value, access
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
-use super::effect::{self, Kind};
-use super::{Access, AccessKind, Address, Code, Effect, Group, NewItem, RegisterClass, Space, Touch};
+use super::effect::{self, OpcodeOrder};
+use super::{Access, AccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
 
 /// Register files that order instructions, in the order of their register numbers.
 const FILES: [File; 5] = [File::General, File::Predicate, File::Uniform, File::UniformPredicate, File::Convergence];
@@ -46,8 +46,8 @@ pub fn code(instructions: &[Instruction]) -> Code {
 /// * A shared-memory access may be volatile or relaxed without a modifier, so all shared-memory accesses keep their order.
 /// * A marked access (`.STRONG`, `.MMIO`, atomic) may be an acquire or a release, so it is a fence.
 /// * ptxas places a `NOP` where an acquire must be waited for, so `NOP` is a fence.
-/// * Code that reads a clock usually measures time, so a clock is a wall.
-/// * Instructions with a relative address (such as `BSSY`), and those that make threads diverge or reconverge, are walls.
+/// * Code that reads a clock usually measures time, so a clock is a scheduling barrier.
+/// * Instructions with a relative address (such as `BSSY`), and those that make threads diverge or reconverge, are scheduling barriers.
 ///
 /// `is_relocated` says that part of the address is filled in by a relocation, so the address must not be compared.
 pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bool) {
@@ -57,13 +57,15 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
     let parts_threads =
         matches!(instruction.opcode, Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK | Opcode::WARPSYNC | Opcode::YIELD | Opcode::EXIT);
     item.effect = match item.effect {
-        _ if has_place || parts_threads => Effect::Wall,
-        Effect::Clock => Effect::Wall,
+        _ if has_place || parts_threads => Effect::SchedBarrier,
+        Effect::Clock => Effect::SchedBarrier,
         Effect::None if instruction.opcode == Opcode::NOP => Effect::Fence,
         Effect::Access(access) if access.strong => Effect::Fence,
-        Effect::Access(access) => {
-            Effect::Access(Access { strong: access.space == Space::Shared, address: access.address.filter(|_| !is_relocated), ..access })
-        }
+        Effect::Access(access) => Effect::Access(Access {
+            strong: access.space == AliasSpace::Shared,
+            address: access.address.filter(|_| !is_relocated),
+            ..access
+        }),
         other => other,
     };
 }
@@ -83,9 +85,9 @@ pub enum Known<'a> {
 pub fn push(code: &mut Code, instruction: &Instruction, known: Known<'_>) {
     let class = Class::of(instruction);
     let found = accesses(instruction);
-    let (reads, writes) = touches(instruction, class, &found);
+    let (reads, writes) = reg_accesses(instruction, class, &found);
     let effect = effect_of(code, instruction, &found, known);
-    let is_uniform = |touch: &Touch| matches!(touch.file, File::Uniform | File::UniformPredicate);
+    let is_uniform = |access: &RegAccess| matches!(access.file, File::Uniform | File::UniformPredicate);
     let new = NewItem {
         class,
         opcode: Some(instruction.opcode),
@@ -98,11 +100,11 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: Known<'_>) {
     code.push(&new, |register| register);
 }
 
-type Touches = SmallVec<[Touch; 8]>;
+type RegAccesses = SmallVec<[RegAccess; 8]>;
 
 /// Returns the registers that an instruction reads and those that it writes.
-fn touches(instruction: &Instruction, class: Class, found: &Accesses) -> (Touches, Touches) {
-    let (mut reads, mut writes) = (Touches::new(), Touches::new());
+fn reg_accesses(instruction: &Instruction, class: Class, found: &Accesses) -> (RegAccesses, RegAccesses) {
+    let (mut reads, mut writes) = (RegAccesses::new(), RegAccesses::new());
     let written = instruction.written();
     // The slot of a source is the number of sources before it: results are operands too and do not count.
     let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
@@ -123,7 +125,7 @@ fn touches(instruction: &Instruction, class: Class, found: &Accesses) -> (Touche
                 }
             };
             let list = if access.written { &mut writes } else { &mut reads };
-            list.push(Touch { register, file: access.file, port, slot });
+            list.push(RegAccess { register, file: access.file, port, slot });
         }
     }
     (reads, writes)
@@ -135,24 +137,24 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
         Known::Nothing => None,
         Known::Access(access) | Known::Relocated(access) => Some(access),
     };
-    match effect::kind(instruction.opcode) {
-        Kind::Free => Effect::None,
-        Kind::Order(Effect::Sync) if instruction.opcode == Opcode::EXIT && instruction.guard.is_always() => Effect::Wall,
-        Kind::Order(effect) => effect,
-        Kind::State => effect::state(instruction.operands.iter().filter_map(|operand| match operand.value {
+    match effect::opcode_order(instruction.opcode) {
+        OpcodeOrder::Free => Effect::None,
+        OpcodeOrder::Order(Effect::Sync) if instruction.opcode == Opcode::EXIT && instruction.guard.is_always() => Effect::SchedBarrier,
+        OpcodeOrder::Order(effect) => effect,
+        OpcodeOrder::State => effect::state(instruction.operands.iter().filter_map(|operand| match operand.value {
             Value::Name(name) => Some(name),
             _ => None,
         })),
-        Kind::Constant => {
+        OpcodeOrder::Constant => {
             let is_indexed = found.iter().any(|access| matches!(access.place, AccessPlace::Address(_)));
-            let read = Access { kind: AccessKind::ReadConstant, space: Space::Global, strong: false, address: None };
+            let read = Access { kind: AccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
             if is_indexed { Effect::Access(read) } else { Effect::None }
         }
-        Kind::Blurred { space, writes } => {
+        OpcodeOrder::UnknownAddress { space, writes } => {
             let strong = effect::is_atomic(instruction.opcode) || described.is_some_and(|access| access.volatile);
             Effect::Access(Access { kind: kind_of(writes, false), space, strong, address: None })
         }
-        Kind::Access { space, writes } => {
+        OpcodeOrder::Access { space, writes } => {
             let address = match known {
                 Known::Relocated(_) => None,
                 _ => address_of(code, instruction, found, described),
@@ -172,7 +174,13 @@ fn kind_of(writes: bool, is_constant: bool) -> AccessKind {
 }
 
 /// Returns the effect of a memory access: from the compiler's description if there is one, otherwise from the modifiers.
-fn access(instruction: &Instruction, space: Space, writes: bool, described: Option<&MemoryAccess>, address: Option<Address>) -> Effect {
+fn access(
+    instruction: &Instruction,
+    space: AliasSpace,
+    writes: bool,
+    described: Option<&MemoryAccess>,
+    address: Option<Address>,
+) -> Effect {
     let is_atomic = effect::is_atomic(instruction.opcode);
     if let Some(described) = described {
         return described_access(described, space, writes, is_atomic, address);
@@ -184,16 +192,22 @@ fn access(instruction: &Instruction, space: Space, writes: bool, described: Opti
 }
 
 /// Returns the effect of an access that the compiler described. `space` is used where the description does not name a narrower space.
-pub(super) fn described_access(described: &MemoryAccess, space: Space, writes: bool, is_atomic: bool, address: Option<Address>) -> Effect {
+pub(super) fn described_access(
+    described: &MemoryAccess,
+    space: AliasSpace,
+    writes: bool,
+    is_atomic: bool,
+    address: Option<Address>,
+) -> Effect {
     match described.order {
         Order::Weak | Order::Relaxed => {}
         Order::Acquire | Order::Release | Order::AcquireRelease | Order::SequentiallyConsistent => return Effect::Fence,
     }
     let space = match described.space {
-        oriole_ir::Space::Spill => Space::Spill,
-        oriole_ir::Space::Local => Space::Local,
-        oriole_ir::Space::Shared => Space::Shared,
-        oriole_ir::Space::Global => Space::Global,
+        oriole_ir::Space::Spill => AliasSpace::Spill,
+        oriole_ir::Space::Local => AliasSpace::Local,
+        oriole_ir::Space::Shared => AliasSpace::Shared,
+        oriole_ir::Space::Global => AliasSpace::Global,
         oriole_ir::Space::Generic | oriole_ir::Space::Constant => space,
     };
     let strong = is_atomic || described.volatile || described.order == Order::Relaxed;
@@ -262,7 +276,7 @@ mod tests {
     use super::bytes_of;
 
     #[test]
-    fn accesses_are_as_wide_as_their_modifiers_say() {
+    fn access_width_follows_the_modifiers() {
         let bytes = |text: &str| bytes_of(&parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")));
         assert_eq!(bytes("LDS.U8 R0, [R2]"), 1);
         assert_eq!(bytes("LDS.S16 R0, [R2]"), 2);

@@ -7,9 +7,9 @@
 //! **Registers** are dense numbers. A *group* is a set of registers with one live range: an SSA value of four registers, or one physical
 //! register. Register pressure is counted by group.
 //!
-//! **Walls** ([`Effect::Wall`]) are scheduling barriers: a wall is never moved, and no item moves across a wall. Calls, branches and every
-//! instruction that passes registers outside its operand list are walls. Walls cut a block into regions ([`Code::regions`]); each region
-//! is scheduled separately.
+//! **Scheduling barriers** ([`Effect::SchedBarrier`]) are never moved, and no item moves across one. Calls, branches and every
+//! instruction that passes registers outside its operand list are scheduling barriers. Scheduling barriers cut a block into regions
+//! ([`Code::regions`]); each region is scheduled separately.
 
 mod effect;
 pub mod from_ir;
@@ -25,7 +25,7 @@ pub use effect::special_register_is_fixed;
 
 /// One register that an item reads or writes, with the port that determines its latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Touch {
+pub struct RegAccess {
     /// The dense register number.
     pub register: u32,
     /// The register file.
@@ -39,7 +39,7 @@ pub struct Touch {
 
 /// Memory space of an access, for alias analysis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Space {
+pub enum AliasSpace {
     /// Global, shared or local memory, not known which.
     Generic,
     /// Global memory, textures and surfaces included.
@@ -69,7 +69,7 @@ pub struct Access {
     /// Whether it reads or writes.
     pub kind: AccessKind,
     /// The memory space.
-    pub space: Space,
+    pub space: AliasSpace,
     /// Whether the access is relaxed, volatile or atomic. Strong accesses keep their order among each other.
     pub strong: bool,
     /// The address. `None` if the address is unknown; the access then aliases every access of its space.
@@ -105,7 +105,7 @@ pub enum Effect {
     /// A barrier. No memory access and no item with [`Item::converged`] moves across it.
     Sync,
     /// A scheduling barrier. No item moves across it.
-    Wall,
+    SchedBarrier,
 }
 
 /// One instruction, as the scheduler sees it. Its register accesses are in the [`Code`] that contains it.
@@ -122,8 +122,8 @@ pub struct Item {
     pub converged: bool,
     /// Ordering constraints beyond registers.
     pub effect: Effect,
-    /// Index in [`Code::touches`] of the first read; `reads` reads are followed by `writes` writes.
-    first_touch: u32,
+    /// Index in [`Code::reg_accesses`] of the first read; `reads` reads are followed by `writes` writes.
+    first_access: u32,
     reads: u16,
     writes: u16,
     /// Index in [`Code::item_groups`] of the first group read; `read_groups` groups are followed by `written_groups` groups.
@@ -180,7 +180,7 @@ pub struct Code {
     /// Calls of known duration as pairs of item position and cycles until the call returns, sorted by position.
     pub calls: Vec<(u32, u32)>,
     /// Register accesses of all items, contiguous per item: first the reads, then the writes.
-    touches: Vec<Touch>,
+    reg_accesses: Vec<RegAccess>,
     /// Groups of all items, contiguous per item: first those read, then those written.
     item_groups: Vec<u32>,
     groups: Cow<'static, [Group]>,
@@ -201,9 +201,9 @@ pub struct NewItem<'a> {
     /// Ordering constraints beyond registers.
     pub effect: Effect,
     /// Registers that the item reads.
-    pub reads: &'a [Touch],
+    pub reads: &'a [RegAccess],
     /// Registers that the item writes.
-    pub writes: &'a [Touch],
+    pub writes: &'a [RegAccess],
 }
 
 impl Code {
@@ -224,9 +224,9 @@ impl Code {
 
     /// Appends an item. `group_of` maps a register number to the index of its group.
     pub fn push(&mut self, new: &NewItem<'_>, group_of: impl Fn(u32) -> u32) {
-        let first_touch = self.touches.len() as u32;
-        self.touches.extend_from_slice(new.reads);
-        self.touches.extend_from_slice(new.writes);
+        let first_access = self.reg_accesses.len() as u32;
+        self.reg_accesses.extend_from_slice(new.reads);
+        self.reg_accesses.extend_from_slice(new.writes);
         let first_group = self.item_groups.len();
         let read_groups = self.add_groups(new.reads, &group_of);
         let written_groups = self.add_groups(new.writes, &group_of);
@@ -236,7 +236,7 @@ impl Code {
             guarded: new.guarded,
             converged: new.converged,
             effect: new.effect,
-            first_touch,
+            first_access,
             reads: new.reads.len() as u16,
             writes: new.writes.len() as u16,
             first_group: first_group as u32,
@@ -245,11 +245,11 @@ impl Code {
         });
     }
 
-    /// Appends the groups of `touches`, each once, to the group list. Returns how many were appended.
-    fn add_groups(&mut self, touches: &[Touch], group_of: &impl Fn(u32) -> u32) -> u16 {
+    /// Appends the groups of `reg_accesses`, each once, to the group list. Returns how many were appended.
+    fn add_groups(&mut self, reg_accesses: &[RegAccess], group_of: &impl Fn(u32) -> u32) -> u16 {
         let start = self.item_groups.len();
-        for touch in touches {
-            let group = group_of(touch.register);
+        for access in reg_accesses {
+            let group = group_of(access.register);
             if !self.item_groups[start..].contains(&group) {
                 self.item_groups.push(group);
             }
@@ -258,15 +258,15 @@ impl Code {
     }
 
     /// Returns the registers that an item reads.
-    pub fn reads(&self, item: &Item) -> &[Touch] {
-        let start = item.first_touch as usize;
-        &self.touches[start..start + usize::from(item.reads)]
+    pub fn reads(&self, item: &Item) -> &[RegAccess] {
+        let start = item.first_access as usize;
+        &self.reg_accesses[start..start + usize::from(item.reads)]
     }
 
     /// Returns the registers that an item writes.
-    pub fn writes(&self, item: &Item) -> &[Touch] {
-        let start = item.first_touch as usize + usize::from(item.reads);
-        &self.touches[start..start + usize::from(item.writes)]
+    pub fn writes(&self, item: &Item) -> &[RegAccess] {
+        let start = item.first_access as usize + usize::from(item.reads);
+        &self.reg_accesses[start..start + usize::from(item.writes)]
     }
 
     /// Returns the groups that an item reads, each once.
@@ -299,18 +299,18 @@ impl Code {
         Some(self.calls[found].1)
     }
 
-    /// Returns the regions of `within`: maximal runs of items between walls, cut into pieces of at most `longest` items. With walls at 1
-    /// and 5 and `longest` 2, the range `0..6` has the regions `0..1`, `2..4` and `4..5`.
+    /// Returns the regions of `within`: maximal runs of items between scheduling barriers, cut into pieces of at most `longest` items. With
+    /// scheduling barriers at 1 and 5 and `longest` 2, the range `0..6` has the regions `0..1`, `2..4` and `4..5`.
     pub fn regions(&self, within: Range<usize>, longest: usize) -> Vec<Range<usize>> {
         let mut regions = Vec::new();
         let mut start = within.start;
         for position in within.clone() {
-            let is_wall = self.items[position].effect == Effect::Wall;
-            if is_wall || position - start == longest {
+            let is_barrier = self.items[position].effect == Effect::SchedBarrier;
+            if is_barrier || position - start == longest {
                 if position > start {
                     regions.push(start..position);
                 }
-                start = if is_wall { position + 1 } else { position };
+                start = if is_barrier { position + 1 } else { position };
             }
         }
         if within.end > start {

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{EdgeKind, Incoming};
-use crate::code::{Access, AccessKind, Effect, Item, Space};
+use crate::code::{Access, AccessKind, AliasSpace, Effect, Item};
 
 /// Bytes in a cell. Accesses with the same base that touch the same cell keep their order.
 const CELL: i64 = 4;
@@ -52,15 +52,15 @@ struct Cell {
 struct SpaceState {
     /// Node that follows all stores before the current run.
     joined_stores: Option<u32>,
-    /// The current run: stores since `joined_stores`, all with the base `run_base`.
-    run: Vec<u32>,
-    run_base: Option<Base>,
+    /// The current run: stores since `joined_stores`, all with the base `current_base`.
+    current_stores: Vec<u32>,
+    current_base: Option<Base>,
     /// Node that follows the loads which every later store must follow.
     joined_loads: Option<u32>,
-    /// Loads with the base `kept_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
+    /// Loads with the base `same_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
     /// must follow all of them.
-    kept: Vec<u32>,
-    kept_base: Option<Base>,
+    same_base_loads: Vec<u32>,
+    same_base: Option<Base>,
     /// Loads since the latest store.
     loads: Vec<(Base, u32)>,
     /// The latest accesses of each cell of each base.
@@ -70,8 +70,8 @@ struct SpaceState {
 impl SpaceState {
     fn clear(&mut self) {
         (self.joined_stores, self.joined_loads) = (None, None);
-        self.run.clear();
-        self.kept.clear();
+        self.current_stores.clear();
+        self.same_base_loads.clear();
         self.loads.clear();
         self.cells.clear();
     }
@@ -79,21 +79,21 @@ impl SpaceState {
     /// Creates the joins that an access needs. Its edges are added afterwards by [`SpaceState::connect`].
     fn prepare(&mut self, base: Base, writes: bool, incoming: &mut Incoming) {
         // The base changes: the stores of the run become part of the join, which the new access follows.
-        if self.run_base != Some(base) && !self.run.is_empty() {
-            self.joined_stores = incoming.join(&self.run, self.joined_stores);
-            self.run.clear();
+        if self.current_base != Some(base) && !self.current_stores.is_empty() {
+            self.joined_stores = incoming.join(&self.current_stores, self.joined_stores);
+            self.current_stores.clear();
         }
         if !writes {
             return;
         }
         // Loads with other bases than this store go into the join. Loads with the same base are kept apart and compared by cell.
         let mut others: Vec<u32> = Vec::new();
-        if self.kept_base != Some(base) {
-            others.append(&mut self.kept);
-            self.kept_base = Some(base);
+        if self.same_base != Some(base) {
+            others.append(&mut self.same_base_loads);
+            self.same_base = Some(base);
         }
         for (other, node) in self.loads.drain(..) {
-            if other == base { self.kept.push(node) } else { others.push(node) }
+            if other == base { self.same_base_loads.push(node) } else { others.push(node) }
         }
         if !others.is_empty() {
             self.joined_loads = incoming.join(&others, self.joined_loads);
@@ -120,8 +120,8 @@ impl SpaceState {
             }
         }
         if writes {
-            self.run_base = Some(base);
-            self.run.push(node);
+            self.current_base = Some(base);
+            self.current_stores.push(node);
         } else {
             self.loads.push((base, node));
         }
@@ -130,7 +130,10 @@ impl SpaceState {
     /// Returns the nodes that a fence must follow. The others precede one of these.
     fn outstanding(&self) -> impl Iterator<Item = u32> + '_ {
         let joined = self.joined_stores.into_iter().chain(self.joined_loads);
-        joined.chain(self.run.iter().copied()).chain(self.kept.iter().copied()).chain(self.loads.iter().map(|load| load.1))
+        joined
+            .chain(self.current_stores.iter().copied())
+            .chain(self.same_base_loads.iter().copied())
+            .chain(self.loads.iter().map(|load| load.1))
     }
 }
 
@@ -171,14 +174,14 @@ impl MemoryOrder {
         if let Effect::Access(access) = item.effect {
             self.access(access, node, base, incoming, &after);
         }
-        if matches!(item.effect, Effect::Clock | Effect::Fence | Effect::Sync | Effect::Wall) {
+        if matches!(item.effect, Effect::Clock | Effect::Fence | Effect::Sync | Effect::SchedBarrier) {
             self.last_strong.into_iter().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
             self.last_fence.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
         }
         match item.effect {
             Effect::None | Effect::Access(_) => {}
             Effect::Clock => self.last_strong = Some(node),
-            Effect::Fence | Effect::Sync | Effect::Wall => {
+            Effect::Fence | Effect::Sync | Effect::SchedBarrier => {
                 if item.effect != Effect::Fence {
                     self.last_sync = Some(node);
                     self.converged.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
@@ -208,11 +211,11 @@ impl MemoryOrder {
             return;
         }
         let spaces = match access.space {
-            Space::Generic => 0..3,
-            Space::Global => 0..1,
-            Space::Shared => 1..2,
-            Space::Local => 2..3,
-            Space::Spill => 3..4,
+            AliasSpace::Generic => 0..3,
+            AliasSpace::Global => 0..1,
+            AliasSpace::Shared => 1..2,
+            AliasSpace::Local => 2..3,
+            AliasSpace::Spill => 3..4,
         };
         let cells = access
             .address

@@ -26,7 +26,7 @@ use std::ops::Range;
 use oriole_hardware::{Kind, Model, Port};
 use oriole_isa::File;
 
-use crate::code::{Code, Effect, Item, Touch};
+use crate::code::{Code, Effect, Item, RegAccess};
 use memory::MemoryOrder;
 
 /// The reason for an edge.
@@ -79,8 +79,8 @@ pub struct Graph {
     dependences: Vec<u32>,
     /// For each item, cycles from issue until its results are ready for code after the region; see [`Graph::tail`].
     tails: Vec<u16>,
-    /// For each item, cycles from issue until the wall after the region can issue; see [`Graph::exit`].
-    exits: Vec<u16>,
+    /// For each item, cycles from issue until the scheduling barrier after the region can issue; see [`Graph::barrier_latency`].
+    barrier_latencies: Vec<u16>,
     /// For each item, a less pessimistic `tails`; see [`Graph::typical_tail`].
     typical_tails: Vec<u16>,
 }
@@ -113,21 +113,22 @@ impl Graph {
     }
 
     /// Returns the number of cycles from an item's issue until its results are ready after the region. Only results that no item of the
-    /// region reads count; without such results the number is that of [`Graph::exit`]. The slowest possible reader is assumed.
+    /// region reads count; without such results the number is that of [`Graph::barrier_latency`]. The slowest possible reader is assumed.
     pub fn tail(&self, node: u32) -> u32 {
         self.tails[node as usize].into()
     }
 
-    /// Returns the same as [`Graph::tail`] under a milder assumption. The wall after the region counts with its actual latency. Other
-    /// readers are assumed to be of the same class as the item, because chains mostly continue with the same kind of instruction.
+    /// Returns the same as [`Graph::tail`] under a milder assumption. The scheduling barrier after the region counts with its actual
+    /// latency. Other readers are assumed to be of the same class as the item, because chains mostly continue with the same kind of
+    /// instruction.
     pub fn typical_tail(&self, node: u32) -> u32 {
         self.typical_tails[node as usize].into()
     }
 
-    /// Returns the number of cycles from an item's issue until the wall after the region can issue, for example a branch that reads a
-    /// predicate or a call that reads an argument. Returns 0 if the wall does not read the item's results.
-    pub fn exit(&self, node: u32) -> u32 {
-        self.exits[node as usize].into()
+    /// Returns the number of cycles from an item's issue until the scheduling barrier after the region can issue, for example a branch that
+    /// reads a predicate or a call that reads an argument. Returns 0 if the scheduling barrier does not read the item's results.
+    pub fn barrier_latency(&self, node: u32) -> u32 {
+        self.barrier_latencies[node as usize].into()
     }
 
     /// Returns the height of each node, in cycles: the length of the longest path from its issue to the end of the region, tails included.
@@ -195,7 +196,7 @@ pub(crate) struct Incoming {
     /// Target node of each run of edges, and the end of the run in `edges`.
     runs: Vec<(u32, u32)>,
     /// For each node, the index in `edges` of the latest edge from it. Valid only if the index lies in the current run.
-    place: Vec<u32>,
+    latest_edge: Vec<u32>,
     items: u32,
     joins: u32,
 }
@@ -204,8 +205,8 @@ impl Incoming {
     fn start(&mut self, items: usize) {
         self.edges.clear();
         self.runs.clear();
-        self.place.clear();
-        self.place.resize(items, NONE);
+        self.latest_edge.clear();
+        self.latest_edge.resize(items, NONE);
         (self.items, self.joins) = (items as u32, 0);
     }
 
@@ -216,17 +217,17 @@ impl Incoming {
 
     /// Adds an edge from `from` to the node that is finished next. Of two edges from one node, the one with the longer latency is kept.
     pub(crate) fn add(&mut self, from: u32, latency: u16, kind: EdgeKind, scoreboard: bool) {
-        let place = self.place[from as usize] as usize;
-        // The entry in `place` may be of an earlier run, so it is checked before use.
-        if place >= self.run_start() && place < self.edges.len() && self.edges[place].node == from {
-            let edge = &mut self.edges[place];
+        let index = self.latest_edge[from as usize] as usize;
+        // The entry in `latest_edge` may be of an earlier run, so it is checked before use.
+        if index >= self.run_start() && index < self.edges.len() && self.edges[index].node == from {
+            let edge = &mut self.edges[index];
             if latency > edge.latency {
                 *edge = Edge { node: from, latency, kind, scoreboard: edge.scoreboard || scoreboard };
             }
             edge.scoreboard |= scoreboard;
             return;
         }
-        self.place[from as usize] = self.edges.len() as u32;
+        self.latest_edge[from as usize] = self.edges.len() as u32;
         self.edges.push(Edge { node: from, latency, kind, scoreboard });
     }
 
@@ -241,7 +242,7 @@ impl Incoming {
         }
         let join = self.items + self.joins;
         self.joins += 1;
-        self.place.push(NONE);
+        self.latest_edge.push(NONE);
         for &node in nodes.iter().chain(&before) {
             self.add(node, 0, EdgeKind::Memory, false);
         }
@@ -285,8 +286,9 @@ impl Incoming {
     }
 }
 
-/// Cycles from the issue of the wall after a region, usually a branch, until an instruction after the wall can read a result.
-const WALL_CYCLES: u16 = 10;
+/// Cycles from the issue of the scheduling barrier after a region, usually a branch, until an instruction after the scheduling barrier can
+/// read a result.
+const BARRIER_CYCLES: u16 = 10;
 
 impl<'m> Builder<'m> {
     /// Creates a builder for code with `registers` register numbers.
@@ -302,7 +304,7 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Builds the graph of a region, which must not contain walls.
+    /// Builds the graph of a region, which must not contain scheduling barriers.
     pub fn build(&mut self, code: &Code, region: Range<usize>) -> Graph {
         self.stamp += 1;
         self.readers.clear();
@@ -311,44 +313,44 @@ impl<'m> Builder<'m> {
         for position in region.clone() {
             let item = &code.items[position];
             let node = (position - region.start) as u32;
-            self.order(code, &region, item, node);
-            self.touch(code, &region, item, node);
+            self.add_order_edges(code, &region, item, node);
+            self.add_register_edges(code, &region, item, node);
             self.incoming.finish(node);
         }
         let mut graph = self.incoming.graph(region);
-        graph.exits = self.exits(code, &graph.region);
+        graph.barrier_latencies = self.barrier_latencies(code, &graph.region);
         graph.tails = self.tails(code, &graph);
         graph.typical_tails = self.typical_tails(code, &graph);
         graph
     }
 
-    /// Returns, for each item, the read-after-write latency from its issue to the wall after the region, in cycles. 0 if the wall does not
-    /// read the item's results, or if no wall follows.
-    fn exits(&self, code: &Code, region: &Range<usize>) -> Vec<u16> {
-        let mut exits = vec![0; region.len()];
-        let Some(wall) = code.items.get(region.end).filter(|item| item.effect == Effect::Wall) else { return exits };
-        for touch in code.reads(wall) {
-            let state = &self.registers[touch.register as usize];
+    /// Returns, for each item, the read-after-write latency from its issue to the scheduling barrier after the region, in cycles. 0 if the
+    /// scheduling barrier does not read the item's results, or if no scheduling barrier follows.
+    fn barrier_latencies(&self, code: &Code, region: &Range<usize>) -> Vec<u16> {
+        let mut latencies = vec![0; region.len()];
+        let Some(barrier) = code.items.get(region.end).filter(|item| item.effect == Effect::SchedBarrier) else { return latencies };
+        for access in code.reads(barrier) {
+            let state = &self.registers[access.register as usize];
             if state.stamp == self.stamp && state.writer != NONE {
                 let first = &code.items[region.start + state.writer as usize];
-                let exit = &mut exits[state.writer as usize];
-                *exit = latency(self.model, Kind::Raw, touch.file, (first, state.writer_port), (wall, touch.port)).0.max(*exit);
+                let found = &mut latencies[state.writer as usize];
+                *found = latency(self.model, Kind::Raw, access.file, (first, state.writer_port), (barrier, access.port)).0.max(*found);
             }
         }
-        exits
+        latencies
     }
 
-    /// Returns the tail of each item ([`Graph::tail`]), in cycles. A result that the wall after the region reads must be ready when the
-    /// wall issues. Any other result that leaves the region must be ready [`WALL_CYCLES`] later, because control takes that long to reach a
-    /// reader.
+    /// Returns the tail of each item ([`Graph::tail`]), in cycles. A result that the scheduling barrier after the region reads must be
+    /// ready when the scheduling barrier issues. Any other result that leaves the region must be ready [`BARRIER_CYCLES`] later, because
+    /// control takes that long to reach a reader.
     fn tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
-        let has_wall = code.items.get(graph.region.end).is_some_and(|item| item.effect == Effect::Wall);
+        let has_barrier = code.items.get(graph.region.end).is_some_and(|item| item.effect == Effect::SchedBarrier);
         let tail = |(node, item): (usize, &Item)| {
             let is_read = || graph.successors(node as u32).iter().any(|edge| edge.kind == EdgeKind::Raw);
             let leaves = item.opcode.is_some() && !code.writes(item).is_empty() && !is_read();
             let latency = if leaves { self.model.base_latency(item.class) } else { 0 };
-            let later = if has_wall { latency.saturating_sub(WALL_CYCLES) } else { latency };
-            later.max(graph.exits[node])
+            let later = if has_barrier { latency.saturating_sub(BARRIER_CYCLES) } else { latency };
+            later.max(graph.barrier_latencies[node])
         };
         code.items[graph.region.clone()].iter().enumerate().map(tail).collect()
     }
@@ -360,12 +362,12 @@ impl<'m> Builder<'m> {
             if tail == 0 || self.model.time(item.class).is_some() {
                 return tail;
             }
-            let of_touch = |touch: &Touch| {
-                let reader = item.class.read_port(touch.file, 0, 0);
-                let need = touch.port.zip(reader).map(|(first, second)| self.model.need(Kind::Raw, touch.file, first, second));
+            let of_access = |access: &RegAccess| {
+                let reader = item.class.read_port(access.file, 0, 0);
+                let need = access.port.zip(reader).map(|(first, second)| self.model.need(Kind::Raw, access.file, first, second));
                 need.map_or(UNKNOWN_READER, |need| need.cycles.into())
             };
-            code.writes(item).iter().map(of_touch).max().unwrap_or(0).min(tail).max(graph.exits[node])
+            code.writes(item).iter().map(of_access).max().unwrap_or(0).min(tail).max(graph.barrier_latencies[node])
         };
         code.items[graph.region.clone()].iter().enumerate().map(typical).collect()
     }
@@ -380,37 +382,37 @@ impl<'m> Builder<'m> {
     }
 
     /// Adds the edges of an item that follow from its registers, and updates the state of these registers.
-    fn touch(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
-        for touch in code.reads(item) {
-            let state = *self.register(touch.register);
+    fn add_register_edges(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
+        for access in code.reads(item) {
+            let state = *self.register(access.register);
             if state.writer != NONE {
                 let first = &code.items[region.start + state.writer as usize];
-                let (latency, scoreboard) = latency(self.model, Kind::Raw, touch.file, (first, state.writer_port), (item, touch.port));
+                let (latency, scoreboard) = latency(self.model, Kind::Raw, access.file, (first, state.writer_port), (item, access.port));
                 self.incoming.add(state.writer, latency, EdgeKind::Raw, scoreboard);
             }
         }
-        for touch in code.writes(item) {
-            self.overwrite(code, region, item, node, touch);
+        for access in code.writes(item) {
+            self.overwrite(code, region, item, node, access);
         }
         // Recorded after the writes: an instruction reads before it writes, so its reads see the previous writer. Where the
         // instruction overwrites its own source, the read needs no record, because later writers have a WAW edge from it.
-        for touch in code.reads(item) {
+        for access in code.reads(item) {
             let latest = self.readers.len() as u32;
-            let state = self.register(touch.register);
+            let state = self.register(access.register);
             if state.writer == node {
                 continue;
             }
             let next = std::mem::replace(&mut state.reader, latest);
-            self.readers.push(Reader { node, port: touch.port, next });
+            self.readers.push(Reader { node, port: access.port, next });
         }
     }
 
     /// Adds the WAW and WAR edges of one write, and makes `node` the last writer of the register.
-    fn overwrite(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32, touch: &Touch) {
-        let state = *self.register(touch.register);
+    fn overwrite(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32, access: &RegAccess) {
+        let state = *self.register(access.register);
         if state.writer != NONE && state.writer != node {
             let first = &code.items[region.start + state.writer as usize];
-            let (latency, scoreboard) = latency(self.model, Kind::Waw, touch.file, (first, state.writer_port), (item, touch.port));
+            let (latency, scoreboard) = latency(self.model, Kind::Waw, access.file, (first, state.writer_port), (item, access.port));
             self.incoming.add(state.writer, latency.max(1), EdgeKind::Waw, scoreboard);
         }
         let mut at = state.reader;
@@ -418,18 +420,18 @@ impl<'m> Builder<'m> {
             let reader = self.readers[at as usize];
             if reader.node != node {
                 let first = &code.items[region.start + reader.node as usize];
-                let (latency, scoreboard) = latency(self.model, Kind::War, touch.file, (first, reader.port), (item, touch.port));
+                let (latency, scoreboard) = latency(self.model, Kind::War, access.file, (first, reader.port), (item, access.port));
                 self.incoming.add(reader.node, latency, EdgeKind::War, scoreboard);
             }
             at = reader.next;
         }
-        let state = self.register(touch.register);
-        (state.writer, state.writer_port, state.reader) = (node, touch.port, NONE);
+        let state = self.register(access.register);
+        (state.writer, state.writer_port, state.reader) = (node, access.port, NONE);
     }
 
-    /// Adds the edges of an item that do not follow from registers. Runs before [`Builder::touch`], for two reasons: the last writers of
-    /// the address registers must be those that the item sees, and joins must be created before other edges are added.
-    fn order(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
+    /// Adds the edges of an item that do not follow from registers. Runs before [`Builder::add_register_edges`], for two reasons: the last
+    /// writers of the address registers must be those that the item sees, and joins must be created before other edges are added.
+    fn add_order_edges(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
         if item.effect == Effect::None && !item.converged {
             return;
         }
@@ -464,9 +466,9 @@ pub(crate) fn latency(model: &Model, kind: Kind, file: File, first: (&Item, Opti
     let time = model.time(first.class);
     let Some((first_port, second_port)) = first_port.zip(second_port) else {
         return match kind {
-            Kind::Raw => (time.map_or(model.base_latency(first.class), |time| time.usual), model.results_wait(first.class)),
-            Kind::War => (0, model.sources_wait(first.class)),
-            Kind::Waw => (1, model.results_wait(first.class)),
+            Kind::Raw => (time.map_or(model.base_latency(first.class), |time| time.usual), model.results_need_scoreboard(first.class)),
+            Kind::War => (0, model.sources_need_scoreboard(first.class)),
+            Kind::Waw => (1, model.results_need_scoreboard(first.class)),
         };
     };
     let need = if first.guarded {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::{self, Broken};
-use crate::code::{Access, AccessKind, Space, from_machine};
+use crate::code::{Access, AccessKind, AliasSpace, from_machine};
 use oriole_isa::{Target, parse};
 
 fn code(lines: &[&str]) -> Code {
@@ -41,7 +41,7 @@ fn registers_order_reads_and_writes() {
 }
 
 #[test]
-fn loads_count_with_their_usual_time() {
+fn load_edges_have_the_usual_latency() {
     let code = code(&["LDG.E R0, desc[UR4][R2.64]", "FADD R5, R0, R1"]);
     let model = Model::of(Target::parse("sm_90a").unwrap());
     let edge = graph(&code).successors(0)[0];
@@ -50,7 +50,7 @@ fn loads_count_with_their_usual_time() {
 }
 
 #[test]
-fn a_guarded_result_keeps_the_old_one() {
+fn guarded_write_keeps_the_previous_writer() {
     assert_eq!(pairs(&["MOV R0, 0x1", "@P0 MOV R0, 0x2", "FADD R1, R0, R0"]), [(0, 1), (0, 2), (1, 2)]);
 }
 
@@ -64,13 +64,13 @@ fn same_base_is_compared_by_offset() {
 }
 
 #[test]
-fn a_base_that_changes_is_another_one() {
+fn overwritten_base_register_makes_a_new_base() {
     let lines = ["STS [R2], R6", "IADD3 R2, R2, 0x4, RZ", "LDS R7, [R2+0x10]"];
     assert_eq!(pairs(&lines), [(0, 1), (0, 2), (1, 2)]);
 }
 
 #[test]
-fn other_bases_may_be_anywhere_in_the_same_space() {
+fn different_bases_may_alias_in_one_space() {
     let lines = ["STG.E desc[UR4][R2.64], R6", "LDG.E R7, desc[UR4][R8.64]", "LDS R10, [R12]", "LD.E R11, desc[UR4][R14.64]"];
     assert_eq!(pairs(&lines), [(0, 1), (0, 3)]);
     let lines = ["LDS R10, [R12]", "STL [R1], R6", "ST.E desc[UR4][R14.64], R7", "LDG.E.CONSTANT R11, desc[UR4][R16.64]"];
@@ -78,7 +78,7 @@ fn other_bases_may_be_anywhere_in_the_same_space() {
 }
 
 #[test]
-fn loads_do_not_order_loads_and_strong_ones_do() {
+fn only_strong_loads_order_each_other() {
     let lines = ["LDG.E R7, desc[UR4][R2.64]", "LDG.E R8, desc[UR4][R4.64]"];
     assert_eq!(pairs(&lines), []);
     let lines = ["LDG.E.STRONG.GPU R7, desc[UR4][R2.64]", "LDG.E R9, desc[UR4][R2.64]", "LDG.E.STRONG.SYS R8, desc[UR4][R4.64]"];
@@ -86,7 +86,7 @@ fn loads_do_not_order_loads_and_strong_ones_do() {
 }
 
 #[test]
-fn fences_and_barriers_hold_what_they_must() {
+fn fences_and_barriers_order_accesses() {
     let lines = ["LDG.E R7, desc[UR4][R2.64]", "FADD R0, R1, R1", "MEMBAR.SC.GPU", "STS [R12], R6", "SHFL.IDX PT, R20, R21, R22, R23"];
     assert_eq!(pairs(&lines), [(0, 2), (0, 3), (2, 3)]);
     let lines = ["SHFL.IDX PT, R20, R21, R22, R23", "LDS R7, [R2]", "BAR.SYNC.DEFER_BLOCKING 0x0", "FADD R0, R1, R1", "UMOV UR4, 0x1"];
@@ -96,7 +96,7 @@ fn fences_and_barriers_hold_what_they_must() {
 /// Diverged threads share uniform registers, and other threads may overwrite a uniform register before the reconvergence point. So a
 /// uniform register must be read before `WARPSYNC`.
 #[test]
-fn uniform_registers_are_read_before_threads_are_brought_together() {
+fn uniform_accesses_do_not_cross_reconvergence() {
     let lines = ["REDUX UR2, R0", "MOV R1, UR2", "WARPSYNC R8", "MOV R3, R4"];
     assert_eq!(pairs(&lines), [(0, 1), (0, 2), (1, 2)]);
 }
@@ -108,13 +108,13 @@ fn clocks_keep_their_order_and_fixed_registers_do_not() {
 }
 
 #[test]
-fn accesses_stay_behind_a_guarded_exit() {
+fn accesses_stay_after_a_guarded_exit() {
     let lines = ["FADD R0, R1, R1", "@P0 EXIT", "LDG.E.CONSTANT R7, desc[UR4][R2.64]", "LDC R8, c[0x0][0x210]"];
     assert_eq!(pairs(&lines), [(1, 2)]);
 }
 
 #[test]
-fn regions_end_at_walls_and_at_their_longest() {
+fn regions_end_at_sched_barriers_and_at_their_maximum_length() {
     let lines = ["FADD R0, R1, R1", "CALL.REL.NOINC 0x0", "FADD R0, R1, R1", "FADD R2, R1, R1", "FADD R3, R1, R1", "EXIT"];
     assert_eq!(code(&lines).regions(0..6, 2), [0..1, 2..4, 4..5]);
 }
@@ -160,7 +160,7 @@ impl Random {
 
 /// Returns the item that last wrote `register` before index `place` of an order.
 fn writer(code: &Code, order: &[usize], place: usize, register: u32) -> Option<usize> {
-    order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|touch| touch.register == register))
+    order[..place].iter().rev().copied().find(|&other| code.writes(&code.items[other]).iter().any(|access| access.register == register))
 }
 
 /// Returns whether all reads, all guarded writes and the end of the code see the same writers in both orders.
@@ -171,7 +171,7 @@ fn same_writers(code: &Code, old: &[usize], new: &[usize]) -> bool {
     let of_items = new.iter().enumerate().all(|(place, &item)| {
         let (reads, writes) = (code.reads(&code.items[item]), code.writes(&code.items[item]));
         let kept = if code.items[item].guarded { writes } else { &[] };
-        reads.iter().chain(kept).all(|touch| same(item, place, touch.register))
+        reads.iter().chain(kept).all(|access| same(item, place, access.register))
     });
     of_items && (0..code.registers() as u32).all(|register| same(old.len(), new.len(), register))
 }
@@ -199,7 +199,9 @@ fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
     }
     let (Effect::Access(a), Effect::Access(b)) = (a.effect, b.effect) else { return false };
     let is_apart = a.space != b.space
-        && (a.space == Space::Spill || b.space == Space::Spill || a.space != Space::Generic && b.space != Space::Generic);
+        && (a.space == AliasSpace::Spill
+            || b.space == AliasSpace::Spill
+            || a.space != AliasSpace::Generic && b.space != AliasSpace::Generic);
     if is_apart || !is_memory(&a) || !is_memory(&b) || a.kind == AccessKind::Read && b.kind == AccessKind::Read {
         return false;
     }
@@ -273,20 +275,20 @@ fn graph_and_checker_agree_with_the_rules_on_random_code() {
 }
 
 #[test]
-fn the_checker_names_what_is_broken() {
+fn checker_reports_the_violation() {
     let lines = ["FADD R0, R1, R2", "FADD R3, R0, R1", "STS [R4], R3", "LDS R5, [R4]", "CALL.REL.NOINC 0x0", "FADD R9, R9, R9"];
     let code = code(&lines);
     let judge = |order: [usize; 6]| check::check(&code, 0..6, &order);
     assert_eq!(judge([0, 1, 2, 3, 4, 5]), Ok(()));
     assert!(matches!(judge([1, 0, 2, 3, 4, 5]), Err(Broken::Read { item: 1, .. })));
     assert_eq!(judge([0, 1, 3, 2, 4, 5]), Err(Broken::Memory { item: 2 }));
-    assert!(matches!(judge([0, 1, 2, 3, 5, 4]), Err(Broken::Wall { .. })));
+    assert!(matches!(judge([0, 1, 2, 3, 5, 4]), Err(Broken::SchedBarrier { .. })));
     assert_eq!(judge([0, 1, 2, 3, 4, 4]), Err(Broken::NotAPermutation));
 }
 
 /// With many loads and stores of two bases, the number of edges must be linear in the number of accesses, not quadratic.
 #[test]
-fn edges_are_linear_in_the_accesses() {
+fn edge_count_is_linear_in_accesses() {
     let edges = |count: usize| {
         let mut lines: Vec<String> = (0..count).map(|at| format!("LDG.E R{}, desc[UR4][R2.64+{:#x}]", 20 + at % 100, 4 * at)).collect();
         lines.extend((0..count).map(|at| format!("STG.E desc[UR4][R4.64+{:#x}], R6", 4 * at)));

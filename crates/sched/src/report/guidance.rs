@@ -10,7 +10,7 @@
 
 use std::fmt::Write;
 
-use super::latency;
+use super::latency_hiding;
 use super::statistics::{BlockSchedule, Gathered, LoopMetrics};
 use super::target::RegisterTarget;
 
@@ -83,7 +83,7 @@ pub fn text(subject: &Subject<'_>, level: u8) -> String {
         block_lines(&mut text, block);
     }
     if level >= HIDING_LEVEL {
-        text.push_str(&latency::lines(&subject.code.hiding));
+        text.push_str(&latency_hiding::lines(&subject.code.hiding));
     }
     if level >= LOOP_LEVEL {
         let _ = writeln!(text, "{LOOP_HEADER}{}", subject.code.loops.len());

@@ -203,12 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_of_the_description_comes_out() {
+    fn lines_match_the_sample_of_the_description() {
         assert_eq!(text(Stage::Pre, &sample_figures(), true, Case::Worst), SAMPLE);
     }
 
     #[test]
-    fn conditions_leave_lines_out() {
+    fn lines_are_omitted_by_condition() {
         let text = text(Stage::Pre, &[], false, Case::Average);
         for absent in ["urregs", "SharedMem Alloc", "worstcaseLat", "instPairs"] {
             assert!(!text.contains(absent), "{absent}");

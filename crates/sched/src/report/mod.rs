@@ -6,7 +6,7 @@
 //! | the statistics lines of a published description of ptxas, before and after register allocation | [`lines`] |
 //! | the field of these lines that each instruction counts for | [`fields`] |
 //! | issue cycles of blocks, and execution frequencies of blocks | [`timeline`] |
-//! | distances between producers and consumers | [`latency`] |
+//! | distances between producers and consumers | [`latency_hiding`] |
 //! | the text after `SCHEDULING GUIDANCE:`, by level | [`guidance`] |
 //! | the register target and how it is derived | [`target`] |
 //! | each scheduling decision with its reason | [`trace`] |
@@ -15,7 +15,7 @@
 
 pub mod fields;
 pub mod guidance;
-pub mod latency;
+pub mod latency_hiding;
 pub mod lines;
 pub mod statistics;
 pub mod target;

@@ -1,7 +1,8 @@
 //! Gathers the scheduling statistics of a function, before and after register allocation.
 //!
 //! [`gather`] counts in one pass over the code. [`Gathered::figures`] computes the fields of the statistics lines from these counts and
-//! from facts known only when the whole file is linked ([`Setting`]): the registers of a kernel that calls functions, the size of the code.
+//! from facts known only when the whole file is linked ([`LinkFacts`]): the registers of a kernel that calls functions, the size of the
+//! code.
 //!
 //! **Throughputs** are fractions of a scheduler's time. The resident warps share the units of the scheduler. One round, in which every
 //! resident warp executes the function once, takes the maximum of three times: the latency of one warp alone, the busy time of the busiest
@@ -19,8 +20,8 @@ use oriole_isa::{File, Opcode, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fields;
-use super::latency::{self, Hiding};
-use super::timeline::{self, Controls, Figures, Listing, Pace, Skeleton, Timing, UnderWay};
+use super::latency_hiding::{self, LatencyDistances};
+use super::timeline::{self, Controls, FlowSummary, HardwareFigures, LatencyAssumption, Listing, ResultsInFlight, Timing};
 use crate::backend::Stage;
 use crate::code::{Code, Item, RegisterClass};
 use crate::function::LiveValues;
@@ -109,8 +110,8 @@ pub struct Gathered {
     /// All loops, outer loops before inner ones.
     pub loops: Vec<LoopMetrics>,
     /// Distances between producers and consumers.
-    pub hiding: Hiding,
-    other: Other,
+    pub hiding: LatencyDistances,
+    extra: ExtraCounts,
     /// For each field, cycles that its instructions occupy each unit.
     busy: Vec<[f64; UNITS]>,
     /// Cycles that all instructions occupy each unit.
@@ -121,7 +122,7 @@ pub struct Gathered {
 
 /// Counts that have fields of their own. Fields with `_stored` and `_loaded` are in bytes.
 #[derive(Clone, Copy, Default, Debug)]
-struct Other {
+struct ExtraCounts {
     textures: u64,
     texture_readers: u64,
     half: u64,
@@ -146,45 +147,45 @@ pub struct Final<'a> {
     /// The control words.
     pub controls: Controls<'a>,
     /// The control flow before layout.
-    pub skeleton: &'a Skeleton,
+    pub flow_summary: &'a FlowSummary,
     /// The statistics before register allocation.
     pub before: &'a Gathered,
 }
 
 /// Gathers the statistics of a function: before register allocation, or of final code.
-pub fn gather(function: &Function, figures: Figures<'_>, final_code: Option<Final<'_>>) -> Gathered {
+pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<Final<'_>>) -> Gathered {
     let stage = if final_code.is_none() { Stage::Pre } else { Stage::Post };
     let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent.clone());
     let own;
-    let skeleton = match final_code {
-        Some(code) => code.skeleton,
+    let flow_summary = match final_code {
+        Some(code) => code.flow_summary,
         None => {
-            own = Skeleton::new(function, &divergent);
+            own = FlowSummary::new(function, &divergent);
             &own
         }
     };
     let listing = Listing::new(function);
     let controls = final_code.map(|code| code.controls);
-    let usual = timings(function, &listing, skeleton, figures, Pace::Usual, controls);
-    let worst = timings(function, &listing, skeleton, figures, Pace::Worst, controls);
+    let usual = timings(function, &listing, flow_summary, figures, LatencyAssumption::Usual, controls);
+    let worst = timings(function, &listing, flow_summary, figures, LatencyAssumption::Worst, controls);
     let mut gathered = Gathered::empty(stage);
     let mut pressure = Pressure::new(function, &listing);
     for (block, range) in &listing.blocks {
         let (Some(usual), Some(worst)) = (usual.get(block), worst.get(block)) else { continue };
-        let executions = skeleton.known.total[*block];
-        gathered.latency += usual.altogether(executions);
-        gathered.average_latency += usual.altogether(skeleton.one_way.total[*block]);
-        gathered.worst_latency += worst.altogether(skeleton.all_ways.total[*block]);
+        let executions = flow_summary.known.total[*block];
+        gathered.latency += usual.total_cycles(executions);
+        gathered.average_latency += usual.total_cycles(flow_summary.never_divergent.total[*block]);
+        gathered.worst_latency += worst.total_cycles(flow_summary.always_divergent.total[*block]);
         gathered.count_block(function, *block, &listing.code, range, figures, executions);
         let insts = &function.blocks[*block].insts;
-        latency::add_block(&mut gathered.hiding, &listing.code, range, insts, controls);
+        latency_hiding::add_block(&mut gathered.hiding, &listing.code, range, insts, controls);
         let live = match final_code {
             Some(code) => code.before.blocks.iter().find(|known| known.block == *block).and_then(|known| known.live),
             None => pressure.walk(function, &listing, *block, range, &mut gathered),
         };
         gathered.blocks.push(block_schedule(function, *block, &usual.timing, executions, live));
     }
-    gathered.loops = loop_metrics(function, skeleton, &gathered.blocks);
+    gathered.loops = loop_metrics(function, flow_summary, &gathered.blocks);
     gathered.divergent = divergent;
     gathered
 }
@@ -194,13 +195,13 @@ struct BlockTime {
     /// Timing of one execution; in a loop header, of every iteration but the first.
     timing: Timing,
     /// Additional cycles of the first iteration of a loop header, which waits for results from outside the loop.
-    first_more: u32,
+    first_iteration_extra: u32,
 }
 
 impl BlockTime {
     /// Returns the cycles of `executions` executions, of which one in [`timeline::TRIPS`] is a first iteration.
-    fn altogether(&self, executions: f64) -> f64 {
-        executions * f64::from(self.timing.cycles) + executions / timeline::TRIPS * f64::from(self.first_more)
+    fn total_cycles(&self, executions: f64) -> f64 {
+        executions * f64::from(self.timing.cycles) + executions / timeline::TRIPS * f64::from(self.first_iteration_extra)
     }
 }
 
@@ -208,44 +209,44 @@ impl BlockTime {
 fn timings(
     function: &Function,
     listing: &Listing,
-    skeleton: &Skeleton,
-    figures: Figures<'_>,
-    pace: Pace,
+    flow_summary: &FlowSummary,
+    figures: HardwareFigures<'_>,
+    assumption: LatencyAssumption,
     controls: Option<Controls<'_>>,
 ) -> FxHashMap<Block, BlockTime> {
     let ranges: FxHashMap<Block, &Range<usize>> = listing.blocks.iter().map(|(block, range)| (*block, range)).collect();
-    let time = |block: Block, under_way: &mut UnderWay| {
+    let time = |block: Block, in_flight: &mut ResultsInFlight| {
         let range = ranges.get(&block)?;
         Some(match controls {
             Some(controls) => {
                 let insts = function.blocks[block].insts.as_slice();
-                timeline::by_controls(&listing.code, (range, insts), figures, pace, controls, under_way)
+                timeline::by_controls(&listing.code, (range, insts), figures, assumption, controls, in_flight)
             }
-            None => timeline::by_operands(&listing.code, range, figures, pace, under_way),
+            None => timeline::by_operands(&listing.code, range, figures, assumption, in_flight),
         })
     };
-    let meet = |ends: &FxHashMap<Block, UnderWay>, from: &[Block], block: Block| {
-        let mut met = UnderWay::default();
+    let merge = |ends: &FxHashMap<Block, ResultsInFlight>, from: &[Block], block: Block| {
+        let mut merged = ResultsInFlight::default();
         for &from in from {
             if let Some(end) = ends.get(&from) {
-                met.meet(&listing.enter(function, from, end, block));
+                merged.merge(&listing.enter(function, from, end, block));
             }
         }
-        met
+        merged
     };
-    let mut ends: FxHashMap<Block, UnderWay> = FxHashMap::default();
+    let mut ends: FxHashMap<Block, ResultsInFlight> = FxHashMap::default();
     let mut found = FxHashMap::default();
     // Two rounds: the first finds the results in flight along back edges, the second uses them.
     for _ in 0..2 {
-        for &block in &skeleton.order {
-            let is_header = !skeleton.back[block].is_empty();
-            let mut first = meet(&ends, &skeleton.forward[block], block);
-            let mut under_way = if is_header { meet(&ends, &skeleton.back[block], block) } else { first.clone() };
-            if let Some(timing) = time(block, &mut under_way) {
+        for &block in &flow_summary.order {
+            let is_header = !flow_summary.back[block].is_empty();
+            let mut first = merge(&ends, &flow_summary.forward[block], block);
+            let mut in_flight = if is_header { merge(&ends, &flow_summary.back[block], block) } else { first.clone() };
+            if let Some(timing) = time(block, &mut in_flight) {
                 let first_cycles = is_header.then(|| time(block, &mut first)).flatten().map_or(0, |timing| timing.cycles);
-                found.insert(block, BlockTime { first_more: first_cycles.saturating_sub(timing.cycles), timing });
+                found.insert(block, BlockTime { first_iteration_extra: first_cycles.saturating_sub(timing.cycles), timing });
             }
-            ends.insert(block, under_way);
+            ends.insert(block, in_flight);
         }
     }
     found
@@ -271,8 +272,8 @@ fn block_schedule(function: &Function, block: Block, timing: &Timing, executions
 }
 
 /// Computes the figures of all loops.
-fn loop_metrics(function: &Function, skeleton: &Skeleton, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
-    let Skeleton { loops, known: often, .. } = skeleton;
+fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
+    let FlowSummary { loops, known: often, .. } = flow_summary;
     let by_block: FxHashMap<Block, &BlockSchedule> = blocks.iter().map(|known| (known.block, known)).collect();
     let metrics = |id| {
         let header = loops.get(id).header;
@@ -315,14 +316,14 @@ impl Pressure {
     /// Returns the maximum number of live general registers in a block. Also updates the maxima of the function.
     fn walk(&mut self, function: &Function, listing: &Listing, block: Block, range: &Range<usize>, gathered: &mut Gathered) -> Option<i32> {
         let live = LiveValues::of(function, self.liveness.as_ref()?, block);
-        self.tracker.enter_block(&listing.code, range.clone(), live.as_borders());
+        self.tracker.enter_block(&listing.code, range.clone(), live.as_liveness());
         self.tracker.enter_region(&listing.code, range.clone());
         for position in range.clone() {
             let item = &listing.code.items[position];
             self.tracker.step(&listing.code, item);
             if item.opcode == Some(Opcode::CALL) {
                 let live = self.tracker.live()[RegisterClass::General as usize].max(0) as u64;
-                gathered.other.live_at_calls = gathered.other.live_at_calls.max(live);
+                gathered.extra.live_at_calls = gathered.extra.live_at_calls.max(live);
             }
         }
         let peak = self.tracker.peak();
@@ -347,8 +348,8 @@ impl Gathered {
             live: [0; 2],
             blocks: Vec::new(),
             loops: Vec::new(),
-            hiding: Hiding::default(),
-            other: Other::default(),
+            hiding: LatencyDistances::default(),
+            extra: ExtraCounts::default(),
             busy: vec![[0.0; UNITS]; fields],
             all_busy: [0.0; UNITS],
             issued: 0.0,
@@ -357,7 +358,15 @@ impl Gathered {
     }
 
     /// Adds the counts of one block.
-    fn count_block(&mut self, function: &Function, block: Block, code: &Code, range: &Range<usize>, figures: Figures<'_>, executions: f64) {
+    fn count_block(
+        &mut self,
+        function: &Function,
+        block: Block,
+        code: &Code,
+        range: &Range<usize>,
+        figures: HardwareFigures<'_>,
+        executions: f64,
+    ) {
         // Registers that hold the result of a texture fetch, for the field `tepid`.
         let mut fetched: FxHashSet<u32> = FxHashSet::default();
         for (position, &inst) in range.clone().zip(&function.blocks[block].insts) {
@@ -374,20 +383,20 @@ impl Gathered {
                 }
                 None => self.without_field += 1,
             }
-            self.other.count(function, inst, item);
-            self.other.texture_readers += u64::from(code.reads(item).iter().any(|touch| fetched.contains(&touch.register)));
-            for touch in code.writes(item) {
+            self.extra.count(function, inst, item);
+            self.extra.texture_readers += u64::from(code.reads(item).iter().any(|access| fetched.contains(&access.register)));
+            for access in code.writes(item) {
                 if item.class.name() == "texture" {
-                    fetched.insert(touch.register);
+                    fetched.insert(access.register);
                 } else {
-                    fetched.remove(&touch.register);
+                    fetched.remove(&access.register);
                 }
             }
         }
     }
 }
 
-impl Other {
+impl ExtraCounts {
     fn count(&mut self, function: &Function, inst: Inst, item: &Item) {
         let data = &function.insts[inst];
         let class = item.class.name();
@@ -440,7 +449,7 @@ fn is_single_half(function: &Function, inst: Inst) -> bool {
 
 /// Facts about a function that are known only when the file is linked, or assumed before.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Setting {
+pub struct LinkFacts {
     /// Registers allocated to a thread.
     pub registers: u32,
     /// Number of uniform registers.
@@ -464,7 +473,7 @@ pub struct Setting {
 impl Gathered {
     /// Returns the maximum number of general registers live after a call.
     pub fn live_at_calls(&self) -> u64 {
-        self.other.live_at_calls
+        self.extra.live_at_calls
     }
 
     /// Returns the registers a thread needs for the live ones and `beyond` more.
@@ -473,40 +482,40 @@ impl Gathered {
     }
 
     /// Returns all fields by name.
-    pub fn figures(&self, setting: &Setting, machine: &Machine) -> Vec<(String, Figure)> {
-        let launch = Launch { registers: setting.registers.min(machine.registers_per_thread), ..setting.launch };
+    pub fn figures(&self, facts: &LinkFacts, machine: &Machine) -> Vec<(String, Figure)> {
+        let launch = Launch { registers: facts.registers.min(machine.registers_per_thread), ..facts.launch };
         let found = launch.occupancy(machine).ok();
         let ratio = found.map_or(0.0, |found| found.ratio());
         let resident = found.map_or(0, |found| found.warps);
-        let other = &self.other;
+        let extra = &self.extra;
         let count = |value: u64| Figure::Count(value);
         let mut list: Vec<(String, Figure)> = Vec::new();
         let mut add = |name: &str, figure: Figure| list.push((name.to_owned(), figure));
         let latency = self.latency.round() as u64;
         add("inst", count(self.instructions as u64));
-        add("texInst", count(other.textures));
-        add("tepid", count(other.texture_readers));
-        add("rregs", count(u64::from(if self.stage == Stage::Pre { self.live[0] as u32 } else { setting.registers })));
-        add("urregs", count(u64::from(setting.uniform_registers)));
+        add("texInst", count(extra.textures));
+        add("tepid", count(extra.texture_readers));
+        add("rregs", count(u64::from(if self.stage == Stage::Pre { self.live[0] as u32 } else { facts.registers })));
+        add("urregs", count(u64::from(facts.uniform_registers)));
         add("_lat2inst", Figure::Ratio(if self.issued > 0.0 { self.latency / self.issued } else { 0.0 }));
-        add("FP16 inst", count(other.half));
-        add("FP16 VectInst", count(other.half_packed));
-        add("Percentage Vectorized", Figure::Ratio(share(other.half_packed as f64, other.half as f64)));
+        add("FP16 inst", count(extra.half));
+        add("FP16 VectInst", count(extra.half_packed));
+        add("Percentage Vectorized", Figure::Ratio(share(extra.half_packed as f64, extra.half as f64)));
         add("est latency", count(latency));
-        add("LSpillB", count(setting.spilled.0));
-        add("LRefillB", count(setting.spilled.1));
+        add("LSpillB", count(facts.spilled.0));
+        add("LRefillB", count(facts.spilled.1));
         add("SSpillB", count(0));
         add("SRefillB", count(0));
         add("LowLmemSpillSize", count(0));
-        add("FrameLmemSpillSize", count(setting.spill_size));
-        add("SpillSize", count(setting.spill_size));
-        add("LNonSpillB", count(other.local_stored));
-        add("LNonRefillB", count(other.local_loaded));
-        add("NonSpillSize", count(setting.variables_size));
+        add("FrameLmemSpillSize", count(facts.spill_size));
+        add("SpillSize", count(facts.spill_size));
+        add("LNonSpillB", count(extra.local_stored));
+        add("LNonRefillB", count(extra.local_loaded));
+        add("NonSpillSize", count(facts.variables_size));
         add("Occupancy", Figure::Ratio(ratio));
-        add("est numDivergentBranches", count(setting.divergent_branches));
+        add("est numDivergentBranches", count(facts.divergent_branches));
         add("attributeMemUsage", count(0));
-        add("programSize", count(setting.program_bytes));
+        add("programSize", count(facts.program_bytes));
         for (field, &number) in fields::all(self.stage).iter().zip(&self.counts) {
             add(&format!("est {field}"), count(number));
         }
@@ -529,14 +538,14 @@ impl Gathered {
         add("SharedMem Alloc thru", Figure::Ratio(share(shared as f64, f64::from(machine.shared_per_sm))));
         add("partially unrolled loops", count(0));
         add("non-unrolled loops", count(self.loops.len() as u64));
-        add("CB-Bound Tex", count(other.constant_textures));
-        add("UR-Bound Tex", count(other.uniform_textures));
-        add("Bindless Tex", count(other.bindless_textures));
+        add("CB-Bound Tex", count(extra.constant_textures));
+        add("UR-Bound Tex", count(extra.uniform_textures));
+        add("Bindless Tex", count(extra.bindless_textures));
         add("Partially Bound Tex", count(0));
-        add("UDP inst", count(other.uniform));
-        add("numVecToURConverts inst", count(other.to_uniform));
-        add("maxNumLiveValuesAtSuspend", count(setting.live_at_calls));
-        add("Precise inst", count(other.precise));
+        add("UDP inst", count(extra.uniform));
+        add("numVecToURConverts inst", count(extra.to_uniform));
+        add("maxNumLiveValuesAtSuspend", count(facts.live_at_calls));
+        add("Precise inst", count(extra.precise));
         add("worstcaseLat", Figure::Ratio(self.worst_latency));
         add("avgcaseLat", Figure::Ratio(self.average_latency));
         add("instHint", count(self.instructions as u64));
@@ -563,7 +572,7 @@ mod tests {
 
     /// A uniform register among the sources holds the descriptor. `.B` without one takes the descriptor from a general register.
     #[test]
-    fn textures_are_counted_by_the_place_of_their_descriptor() {
+    fn textures_are_counted_by_descriptor_source() {
         let text = "func kernel @textures {
 bb0:
     R0 = TEX R4, R6, UR4
@@ -573,7 +582,7 @@ bb0:
 }
 ";
         let function = oriole_ir::text::parse(text).unwrap().remove(0);
-        let mut other = Other::default();
+        let mut other = ExtraCounts::default();
         for &inst in &function.blocks[function.entry()].insts[..3] {
             other.count_texture(&function, inst);
         }

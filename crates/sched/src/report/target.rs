@@ -2,8 +2,8 @@
 //!
 //! Registers are allocated to a warp in units, and the number of resident warps is limited by the registers they need. The target is the
 //! largest number of live registers that keeps as many warps resident as the old order does. If a schedule may give up occupancy, only a
-//! percentage of these warps must stay ([`Bounds::warps_kept`]). If the block size is declared, whole blocks are counted, with their shared
-//! memory and barriers. Blocks are coarser than warps, so more registers are free between two numbers of resident blocks.
+//! percentage of these warps must stay ([`Bounds::occupancy_percent`]). If the block size is declared, whole blocks are counted, with their
+//! shared memory and barriers. Blocks are coarser than warps, so more registers are free between two numbers of resident blocks.
 //!
 //! Example (sm_90, 512 registers per lane of a scheduler, unit 8, 6 registers reserved): 30 live registers allocate 40 per thread, which
 //! allows 12 warps. 12 warps allow up to 512 / 12 = 42 registers, rounded down to 40. The target is 40 - 6 = 34.
@@ -19,15 +19,15 @@ pub struct Bounds {
     /// Resources of a block besides registers, if the block size is declared.
     pub launch: Option<Launch>,
     /// Registers that allocation may need beyond the live ones, because aligned tuples leave gaps.
-    pub gaps: i32,
+    pub tuple_gaps: i32,
     /// Registers that the hardware allocates to a thread beyond those that its code can name.
-    pub hidden: i32,
+    pub reserved: i32,
     /// Maximum number of registers that the code may name.
     pub limit: i32,
     /// Percentage of the resident warps that must stay resident.
-    pub warps_kept: u32,
+    pub occupancy_percent: u32,
     /// The target requested by the user. `None` to compute it.
-    pub asked: Option<i32>,
+    pub requested: Option<i32>,
 }
 
 /// The register target, with the figures that it is derived from.
@@ -38,13 +38,13 @@ pub struct RegisterTarget {
     /// Allocation unit, in registers per thread.
     pub unit: i32,
     /// Registers allocated to a thread for the old order, at most the limit, rounded up to the unit.
-    pub given: i32,
+    pub allocated: i32,
     /// Warps per scheduler that must stay resident.
     pub warps: u32,
     /// Blocks per multiprocessor that must stay resident, and threads per block. `None` if no block size is declared or no block fits.
     pub blocks: Option<(u32, u32)>,
     /// Maximum number of registers per thread with which that many warps or blocks stay resident.
-    pub free: i32,
+    pub max_for_occupancy: i32,
     /// The target: the number of registers that may be live.
     pub registers: i32,
     /// The other inputs.
@@ -56,18 +56,19 @@ impl RegisterTarget {
     pub fn new(live: i32, machine: &Machine, bounds: &Bounds) -> RegisterTarget {
         let unit = (machine.register_unit / machine.threads_per_warp).max(1) as i32;
         // Registers that the thread gets beyond the live ones.
-        let beyond = bounds.gaps + bounds.hidden;
-        let given = (live + beyond).min(bounds.limit + bounds.hidden).saturating_add(unit - 1) / unit * unit;
-        let (warps, blocks, free) = by_blocks(given, machine, bounds).unwrap_or_else(|| by_warps(given, unit, machine, bounds));
+        let beyond = bounds.tuple_gaps + bounds.reserved;
+        let allocated = (live + beyond).min(bounds.limit + bounds.reserved).saturating_add(unit - 1) / unit * unit;
+        let (warps, blocks, max_for_occupancy) =
+            by_blocks(allocated, machine, bounds).unwrap_or_else(|| by_warps(allocated, unit, machine, bounds));
         // A requested target replaces the computed one, but the limit applies to both.
-        let registers = bounds.asked.unwrap_or(free - beyond).min(bounds.limit - bounds.gaps).max(1);
-        RegisterTarget { live, unit, given, warps, blocks, free, registers, bounds: *bounds }
+        let registers = bounds.requested.unwrap_or(max_for_occupancy - beyond).min(bounds.limit - bounds.tuple_gaps).max(1);
+        RegisterTarget { live, unit, allocated, warps, blocks, max_for_occupancy, registers, bounds: *bounds }
     }
 
     /// Returns whether the register limit, and not occupancy alone, determines the target.
     pub fn is_limited(&self) -> bool {
-        let Bounds { gaps, hidden, limit, .. } = self.bounds;
-        self.live + gaps > limit || limit < self.free - hidden
+        let Bounds { tuple_gaps, reserved, limit, .. } = self.bounds;
+        self.live + tuple_gaps > limit || limit < self.max_for_occupancy - reserved
     }
 }
 
@@ -75,19 +76,19 @@ impl RegisterTarget {
 type Found = (u32, Option<(u32, u32)>, i32);
 
 /// Computes occupancy in warps per scheduler, for a block size that is not known.
-fn by_warps(given: i32, unit: i32, machine: &Machine, bounds: &Bounds) -> Found {
+fn by_warps(allocated: i32, unit: i32, machine: &Machine, bounds: &Bounds) -> Found {
     let for_warp = (machine.registers_per_scheduler() / machine.threads_per_warp) as i32;
-    let warps = (for_warp / given.max(unit)).clamp(1, machine.warps_per_scheduler() as i32);
-    let warps = (warps * bounds.warps_kept as i32 / 100).max(1);
+    let warps = (for_warp / allocated.max(unit)).clamp(1, machine.warps_per_scheduler() as i32);
+    let warps = (warps * bounds.occupancy_percent as i32 / 100).max(1);
     (warps as u32, None, for_warp / warps / unit * unit)
 }
 
 /// Computes occupancy in whole blocks. Returns `None` if no block size is declared, or if no block fits.
-fn by_blocks(given: i32, machine: &Machine, bounds: &Bounds) -> Option<Found> {
-    let registers = u32::try_from(given).ok()?.min(machine.registers_per_thread);
+fn by_blocks(allocated: i32, machine: &Machine, bounds: &Bounds) -> Option<Found> {
+    let registers = u32::try_from(allocated).ok()?.min(machine.registers_per_thread);
     let launch = Launch { registers, ..bounds.launch? };
     let found = launch.occupancy(machine).ok().filter(|found| found.blocks > 0)?;
-    let kept = (found.blocks * bounds.warps_kept / 100).max(1);
+    let kept = (found.blocks * bounds.occupancy_percent / 100).max(1);
     let cliff = launch.register_cliffs(machine).ok()?.into_iter().rfind(|cliff| cliff.blocks >= kept)?;
     let warps = found.warps / found.blocks * kept;
     Some((warps.div_ceil(machine.schedulers), Some((kept, launch.threads)), cliff.most as i32))
@@ -95,18 +96,18 @@ fn by_blocks(given: i32, machine: &Machine, bounds: &Bounds) -> Option<Found> {
 
 impl fmt::Display for RegisterTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RegisterTarget { live, unit, given, warps, free, registers, bounds, .. } = self;
-        let beyond = bounds.gaps + bounds.hidden;
-        write!(f, "target {registers} registers: {live} were live, with {beyond} more in units of {unit} a thread gets {given}, ")?;
+        let RegisterTarget { live, unit, allocated, warps, max_for_occupancy, registers, bounds, .. } = self;
+        let beyond = bounds.tuple_gaps + bounds.reserved;
+        write!(f, "target {registers} registers: {live} were live, with {beyond} more in units of {unit} a thread gets {allocated}, ")?;
         match self.blocks {
             Some((blocks, threads)) => write!(f, "{blocks} blocks of {threads} threads")?,
             None => write!(f, "{warps} warps of a scheduler")?,
         }
-        if bounds.warps_kept != 100 {
-            write!(f, ", {} percent of those without paying,", bounds.warps_kept)?;
+        if bounds.occupancy_percent != 100 {
+            write!(f, ", {} percent of those without paying,", bounds.occupancy_percent)?;
         }
-        write!(f, " stay resident up to {free}")?;
-        if bounds.asked.is_some() {
+        write!(f, " stay resident up to {max_for_occupancy}")?;
+        if bounds.requested.is_some() {
             write!(f, "; it was asked for")?;
         }
         if self.is_limited() {
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     fn bounds(launch: Option<Launch>, limit: i32) -> Bounds {
-        Bounds { launch, gaps: 4, hidden: 2, limit, warps_kept: 100, asked: None }
+        Bounds { launch, tuple_gaps: 4, reserved: 2, limit, occupancy_percent: 100, requested: None }
     }
 
     fn target(live: i32, launch: Option<Launch>, limit: i32) -> RegisterTarget {
@@ -130,9 +131,9 @@ mod tests {
 
     /// A scheduler's 16,384 registers are 512 per lane. 40 registers per thread allow 12 warps, and 12 warps allow 42, rounded down to 40.
     #[test]
-    fn what_one_warp_more_would_need_is_the_end() {
+    fn target_keeps_resident_warps() {
         let found = target(30, None, 253);
-        assert_eq!((found.given, found.warps, found.free, found.registers), (40, 12, 40, 34));
+        assert_eq!((found.allocated, found.warps, found.max_for_occupancy, found.registers), (40, 12, 40, 34));
         assert!(found.to_string().contains("12 warps of a scheduler stay resident up to 40"), "{found}");
         assert_eq!(target(250, None, 253).registers, 249);
         assert_eq!(target(3, None, 253).registers, 26, "sixteen warps, 32 registers each");
@@ -140,10 +141,10 @@ mod tests {
 
     /// A block of 1,024 threads has 8 warps per scheduler. One block is resident with 40 registers per thread and with 64.
     #[test]
-    fn between_two_numbers_of_blocks_registers_are_free() {
+    fn target_keeps_resident_blocks() {
         let launch = |threads| Some(Launch { threads, ..Launch::default() });
         let found = target(30, launch(1024), 253);
-        assert_eq!((found.blocks, found.warps, found.free, found.registers), (Some((1, 1024)), 8, 64, 58));
+        assert_eq!((found.blocks, found.warps, found.max_for_occupancy, found.registers), (Some((1, 1024)), 8, 64, 58));
         assert!(found.to_string().contains("1 blocks of 1024 threads stay resident up to 64"), "{found}");
         // The example of the best practices guide: blocks of 128 threads with 37 registers; 12 blocks are resident.
         assert_eq!(target(31, launch(128), 253).blocks, Some((12, 128)));
@@ -155,24 +156,24 @@ mod tests {
     /// Half of 12 warps: 512 / 6 is 85, rounded down to 80. Half of two blocks of 512 threads with 56 registers is one block, with up to
     /// 128.
     #[test]
-    fn a_share_of_the_warps_buys_registers() {
+    fn lower_occupancy_raises_the_target() {
         let half = |live, launch| {
-            let bounds = Bounds { warps_kept: 50, ..bounds(launch, 253) };
+            let bounds = Bounds { occupancy_percent: 50, ..bounds(launch, 253) };
             RegisterTarget::new(live, Machine::named("sm_90").unwrap(), &bounds)
         };
         let found = half(30, None);
-        assert_eq!((found.warps, found.free, found.registers), (6, 80, 74));
+        assert_eq!((found.warps, found.max_for_occupancy, found.registers), (6, 80, 74));
         assert!(
             found.to_string().contains("6 warps of a scheduler, 50 percent of those without paying, stay resident up to 80"),
             "{found}"
         );
         let found = half(50, Some(Launch { threads: 512, ..Launch::default() }));
-        assert_eq!((found.given, found.blocks, found.warps, found.free), (56, Some((1, 512)), 4, 128));
+        assert_eq!((found.allocated, found.blocks, found.warps, found.max_for_occupancy), (56, Some((1, 512)), 4, 128));
     }
 
     #[test]
-    fn who_asks_for_a_target_gets_it() {
-        let bounds = Bounds { asked: Some(20), ..bounds(None, 253) };
+    fn requested_target_is_used() {
+        let bounds = Bounds { requested: Some(20), ..bounds(None, 253) };
         assert_eq!(RegisterTarget::new(30, Machine::named("sm_90").unwrap(), &bounds).registers, 20);
     }
 
@@ -183,6 +184,6 @@ mod tests {
         assert!(found.is_limited() && found.to_string().ends_with("30 is the limit"), "{found}");
         // Blocks of 416 threads can launch with at most 128 registers per thread. 153 live registers will be spilled.
         let found = target(153, Some(Launch { threads: 416, ..Launch::default() }), 126);
-        assert_eq!((found.given, found.blocks, found.registers), (128, Some((1, 416)), 122));
+        assert_eq!((found.allocated, found.blocks, found.registers), (128, Some((1, 416)), 122));
     }
 }

@@ -4,8 +4,8 @@
 //! ready and its unit is free ([`by_operands`]). Final code has control words, which are more exact: an instruction issues when the stall
 //! cycles of its predecessor have passed and the scoreboards in its wait mask are released ([`by_controls`]). An instruction of variable
 //! latency takes its usual time, or its longest time for the worst case. Results in flight at the end of a block are waited for in the
-//! successors ([`UnderWay`]). A loop header waits in every iteration for results of the previous iteration, and only once for results from
-//! outside the loop.
+//! successors ([`ResultsInFlight`]). A loop header waits in every iteration for results of the previous iteration, and only once for
+//! results from outside the loop.
 //!
 //! **Frequencies** are static estimates without a profile. At a branch, each of n successors is taken with probability 1/n. At a divergent
 //! branch the warp executes every successor. At a branch that leaves a loop, every successor counts as executed, because each loop is left
@@ -30,7 +30,7 @@ pub const TRIPS: f64 = 10.0;
 
 /// The hardware figures that code is timed with.
 #[derive(Clone, Copy)]
-pub struct Figures<'a> {
+pub struct HardwareFigures<'a> {
     /// Latencies.
     pub model: &'a Model,
     /// Unit of each class, and cycles on it.
@@ -39,18 +39,18 @@ pub struct Figures<'a> {
 
 /// The assumption about instructions of variable latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pace {
+pub enum LatencyAssumption {
     /// The usual latency.
     Usual,
     /// The longest latency.
     Worst,
 }
 
-impl Pace {
+impl LatencyAssumption {
     fn of(self, time: Time) -> u16 {
         match self {
-            Pace::Usual => time.usual,
-            Pace::Worst => time.most.max(time.usual),
+            LatencyAssumption::Usual => time.usual,
+            LatencyAssumption::Worst => time.most.max(time.usual),
         }
     }
 }
@@ -89,7 +89,7 @@ impl Listing {
 
     /// Translates the results in flight at the end of `from` to the entry of its successor `block`. The result of a phi is ready when its
     /// operand for the predecessor `from` is ready.
-    pub fn enter(&self, function: &Function, from: Block, end: &UnderWay, block: Block) -> UnderWay {
+    pub fn enter(&self, function: &Function, from: Block, end: &ResultsInFlight, block: Block) -> ResultsInFlight {
         let mut entered = end.clone();
         let Some(numbers) = &self.numbers else { return entered };
         for &phi in function.phis(block) {
@@ -120,7 +120,7 @@ pub struct Timing {
 
 /// Results in flight at a block boundary.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct UnderWay {
+pub struct ResultsInFlight {
     /// For each scoreboard, cycles until it is released.
     scoreboards: [u32; SCOREBOARDS],
     /// For each register, cycles until its value is ready. Registers without an entry are ready.
@@ -130,9 +130,9 @@ pub struct UnderWay {
 /// Number of values of a three-bit scoreboard index. The hardware has six scoreboards.
 const SCOREBOARDS: usize = 8;
 
-impl UnderWay {
+impl ResultsInFlight {
     /// Merges the results in flight of another predecessor: the longer time counts.
-    pub fn meet(&mut self, other: &UnderWay) {
+    pub fn merge(&mut self, other: &ResultsInFlight) {
         for (cycles, other) in self.scoreboards.iter_mut().zip(other.scoreboards) {
             *cycles = (*cycles).max(other);
         }
@@ -143,11 +143,17 @@ impl UnderWay {
     }
 }
 
-/// Times a block by its operands. `under_way` has the results in flight at its start, and is replaced by those at its end.
-pub fn by_operands(code: &Code, range: &Range<usize>, figures: Figures<'_>, pace: Pace, under_way: &mut UnderWay) -> Timing {
+/// Times a block by its operands. `in_flight` has the results in flight at its start, and is replaced by those at its end.
+pub fn by_operands(
+    code: &Code,
+    range: &Range<usize>,
+    figures: HardwareFigures<'_>,
+    assumption: LatencyAssumption,
+    in_flight: &mut ResultsInFlight,
+) -> Timing {
     let mut timing = Timing::default();
     // When the result of each register is ready for a reader in another block, whose port is not known: the worst case of the class.
-    let mut ready = std::mem::take(&mut under_way.registers);
+    let mut ready = std::mem::take(&mut in_flight.registers);
     // The last writer of each register in this block, with its issue cycle and port: for readers in the block the latency is exact.
     let mut written: FxHashMap<u32, (usize, u32, Option<Port>)> = FxHashMap::default();
     // The cycle at which each unit is free.
@@ -155,16 +161,16 @@ pub fn by_operands(code: &Code, range: &Range<usize>, figures: Figures<'_>, pace
     for position in range.clone() {
         let item = &code.items[position];
         let mut at = timing.cycles;
-        for touch in code.reads(item) {
-            if let Some(&(writer, issued, port)) = written.get(&touch.register) {
+        for access in code.reads(item) {
+            if let Some(&(writer, issued, port)) = written.get(&access.register) {
                 let first = &code.items[writer];
-                let (usual, waits) = graph::latency(figures.model, Kind::Raw, touch.file, (first, port), (item, touch.port));
+                let (usual, waits) = graph::latency(figures.model, Kind::Raw, access.file, (first, port), (item, access.port));
                 let cycles = match figures.model.time(first.class) {
-                    Some(time) if waits => pace.of(time).max(usual),
+                    Some(time) if waits => assumption.of(time).max(usual),
                     _ => usual,
                 };
                 at = at.max(issued + u32::from(cycles));
-            } else if let Some(&until) = ready.get(&touch.register) {
+            } else if let Some(&until) = ready.get(&access.register) {
                 at = at.max(until);
             }
         }
@@ -178,31 +184,31 @@ pub fn by_operands(code: &Code, range: &Range<usize>, figures: Figures<'_>, pace
         timing.issued.push(at);
         let takes = match figures.model.time(item.class) {
             _ if item.opcode.is_none() => 0,
-            Some(time) => pace.of(time),
+            Some(time) => assumption.of(time),
             None => figures.model.base_latency(item.class),
         };
-        for touch in code.writes(item) {
-            written.insert(touch.register, (position, at, touch.port));
-            ready.insert(touch.register, at + u32::from(takes));
+        for access in code.writes(item) {
+            written.insert(access.register, (position, at, access.port));
+            ready.insert(access.register, at + u32::from(takes));
         }
     }
     ready.retain(|_, until| *until > timing.cycles);
     ready.values_mut().for_each(|until| *until -= timing.cycles);
-    under_way.registers = ready;
+    in_flight.registers = ready;
     timing
 }
 
-/// Times a block by its control words. `under_way` has the scoreboards in flight at its start, and is replaced by those at its end.
+/// Times a block by its control words. `in_flight` has the scoreboards in flight at its start, and is replaced by those at its end.
 pub fn by_controls(
     code: &Code,
     (range, insts): (&Range<usize>, &[Inst]),
-    figures: Figures<'_>,
-    pace: Pace,
+    figures: HardwareFigures<'_>,
+    assumption: LatencyAssumption,
     controls: Controls<'_>,
-    under_way: &mut UnderWay,
+    in_flight: &mut ResultsInFlight,
 ) -> Timing {
     let mut timing = Timing::default();
-    let released = &mut under_way.scoreboards;
+    let released = &mut in_flight.scoreboards;
     let mut free = [0_u32; UNITS];
     for (position, &inst) in range.clone().zip(insts) {
         let (class, control) = (code.items[position].class, controls(inst));
@@ -216,7 +222,7 @@ pub fn by_controls(
         at = at.max(free[unit]);
         free[unit] = at + figures.costs.cycles(class).max(1) as u32;
         let time = figures.model.time(class);
-        let result = time.map_or(UNKNOWN_CYCLES, |time| pace.of(time));
+        let result = time.map_or(UNKNOWN_CYCLES, |time| assumption.of(time));
         let read = time.map_or(UNKNOWN_CYCLES, |time| time.read);
         for (scoreboard, cycles) in [(control.write_barrier, result), (control.read_barrier, read)] {
             if let Some(until) = scoreboard.and_then(|scoreboard| released.get_mut(usize::from(scoreboard))) {
@@ -233,13 +239,13 @@ pub fn by_controls(
 
 /// The assumption about divergence at branches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ways {
+pub enum DivergenceAssumption {
     /// Divergent branches execute every successor, others one.
     AsKnown,
     /// A warp never diverges.
-    One,
+    Never,
     /// A warp diverges at every branch.
-    All,
+    Always,
 }
 
 /// Execution frequency of each block.
@@ -253,7 +259,7 @@ pub struct Frequencies {
 
 /// Control flow of a function: loops and execution frequencies. Must be computed before layout, which removes jumps to the next block.
 #[derive(Clone, Debug)]
-pub struct Skeleton {
+pub struct FlowSummary {
     /// Reachable blocks in reverse post-order.
     pub order: Vec<Block>,
     /// For each block, its predecessors by forward edges.
@@ -265,14 +271,14 @@ pub struct Skeleton {
     /// Frequencies with the known divergence.
     pub known: Frequencies,
     /// Frequencies if a warp never diverges.
-    pub one_way: Frequencies,
+    pub never_divergent: Frequencies,
     /// Frequencies if a warp diverges at every branch.
-    pub all_ways: Frequencies,
+    pub always_divergent: Frequencies,
 }
 
-impl Skeleton {
-    /// Computes the skeleton of a function. `divergent` has the blocks that end in a divergent branch.
-    pub fn new(function: &Function, divergent: &FxHashSet<Block>) -> Skeleton {
+impl FlowSummary {
+    /// Computes the control-flow summary of a function. `divergent` has the blocks that end in a divergent branch.
+    pub fn new(function: &Function, divergent: &FxHashSet<Block>) -> FlowSummary {
         let flow = ControlFlow::compute(function);
         let loops = Loops::compute(function, &flow);
         let mut forward: IndexVec<Block, Vec<Block>> = IndexVec::filled(function.blocks.len(), Vec::new());
@@ -281,9 +287,10 @@ impl Skeleton {
             let reachable = flow.predecessors(block).iter().copied().filter(|&from| flow.is_reachable(from));
             (forward[block], back[block]) = reachable.partition(|&from| flow.position(from) < flow.position(block));
         }
-        let often = |ways| frequencies(function, &flow, &loops, &forward, ways, divergent);
-        let (known, one_way, all_ways) = (often(Ways::AsKnown), often(Ways::One), often(Ways::All));
-        Skeleton { order: flow.reverse_post_order().to_vec(), forward, back, loops, known, one_way, all_ways }
+        let often = |divergence| frequencies(function, &flow, &loops, &forward, divergence, divergent);
+        let (known, never_divergent, always_divergent) =
+            (often(DivergenceAssumption::AsKnown), often(DivergenceAssumption::Never), often(DivergenceAssumption::Always));
+        FlowSummary { order: flow.reverse_post_order().to_vec(), forward, back, loops, known, never_divergent, always_divergent }
     }
 }
 
@@ -293,7 +300,7 @@ fn frequencies(
     flow: &ControlFlow,
     loops: &Loops,
     forward: &IndexVec<Block, Vec<Block>>,
-    ways: Ways,
+    divergence: DivergenceAssumption,
     divergent: &FxHashSet<Block>,
 ) -> Frequencies {
     let dominators = Dominators::compute(function, flow);
@@ -304,12 +311,12 @@ fn frequencies(
     let share = |from: Block| {
         let successors = flow.successors(from);
         let leaves = |block: &Block| loops.innermost(from).is_some_and(|id| !loops.contains(id, *block));
-        let all_ways = match ways {
-            Ways::AsKnown => divergent.contains(&from),
-            Ways::One => false,
-            Ways::All => true,
+        let always_divergent = match divergence {
+            DivergenceAssumption::AsKnown => divergent.contains(&from),
+            DivergenceAssumption::Never => false,
+            DivergenceAssumption::Always => true,
         };
-        if all_ways || successors.iter().any(leaves) { 1.0 } else { 1.0 / successors.len().max(1) as f64 }
+        if always_divergent || successors.iter().any(leaves) { 1.0 } else { 1.0 / successors.len().max(1) as f64 }
     };
     for &block in flow.reverse_post_order() {
         let comes_in: f64 = forward[block].iter().map(|&from| pass[from] * share(from)).sum();
@@ -326,7 +333,7 @@ mod tests {
     use super::*;
     use oriole_support::Index;
 
-    fn shape(divergent: &[usize]) -> Skeleton {
+    fn shape(divergent: &[usize]) -> FlowSummary {
         // bb0 branches to bb1 or bb2, which join in bb3. bb3 is a loop, followed by bb4.
         let text = "func kernel @k ssa {
 bb0:
@@ -346,21 +353,21 @@ bb4:
     EXIT
 }";
         let function = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}")).remove(0);
-        Skeleton::new(&function, &divergent.iter().map(|&block| Block::new(block)).collect())
+        FlowSummary::new(&function, &divergent.iter().map(|&block| Block::new(block)).collect())
     }
 
     #[test]
-    fn blocks_are_executed_as_the_rules_say() {
+    fn block_frequencies_follow_branches_and_loops() {
         let shape = shape(&[]);
         assert_eq!(shape.known.total.iter().copied().collect::<Vec<_>>(), [1.0, 0.5, 0.5, 10.0, 1.0]);
-        assert_eq!(shape.all_ways.total.iter().copied().collect::<Vec<_>>(), [1.0, 1.0, 1.0, 10.0, 1.0]);
+        assert_eq!(shape.always_divergent.total.iter().copied().collect::<Vec<_>>(), [1.0, 1.0, 1.0, 10.0, 1.0]);
         assert_eq!(shape.loops.len(), 1);
     }
 
     #[test]
-    fn a_warp_that_parts_goes_both_ways() {
+    fn divergent_branch_executes_both_successors() {
         let shape = shape(&[0]);
         assert_eq!(shape.known.total.iter().copied().collect::<Vec<_>>(), [1.0, 1.0, 1.0, 10.0, 1.0]);
-        assert_eq!(shape.one_way.total.iter().copied().collect::<Vec<_>>(), [1.0, 0.5, 0.5, 10.0, 1.0]);
+        assert_eq!(shape.never_divergent.total.iter().copied().collect::<Vec<_>>(), [1.0, 0.5, 0.5, 10.0, 1.0]);
     }
 }

@@ -12,7 +12,7 @@ use crate::backend::{Length, Mode, Reason, Schedule};
 
 /// One decision, with instructions given by index in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+struct PickByIndex {
     picked: usize,
     runner_up: Option<usize>,
     reason: Reason,
@@ -22,7 +22,7 @@ struct Place {
 /// The decisions of one region, by index in the block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedRegion {
-    picks: Vec<Place>,
+    picks: Vec<PickByIndex>,
     start: usize,
     before: Length,
     after: Length,
@@ -33,7 +33,7 @@ impl TracedRegion {
     /// Records the decisions of a schedule. `block_start` is the position of the block in the code, `start` that of the region in the
     /// block.
     pub fn new(schedule: &Schedule, block_start: usize, start: usize, before: Length, is_better: bool) -> TracedRegion {
-        let picks = schedule.picks.iter().map(|pick| Place {
+        let picks = schedule.picks.iter().map(|pick| PickByIndex {
             picked: pick.picked - block_start,
             runner_up: pick.runner_up.map(|other| other - block_start),
             reason: pick.reason,
@@ -70,7 +70,7 @@ pub struct TracedPick {
 
 /// One attempt to schedule a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Attempted {
+pub struct TracedAttempt {
     /// The block.
     pub block: Block,
     /// The scheduling mode.
@@ -84,13 +84,13 @@ pub struct Attempted {
     pub regions: Vec<(usize, Length, Length, bool)>,
 }
 
-impl Attempted {
+impl TracedAttempt {
     /// Records an attempt. `insts` lists the instructions of the block in the old order.
-    pub fn new(block: Block, insts: &[Inst], mode: Mode, regions: Vec<TracedRegion>, verdict: Verdict) -> Attempted {
-        let mut attempted = Attempted { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
+    pub fn new(block: Block, insts: &[Inst], mode: Mode, regions: Vec<TracedRegion>, verdict: Verdict) -> TracedAttempt {
+        let mut traced = TracedAttempt { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
-            attempted.regions.push((region.start, region.before, region.after, region.is_better));
-            attempted.picks.extend(region.picks.into_iter().map(|pick| TracedPick {
+            traced.regions.push((region.start, region.before, region.after, region.is_better));
+            traced.picks.extend(region.picks.into_iter().map(|pick| TracedPick {
                 region: number,
                 cycle: pick.cycle,
                 picked: insts[pick.picked],
@@ -98,7 +98,7 @@ impl Attempted {
                 reason: pick.reason,
             }));
         }
-        attempted
+        traced
     }
 }
 
@@ -106,7 +106,7 @@ impl Attempted {
 const WIDEST: usize = 64;
 
 /// Formats the attempts at a function. Each decision is a line `cycle picked | runner-up | reason` under headings for block and region.
-pub fn text(function: &Function, phase: u8, attempts: &[Attempted]) -> String {
+pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> String {
     let mut text = String::new();
     for attempt in attempts.iter().filter(|attempt| !attempt.regions.is_empty()) {
         let verdict = match attempt.verdict {
@@ -134,7 +134,7 @@ fn name(function: &Function, inst: Inst) -> String {
 }
 
 /// Appends the decisions of one region.
-fn picks(text: &mut String, function: &Function, attempt: &Attempted, region: usize) {
+fn picks(text: &mut String, function: &Function, attempt: &TracedAttempt, region: usize) {
     let picks: Vec<&TracedPick> = attempt.picks.iter().filter(|pick| pick.region == region).collect();
     let names: Vec<(String, String)> = picks
         .iter()

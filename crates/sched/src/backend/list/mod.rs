@@ -39,7 +39,7 @@ const SCOREBOARDS: usize = 6;
 pub type InsertionHook<'a> = &'a mut dyn FnMut(usize);
 
 /// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
-struct Engine<'a> {
+struct ListScheduler<'a> {
     code: &'a Code,
     graph: &'a Graph,
     settings: &'a Settings,
@@ -53,11 +53,11 @@ struct Engine<'a> {
     earliest: Vec<u32>,
     /// Number of predecessors of each node that have not issued yet.
     left: Vec<u32>,
-    /// Sequence number of the youngest in-flight result that each node reads ([`priority::NO_GROUP`] for none). Instructions that set a
+    /// Sequence number of the youngest in-flight result that each node reads ([`priority::NO_SEQUENCE`] for none). Instructions that set a
     /// scoreboard are numbered in issue order.
-    barrier_group: Vec<u32>,
+    scoreboard_sequence: Vec<u32>,
     /// Sequence number of the next instruction that sets a scoreboard.
-    next_group: u32,
+    next_sequence: u32,
     clock: Clock<'a>,
     ready: Ready,
     state: State,
@@ -71,7 +71,7 @@ struct Engine<'a> {
 #[derive(Clone, Copy)]
 struct State {
     /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the description).
-    countdown: u32,
+    readers_to_drain: u32,
     /// Whether bit 4 of the priority is still in use: no instruction has won with it in this region yet.
     hot_cold_active: bool,
     /// Number of short-latency accesses that may still issue before bit 4 of the priority is switched off.
@@ -96,7 +96,7 @@ pub fn schedule(
     mut hook: Option<InsertionHook<'_>>,
 ) -> Schedule {
     let heights = graph.heights();
-    let mut engine = Engine {
+    let mut scheduler = ListScheduler {
         code,
         graph,
         settings,
@@ -105,12 +105,12 @@ pub fn schedule(
         heights,
         earliest: vec![0; graph.nodes()],
         left: graph.dependences().to_vec(),
-        barrier_group: vec![priority::NO_GROUP; graph.nodes()],
-        next_group: 0,
+        scoreboard_sequence: vec![priority::NO_SEQUENCE; graph.nodes()],
+        next_sequence: 0,
         clock: Clock::new(costs),
         ready: Ready::default(),
         state: State {
-            countdown: 0,
+            readers_to_drain: 0,
             hot_cold_active: true,
             hot_cold_budget: settings.knobs.hot_cold_budget,
             yield_pending: false,
@@ -122,7 +122,7 @@ pub fn schedule(
     let mut schedule = Schedule { order: Vec::with_capacity(graph.items()), ..Schedule::default() };
     tracker.enter_region(code, graph.region.clone());
     let mut inserted = Vec::new();
-    engine.start(&mut inserted);
+    scheduler.start(&mut inserted);
     let mut candidates = Vec::new();
     while schedule.order.len() < graph.items() {
         for &node in &inserted {
@@ -131,9 +131,9 @@ pub fn schedule(
             }
         }
         inserted.clear();
-        let (best, runner_up) = engine.pick(tracker, &mut candidates);
+        let (best, runner_up) = scheduler.pick(tracker, &mut candidates);
         let position = graph.region.start + best.node as usize;
-        let at = engine.place(&best, &mut inserted);
+        let at = scheduler.place(&best, &mut inserted);
         tracker.step(code, &code.items[position]);
         schedule.length.add(at, graph.tail(best.node));
         schedule.order.push(position);
@@ -143,12 +143,12 @@ pub fn schedule(
             schedule.picks.push(Pick { picked: position, runner_up: runner_up_at, reason, cycle: at });
         }
     }
-    schedule.usage = engine.clock.usage;
-    schedule.most_scoreboards = engine.clock.most_in_flight;
+    schedule.usage = scheduler.clock.usage;
+    schedule.max_in_flight = scheduler.clock.max_in_flight;
     schedule
 }
 
-impl Engine<'_> {
+impl ListScheduler<'_> {
     /// Puts the items without predecessors into the ready list and appends them to `inserted`.
     fn start(&mut self, inserted: &mut Vec<u32>) {
         for node in 0..self.graph.items() as u32 {
@@ -172,9 +172,9 @@ impl Engine<'_> {
         let statistics = Statistics::gather(candidates, &self.settings.budget, self.settings.knobs.queue_depth);
         let context = Context {
             mode: self.settings.mode,
-            is_tight: tracker.live()[0] > self.settings.budget.reduced,
-            counting_down: self.state.countdown > 0,
-            critical: statistics.barrier_targets >= statistics.depth_threshold,
+            is_tight: tracker.live()[0] > self.settings.budget.scarce_above,
+            draining_readers: self.state.readers_to_drain > 0,
+            critical: statistics.in_flight_readers >= statistics.depth_threshold,
             compares_yields: statistics.shared_memory > 0,
         };
         for candidate in candidates.iter_mut() {
@@ -207,7 +207,7 @@ impl Engine<'_> {
         let free = if item.opcode.is_some() { self.clock.free[unit] } else { 0 };
         let earliest = self.earliest[index];
         let busy = free.saturating_sub(self.clock.cycle) as i32;
-        let crowded = i32::from(self.sets_scoreboard[index] && self.clock.flying() >= SCOREBOARDS);
+        let crowded = i32::from(self.sets_scoreboard[index] && self.clock.scoreboards_in_use() >= SCOREBOARDS);
         let over = |class: usize| tracker.live()[class] + change[class] - self.settings.budget.registers[class];
         // Only classes of which the item takes registers count: an item that frees registers must stay eligible above the budget.
         let excess = (0..change.len()).filter(|&class| change[class] > 0).map(over).max().unwrap_or(i32::MIN);
@@ -217,17 +217,17 @@ impl Engine<'_> {
             byte: 0,
             overflow: excess > 0,
             change,
-            temperature: priority::temperature(item),
+            memory_latency: priority::memory_latency(item),
             hot_cold_active: self.state.hot_cold_active && self.state.hot_cold_budget > 0,
             is_yield: priority::is_yield(item),
             yield_flag: priority::is_control(item) && self.state.yield_pending,
             is_shared: priority::is_shared(item),
             continues_batch: self.state.batch.is_some_and(|(batch, left)| batch == unit && left > 0),
             stall_free: earliest.max(free) <= self.clock.cycle,
-            barrier_group: self.barrier_group[index],
-            latency_counter: earliest.saturating_sub(self.clock.cycle),
-            contention: busy + crowded + if change[0] > 0 { 2 * excess_general } else { 0 },
-            cost: earliest.max(free).saturating_sub(self.clock.cycle),
+            scoreboard_sequence: self.scoreboard_sequence[index],
+            operand_wait_cycles: earliest.saturating_sub(self.clock.cycle),
+            contention_penalty: busy + crowded + if change[0] > 0 { 2 * excess_general } else { 0 },
+            stall_cycles: earliest.max(free).saturating_sub(self.clock.cycle),
             earliest,
             height: self.heights[index],
             depth: self.depths[index],
@@ -244,14 +244,14 @@ impl Engine<'_> {
         for edge in self.graph.successors(best.node).iter().filter(|edge| edge.scoreboard) {
             until = until.max(Some(at + u32::from(edge.latency)));
             if edge.kind == EdgeKind::Raw {
-                self.barrier_group[edge.node as usize] = self.next_group;
+                self.scoreboard_sequence[edge.node as usize] = self.next_sequence;
             }
         }
         if let Some(until) = until {
-            self.next_group += 1;
-            self.clock.fly(until);
+            self.next_sequence += 1;
+            self.clock.hold_scoreboard(until);
         }
-        let Engine { graph, earliest, left, ready, heights, clock, .. } = self;
+        let ListScheduler { graph, earliest, left, ready, heights, clock, .. } = self;
         let start = inserted.len();
         release(graph, best.node, at, earliest, left, &mut |node| inserted.push(node));
         for &node in &inserted[start..] {
@@ -263,26 +263,26 @@ impl Engine<'_> {
     /// Updates the scheduler state for the winner, before the winner issues.
     fn update(&mut self, best: &Candidate, statistics: &Statistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
-        if best.is_barrier_target() {
+        if best.reads_in_flight() {
             // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles
             // should follow directly, so that they free the registers of those results. Each further reader counts down by one.
             let others = statistics.within_cutoff.saturating_sub(1) as u32;
-            self.state.countdown = if best.cost > 0 { others } else { self.state.countdown.saturating_sub(1) };
-        } else if best.cost > 0 {
-            self.state.countdown = 0;
+            self.state.readers_to_drain = if best.stall_cycles > 0 { others } else { self.state.readers_to_drain.saturating_sub(1) };
+        } else if best.stall_cycles > 0 {
+            self.state.readers_to_drain = 0;
         }
         if self.state.hot_cold_active {
-            match best.temperature {
-                priority::Temperature::Cold => self.state.hot_cold_budget = self.state.hot_cold_budget.saturating_sub(1),
+            match best.memory_latency {
+                priority::MemoryLatency::Short => self.state.hot_cold_budget = self.state.hot_cold_budget.saturating_sub(1),
                 // From the description: only the first long-latency access of a region wins by bit 4; the later ones compete by bit 5.
-                priority::Temperature::Hot if best.has_hot_flag() => self.state.hot_cold_active = false,
+                priority::MemoryLatency::Long if best.has_hot_flag() => self.state.hot_cold_active = false,
                 _ => {}
             }
         }
         if priority::is_control(item) {
             self.state.yield_pending = false;
         }
-        if best.cost > 0 {
+        if best.stall_cycles > 0 {
             self.state.yield_pending = true;
         }
         if self.settings.mode == Mode::DynBatch {
@@ -290,7 +290,7 @@ impl Engine<'_> {
             self.state.batch = match self.state.batch {
                 Some((batch, left)) if batch == unit && left > 0 => Some((unit, left - 1)),
                 _ if unit == Unit::Tensor.index() => Some((unit, self.settings.knobs.batch.saturating_sub(1))),
-                other => other.filter(|_| item.opcode.is_none() || best.cost == 0).filter(|&(batch, _)| batch == unit),
+                other => other.filter(|_| item.opcode.is_none() || best.stall_cycles == 0).filter(|&(batch, _)| batch == unit),
             };
         }
     }

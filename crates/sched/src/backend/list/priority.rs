@@ -41,11 +41,11 @@
 use oriole_isa::{Effect as Property, Opcode};
 
 use super::super::{Budget, Mode, Reason};
-use crate::code::{AccessKind, Effect, Item, Space};
+use crate::code::{AccessKind, AliasSpace, Effect, Item};
 use crate::pressure::Counts;
 
-/// Barrier group of a candidate that reads no in-flight result.
-pub const NO_GROUP: u32 = u32::MAX;
+/// Scoreboard sequence number of a candidate that reads no in-flight result.
+pub const NO_SEQUENCE: u32 = u32::MAX;
 /// Readers of in-flight results whose operands arrive at most this many cycles after those of the first reader belong together.
 const CUTOFF_CYCLES: u32 = 9;
 /// Maximum number of readers of in-flight results that are compared with the cutoff, from the description.
@@ -63,11 +63,11 @@ const TIE: u8 = 1;
 
 /// Latency class of the memory that an instruction accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Temperature {
+pub enum MemoryLatency {
     /// Long latency: global memory, textures, surfaces.
-    Hot,
+    Long,
     /// Short latency: shared, local and constant memory.
-    Cold,
+    Short,
     /// No such access.
     None,
 }
@@ -83,7 +83,7 @@ pub struct Candidate {
     pub overflow: bool,
     /// Change of the number of live registers of each class.
     pub change: Counts,
-    pub(super) temperature: Temperature,
+    pub(super) memory_latency: MemoryLatency,
     /// Whether bit 4 is in use at this step.
     pub(super) hot_cold_active: bool,
     pub(super) is_yield: bool,
@@ -94,14 +94,14 @@ pub struct Candidate {
     pub(super) continues_batch: bool,
     /// Whether the candidate can issue in the current cycle.
     pub(super) stall_free: bool,
-    /// Sequence number of the youngest in-flight result that the candidate reads; [`NO_GROUP`] if it reads none.
-    pub barrier_group: u32,
+    /// Sequence number of the youngest in-flight result that the candidate reads; [`NO_SEQUENCE`] if it reads none.
+    pub scoreboard_sequence: u32,
     /// Cycles until all operands are available.
-    pub latency_counter: u32,
+    pub operand_wait_cycles: u32,
     /// Penalty: cycles until the unit is free, plus one if no scoreboard is left, plus twice the general registers above the budget.
-    pub contention: i32,
+    pub contention_penalty: i32,
     /// Stall cycles before issue: until the operands are available and the unit is free.
-    pub cost: u32,
+    pub stall_cycles: u32,
     /// First cycle in which all operands are available.
     pub earliest: u32,
     /// Critical path from the candidate to the end of the region, in cycles.
@@ -114,8 +114,8 @@ pub struct Candidate {
 
 impl Candidate {
     /// Returns whether the candidate reads an in-flight result and so waits for a scoreboard.
-    pub(super) fn is_barrier_target(&self) -> bool {
-        self.barrier_group != NO_GROUP
+    pub(super) fn reads_in_flight(&self) -> bool {
+        self.scoreboard_sequence != NO_SEQUENCE
     }
 
     /// Returns whether bit 4 is set.
@@ -125,12 +125,12 @@ impl Candidate {
 
     /// Computes the eight-bit priority.
     pub(super) fn pack(&mut self, context: &Context, statistics: &Statistics) {
-        let is_hot = self.temperature == Temperature::Hot;
+        let is_hot = self.memory_latency == MemoryLatency::Long;
         let hot_counts = is_hot && self.hot_cold_active && !self.overflow;
         // While readers are drained, bit 1 differs between candidates and selects readers. Otherwise it is the same for all candidates of
         // the step and decides nothing.
         let critical =
-            if context.counting_down { self.is_barrier_target() && self.stall_free && self.change[0] <= 0 } else { context.critical };
+            if context.draining_readers { self.reads_in_flight() && self.stall_free && self.change[0] <= 0 } else { context.critical };
         let stall_free = self.stall_free || statistics.preferred == Some(self.node);
         let bits = [
             (YIELD_RELATED, self.is_yield),
@@ -140,7 +140,7 @@ impl Candidate {
             (SAME_BLOCK, true),
             (STALL_FREE, stall_free),
             (CRITICAL, critical),
-            (TIE, self.is_barrier_target()),
+            (TIE, self.reads_in_flight()),
         ];
         self.byte = bits.into_iter().filter(|bit| bit.1).fold(0, |byte, (bit, _)| byte | bit);
     }
@@ -158,7 +158,7 @@ pub struct Statistics {
     /// As `taken`, for the candidates whose operands arrive within the cutoff.
     pub taken_near: i32,
     /// Number of candidates that read in-flight results.
-    pub barrier_targets: usize,
+    pub in_flight_readers: usize,
     /// Number of these whose operands arrive within [`CUTOFF_CYCLES`] of the first one's.
     pub within_cutoff: usize,
     /// Number of readers of in-flight results from which on bit 1 is set.
@@ -187,17 +187,17 @@ impl Statistics {
             found.longest_height = found.longest_height.max(candidate.height);
             found.longest_depth = found.longest_depth.max(candidate.depth);
             found.any_stall_free |= candidate.stall_free;
-            if candidate.is_barrier_target() {
-                if found.barrier_targets < TABLE {
-                    waits[found.barrier_targets] = candidate.latency_counter;
+            if candidate.reads_in_flight() {
+                if found.in_flight_readers < TABLE {
+                    waits[found.in_flight_readers] = candidate.operand_wait_cycles;
                 }
-                found.barrier_targets += 1;
-                found.shortest_wait = found.shortest_wait.min(candidate.latency_counter);
+                found.in_flight_readers += 1;
+                found.shortest_wait = found.shortest_wait.min(candidate.operand_wait_cycles);
             }
         }
         let cutoff = found.shortest_wait.saturating_add(CUTOFF_CYCLES);
-        found.within_cutoff = waits[..found.barrier_targets.min(TABLE)].iter().filter(|&&wait| wait <= cutoff).count();
-        let near = candidates.iter().filter(|candidate| candidate.latency_counter <= cutoff);
+        found.within_cutoff = waits[..found.in_flight_readers.min(TABLE)].iter().filter(|&&wait| wait <= cutoff).count();
+        let near = candidates.iter().filter(|candidate| candidate.operand_wait_cycles <= cutoff);
         found.taken_near = near.map(|candidate| candidate.change[0].max(0)).sum();
         // From the description: fewer readers suffice to set bit 1 when the candidates would take more registers than the budget has.
         if found.taken_near > budget.registers[0] {
@@ -220,7 +220,7 @@ pub struct Context {
     /// Whether the number of live general registers is above the scarcity threshold.
     pub is_tight: bool,
     /// Whether readers of in-flight results are being drained.
-    pub counting_down: bool,
+    pub draining_readers: bool,
     /// Whether enough readers of in-flight results are ready.
     pub critical: bool,
     /// Whether bit 7 is compared: some candidate accesses shared memory.
@@ -259,20 +259,20 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
 
 /// Compares two candidates with equal bits 4, 6, 1, 2 and 5. The order of the comparisons is that of the description.
 fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Context) -> (bool, Reason) {
-    if first.is_barrier_target() && second.is_barrier_target() && first.barrier_group != second.barrier_group {
-        return (first.barrier_group < second.barrier_group, Reason::BarrierGroup);
+    if first.reads_in_flight() && second.reads_in_flight() && first.scoreboard_sequence != second.scoreboard_sequence {
+        return (first.scoreboard_sequence < second.scoreboard_sequence, Reason::BarrierGroup);
     }
-    if first.latency_counter != second.latency_counter {
-        return (first.latency_counter < second.latency_counter, Reason::LatencyCounter);
+    if first.operand_wait_cycles != second.operand_wait_cycles {
+        return (first.operand_wait_cycles < second.operand_wait_cycles, Reason::LatencyCounter);
     }
     if context.compares_yields && differs & YIELD_RELATED != 0 {
         return (first.byte & YIELD_RELATED != 0, Reason::YieldRelated);
     }
-    if first.contention != second.contention {
-        return (first.contention < second.contention, Reason::Contention);
+    if first.contention_penalty != second.contention_penalty {
+        return (first.contention_penalty < second.contention_penalty, Reason::Contention);
     }
-    if first.cost != second.cost {
-        return (first.cost < second.cost, Reason::Cost);
+    if first.stall_cycles != second.stall_cycles {
+        return (first.stall_cycles < second.stall_cycles, Reason::Cost);
     }
     // Operands that are available count as equal, whenever they became available: a stall-free candidate has cycle 0 here.
     let (first_earliest, second_earliest) =
@@ -293,18 +293,18 @@ fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Conte
 }
 
 /// Returns the latency class of the memory that an item accesses. Atomics count as reads; stores count only if they are to shared memory.
-pub(super) fn temperature(item: &Item) -> Temperature {
-    let Some(opcode) = item.opcode else { return Temperature::None };
+pub(super) fn memory_latency(item: &Item) -> MemoryLatency {
+    let Some(opcode) = item.opcode else { return MemoryLatency::None };
     let reads = matches!(opcode.properties().effect, Property::Reads | Property::Updates);
     match item.effect {
         Effect::Access(access) if reads => match access.space {
-            Space::Shared => Temperature::Cold,
-            Space::Global | Space::Generic if !matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => Temperature::Hot,
-            _ => Temperature::Cold,
+            AliasSpace::Shared => MemoryLatency::Short,
+            AliasSpace::Global | AliasSpace::Generic if !matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => MemoryLatency::Long,
+            _ => MemoryLatency::Short,
         },
-        Effect::Access(access) if access.space == Space::Shared && access.kind == AccessKind::Write => Temperature::Cold,
-        Effect::None if reads => Temperature::Cold,
-        _ => Temperature::None,
+        Effect::Access(access) if access.space == AliasSpace::Shared && access.kind == AccessKind::Write => MemoryLatency::Short,
+        Effect::None if reads => MemoryLatency::Short,
+        _ => MemoryLatency::None,
     }
 }
 
@@ -320,5 +320,5 @@ pub(super) fn is_control(item: &Item) -> bool {
 
 /// Returns whether an item accesses shared memory.
 pub(super) fn is_shared(item: &Item) -> bool {
-    matches!(item.effect, Effect::Access(access) if access.space == Space::Shared)
+    matches!(item.effect, Effect::Access(access) if access.space == AliasSpace::Shared)
 }

@@ -3,7 +3,7 @@ use crate::backend::{Backend, Budget, Knobs, Stage, estimate};
 use crate::check;
 use crate::code::{Code, from_machine};
 use crate::graph::{Builder, Graph};
-use crate::pressure::Borders;
+use crate::pressure::BlockLiveness;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{File, Target, parse};
 
@@ -25,7 +25,7 @@ fn run(code: &Code, mode: Mode, budget: Budget, live_in: &[u16], live_out: &[u16
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(File::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live_in), numbers(live_out));
     let mut tracker = Tracker::new(code.groups().len());
-    tracker.enter_block(code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
+    tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     let settings = Settings { backend: Backend::A, mode, stage: Stage::Pre, budget, knobs: Knobs::default(), trace: true };
     let schedule = schedule(code, &graph, &costs, &settings, &mut tracker, None);
     assert_eq!(check::check(code, 0..code.items.len(), &schedule.order), Ok(()));
@@ -50,7 +50,7 @@ fn loads_go_first_and_chains_are_interleaved() {
     let graph = graph(&code);
     let before = estimate(&code, &graph, &Costs::new(&Profile::of(target())), 0..6);
     assert!(schedule.length.issued + 200 < before.issued, "{:?} instead of {before:?}", schedule.length);
-    assert_eq!(schedule.most_scoreboards, 2);
+    assert_eq!(schedule.max_in_flight, 2);
 }
 
 /// Independent additions whose results are consumed in pairs: with a small budget, each pair must be consumed before the next is computed.
@@ -88,7 +88,7 @@ fn batches_keep_products_together() {
 
 /// A batch has at most `batch` matrix products: the first opens it, the others continue it, and the next product opens another batch.
 #[test]
-fn a_batch_ends_after_as_many_products_as_it_may_have() {
+fn batch_size_is_limited() {
     let batch = Knobs::default().batch as usize;
     let mut lines: Vec<String> = (0..batch + 4).map(|at| format!("HMMA.16816.F32 R{}, R4, R8, RZ", 20 + 4 * at)).collect();
     lines.extend((0..30).map(|at| format!("FADD R{}, R{}, R{}", 150 + at, 190 + at, 12)));
@@ -101,7 +101,7 @@ fn a_batch_ends_after_as_many_products_as_it_may_have() {
 }
 
 #[test]
-fn every_pick_says_why() {
+fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
     let (schedule, _) = run(&code, Mode::Ilp, Budget::UNLIMITED, &[1, 2, 3], &[3]);
     let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
@@ -109,12 +109,12 @@ fn every_pick_says_why() {
 }
 
 #[test]
-fn the_hook_hears_of_everybody_once() {
+fn hook_is_called_once_per_instruction() {
     let code = code(&["FADD R0, R1, R2", "FADD R3, R0, R0", "FADD R4, R3, R0"]);
     let graph = graph(&code);
     let costs = Costs::new(&Profile::of(target()));
     let mut tracker = Tracker::new(code.groups().len());
-    tracker.enter_block(&code, 0..3, Borders { live_in: &[], live_out: &[] });
+    tracker.enter_block(&code, 0..3, BlockLiveness { live_in: &[], live_out: &[] });
     let mut heard = Vec::new();
     let settings = Settings {
         backend: Backend::A,
@@ -132,7 +132,7 @@ fn the_hook_hears_of_everybody_once() {
 #[test]
 fn budgets_tighten_as_described() {
     let budget = Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 8, &Knobs::default());
-    assert_eq!((budget.registers[0], budget.reduced), (64 - 8 - 11, 45 - 2));
+    assert_eq!((budget.registers[0], budget.scarce_above), (64 - 8 - 11, 45 - 2));
     assert_eq!(Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 0, &Knobs { tighten_by: Some(5), ..Knobs::default() }).registers[0], 59);
     assert_eq!(Budget::new(Mode::Ilp, [64, 7, 7, 63], 0, &Knobs::default()).registers[0], 64);
 }

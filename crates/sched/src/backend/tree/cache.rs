@@ -10,9 +10,9 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::{FxHashMap, FxHasher};
 
 /// Maximum number of items of a cached region. Larger regions are hardly ever repeated, and their signatures are long.
-pub(super) const LARGEST: usize = 4096;
+pub(super) const MAX_CACHED_ITEMS: usize = 4096;
 /// Maximum total size of signatures and orders in the cache, in 32-bit words.
-const MOST_WORDS: usize = 16 << 20;
+const MAX_CACHED_WORDS: usize = 16 << 20;
 
 /// One cached region.
 struct Solution {
@@ -20,7 +20,7 @@ struct Solution {
     /// The best order, as nodes.
     order: Box<[u32]>,
     /// Whether some attempt exceeded the scarcity threshold for registers.
-    wants_registers: bool,
+    exceeded_scarcity: bool,
     /// Index of the next solution whose signature has the same hash; `None` at the end of the chain.
     next: Option<u32>,
 }
@@ -62,7 +62,7 @@ impl Solutions {
             if *solution.signature == *signature {
                 self.hits += 1;
                 let found = &self.all[number as usize];
-                return Some((&found.order, found.wants_registers));
+                return Some((&found.order, found.exceeded_scarcity));
             }
             at = solution.next;
         }
@@ -70,13 +70,13 @@ impl Solutions {
     }
 
     /// Adds a solution, unless the cache has `most` solutions already or would exceed its maximum size.
-    pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], wants_registers: bool, most: usize) {
+    pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], exceeded_scarcity: bool, most: usize) {
         let words = signature.len() + order.len();
-        if self.all.len() >= most || self.words + words > MOST_WORDS {
+        if self.all.len() >= most || self.words + words > MAX_CACHED_WORDS {
             return;
         }
         self.words += words;
         let next = self.first.insert(hash(&signature), self.all.len() as u32);
-        self.all.push(Solution { signature: signature.into(), order: order.into(), wants_registers, next });
+        self.all.push(Solution { signature: signature.into(), order: order.into(), exceeded_scarcity, next });
     }
 }

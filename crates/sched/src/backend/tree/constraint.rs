@@ -16,7 +16,7 @@
 //! FFMA R10, R4, R2, R7    R7           2, 0                     1: R2 and R4 are in other slots than before
 //! ```
 
-use super::problem::{BANKS, Group, NONE, Problem, SLOTS};
+use super::problem::{BANKS, Group, NO_REGISTER, Problem, SLOTS};
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
@@ -56,13 +56,13 @@ impl Pressure {
         };
         for &group in problem.read_groups(node) {
             let group = &self.groups[group as usize];
-            if group.live && group.readers == 1 && !group.wanted_later {
+            if group.live && group.readers == 1 && !group.used_after_region {
                 add(group, -1);
             }
         }
         for &group in problem.written_groups(node) {
             let group = &self.groups[group as usize];
-            if !group.live && (group.wanted_later || group.readers > 0) {
+            if !group.live && (group.used_after_region || group.readers > 0) {
                 add(group, 1);
             }
         }
@@ -82,7 +82,7 @@ impl Pressure {
         for &group in problem.read_groups(node) {
             let state = &mut self.groups[group as usize];
             state.readers = state.readers.saturating_sub(1);
-            if state.live && state.readers == 0 && !state.wanted_later {
+            if state.live && state.readers == 0 && !state.used_after_region {
                 state.live = false;
                 self.count(group as usize, -1);
             }
@@ -97,7 +97,7 @@ impl Pressure {
         }
         for &group in problem.written_groups(node) {
             let state = &mut self.groups[group as usize];
-            if state.readers == 0 && !state.wanted_later {
+            if state.readers == 0 && !state.used_after_region {
                 state.live = false;
                 self.count(group as usize, -1);
             }
@@ -121,11 +121,11 @@ impl Pressure {
 /// State of the register file ports while an order is issued.
 #[derive(Clone)]
 pub(super) struct PortState {
-    /// Register in each slot of the reuse cache ([`NONE`] for empty), and the sequence number of the instruction that left it there.
+    /// Register in each slot of the reuse cache ([`NO_REGISTER`] for empty), and the sequence number of the instruction that left it there.
     kept: [(u16, u32); SLOTS],
     /// First cycle in which the banks can deliver the operands of another instruction.
     pub free: u32,
-    /// First general register that the previous instruction writes; [`NONE`] if it writes none.
+    /// First general register that the previous instruction writes; [`NO_REGISTER`] if it writes none.
     last_written: u16,
     /// Issue cycle of the previous instruction.
     last_issue: u32,
@@ -139,13 +139,13 @@ pub(super) struct PortState {
 
 impl Default for PortState {
     fn default() -> PortState {
-        PortState { kept: [(NONE, 0); SLOTS], free: 0, last_written: NONE, last_issue: 0, issued: 0, hits: 0, conflicts: 0 }
+        PortState { kept: [(NO_REGISTER, 0); SLOTS], free: 0, last_written: NO_REGISTER, last_issue: 0, issued: 0, hits: 0, conflicts: 0 }
     }
 }
 
 impl PortState {
     /// Returns whether another warp would issue before an instruction that issues in cycle `at`, and replace the reuse cache.
-    fn gives_way(&self, at: u32) -> bool {
+    fn loses_reuse_cache(&self, at: u32) -> bool {
         // Cycles spent waiting for the banks do not count: the warp keeps its turn while the banks deliver.
         at + 1 >= (self.last_issue + 1).max(self.free) + YIELDING_GAP
     }
@@ -155,9 +155,9 @@ impl PortState {
         let ports = &problem.ports[node as usize];
         let mut reads = ports.reads;
         let mut hits = 0;
-        if ports.cached && !self.gives_way(at) {
+        if ports.cached && !self.loses_reuse_cache(at) {
             for (&register, &(kept, by)) in ports.slots.iter().zip(&self.kept) {
-                if register != NONE && register == kept && self.issued - by <= REUSE_DISTANCE {
+                if register != NO_REGISTER && register == kept && self.issued - by <= REUSE_DISTANCE {
                     hits += 1;
                     let bank = &mut reads[usize::from(register) % BANKS];
                     *bank = bank.saturating_sub(1);
@@ -171,15 +171,15 @@ impl PortState {
     /// Returns whether an item writes the same general register as the previous instruction.
     pub fn writes_again(&self, problem: &Problem<'_>, node: u32) -> bool {
         let written = problem.ports[node as usize].written;
-        written != NONE && written == self.last_written
+        written != NO_REGISTER && written == self.last_written
     }
 
     /// Issues `node` in cycle `at`.
     pub fn step(&mut self, problem: &Problem<'_>, node: u32, at: u32) {
         let (hits, busy) = self.operands(problem, node, at);
         let ports = &problem.ports[node as usize];
-        if self.gives_way(at) {
-            self.kept = [(NONE, 0); SLOTS];
+        if self.loses_reuse_cache(at) {
+            self.kept = [(NO_REGISTER, 0); SLOTS];
         }
         self.hits += hits;
         self.conflicts += busy;
@@ -188,15 +188,15 @@ impl PortState {
         }
         self.issued += 1;
         if ports.cached {
-            for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NONE) {
+            for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NO_REGISTER) {
                 // A guarded instruction may not execute, so it leaves nothing in the cache; its slots are lost all the same.
-                self.kept[slot] = (if ports.keeps { register } else { NONE }, self.issued);
+                self.kept[slot] = (if ports.keeps { register } else { NO_REGISTER }, self.issued);
             }
         }
         // A cached copy of a register that is overwritten is stale.
-        if ports.written != NONE {
+        if ports.written != NO_REGISTER {
             for kept in self.kept.iter_mut().filter(|kept| kept.0 == ports.written) {
-                kept.0 = NONE;
+                kept.0 = NO_REGISTER;
             }
         }
         self.last_written = ports.written;

@@ -15,9 +15,9 @@
 //! number of instructions) is reached.
 //!
 //! **Results that leave the region.** The scheduling barrier that ends a region, usually a branch or a call, reads some results: a branch
-//! its predicate, a call its arguments. The score counts the cycles until that barrier can issue ([`Graph::exit`]). All other results that
-//! leave the region are assumed to be read by an instruction of the same class as their producer ([`Graph::typical_tail`]). With the
-//! latency to the slowest possible reader, every addition would look as urgent as the predicate of the branch.
+//! its predicate, a call its arguments. The score counts the cycles until that barrier can issue ([`Graph::barrier_latency`]). All other
+//! results that leave the region are assumed to be read by an instruction of the same class as their producer ([`Graph::typical_tail`]).
+//! With the latency to the slowest possible reader, every addition would look as urgent as the predicate of the branch.
 //!
 //! **Plans** differ in the priority, which is the first key of the ordered trees:
 //!
@@ -83,13 +83,13 @@ use crate::resource::Costs;
 pub use cache::Solutions;
 pub use calls::{CallCosts, Callee};
 use problem::Problem;
-use score::{Marks, Weights};
-use search::{Outcome, Plan};
+use score::{OrderFigures, Weights};
+use search::{AttemptResult, Plan};
 
 /// Unit of the priorities of the fourth plan, in cycles.
-const STEP: i32 = 16;
+const COARSE_CYCLES: i32 = 16;
 /// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
-const MOST: u32 = i32::MAX as u32 / 2;
+const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
 
 /// Schedules a region, or takes its order from `solutions` if an identical region was scheduled before.
 ///
@@ -104,24 +104,24 @@ pub fn schedule(
 ) -> Schedule {
     tracker.enter_region(code, graph.region.clone());
     let problem = Problem::new(code, graph, costs, settings, tracker);
-    let signature = (problem.items() <= cache::LARGEST).then(|| problem.signature());
+    let signature = (problem.items() <= cache::MAX_CACHED_ITEMS).then(|| problem.signature());
     let known = signature.as_ref().and_then(|signature| solutions.find(signature));
-    let (order, picks, wants_registers) = match known {
-        Some((order, wants_registers)) => (order.to_vec(), unexplained(&problem, order, Reason::Remembered), wants_registers),
+    let (order, picks, exceeded_scarcity) = match known {
+        Some((order, exceeded_scarcity)) => (order.to_vec(), unexplained(&problem, order, Reason::Remembered), exceeded_scarcity),
         None => {
-            let (order, picks, wants_registers) = solve(&problem);
+            let (order, picks, exceeded_scarcity) = solve(&problem);
             if let Some(signature) = signature {
-                solutions.keep(signature, &order, wants_registers, settings.knobs.tree_solutions);
+                solutions.keep(signature, &order, exceeded_scarcity, settings.knobs.tree_solutions);
             }
-            (order, picks, wants_registers)
+            (order, picks, exceeded_scarcity)
         }
     };
-    Schedule { wants_registers, ..replay(&problem, &order, picks, tracker) }
+    Schedule { exceeded_scarcity, ..replay(&problem, &order, picks, tracker) }
 }
 
 /// Estimated time of a region on physical registers in its current order, including register banks and the reuse cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Appraisal {
+pub struct RegionEstimate {
     /// Mean of two lengths in cycles: until the instruction after the region can issue, and until all results of the region are available.
     pub cycles: u32,
     /// Cycles lost by register bank conflicts.
@@ -129,10 +129,10 @@ pub struct Appraisal {
 }
 
 /// Estimates the time of a region in its current order. The settings must be those of [`super::Stage::Post`].
-pub fn appraise(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings) -> Appraisal {
+pub fn estimate_allocated(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings) -> RegionEstimate {
     let problem = Problem::new(code, graph, costs, settings, &Tracker::new(0));
-    let marks = score::marks(&problem, 0..problem.items() as u32);
-    Appraisal { cycles: (marks.exit + marks.length.done) / 2, conflicts: marks.conflicts }
+    let figures = score::measure_order(&problem, 0..problem.items() as u32);
+    RegionEstimate { cycles: (figures.exit + figures.length.done) / 2, conflicts: figures.conflicts }
 }
 
 /// Returns trace entries without a second-best candidate, with the same reason for all items; none if tracing is off.
@@ -145,24 +145,24 @@ fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick
 
 /// Makes all attempts for a region. Returns the best order as nodes, its trace, and whether some attempt exceeded the scarcity threshold.
 fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
-    let mut wants_registers = false;
+    let mut exceeded_scarcity = false;
     let weights = Weights::of(problem);
     let source: Vec<u32> = (0..problem.items() as u32).collect();
-    let mut threshold = score::marks(problem, source.iter().copied()).score(&weights);
+    let mut threshold = score::measure_order(problem, source.iter().copied()).score(&weights);
     let mut best: Option<(Plan, Vec<u32>)> = None;
     let plans = Plans::new(problem);
-    let mut last: Option<(Plan, Outcome)> = None;
+    let mut last: Option<(Plan, AttemptResult)> = None;
     for number in 0..plans.count() {
-        let plan = plans.plan(number, last.as_ref().map(|(plan, outcome)| (plan, outcome)));
-        let outcome = search::run(problem, &plan, &plans.latencies, false);
-        let score = outcome.marks.score(&weights);
-        wants_registers |= outcome.marks.peak > problem.settings.budget.reduced;
+        let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
+        let result = search::run(problem, &plan, &plans.latencies, false);
+        let score = result.figures.score(&weights);
+        exceeded_scarcity |= result.figures.peak > problem.settings.budget.scarce_above;
         if score > threshold {
             threshold = score;
-            best = Some((plan.clone(), outcome.order.clone()));
+            best = Some((plan.clone(), result.order.clone()));
         }
-        let is_perfect = plans.is_perfect(&outcome.marks);
-        last = Some((plan, outcome));
+        let is_perfect = plans.is_perfect(&result.figures);
+        last = Some((plan, result));
         if is_perfect {
             break;
         }
@@ -171,12 +171,12 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
         // No attempt was better than the original order.
         None => {
             let picks = unexplained(problem, &source, Reason::SourceOrder);
-            (source, picks, wants_registers)
+            (source, picks, exceeded_scarcity)
         }
         Some((plan, order)) => {
             // The search is deterministic: a second run with tracing gives the same order. So the other attempts need no trace.
             let picks = if problem.settings.trace { search::run(problem, &plan, &plans.latencies, true).picks } else { Vec::new() };
-            (order, picks, wants_registers)
+            (order, picks, exceeded_scarcity)
         }
     }
 }
@@ -230,33 +230,33 @@ impl<'p> Plans<'p> {
 
     /// Returns whether no order can have a better score. Before register allocation the answer is always no, because an order of the same
     /// length may need fewer registers.
-    fn is_perfect(&self, marks: &Marks) -> bool {
-        let is_short = marks.exit <= self.least_issued && marks.length.done <= self.least_done;
-        is_short && marks.conflicts == 0 && !self.problem.counts_registers()
+    fn is_perfect(&self, figures: &OrderFigures) -> bool {
+        let is_short = figures.exit <= self.least_issued && figures.length.done <= self.least_done;
+        is_short && figures.conflicts == 0 && !self.problem.counts_registers()
     }
 
     /// Returns the plan of attempt `number`, counted from 0; `last` is the previous attempt. The module header lists the plans.
-    fn plan(&self, number: usize, last: Option<(&Plan, &Outcome)>) -> Plan {
+    fn plan(&self, number: usize, last: Option<(&Plan, &AttemptResult)>) -> Plan {
         let settings = self.problem.settings;
-        let priority = |height: u32| height.min(MOST) as i32;
+        let priority = |height: u32| height.min(MAX_PRIORITY) as i32;
         let priorities: Vec<i32> = match (number, last) {
             (2, _) => (0..self.problem.graph.nodes() as i32).map(|node| -node).collect(),
-            (3, _) => self.heights.iter().map(|&height| priority(height) / STEP).collect(),
+            (3, _) => self.heights.iter().map(|&height| priority(height) / COARSE_CYCLES).collect(),
             (0, _) | (_, None) => self.heights.iter().map(|&height| priority(height)).collect(),
-            (_, Some((_, outcome))) => heights(self.problem, &outcome.waits).into_iter().map(priority).collect(),
+            (_, Some((_, result))) => heights(self.problem, &result.waits).into_iter().map(priority).collect(),
         };
         let register_cycles = settings.knobs.tree_register_cycles;
         match last {
             // The previous attempt exceeded the budget: start to save registers earlier, by the excess but by at most a quarter.
-            Some((plan, outcome)) if outcome.marks.excess > 0 => Plan {
+            Some((plan, result)) if result.figures.excess > 0 => Plan {
                 priorities,
                 register_cycles: plan.register_cycles * 2.0,
-                scarce_from: plan.scarce_from - outcome.marks.excess.min(plan.scarce_from / 4),
+                scarce_above: plan.scarce_above - result.figures.excess.min(plan.scarce_above / 4),
             },
             Some((plan, _)) if number > 3 => {
-                Plan { priorities, register_cycles: plan.register_cycles * 2.0, scarce_from: settings.budget.reduced }
+                Plan { priorities, register_cycles: plan.register_cycles * 2.0, scarce_above: settings.budget.scarce_above }
             }
-            _ => Plan { priorities, register_cycles, scarce_from: settings.budget.reduced },
+            _ => Plan { priorities, register_cycles, scarce_above: settings.budget.scarce_above },
         }
     }
 }
@@ -293,7 +293,7 @@ fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &
         let at = clock.issue(item.class, item.opcode.is_none(), earliest[node as usize]);
         schedule.length.add(at, graph.tail(node));
         let until = graph.successors(node).iter().filter(|edge| edge.scoreboard).map(|edge| at + u32::from(edge.latency)).max();
-        until.into_iter().for_each(|until| clock.fly(until));
+        until.into_iter().for_each(|until| clock.hold_scoreboard(until));
         release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
         tracker.step(problem.code, item);
         schedule.order.push(position);
@@ -302,7 +302,7 @@ fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &
         }
     }
     schedule.usage = clock.usage;
-    schedule.most_scoreboards = clock.most_in_flight;
+    schedule.max_in_flight = clock.max_in_flight;
     schedule.picks = picks;
     schedule
 }

@@ -24,7 +24,7 @@ pub(super) const SLOTS: usize = 3;
 /// Number of register banks. Register *n* is in bank *n* modulo this number.
 pub(super) const BANKS: usize = 2;
 /// Marks the absence of a register.
-pub(super) const NONE: u16 = u16::MAX;
+pub(super) const NO_REGISTER: u16 = u16::MAX;
 
 /// Registers that are allocated together, with their liveness at the start of the region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ pub(super) struct Group {
     /// Whether the group is live.
     pub live: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
-    pub wanted_later: bool,
+    pub used_after_region: bool,
     /// Number of items of the region that read the group.
     pub readers: u32,
 }
@@ -44,11 +44,11 @@ pub(super) struct Group {
 /// Registers that an item reads through the register file ports, and the register that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ports {
-    /// Register that is read through each operand slot; [`NONE`] if the slot reads no register or several.
+    /// Register that is read through each operand slot; [`NO_REGISTER`] if the slot reads no register or several.
     pub slots: [u16; SLOTS],
     /// Number of different registers that are read from each bank.
     pub reads: [u8; BANKS],
-    /// First general register that is written; [`NONE`] if none is.
+    /// First general register that is written; [`NO_REGISTER`] if none is.
     pub written: u16,
     /// Whether the item reads its operands through the reuse cache.
     pub cached: bool,
@@ -58,7 +58,7 @@ pub(super) struct Ports {
 
 impl Ports {
     /// The ports of an item that reads and writes no register.
-    const NOTHING: Ports = Ports { slots: [NONE; SLOTS], reads: [0; BANKS], written: NONE, cached: false, keeps: false };
+    const NOTHING: Ports = Ports { slots: [NO_REGISTER; SLOTS], reads: [0; BANKS], written: NO_REGISTER, cached: false, keeps: false };
 
     /// Returns whether the item reads any register from the banks.
     pub fn reads_banks(&self) -> bool {
@@ -164,9 +164,9 @@ impl<'a> Problem<'a> {
         let Problem { code, groups, reads, writes, .. } = self;
         let mut number = |group: u32| {
             *numbers.entry(group).or_insert_with(|| {
-                let (live, wanted_later, readers) = tracker.at_region_start(group);
+                let (live, used_after_region, readers) = tracker.at_region_start(group);
                 let known = code.groups()[group as usize];
-                groups.push(Group { class: known.class, weight: known.weight, live, wanted_later, readers });
+                groups.push(Group { class: known.class, weight: known.weight, live, used_after_region, readers });
                 groups.len() as u32 - 1
             })
         };
@@ -194,15 +194,15 @@ impl<'a> Problem<'a> {
         let cached_units = [Unit::Alu.index() as u8, Unit::Fma.index() as u8];
         for (item, unit) in code.items[self.graph.region.clone()].iter().zip(&self.units) {
             let mut ports = Ports { cached: cached_units.contains(unit), keeps: !item.guarded, ..Ports::NOTHING };
-            let mut seen = [NONE; 16];
+            let mut seen = [NO_REGISTER; 16];
             let mut count = 0;
             let mut is_wide = [false; SLOTS];
-            for touch in code.reads(item) {
-                let Some(slot) = touch.slot.map(usize::from) else { continue };
-                let register = number(touch.register);
+            for access in code.reads(item) {
+                let Some(slot) = access.slot.map(usize::from) else { continue };
+                let register = number(access.register);
                 if slot < SLOTS {
                     // A second register in the same slot: the operand is a register pair or wider, which the reuse cache does not hold.
-                    is_wide[slot] |= ports.slots[slot] != NONE;
+                    is_wide[slot] |= ports.slots[slot] != NO_REGISTER;
                     ports.slots[slot] = register;
                 }
                 // A register that is read through several slots is delivered once.
@@ -213,10 +213,10 @@ impl<'a> Problem<'a> {
                 }
             }
             for (slot, _) in is_wide.iter().enumerate().filter(|(_, is_wide)| **is_wide) {
-                ports.slots[slot] = NONE;
+                ports.slots[slot] = NO_REGISTER;
             }
-            let written = code.writes(item).iter().find(|touch| touch.file == File::General);
-            ports.written = written.map_or(NONE, |touch| number(touch.register));
+            let written = code.writes(item).iter().find(|access| access.file == File::General);
+            ports.written = written.map_or(NO_REGISTER, |access| number(access.register));
             self.ports.push(ports);
         }
     }
@@ -235,7 +235,7 @@ impl<'a> Problem<'a> {
             self.graph.nodes() as u32,
         ]);
         words.extend(settings.budget.registers.map(|count| count as u32));
-        words.push(settings.budget.reduced as u32);
+        words.push(settings.budget.scarce_above as u32);
         words.extend(self.live.map(|count| count as u32));
         for &node in &self.graph.order {
             words.push(node);
@@ -248,12 +248,12 @@ impl<'a> Problem<'a> {
         for (node, item) in self.code.items[self.graph.region.clone()].iter().enumerate() {
             words.push(item.class.index() as u32 | u32::from(self.units[node]) << 24);
             words.push(self.tails[node]);
-            words.push(self.graph.exit(node as u32));
+            words.push(self.graph.barrier_latency(node as u32));
         }
         words.push(self.groups.len() as u32);
         for group in &self.groups {
             let class = group.class.map_or(7, |class| class as u32);
-            let flags = u32::from(group.live) | u32::from(group.wanted_later) << 1 | class << 2 | u32::from(group.weight) << 8;
+            let flags = u32::from(group.live) | u32::from(group.used_after_region) << 1 | class << 2 | u32::from(group.weight) << 8;
             words.extend([flags, group.readers]);
         }
         for lists in [&self.reads, &self.writes] {
@@ -276,9 +276,9 @@ impl<'a> Problem<'a> {
 fn tails(code: &Code, graph: &Graph) -> Vec<u32> {
     let mut tails: Vec<u32> = (0..graph.items() as u32).map(|node| graph.typical_tail(node)).collect();
     let Some(cycles) = code.call_cycles(graph.region.end) else { return tails };
-    let arguments: Vec<u32> = code.reads(&code.items[graph.region.end]).iter().map(|touch| touch.register).collect();
+    let arguments: Vec<u32> = code.reads(&code.items[graph.region.end]).iter().map(|access| access.register).collect();
     for (tail, item) in tails.iter_mut().zip(&code.items[graph.region.clone()]) {
-        if !code.writes(item).iter().any(|touch| arguments.contains(&touch.register)) {
+        if !code.writes(item).iter().any(|access| arguments.contains(&access.register)) {
             *tail = tail.saturating_sub(cycles);
         }
     }

@@ -53,7 +53,7 @@ impl Weights {
 
 /// The figures of an order from which its score is computed.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
-pub(super) struct Marks {
+pub(super) struct OrderFigures {
     pub length: Length,
     /// First cycle in which the scheduling barrier that ends the region can issue.
     pub exit: u32,
@@ -67,11 +67,11 @@ pub(super) struct Marks {
     pub conflicts: u32,
 }
 
-impl Marks {
+impl OrderFigures {
     /// Collects the figures at the end of an order.
-    pub fn of(problem: &Problem<'_>, length: Length, exit: u32, pressure: &Pressure, ports: &PortState) -> Marks {
+    pub fn of(problem: &Problem<'_>, length: Length, exit: u32, pressure: &Pressure, ports: &PortState) -> OrderFigures {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
-        Marks { length, exit: exit.max(length.issued), excess, peak, hits: ports.hits, conflicts: ports.conflicts }
+        OrderFigures { length, exit: exit.max(length.issued), excess, peak, hits: ports.hits, conflicts: ports.conflicts }
     }
 
     /// Returns the score, in negated cycles. Higher is better.
@@ -86,7 +86,7 @@ impl Marks {
 }
 
 /// Issues a given order of nodes and returns its figures.
-pub(super) fn marks(problem: &Problem<'_>, order: impl Iterator<Item = u32>) -> Marks {
+pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32>) -> OrderFigures {
     let graph = problem.graph;
     let mut earliest = vec![0; graph.nodes()];
     let mut left = graph.dependences().to_vec();
@@ -103,7 +103,7 @@ pub(super) fn marks(problem: &Problem<'_>, order: impl Iterator<Item = u32>) -> 
         }
         let at = clock.issue(item.class, item.opcode.is_none(), from);
         length.add(at, problem.tails[node as usize]);
-        exit = exit.max(at + graph.exit(node));
+        exit = exit.max(at + graph.barrier_latency(node));
         if problem.counts_registers() {
             pressure.step(problem, node);
         } else {
@@ -111,5 +111,5 @@ pub(super) fn marks(problem: &Problem<'_>, order: impl Iterator<Item = u32>) -> 
         }
         release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
     }
-    Marks::of(problem, length, exit, &pressure, &ports)
+    OrderFigures::of(problem, length, exit, &pressure, &ports)
 }

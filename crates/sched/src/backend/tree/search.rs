@@ -32,7 +32,7 @@ use super::super::clock::{Clock, Length, release};
 use super::super::{Mode, Pick, Reason};
 use super::constraint::{PortState, Pressure};
 use super::problem::{NO_UNIT, Problem};
-use super::score::Marks;
+use super::score::OrderFigures;
 
 /// Number of candidates of each tree to compare by cost, highest priority first.
 const OF_EACH_TREE: usize = 4;
@@ -43,9 +43,9 @@ const BY_TIME: usize = 6;
 /// Number of candidates after the first whose bank conflicts and cache hits are compared with those of the first.
 const BY_PORTS: usize = 4;
 /// Cost of a bank conflict cycle, and gain of an operand from the reuse cache, in cycles.
-const PORTS: f64 = 0.125;
+const CONFLICT_CYCLES: f64 = 0.125;
 /// Penalty for exceeding the register budget, in cycles per register.
-const NO_REGISTER: f64 = 1e6;
+const OVER_BUDGET_CYCLES: f64 = 1e6;
 
 /// A latency in cycles with a total order, so that it can be part of a key.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -76,14 +76,14 @@ pub(super) struct Plan {
     /// Cost of a live register when registers are scarce, in cycles.
     pub register_cycles: f64,
     /// Registers are scarce with more live general registers than this.
-    pub scarce_from: i32,
+    pub scarce_above: i32,
 }
 
 /// Result of an attempt.
-pub(super) struct Outcome {
+pub(super) struct AttemptResult {
     /// The order, as nodes.
     pub order: Vec<u32>,
-    pub marks: Marks,
+    pub figures: OrderFigures,
     /// Stall cycles before the issue of each item.
     pub waits: Vec<u32>,
     /// Trace; empty if tracing is off.
@@ -132,7 +132,7 @@ pub(super) struct Search<'p> {
 }
 
 /// Schedules the region by a plan.
-pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_traced: bool) -> Outcome {
+pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = Search {
         problem,
@@ -152,27 +152,31 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
     };
     search.pressure.start(problem);
     search.fill();
-    let mut outcome =
-        Outcome { order: Vec::with_capacity(problem.items()), marks: Marks::default(), waits: vec![0; problem.items()], picks: Vec::new() };
+    let mut result = AttemptResult {
+        order: Vec::with_capacity(problem.items()),
+        figures: OrderFigures::default(),
+        waits: vec![0; problem.items()],
+        picks: Vec::new(),
+    };
     let (mut length, mut exit) = (Length::default(), 0);
     let mut inserted = Vec::new();
-    while outcome.order.len() < problem.items() {
+    while result.order.len() < problem.items() {
         search.advance();
         let Choice { key, runner_up } = search.choose();
         let (node, before) = (key.2, search.clock.cycle);
         let at = search.issue(node, &mut inserted);
         length.add(at, problem.tails[node as usize]);
-        exit = exit.max(at + graph.exit(node));
-        outcome.waits[node as usize] = at.saturating_sub(before);
-        outcome.order.push(node);
+        exit = exit.max(at + graph.barrier_latency(node));
+        result.waits[node as usize] = at.saturating_sub(before);
+        result.order.push(node);
         if is_traced {
             let reason = runner_up.map_or(Reason::OnlyOne, |(_, reason)| reason);
             let runner_up = runner_up.map(|(node, _)| problem.position(node));
-            outcome.picks.push(Pick { picked: problem.position(node), runner_up, reason, cycle: at });
+            result.picks.push(Pick { picked: problem.position(node), runner_up, reason, cycle: at });
         }
     }
-    outcome.marks = Marks::of(problem, length, exit, &search.pressure, &search.ports);
-    outcome
+    result.figures = OrderFigures::of(problem, length, exit, &search.pressure, &search.ports);
+    result
 }
 
 impl Search<'_> {
@@ -252,7 +256,7 @@ impl Search<'_> {
 
     /// Returns whether candidates are compared by cost: registers are scarce, or the mode is `reduce-reg`.
     fn saves_registers(&self) -> bool {
-        self.problem.counts_registers() && (self.problem.settings.mode == Mode::ReduceReg || self.pressure.live[0] > self.plan.scarce_from)
+        self.problem.counts_registers() && (self.problem.settings.mode == Mode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
     }
 
     /// Selects the next item and removes it from the ready items.
@@ -301,12 +305,12 @@ impl Search<'_> {
     fn objection(&self, node: u32) -> Option<Objection> {
         let overflow = self.overflow(node);
         if overflow > 0 {
-            return Some(Objection { cost: NO_REGISTER * f64::from(overflow), reason: Reason::RejectedForRegisters });
+            return Some(Objection { cost: OVER_BUDGET_CYCLES * f64::from(overflow), reason: Reason::RejectedForRegisters });
         }
         if self.waits_for_banks(node) && self.ports.free > self.clock.cycle {
             let (hits, busy) = self.ports.operands(self.problem, node, self.ports.free);
             let wait = f64::from(self.ports.free - self.clock.cycle);
-            return Some(Objection { cost: wait + PORTS * (f64::from(busy) - f64::from(hits)), reason: Reason::RejectedForWait });
+            return Some(Objection { cost: wait + CONFLICT_CYCLES * (f64::from(busy) - f64::from(hits)), reason: Reason::RejectedForWait });
         }
         if !self.problem.ports.is_empty() && self.ports.writes_again(self.problem, node) {
             return Some(Objection { cost: 1.0, reason: Reason::RejectedForWrite });
@@ -388,7 +392,7 @@ impl Search<'_> {
         let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
         let later = busy.chain(coming).map(|key| {
             let overflow = self.overflow(key.2);
-            (NO_REGISTER * f64::from(overflow) + f64::from(self.wait(key.2)), key)
+            (OVER_BUDGET_CYCLES * f64::from(overflow) + f64::from(self.wait(key.2)), key)
         });
         let rejected = self.rejected.iter().map(|(key, objection)| (objection.cost, *key));
         self.two_best(rejected.chain(later), |_, _| Reason::LeastCost)
@@ -405,11 +409,11 @@ impl Search<'_> {
         let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
         // In `reduce-reg` a register outweighs nearly every stall, but not a register above the budget.
         let reduces = self.problem.settings.mode == Mode::ReduceReg;
-        let weight = if reduces { NO_REGISTER / 1024.0 } else { self.plan.register_cycles };
+        let weight = if reduces { OVER_BUDGET_CYCLES / 1024.0 } else { self.plan.register_cycles };
         let costs = of_trees.chain(by_position).chain(coming).map(|key| {
             let change = self.pressure.change(self.problem, key.2);
             let overflow = self.pressure.overflow(self.problem, &change);
-            let cost = NO_REGISTER * f64::from(overflow) + weight * f64::from(change[0]) + f64::from(self.wait(key.2));
+            let cost = OVER_BUDGET_CYCLES * f64::from(overflow) + weight * f64::from(change[0]) + f64::from(self.wait(key.2));
             (cost, key)
         });
         let reason = |best: &Key, other: &Key| {

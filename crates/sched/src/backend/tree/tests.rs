@@ -3,7 +3,7 @@ use crate::backend::{Backend, Budget, Knobs, Mode, Stage, estimate};
 use crate::check;
 use crate::code::from_machine;
 use crate::graph::Builder;
-use crate::pressure::Borders;
+use crate::pressure::BlockLiveness;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{File, Target, parse};
 
@@ -28,7 +28,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(File::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live.0), numbers(live.1));
     let mut tracker = Tracker::new(code.groups().len());
-    tracker.enter_block(code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
+    tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     let schedule = schedule(code, &graph, &costs, settings, &mut tracker, solutions);
     assert_eq!(check::check(code, region.clone(), &schedule.order), Ok(()));
     assert_eq!(schedule.length, estimate(code, &graph, &costs, schedule.order.iter().copied()));
@@ -59,7 +59,7 @@ fn loads_go_first_and_chains_are_interleaved() {
         let mut first = schedule.order[..2].to_vec();
         first.sort_unstable();
         assert_eq!(first, [0, 3]);
-        assert_eq!(schedule.most_scoreboards, 2);
+        assert_eq!(schedule.max_in_flight, 2);
         assert!(schedule.picks.iter().all(|pick| pick.runner_up.is_some() || pick.reason == Reason::OnlyOne));
     }
 }
@@ -97,7 +97,7 @@ fn batches_keep_products_together() {
 }
 
 #[test]
-fn every_pick_says_why() {
+fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
     let (schedule, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), (&[1, 2, 3], &[3]));
     let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
@@ -106,7 +106,7 @@ fn every_pick_says_why() {
 
 /// The branch waits thirteen cycles for its predicate, so the comparison must not be scheduled last.
 #[test]
-fn what_the_branch_waits_for_goes_early() {
+fn operands_of_the_branch_are_computed_early() {
     let mut lines: Vec<String> = Vec::new();
     for _ in 0..6 {
         lines.extend((0..4).map(|chain| format!("LOP3.LUT R{}, R{}, R9, RZ, 0x3c, !PT", 10 + chain, 10 + chain)));
@@ -122,7 +122,7 @@ fn what_the_branch_waits_for_goes_early() {
 
 /// Multiply-adds that read either `R2` or `R4` in the first slot: those with the same register must be adjacent, to hit the reuse cache.
 #[test]
-fn operands_in_the_cache_are_used() {
+fn reuse_cache_operands_are_preferred() {
     let mut lines = Vec::new();
     for at in 0..8 {
         lines.push(format!("FFMA R{}, R{}, R{}, R{}", 20 + at, 2 + 2 * (at % 2), 60 + 2 * at, 80 + 2 * at));
@@ -135,7 +135,7 @@ fn operands_in_the_cache_are_used() {
 
 /// The cycles of a call are subtracted from the latency of results that are read after the call.
 #[test]
-fn calls_hide_what_is_in_flight() {
+fn calls_hide_the_latency_of_in_flight_results() {
     let mut code = code(&["LDG.E R10, desc[UR4][R2.64]", "LDG.E R11, desc[UR4][R2.64+0x4]", "CALL.REL.NOINC 0x0"]);
     let costs = Costs::new(&Profile::of(target()));
     let settings = settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED);
@@ -151,7 +151,7 @@ fn calls_hide_what_is_in_flight() {
 }
 
 #[test]
-fn costs_of_calls_add_up_and_circles_end() {
+fn call_costs_handle_recursion() {
     let callee = |name: &str, own_cycles: u32, calls: &[&str]| Callee {
         name: name.to_owned(),
         own_cycles,
@@ -172,7 +172,7 @@ fn costs_of_calls_add_up_and_circles_end() {
 
 /// The same code on other registers of the same banks has the same signature; on registers of other banks it has another one.
 #[test]
-fn regions_that_look_alike_are_searched_once() {
+fn identical_regions_are_searched_once() {
     let lines = |base: usize| -> Vec<String> {
         vec![
             format!("LDG.E R{}, desc[UR4][R2.64]", base),
@@ -235,7 +235,7 @@ impl Random {
 
 /// The checker accepts every order, in all modes and at both stages, with a large and with a small register budget.
 #[test]
-fn orders_of_random_code_are_right() {
+fn random_code_keeps_its_meaning() {
     let mut random = Random(11);
     let mut moved = 0;
     for _ in 0..150 {
@@ -264,7 +264,7 @@ fn orders_of_random_code_are_right() {
 
 /// The count of live registers in a problem equals that of the tracker.
 #[test]
-fn registers_are_counted_as_by_the_tracker() {
+fn pressure_matches_the_tracker() {
     let mut random = Random(5);
     for _ in 0..100 {
         let lines: Vec<&str> = (0..30).map(|_| WORDS[random.below(WORDS.len())]).collect();
@@ -273,7 +273,7 @@ fn registers_are_counted_as_by_the_tracker() {
         let costs = Costs::new(&Profile::of(target()));
         let settings = settings(Mode::Ilp, Stage::Pre, Budget::UNLIMITED);
         let mut tracker = Tracker::new(code.groups().len());
-        tracker.enter_block(&code, 0..30, Borders { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });
+        tracker.enter_block(&code, 0..30, BlockLiveness { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });
         tracker.enter_region(&code, 0..30);
         let problem = Problem::new(&code, &graph, &costs, &settings, &tracker);
         let mut pressure = constraint::Pressure::default();

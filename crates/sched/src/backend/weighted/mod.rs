@@ -18,8 +18,8 @@
 //!
 //! The *register range* is the budget minus the registers that are live at the start or at the end of the region, whichever is more: no
 //! order can use fewer. The *slope* is 1 / range. In `ilp` and `dyn-batch` the *price* of a register grows with the registers in use, from
-//! 0 at the lower end of the range to the slope at the upper end. Above the scarcity threshold ([`super::Budget::reduced`]), and always
-//! in `reduce-reg`, the price is 1, which outweighs all parallelism. After register allocation the price is 0.
+//! 0 at the lower end of the range to the slope at the upper end. Above the scarcity threshold ([`super::Budget::scarce_above`]), and
+//! always in `reduce-reg`, the price is 1, which outweighs all parallelism. After register allocation the price is 0.
 //!
 //! **Example**, forward pass in `ilp`: budget 40 registers, 8 of them live at the start, so the range is 32 and the threshold 38. The
 //! longest critical path is 40 cycles. L is a load with a critical path of 40 cycles that takes a register; A is an addition with a
@@ -37,7 +37,7 @@
 //! takes O(n log n) time.
 //!
 //! **Results that leave the region.** A result that the scheduling barrier at the end of the region reads, usually the predicate of a
-//! branch, must be available when that barrier issues; all others are needed some cycles later ([`view::Leaving`]). The length of an
+//! branch, must be available when that barrier issues; all others are needed some cycles later ([`view::LiveOutTails`]). The length of an
 //! order includes the cycles until the barrier can issue.
 //!
 //! **Departures from the description of ptxas**, which is terse here:
@@ -59,7 +59,7 @@ mod registers;
 mod score;
 mod view;
 
-use super::clock::{Clock, least, release};
+use super::clock::{Clock, lower_bound, release};
 use super::{Length, Mode, Pick, Schedule, Settings, Stage};
 use crate::code::Code;
 use crate::graph::Graph;
@@ -68,7 +68,7 @@ use crate::resource::{Costs, ResourceVector};
 use pass::{Found, Pass, Work};
 use registers::{Groups, Live};
 use score::Weights;
-use view::{Direction, Leaving, View};
+use view::{DirectedGraph, Direction, LiveOutTails};
 
 /// Schedules a region.
 ///
@@ -79,17 +79,17 @@ pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, 
     let groups = counts_registers.then(|| Groups::new(code, graph, tracker));
     let groups = groups.as_ref();
     let weights = Weights::new(settings, groups);
-    let leaving = Leaving::of(code, graph);
+    let live_out_tails = LiveOutTails::of(code, graph);
     let work = Work::of_region(code, graph, costs);
-    let forward = Pass::new(View::forward(graph, &leaving), &work, settings, &weights, groups, None).run();
-    let forward = Attempt::new(code, graph, costs, groups, &leaving, forward);
+    let forward = Pass::new(DirectedGraph::forward(graph, &live_out_tails), &work, settings, &weights, groups, None).run();
+    let forward = Attempt::new(code, graph, costs, groups, &live_out_tails, forward);
     // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.
     let best = if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
         forward
     } else {
         let cycles = Some(&forward.cycles[..]);
-        let backward = Pass::new(View::backward(graph, &leaving), &work, settings, &weights, groups, cycles).run();
-        let backward = Attempt::new(code, graph, costs, groups, &leaving, backward);
+        let backward = Pass::new(DirectedGraph::backward(graph, &live_out_tails), &work, settings, &weights, groups, cycles).run();
+        let backward = Attempt::new(code, graph, costs, groups, &live_out_tails, backward);
         if backward.is_better_than(&forward, settings) { backward } else { forward }
     };
     for &position in &best.order {
@@ -105,18 +105,18 @@ struct Attempt {
     picks: Vec<Pick>,
     length: Length,
     /// Cycles until the scheduling barrier at the end of the region can issue.
-    wall: u32,
+    exit_cycle: u32,
     /// Maximum number of live registers of each class; 0 after register allocation.
     peak: Counts,
     /// Issue cycle of each node.
     cycles: Vec<u32>,
     usage: ResourceVector,
-    most_scoreboards: usize,
+    max_in_flight: usize,
 }
 
 impl Attempt {
     /// Issues the order of a pass on the common clock and counts its live registers.
-    fn new(code: &Code, graph: &Graph, costs: &Costs, groups: Option<&Groups>, leaving: &Leaving, found: Found) -> Attempt {
+    fn new(code: &Code, graph: &Graph, costs: &Costs, groups: Option<&Groups>, live_out_tails: &LiveOutTails, found: Found) -> Attempt {
         let Found { order, picks } = found;
         let mut clock = Clock::new(costs);
         let mut earliest = vec![0; graph.nodes()];
@@ -130,7 +130,7 @@ impl Attempt {
             length.add(at, graph.tail(node));
             let scoreboards = graph.successors(node).iter().filter(|edge| edge.scoreboard);
             if let Some(latency) = scoreboards.map(|edge| edge.latency).max() {
-                clock.fly(at + u32::from(latency));
+                clock.hold_scoreboard(at + u32::from(latency));
             }
             release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
         }
@@ -139,17 +139,17 @@ impl Attempt {
             order.iter().for_each(|&node| live.step(node, &mut |_| {}));
             live.peak()
         });
-        let read_at = |&node: &u32| cycles[node as usize] + leaving.tails[node as usize];
-        let wall = leaving.read_by_wall.iter().map(read_at).max().unwrap_or(0).max(length.issued);
-        let (usage, most_scoreboards) = (clock.usage, clock.most_in_flight);
+        let read_at = |&node: &u32| cycles[node as usize] + live_out_tails.tails[node as usize];
+        let exit_cycle = live_out_tails.read_by_exit.iter().map(read_at).max().unwrap_or(0).max(length.issued);
+        let (usage, max_in_flight) = (clock.usage, clock.max_in_flight);
         let order = order.iter().map(|&node| graph.region.start + node as usize).collect();
-        Attempt { order, picks, length, wall, peak, cycles, usage, most_scoreboards }
+        Attempt { order, picks, length, exit_cycle, peak, cycles, usage, max_in_flight }
     }
 
     /// Returns whether the order has the length of the lower bound, so that no order is shorter.
     fn is_shortest(&self, code: &Code, graph: &Graph, costs: &Costs) -> bool {
-        let least = least(code, graph, costs);
-        self.wall + self.length.done <= least.issued + least.done
+        let lower_bound = lower_bound(code, graph, costs);
+        self.exit_cycle + self.length.done <= lower_bound.issued + lower_bound.done
     }
 
     /// Returns the maximum number of live registers above the budget, summed over all classes.
@@ -161,7 +161,7 @@ impl Attempt {
     fn is_better_than(&self, other: &Attempt, settings: &Settings) -> bool {
         let excess = self.excess(settings).cmp(&other.excess(settings));
         let registers = self.peak[0].cmp(&other.peak[0]);
-        let cycles = (self.wall + self.length.done).cmp(&(other.wall + other.length.done));
+        let cycles = (self.exit_cycle + self.length.done).cmp(&(other.exit_cycle + other.length.done));
         let later = if settings.mode == Mode::ReduceReg { registers.then(cycles) } else { cycles.then(registers) };
         excess.then(later).is_lt()
     }
@@ -177,8 +177,8 @@ impl Attempt {
             order: self.order,
             length: self.length,
             usage: self.usage,
-            most_scoreboards: self.most_scoreboards,
-            wants_registers: false,
+            max_in_flight: self.max_in_flight,
+            exceeded_scarcity: false,
             picks: self.picks,
         }
     }

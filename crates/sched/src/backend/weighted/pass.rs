@@ -1,8 +1,8 @@
 //! One list scheduling pass over a region, forward or backward.
 //!
-//! Input: a [`View`] of the dependency graph in the direction of the pass, and the weights. Output: the items in issue order, with a trace
-//! on request. At each step, the window of the ready list is scored and the item with the highest score is placed in the first possible
-//! cycle. Cycles count from the boundary of the region at which the pass starts.
+//! Input: a [`DirectedGraph`] of the dependency graph in the direction of the pass, and the weights. Output: the items in issue order, with
+//! a trace on request. At each step, the window of the ready list is scored and the item with the highest score is placed in the first
+//! possible cycle. Cycles count from the boundary of the region at which the pass starts.
 //!
 //! Example of a backward pass: `L: LDG R4`, `A: FADD R5, R4, R4` with a load latency of 30 cycles, and `R5` needed 4 cycles after the issue
 //! of A. A is placed in cycle 4 from the end. L becomes ready with its last reader and is placed in cycle 34 from the end.
@@ -16,7 +16,7 @@ use super::super::{Pick, Reason, Settings};
 use super::ready::{Entry, Ready};
 use super::registers::{Groups, Live};
 use super::score::{Measures, Score, Weights};
-use super::view::{Direction, View};
+use super::view::{DirectedGraph, Direction};
 use crate::code::{Code, Item, REGISTER_CLASSES};
 use crate::graph::Graph;
 use crate::pressure::Counts;
@@ -57,7 +57,7 @@ impl Work {
 
 /// State of a pass. Vectors are indexed by node.
 pub(super) struct Pass<'a> {
-    view: View<'a>,
+    view: DirectedGraph<'a>,
     work: &'a [Work],
     settings: &'a Settings,
     weights: &'a Weights,
@@ -68,8 +68,8 @@ pub(super) struct Pass<'a> {
     ready: Ready,
     /// Backward pass: issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
     forward: Option<Vec<f64>>,
-    /// Penalty for a critical path shorter than the longest one ([`Weights::lost`]).
-    lost: Vec<f64>,
+    /// Penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
+    path_penalty: Vec<f64>,
     /// First cycle in which the next item can be placed.
     cycle: u32,
     /// Use of each unit; `None` if unused so far. Forward: first cycle in which the unit is free. Backward: cycle of the last placed item.
@@ -78,7 +78,7 @@ pub(super) struct Pass<'a> {
     in_flight: BinaryHeap<Reverse<u32>>,
     /// Number of ready items that set a scoreboard. In the backward pass, the readers of these items are placed and the items are not, so
     /// this is the number of results in flight at the current position.
-    open: usize,
+    ready_scoreboard_setters: usize,
     // Buffers that are kept to avoid allocations at each step.
     window: Vec<u32>,
     waits: Vec<u32>,
@@ -104,7 +104,7 @@ impl<'a> Pass<'a> {
     /// Creates a pass. `groups` is `None` after register allocation. `forward` holds the issue cycles of the forward pass for the backward
     /// pass, and is `None` for the forward pass.
     pub fn new(
-        view: View<'a>,
+        view: DirectedGraph<'a>,
         work: &'a [Work],
         settings: &'a Settings,
         weights: &'a Weights,
@@ -112,7 +112,7 @@ impl<'a> Pass<'a> {
         forward: Option<&[u32]>,
     ) -> Pass<'a> {
         let items = view.graph.items();
-        let longest = f64::from(view.reach.iter().copied().max().unwrap_or(0).max(1));
+        let longest = f64::from(view.critical_path.iter().copied().max().unwrap_or(0).max(1));
         let share = |cycles: &[u32]| {
             let length = f64::from(cycles.iter().copied().max().unwrap_or(0).max(1));
             cycles.iter().map(|&cycle| f64::from(cycle) / length).collect()
@@ -125,11 +125,14 @@ impl<'a> Pass<'a> {
             changes: vec![[0; REGISTER_CLASSES]; items],
             ready: Ready::new(items),
             forward: forward.map(share),
-            lost: view.reach[..items].iter().map(|&reach| Weights::lost(f64::from(reach) / longest)).collect(),
+            path_penalty: view.critical_path[..items]
+                .iter()
+                .map(|&critical_path| Weights::path_penalty(f64::from(critical_path) / longest))
+                .collect(),
             cycle: 0,
             used: [None; UNITS],
             in_flight: BinaryHeap::new(),
-            open: 0,
+            ready_scoreboard_setters: 0,
             window: Vec::new(),
             waits: Vec::new(),
             inserted: Vec::new(),
@@ -179,7 +182,7 @@ impl<'a> Pass<'a> {
         Entry {
             rank: self.view.rank(node),
             unit: self.work[node as usize].unit.into(),
-            reach: self.view.reach[node as usize],
+            critical_path: self.view.critical_path[node as usize],
             earliest: self.view.earliest[node as usize],
         }
     }
@@ -193,7 +196,7 @@ impl<'a> Pass<'a> {
             }
             let change = self.live.as_ref().map(|_| self.changes[node as usize][0]);
             self.ready.insert(self.entry(node), change, self.cycle);
-            self.open += usize::from(self.view.sets_scoreboard[node as usize]);
+            self.ready_scoreboard_setters += usize::from(self.view.sets_scoreboard[node as usize]);
         }
         self.inserted = inserted;
         self.inserted.clear();
@@ -248,7 +251,7 @@ impl<'a> Pass<'a> {
         let node = node as usize;
         Measures {
             change: self.changes[node],
-            lost: self.lost[node],
+            path_penalty: self.path_penalty[node],
             wait,
             // Forward, an item that sets a scoreboard adds a result in flight. Backward, placing such an item removes one, so all other
             // items get the penalty.
@@ -261,7 +264,7 @@ impl<'a> Pass<'a> {
     fn is_crowded(&self) -> bool {
         match self.view.direction {
             Direction::Forward => self.in_flight.len() >= SCOREBOARDS,
-            Direction::Backward => self.open > SCOREBOARDS,
+            Direction::Backward => self.ready_scoreboard_setters > SCOREBOARDS,
         }
     }
 
@@ -285,7 +288,7 @@ impl<'a> Pass<'a> {
                 if self.ready.has(rank) {
                     let change = live.change(other);
                     self.changes[other as usize] = change;
-                    self.ready.change(rank, self.view.reach[other as usize], change[0]);
+                    self.ready.change(rank, self.view.critical_path[other as usize], change[0]);
                 }
             }
         }
@@ -298,7 +301,7 @@ impl<'a> Pass<'a> {
         if !self.view.sets_scoreboard[node as usize] {
             return;
         }
-        self.open -= 1;
+        self.ready_scoreboard_setters -= 1;
         if self.view.direction == Direction::Forward {
             while self.in_flight.peek().is_some_and(|&Reverse(done)| done <= self.cycle) {
                 self.in_flight.pop();

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use oriole_hardware::units::UNITS;
 
 /// Number of candidates of each unit to compare, longest critical path first.
-const BY_REACH: usize = 4;
+const BY_CRITICAL_PATH: usize = 4;
 /// Number of candidates to compare, most registers freed first.
 const BY_REGISTERS: usize = 8;
 /// Number of candidates with operands in flight to compare, earliest arrival first.
@@ -74,26 +74,26 @@ impl<T: Ord + Copy> Queue<T> {
 
 /// Sort key of an item: longer critical path first, then lower rank. The upper half holds the complement of the critical path in cycles,
 /// the lower half the rank.
-type Place = u64;
+type SortKey = u64;
 
-fn place(reach: u32, rank: u32) -> Place {
-    u64::from(!reach) << 32 | u64::from(rank)
+fn sort_key(critical_path: u32, rank: u32) -> SortKey {
+    u64::from(!critical_path) << 32 | u64::from(rank)
 }
 
-fn rank(place: Place) -> u32 {
-    place as u32
+fn rank_of(sort_key: SortKey) -> u32 {
+    sort_key as u32
 }
 
 /// The ready list: items all of whose predecessors, in the direction of the pass, are placed.
 ///
-/// A ready item is in one of `by_reach` and `waiting`, and before register allocation also in `by_registers`.
+/// A ready item is in one of `by_critical_path` and `waiting`, and before register allocation also in `by_registers`.
 pub(super) struct Ready {
     /// Items with available operands, per unit.
-    by_reach: [Queue<Place>; UNITS],
+    by_critical_path: [Queue<SortKey>; UNITS],
     /// All ready items, by the change of live general registers.
-    by_registers: Queue<(i32, Place)>,
+    by_registers: Queue<(i32, SortKey)>,
     /// Items that cannot be placed yet, by the first cycle in which they can.
-    waiting: Queue<(u32, Place)>,
+    waiting: Queue<(u32, SortKey)>,
     /// For each rank, the change under which the item is in `by_registers`; `None` if it is not there.
     keys: Vec<Option<i32>>,
 }
@@ -105,7 +105,7 @@ pub(super) struct Entry {
     pub rank: u32,
     pub unit: usize,
     /// Critical path to the opposite end of the region, in cycles.
-    pub reach: u32,
+    pub critical_path: u32,
     /// First cycle in which the item can be placed.
     pub earliest: u32,
 }
@@ -114,7 +114,7 @@ impl Ready {
     /// Creates an empty ready list for a region of `items` items.
     pub fn new(items: usize) -> Ready {
         Ready {
-            by_reach: std::array::from_fn(|_| Queue::new()),
+            by_critical_path: std::array::from_fn(|_| Queue::new()),
             by_registers: Queue::new(),
             waiting: Queue::new(),
             keys: vec![None; items],
@@ -123,26 +123,26 @@ impl Ready {
 
     /// Inserts an item; `cycle` is the current cycle. `change` is its change of live general registers; `None` after register allocation.
     pub fn insert(&mut self, entry: Entry, change: Option<i32>, cycle: u32) {
-        let place = place(entry.reach, entry.rank);
+        let sort_key = sort_key(entry.critical_path, entry.rank);
         if entry.earliest > cycle {
-            self.waiting.insert((entry.earliest, place));
+            self.waiting.insert((entry.earliest, sort_key));
         } else {
-            self.by_reach[entry.unit].insert(place);
+            self.by_critical_path[entry.unit].insert(sort_key);
         }
         self.keys[entry.rank as usize] = change;
         if let Some(change) = change {
-            self.by_registers.insert((change, place));
+            self.by_registers.insert((change, sort_key));
         }
     }
 
     /// Removes an item. The entry must have the values of its insertion.
     pub fn remove(&mut self, entry: Entry) {
-        let place = place(entry.reach, entry.rank);
-        if !self.by_reach[entry.unit].remove(place) {
-            self.waiting.remove((entry.earliest, place));
+        let sort_key = sort_key(entry.critical_path, entry.rank);
+        if !self.by_critical_path[entry.unit].remove(sort_key) {
+            self.waiting.remove((entry.earliest, sort_key));
         }
         if let Some(key) = self.keys[entry.rank as usize].take() {
-            self.by_registers.remove((key, place));
+            self.by_registers.remove((key, sort_key));
         }
     }
 
@@ -152,39 +152,39 @@ impl Ready {
     }
 
     /// Updates the change of live general registers of a ready item.
-    pub fn change(&mut self, rank: u32, reach: u32, change: i32) {
+    pub fn change(&mut self, rank: u32, critical_path: u32, change: i32) {
         if let Some(key) = &mut self.keys[rank as usize]
             && *key != change
         {
-            let place = place(reach, rank);
-            self.by_registers.remove((*key, place));
-            self.by_registers.insert((change, place));
+            let sort_key = sort_key(critical_path, rank);
+            self.by_registers.remove((*key, sort_key));
+            self.by_registers.insert((change, sort_key));
             *key = change;
         }
     }
 
     /// Moves the items that can be placed from `cycle` on into the queue of their unit; `unit` maps a rank to its unit.
     pub fn advance(&mut self, cycle: u32, unit: impl Fn(u32) -> usize) {
-        while let Some(&(earliest, place)) = self.waiting.first(1).first() {
+        while let Some(&(earliest, sort_key)) = self.waiting.first(1).first() {
             if earliest > cycle {
                 break;
             }
-            self.waiting.remove((earliest, place));
-            self.by_reach[unit(rank(place))].insert(place);
+            self.waiting.remove((earliest, sort_key));
+            self.by_critical_path[unit(rank_of(sort_key))].insert(sort_key);
         }
     }
 
     /// Replaces the contents of `window` by the ranks of the candidates to compare, each once.
     pub fn window(&self, window: &mut Vec<u32>) {
         window.clear();
-        for queue in &self.by_reach {
-            window.extend(queue.first(BY_REACH).iter().map(|&place| rank(place)));
+        for queue in &self.by_critical_path {
+            window.extend(queue.first(BY_CRITICAL_PATH).iter().map(|&sort_key| rank_of(sort_key)));
         }
-        window.extend(self.waiting.first(BY_TIME).iter().map(|&(_, place)| rank(place)));
+        window.extend(self.waiting.first(BY_TIME).iter().map(|&(_, sort_key)| rank_of(sort_key)));
         let found = window.len();
-        for &(_, place) in self.by_registers.first(BY_REGISTERS) {
-            if !window[..found].contains(&rank(place)) {
-                window.push(rank(place));
+        for &(_, sort_key) in self.by_registers.first(BY_REGISTERS) {
+            if !window[..found].contains(&rank_of(sort_key)) {
+                window.push(rank_of(sort_key));
             }
         }
     }
@@ -196,7 +196,7 @@ mod tests {
 
     /// Compares a queue with a sorted set, with many more entries than the vector of the queue holds.
     #[test]
-    fn a_queue_is_in_order_whatever_comes_and_goes() {
+    fn queue_stays_sorted() {
         let (mut queue, mut plain) = (Queue::new(), BTreeSet::new());
         let mut state = 1_u32;
         for step in 0..20_000_u32 {

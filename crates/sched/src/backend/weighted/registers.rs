@@ -30,7 +30,7 @@ struct Group {
     weight: u8,
     live_at_start: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
-    wanted_later: bool,
+    used_after_region: bool,
     /// Whether an item of the region writes the group.
     is_written: bool,
 }
@@ -81,8 +81,14 @@ impl Groups {
             let described = code.groups()[number as usize];
             let Some(class) = described.class else { continue };
             let local = *numbers.entry(number).or_insert_with(|| {
-                let (live_at_start, wanted_later) = tracker.at_region_ends(number);
-                self.groups.push(Group { class: class as u8, weight: described.weight, live_at_start, wanted_later, is_written: false });
+                let (live_at_start, used_after_region) = tracker.at_region_ends(number);
+                self.groups.push(Group {
+                    class: class as u8,
+                    weight: described.weight,
+                    live_at_start,
+                    used_after_region,
+                    is_written: false,
+                });
                 self.groups.len() as u32 - 1
             });
             self.lists.push(local);
@@ -141,7 +147,7 @@ impl Groups {
 
 impl Group {
     fn is_live_at_end(&self) -> bool {
-        self.wanted_later && (self.live_at_start || self.is_written)
+        self.used_after_region && (self.live_at_start || self.is_written)
     }
 }
 
@@ -198,7 +204,7 @@ impl<'a> Live<'a> {
             let group = &self.groups.groups[number as usize];
             let (live, readers) = (self.live[number as usize], self.left[number as usize].0);
             match self.direction {
-                Direction::Forward if live && readers == 1 && !group.wanted_later => add(group, -1),
+                Direction::Forward if live && readers == 1 && !group.used_after_region => add(group, -1),
                 Direction::Backward if !live => add(group, 1),
                 _ => {}
             }
@@ -207,7 +213,7 @@ impl<'a> Live<'a> {
             let group = &self.groups.groups[number as usize];
             let live = self.live[number as usize];
             match self.direction {
-                Direction::Forward if !live && (group.wanted_later || self.left[number as usize].0 > 0) => add(group, 1),
+                Direction::Forward if !live && (group.used_after_region || self.left[number as usize].0 > 0) => add(group, 1),
                 Direction::Backward if live && !reads.contains(&number) => add(group, -1),
                 _ => {}
             }
@@ -246,7 +252,7 @@ impl<'a> Live<'a> {
             if *readers == 1 {
                 changed(*combined);
             }
-            if *readers == 0 && !groups.groups[number as usize].wanted_later {
+            if *readers == 0 && !groups.groups[number as usize].used_after_region {
                 self.set(number, false);
             }
         }
@@ -255,7 +261,7 @@ impl<'a> Live<'a> {
         }
         self.note_peak();
         for &number in groups.writes(node) {
-            if self.left[number as usize].0 == 0 && !groups.groups[number as usize].wanted_later {
+            if self.left[number as usize].0 == 0 && !groups.groups[number as usize].used_after_region {
                 self.set(number, false);
             }
         }

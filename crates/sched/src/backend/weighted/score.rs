@@ -53,8 +53,8 @@ pub(super) struct Weights {
 pub(super) struct Measures {
     /// Change of live registers of each class.
     pub change: Counts,
-    /// Penalty for a critical path shorter than the longest one ([`Weights::lost`]).
-    pub lost: f64,
+    /// Penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
+    pub path_penalty: f64,
     /// Stall cycles of the candidate minus the shortest stall of all candidates.
     pub wait: u32,
     /// Whether all scoreboards are in use and the candidate makes this worse (forward) or does not relieve it (backward).
@@ -84,7 +84,7 @@ impl Weights {
         let budget = settings.budget.registers;
         let slopes = std::array::from_fn(|class| 1.0 / f64::from((budget[class] - least[class]).max(1)));
         let mut scarce: Counts = std::array::from_fn(|class| budget[class] - budget[class] / 16);
-        scarce[0] = settings.budget.reduced;
+        scarce[0] = settings.budget.scarce_above;
         if settings.mode == Mode::ReduceReg {
             scarce[0] = i32::MIN;
         }
@@ -111,16 +111,16 @@ impl Weights {
         let wait = f64::from(measures.wait);
         // One stall cycle costs more than the largest penalty for a short critical path (0.5), so an item that can issue now is preferred.
         let waiting = if measures.wait > 0 { 0.5 + 0.5 * wait / (wait + LONG_WAIT) } else { 0.0 };
-        let lost = measures.lost + waiting + if measures.crowds { CROWDED } else { 0.0 };
+        let lost = measures.path_penalty + waiting + if measures.crowds { CROWDED } else { 0.0 };
         let secondary = self.slopes[0].max(1.0 / WHOLE_FILE);
         let (registers, parallelism) = (-self.pressure * registers, -self.parallelism * lost);
         let forward = secondary * (self.forward * measures.forward - self.penalty * waiting);
         Score { overflow, registers, parallelism, forward, sum: registers + parallelism + forward }
     }
 
-    /// Returns the penalty for a critical path that is the fraction `reach` (0 to 1) of the longest one.
-    pub fn lost(reach: f64) -> f64 {
-        0.5 * (1.0 - reach)
+    /// Returns the penalty for a critical path that is the fraction `critical_path` (0 to 1) of the longest one.
+    pub fn path_penalty(critical_path: f64) -> f64 {
+        0.5 * (1.0 - critical_path)
     }
 }
 

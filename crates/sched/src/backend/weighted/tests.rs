@@ -1,9 +1,9 @@
 use super::*;
-use crate::backend::{Backend, Budget, Knobs, Reason, estimate, least};
+use crate::backend::{Backend, Budget, Knobs, Reason, estimate, lower_bound};
 use crate::check;
 use crate::code::{Code, from_machine};
 use crate::graph::{Builder, Graph};
-use crate::pressure::Borders;
+use crate::pressure::BlockLiveness;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{File, Target, parse};
 
@@ -36,13 +36,17 @@ fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (
     let graph = graph(code);
     let mut tracker = Tracker::new(code.groups().len());
     let (live_in, live_out) = (general(live_in), general(live_out));
-    tracker.enter_block(code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
-    let schedule = super::super::schedule(code, &graph, &costs(), settings, &mut tracker, &mut crate::backend::Memory::default());
+    tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
+    let schedule = super::super::schedule(code, &graph, &costs(), settings, &mut tracker, &mut crate::backend::BackendState::default());
     assert_eq!(check::check(code, 0..code.items.len(), &schedule.order), Ok(()));
     assert_eq!(schedule.length, estimate(code, &graph, &costs(), schedule.order.iter().copied()));
     assert!(schedule.picks.iter().map(|pick| pick.picked).eq(schedule.order.iter().copied()));
-    let least = least(code, &graph, &costs());
-    assert!(least.issued <= schedule.length.issued && least.done <= schedule.length.done, "{least:?} {:?}", schedule.length);
+    let lower_bound = lower_bound(code, &graph, &costs());
+    assert!(
+        lower_bound.issued <= schedule.length.issued && lower_bound.done <= schedule.length.done,
+        "{lower_bound:?} {:?}",
+        schedule.length
+    );
     (schedule, tracker.peak()[0])
 }
 
@@ -69,7 +73,7 @@ fn loads_go_first_and_chains_are_interleaved() {
         first.sort_unstable();
         assert_eq!(first, [0, 3]);
         assert!(schedule.length.issued + 200 < before.issued, "{:?} instead of {before:?}", schedule.length);
-        assert_eq!(schedule.most_scoreboards, 2);
+        assert_eq!(schedule.max_in_flight, 2);
     }
 }
 
@@ -98,7 +102,7 @@ fn few_registers_make_consumers_follow_producers() {
 
 /// After register allocation the number of live registers does not influence the order, whatever its weight.
 #[test]
-fn after_allocation_registers_do_not_count() {
+fn pressure_is_ignored_after_allocation() {
     let code = pairs();
     let (free, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), &[0, 1], &[]);
     let heavy =
@@ -124,7 +128,7 @@ fn weights_can_be_set() {
 }
 
 #[test]
-fn every_pick_says_why() {
+fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
     let (schedule, _) = run(&code, &ilp(Budget::UNLIMITED), &[1, 2, 3], &[3]);
     assert_eq!(schedule.order, [1, 0, 2]);
@@ -138,7 +142,7 @@ fn every_pick_says_why() {
 /// The latency from a comparison to the branch is longer than that between additions: the comparison must not be scheduled last, although
 /// its critical path inside the region is the shortest.
 #[test]
-fn what_a_branch_reads_is_there_when_it_comes() {
+fn branch_operands_are_ready_in_time() {
     let mut lines: Vec<String> = (0..24).map(|at| format!("FADD R{}, R{}, R1", 10 + at % 4, 10 + at % 4)).collect();
     lines.push("ISETP.LT.AND P0, PT, R2, R3, PT".to_owned());
     lines.push("@P0 BRA 0x0".to_owned());
@@ -146,7 +150,7 @@ fn what_a_branch_reads_is_there_when_it_comes() {
     let region = 0..25;
     let graph = Builder::new(Model::of(target()), code.registers()).build(&code, region.clone());
     let mut tracker = Tracker::new(code.groups().len());
-    tracker.enter_block(&code, 0..26, Borders { live_in: &[], live_out: &[] });
+    tracker.enter_block(&code, 0..26, BlockLiveness { live_in: &[], live_out: &[] });
     let schedule = schedule(&code, &graph, &costs(), &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), &mut tracker);
     let comparison = schedule.order.iter().position(|&position| position == 24).unwrap();
     let cycles = |place: usize| schedule.picks[place].cycle;
@@ -160,7 +164,7 @@ fn both_directions_count_the_same_registers() {
     let graph = graph(&code);
     let mut tracker = Tracker::new(code.groups().len());
     let (live_in, live_out) = (general(&[0, 1, 9]), general(&[9, 57]));
-    tracker.enter_block(&code, 0..code.items.len(), Borders { live_in: &live_in, live_out: &live_out });
+    tracker.enter_block(&code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     tracker.enter_region(&code, 0..code.items.len());
     let groups = Groups::new(&code, &graph, &tracker);
     let (mut forward, mut backward) = (Live::new(&groups, Direction::Forward), Live::new(&groups, Direction::Backward));
@@ -236,17 +240,17 @@ fn random_code_keeps_its_meaning_in_all_modes() {
 
 /// Schedules two consecutive regions of a block: after each, the tracker has the same live registers as in the original order.
 #[test]
-fn the_tracker_stands_at_the_end_afterwards() {
+fn tracker_is_at_the_region_end_after_scheduling() {
     let mut random = Random(5);
     for _ in 0..40 {
         let lines: Vec<String> = (0..40).map(|_| random.line()).collect();
         let code = code(&lines);
         let (live_in, live_out) = (general(&[0, 2, 4]), general(&[2, 8]));
-        let borders = Borders { live_in: &live_in, live_out: &live_out };
+        let liveness = BlockLiveness { live_in: &live_in, live_out: &live_out };
         let mut builder = Builder::new(Model::of(target()), code.registers());
         let (mut old, mut new) = (Tracker::new(code.groups().len()), Tracker::new(code.groups().len()));
-        old.enter_block(&code, 0..40, borders);
-        new.enter_block(&code, 0..40, borders);
+        old.enter_block(&code, 0..40, liveness);
+        new.enter_block(&code, 0..40, liveness);
         for region in [0..15, 15..40] {
             let graph = builder.build(&code, region.clone());
             old.enter_region(&code, region.clone());
@@ -273,7 +277,7 @@ fn every_order(code: &Code, chosen: &mut Vec<usize>, found: &mut Vec<Vec<usize>>
 }
 
 #[test]
-fn no_order_takes_less_than_the_least() {
+fn no_order_is_shorter_than_the_lower_bound() {
     let regions: [&[&str]; 3] = [
         &["FADD R1, R0, R0", "FADD R2, R1, R1", "FADD R3, R2, R2"],
         &["DADD R10, R2, R4", "DADD R12, R2, R6", "DADD R14, R2, R8", "FADD R1, R0, R0", "MUFU.RCP R16, R0"],
@@ -290,9 +294,9 @@ fn no_order_takes_less_than_the_least() {
         let (graph, mut orders) = (graph(&code), Vec::new());
         every_order(&code, &mut Vec::new(), &mut orders);
         let lengths: Vec<Length> = orders.iter().map(|order| estimate(&code, &graph, &costs(), order.iter().copied())).collect();
-        let least = least(&code, &graph, &costs());
-        assert!(lengths.iter().all(|length| least.issued <= length.issued && least.done <= length.done), "region {number}");
+        let lower_bound = lower_bound(&code, &graph, &costs());
+        assert!(lengths.iter().all(|length| lower_bound.issued <= length.issued && lower_bound.done <= length.done), "region {number}");
         // For a dependency chain, the only legal order has the length of the lower bound.
-        assert!(number > 0 || lengths == [least]);
+        assert!(number > 0 || lengths == [lower_bound]);
     }
 }

@@ -8,24 +8,24 @@ use crate::code::{Code, Effect};
 use crate::graph::Graph;
 
 /// Results that are read after the region.
-pub(super) struct Leaving {
+pub(super) struct LiveOutTails {
     /// For each item, the number of cycles before the end of the region by which it should issue; 0 if its results do not leave the region.
     pub tails: Vec<u32>,
     /// Items whose results the scheduling barrier at the end of the region reads.
-    pub read_by_wall: Vec<u32>,
+    pub read_by_exit: Vec<u32>,
 }
 
-impl Leaving {
+impl LiveOutTails {
     /// Finds the results of a region that are read after it.
-    pub fn of(code: &Code, graph: &Graph) -> Leaving {
+    pub fn of(code: &Code, graph: &Graph) -> LiveOutTails {
         let nodes = 0..graph.items() as u32;
         let tails: Vec<u32> = nodes.clone().map(|node| graph.tail(node)).collect();
-        let wall = code.items.get(graph.region.end).filter(|item| item.effect == Effect::Wall);
+        let barrier = code.items.get(graph.region.end).filter(|item| item.effect == Effect::SchedBarrier);
         let is_read = |node: &u32| {
             let item = &code.items[graph.region.start + *node as usize];
-            tails[*node as usize] > 0 && wall.is_some_and(|wall| code.writes_for(item, wall))
+            tails[*node as usize] > 0 && barrier.is_some_and(|barrier| code.writes_for(item, barrier))
         };
-        Leaving { read_by_wall: nodes.filter(is_read).collect(), tails }
+        LiveOutTails { read_by_exit: nodes.filter(is_read).collect(), tails }
     }
 }
 
@@ -47,30 +47,30 @@ pub(super) struct Link {
 }
 
 /// A dependency graph in the direction of a pass. Cycles count from the boundary of the region at which the pass starts.
-pub(super) struct View<'g> {
+pub(super) struct DirectedGraph<'g> {
     pub graph: &'g Graph,
     pub direction: Direction,
     /// First index in `links` of each node, and the total number of links at the end.
     first: Vec<u32>,
     /// Links of all nodes, grouped by node.
     links: Vec<Link>,
-    /// Buffer for [`View::release`]: nodes to release, with their cycles.
+    /// Buffer for [`DirectedGraph::release`]: nodes to release, with their cycles.
     joins: Vec<(u32, u32)>,
     /// Number of nodes that must still be placed before each node.
     pub left: Vec<u32>,
     /// First cycle of the pass in which each node can be placed, as far as is known.
     pub earliest: Vec<u32>,
     /// Critical path from each node to the opposite end of the region, in cycles.
-    pub reach: Vec<u32>,
+    pub critical_path: Vec<u32>,
     /// Whether some successor of the item waits for its scoreboard.
     pub sets_scoreboard: Vec<bool>,
 }
 
-impl<'g> View<'g> {
+impl<'g> DirectedGraph<'g> {
     /// Returns the graph as it is. Latencies of results that leave the region lengthen the critical paths.
-    pub fn forward(graph: &'g Graph, leaving: &Leaving) -> View<'g> {
+    pub fn forward(graph: &'g Graph, live_out_tails: &LiveOutTails) -> DirectedGraph<'g> {
         let nodes = graph.nodes();
-        let mut view = View::empty(graph, Direction::Forward);
+        let mut view = DirectedGraph::empty(graph, Direction::Forward);
         view.links.reserve(graph.edge_count());
         for node in 0..nodes as u32 {
             view.links.extend(graph.successors(node).iter().map(|edge| Link { node: edge.node, latency: edge.latency }));
@@ -78,20 +78,20 @@ impl<'g> View<'g> {
         }
         view.left = graph.dependences().to_vec();
         view.earliest = vec![0; nodes];
-        view.reach = vec![0; nodes];
+        view.critical_path = vec![0; nodes];
         for &node in graph.order.iter().rev() {
-            let below = graph.successors(node).iter().map(|edge| view.reach[edge.node as usize] + u32::from(edge.latency));
-            let tail = leaving.tails.get(node as usize).copied().unwrap_or_default();
-            view.reach[node as usize] = below.max().unwrap_or(0).max(tail);
+            let below = graph.successors(node).iter().map(|edge| view.critical_path[edge.node as usize] + u32::from(edge.latency));
+            let tail = live_out_tails.tails.get(node as usize).copied().unwrap_or_default();
+            view.critical_path[node as usize] = below.max().unwrap_or(0).max(tail);
         }
         view
     }
 
     /// Returns the mirrored graph. An item whose results leave the region can be placed from the cycle of its tail on: cycles count from
     /// the end of the region, so the item then issues early enough for its readers.
-    pub fn backward(graph: &'g Graph, leaving: &Leaving) -> View<'g> {
+    pub fn backward(graph: &'g Graph, live_out_tails: &LiveOutTails) -> DirectedGraph<'g> {
         let nodes = graph.nodes();
-        let mut view = View::empty(graph, Direction::Backward);
+        let mut view = DirectedGraph::empty(graph, Direction::Backward);
         for node in 0..nodes {
             view.first.push(view.first[node] + graph.dependences()[node]);
         }
@@ -105,18 +105,18 @@ impl<'g> View<'g> {
             }
         }
         view.left = (0..nodes as u32).map(|node| graph.successors(node).len() as u32).collect();
-        view.earliest = leaving.tails.clone();
+        view.earliest = live_out_tails.tails.clone();
         view.earliest.resize(nodes, 0);
-        view.reach = graph.depths();
+        view.critical_path = graph.depths();
         view
     }
 
     /// Returns a view without links.
-    fn empty(graph: &'g Graph, direction: Direction) -> View<'g> {
+    fn empty(graph: &'g Graph, direction: Direction) -> DirectedGraph<'g> {
         let mut first = Vec::with_capacity(graph.nodes() + 1);
         first.push(0);
         let sets = |node: u32| graph.successors(node).iter().any(|edge| edge.scoreboard);
-        View {
+        DirectedGraph {
             graph,
             direction,
             first,
@@ -124,7 +124,7 @@ impl<'g> View<'g> {
             joins: Vec::new(),
             left: Vec::new(),
             earliest: Vec::new(),
-            reach: Vec::new(),
+            critical_path: Vec::new(),
             sets_scoreboard: (0..graph.items() as u32).map(sets).collect(),
         }
     }

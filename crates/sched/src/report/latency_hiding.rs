@@ -77,7 +77,7 @@ impl Distances {
 }
 
 /// The distances of all categories, indexed by [`Category`].
-pub type Hiding = [Distances; 4];
+pub type LatencyDistances = [Distances; 4];
 
 /// Returns the issue cycle of each instruction of a block, counting stall cycles only.
 fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
@@ -91,7 +91,7 @@ fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
 }
 
 /// Adds the distances of one block.
-pub fn add_block(hiding: &mut Hiding, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
+pub fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
     let slots = issue_slots(insts, controls);
     let at = |position: usize| slots[position - range.start];
     // For each register, the position of its last writer and that of its last reader since.
@@ -100,24 +100,24 @@ pub fn add_block(hiding: &mut Hiding, code: &Code, range: &Range<usize>, insts: 
     let mut is_read = vec![false; range.len()];
     for position in range.clone() {
         let item = &code.items[position];
-        for touch in code.reads(item) {
-            if let Some(&writer) = writers.get(&touch.register)
+        for access in code.reads(item) {
+            if let Some(&writer) = writers.get(&access.register)
                 && !std::mem::replace(&mut is_read[writer - range.start], true)
                 && let Some(category) = Category::of(code.items[writer].class)
             {
                 hiding[category as usize].add(at(position) - at(writer));
             }
         }
-        let overwritten = code.writes(item).iter().filter_map(|touch| readers.get(&touch.register)).max();
+        let overwritten = code.writes(item).iter().filter_map(|access| readers.get(&access.register)).max();
         if let Some(&reader) = overwritten {
             hiding[Category::Antidep as usize].add(at(position) - at(reader));
         }
-        for touch in code.reads(item) {
-            readers.insert(touch.register, position);
+        for access in code.reads(item) {
+            readers.insert(access.register, position);
         }
-        for touch in code.writes(item) {
-            writers.insert(touch.register, position);
-            readers.remove(&touch.register);
+        for access in code.writes(item) {
+            writers.insert(access.register, position);
+            readers.remove(&access.register);
         }
     }
     for position in range.clone().filter(|position| !is_read[position - range.start]) {
@@ -128,7 +128,7 @@ pub fn add_block(hiding: &mut Hiding, code: &Code, range: &Range<usize>, insts: 
 }
 
 /// Formats the distances as text, one line per category.
-pub fn lines(hiding: &Hiding) -> String {
+pub fn lines(hiding: &LatencyDistances) -> String {
     let mut text = String::new();
     for (category, found) in Category::ALL.into_iter().zip(hiding) {
         let Distances { count, least, most, .. } = found;
@@ -151,7 +151,7 @@ mod tests {
     /// Each stall is 2 cycles. The first load is read two instructions later, the second load never. R2, an address of the first load, is
     /// overwritten by the third instruction.
     #[test]
-    fn distances_are_counted_by_stalls() {
+    fn distances_count_stall_cycles() {
         let lines = [
             "LDG.E R0, desc[UR4][R2.64]",
             "LDG.E R6, desc[UR4][R8.64]",
@@ -162,7 +162,7 @@ mod tests {
         let code = from_machine::code(&lines.map(|line| parse(line).unwrap()));
         let insts: Vec<Inst> = (0..5).map(Inst::new).collect();
         let controls = |_: Inst| Control { stall: 2, ..Control::default() };
-        let mut hiding = Hiding::default();
+        let mut hiding = LatencyDistances::default();
         add_block(&mut hiding, &code, &(0..5), &insts, Some(&controls));
         let [lds, ldg, double, anti] = hiding;
         assert_eq!((lds.count, lds.elsewhere), (0, 0));

@@ -6,7 +6,7 @@
 //!
 //! Therefore only those *blocks* are scheduled again, once per budget, that wanted more registers and that are not yet at their lower
 //! bound ([`can_save`]). Each budget corresponds to a percentage of the resident warps that the caller is ready to keep. The cycles and
-//! the register peak of all blocks give an estimated [`Score`] per budget; [`Offers::best`] compares the scores.
+//! the register peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best`] compares the scores.
 //!
 //! Example (one block, executed once; the score starts at one cycle):
 //!
@@ -24,7 +24,7 @@ use crate::resource::Costs;
 use crate::score::Score;
 
 /// Estimated cost of one block under one register budget.
-struct Estimate {
+struct BlockEstimate {
     /// Estimated execution count.
     executions: f64,
     /// Cycles of one execution by a lone warp.
@@ -36,25 +36,25 @@ struct Estimate {
 /// Minimum saving, as a fraction of a block's cycles, for which the block is scheduled again.
 const LEAST_SAVING: f64 = 0.02;
 
-/// Returns whether a block of `cycles` cycles, with lower bound `least`, could save at least [`LEAST_SAVING`] of its cycles.
-pub(crate) fn can_save(cycles: u64, least: u64) -> bool {
-    cycles as f64 * (1.0 - LEAST_SAVING) > least as f64
+/// Returns whether a block of `cycles` cycles, with lower bound `lower_bound`, could save at least [`LEAST_SAVING`] of its cycles.
+pub(crate) fn can_save(cycles: u64, lower_bound: u64) -> bool {
+    cycles as f64 * (1.0 - LEAST_SAVING) > lower_bound as f64
 }
 
 /// One register budget with the estimates of all blocks under it.
-struct Share {
+struct BudgetEstimate {
     /// Resident warps that the budget preserves, in percent of the warps without the larger budget.
-    warps_kept: u32,
+    occupancy_percent: u32,
     /// Maximum number of live registers of each class.
     allowed: Counts,
     /// Maximum number of live general registers over all blocks.
     peak: i32,
-    blocks: Vec<Estimate>,
+    blocks: Vec<BlockEstimate>,
 }
 
-impl Share {
-    fn new(warps_kept: u32, allowed: Counts) -> Share {
-        Share { warps_kept, allowed, peak: 0, blocks: Vec::new() }
+impl BudgetEstimate {
+    fn new(occupancy_percent: u32, allowed: Counts) -> BudgetEstimate {
+        BudgetEstimate { occupancy_percent, allowed, peak: 0, blocks: Vec::new() }
     }
 
     /// Returns the estimated [`Score::value`] of the function with `warps` resident warps per warp scheduler.
@@ -70,7 +70,7 @@ impl Share {
 
 /// Result of scheduling one block under one budget.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct BlockOutcome {
     /// Estimated cycles until the last instruction of the block is issued.
     pub cycles: u64,
     /// Maximum number of live general registers.
@@ -79,28 +79,31 @@ pub(crate) struct Outcome {
 
 /// A larger register budget that is estimated to pay off.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Promise {
+pub struct ReducedOccupancy {
     /// Resident warps that the budget preserves, in percent.
-    pub warps_kept: u32,
+    pub occupancy_percent: u32,
     /// Estimated saving, as a fraction (0 to 1) of the score of the normal budget.
     pub saved: f64,
 }
 
 /// Estimates of a function under its normal register budget and under larger ones.
-pub(crate) struct Offers {
+pub(crate) struct OccupancyTradeoff {
     /// The budget that is used for the schedule at hand.
-    own: Share,
+    own: BudgetEstimate,
     /// Larger budgets with lower occupancy.
-    others: Vec<Share>,
+    others: Vec<BudgetEstimate>,
 }
 
-impl Offers {
+impl OccupancyTradeoff {
     /// Creates empty estimates. Each budget is a pair: percentage of resident warps preserved, and maximum live registers per class.
     ///
     /// Budgets that allow no more general registers than `own` are dropped.
-    pub fn new(own: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> Offers {
+    pub fn new(own: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
         let others = others.filter(|(_, allowed)| allowed[0] > own.1[0]);
-        Offers { own: Share::new(own.0, own.1), others: others.map(|(warps, allowed)| Share::new(warps, allowed)).collect() }
+        OccupancyTradeoff {
+            own: BudgetEstimate::new(own.0, own.1),
+            others: others.map(|(warps, allowed)| BudgetEstimate::new(warps, allowed)).collect(),
+        }
     }
 
     /// Adds a block.
@@ -112,19 +115,19 @@ impl Offers {
         executions: f64,
         items: &[Item],
         costs: &Costs,
-        own: Outcome,
+        own: BlockOutcome,
         wants_more: bool,
-        mut with: impl FnMut(Counts) -> Outcome,
+        mut with: impl FnMut(Counts) -> BlockOutcome,
     ) {
         let busiest = busiest(items, costs);
-        let note = |share: &mut Share, outcome: Outcome| {
-            share.peak = share.peak.max(outcome.peak);
-            share.blocks.push(Estimate { executions, cycles: outcome.cycles as f64, busiest });
+        let note = |budget: &mut BudgetEstimate, outcome: BlockOutcome| {
+            budget.peak = budget.peak.max(outcome.peak);
+            budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest });
         };
-        for share in &mut self.others {
+        for budget in &mut self.others {
             // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter one is what would be used.
-            let outcome = if wants_more { with(share.allowed) } else { own };
-            note(share, if outcome.cycles < own.cycles { outcome } else { own });
+            let outcome = if wants_more { with(budget.allowed) } else { own };
+            note(budget, if outcome.cycles < own.cycles { outcome } else { own });
         }
         note(&mut self.own, own);
     }
@@ -132,11 +135,12 @@ impl Offers {
     /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
-    pub fn best(&self, warps: impl Fn(i32) -> u32) -> Option<Promise> {
-        let score = |share: &Share| share.score(warps(share.peak));
+    pub fn best(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
+        let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
         let own = score(&self.own);
-        let best = self.others.iter().map(|share| (share.warps_kept, score(share))).min_by(|one, other| one.1.total_cmp(&other.1))?;
-        (best.1 < own).then(|| Promise { warps_kept: best.0, saved: 1.0 - best.1 / own })
+        let best =
+            self.others.iter().map(|budget| (budget.occupancy_percent, score(budget))).min_by(|one, other| one.1.total_cmp(&other.1))?;
+        (best.1 < own).then(|| ReducedOccupancy { occupancy_percent: best.0, saved: 1.0 - best.1 / own })
     }
 }
 
@@ -159,29 +163,29 @@ mod tests {
     use oriole_hardware::units::Rates;
     use oriole_isa::{Target, parse};
 
-    fn promise(own: Outcome, other: Outcome, warps: impl Fn(i32) -> u32) -> Option<Promise> {
+    fn reduced_occupancy(own: BlockOutcome, other: BlockOutcome, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let target = Target::parse("sm_90a").unwrap();
         let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
         let code = from_machine::code(&[parse("FADD R2, R0, R1").unwrap(), parse("FADD R3, R2, R0").unwrap()]);
-        let mut offers = Offers::new((100, [32, 6, 6, 50]), [(50, [64, 6, 6, 50])].into_iter());
-        offers.add(1.0, &code.items, &costs, own, true, |_| other);
-        offers.best(warps)
+        let mut tradeoff = OccupancyTradeoff::new((100, [32, 6, 6, 50]), [(50, [64, 6, 6, 50])].into_iter());
+        tradeoff.add(1.0, &code.items, &costs, own, true, |_| other);
+        tradeoff.best(warps)
     }
 
     /// The larger budget saves time in both cases. A lone warp: 40 cycles instead of 100. All resident warps: 1 + 39/8 cycles per warp with
     /// eight warps instead of 1 + 99/16 with sixteen warps.
     #[test]
-    fn registers_that_save_more_than_their_warps_are_worth_it() {
-        let (own, other) = (Outcome { cycles: 99, peak: 30 }, Outcome { cycles: 39, peak: 60 });
-        let found = promise(own, other, |peak| if peak > 32 { 8 } else { 16 }).expect("it saves time");
+    fn lower_occupancy_that_pays_off_is_found() {
+        let (own, other) = (BlockOutcome { cycles: 99, peak: 30 }, BlockOutcome { cycles: 39, peak: 60 });
+        let found = reduced_occupancy(own, other, |peak| if peak > 32 { 8 } else { 16 }).expect("it saves time");
         let expected = 1.0_f64 - ((1.0_f64 + 39.0) * (1.0 + 39.0 / 8.0) / ((1.0 + 99.0) * (1.0 + 99.0 / 16.0))).sqrt();
-        assert_eq!(found.warps_kept, 50);
+        assert_eq!(found.occupancy_percent, 50);
         assert!((found.saved - expected).abs() < 1e-9, "{} {expected}", found.saved);
     }
 
     #[test]
-    fn registers_that_cost_more_than_they_save_are_not() {
-        let (own, other) = (Outcome { cycles: 100, peak: 30 }, Outcome { cycles: 95, peak: 60 });
-        assert_eq!(promise(own, other, |peak| if peak > 32 { 8 } else { 16 }), None);
+    fn lower_occupancy_that_costs_more_is_rejected() {
+        let (own, other) = (BlockOutcome { cycles: 100, peak: 30 }, BlockOutcome { cycles: 95, peak: 60 });
+        assert_eq!(reduced_occupancy(own, other, |peak| if peak > 32 { 8 } else { 16 }), None);
     }
 }
