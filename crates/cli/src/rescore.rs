@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use oriole_cubin::Cubin;
-use oriole_driver::rescore::{Options, Part, Rescored, Section, Tally, When, rescore};
+use oriole_driver::rescore::{Event, Options, Rescored, Section, Tally, When, rescore};
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, decode};
 use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function};
@@ -205,9 +205,9 @@ fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &Section, mod
 }
 
 /// Returns the wait whose absence caused a finding: first instruction, second instruction, and whether it is for reads or results.
-fn missing_wait(finding: &Finding) -> Option<(usize, usize, Part)> {
-    let (Problem::NotWaited { kind, .. } | Problem::NotAnnounced { kind, .. }) = finding.problem else { return None };
-    let part = if kind == Dependence::WriteAfterRead { Part::Reads } else { Part::Results };
+fn missing_wait(finding: &Finding) -> Option<(usize, usize, Event)> {
+    let (Problem::NotWaited { kind, .. } | Problem::NoScoreboardSet { kind, .. }) = finding.problem else { return None };
+    let part = if kind == Dependence::WriteAfterRead { Event::Reads } else { Event::Results };
     Some((finding.first, finding.second, part))
 }
 

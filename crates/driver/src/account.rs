@@ -10,7 +10,7 @@ use oriole_cubin::section::{Content, Section, SectionType};
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::Function;
 use oriole_isa::Opcode;
-use oriole_isel::Homes;
+use oriole_isel::VariableLayout;
 use oriole_ptx::ast::{self, FunctionKind};
 use oriole_sched::backend::Stage;
 use oriole_sched::function::Stats;
@@ -24,7 +24,7 @@ use oriole_sched::resource::Costs;
 
 use crate::image::HIDDEN_REGISTERS;
 use crate::passes::{Finished, Pass};
-use crate::schedule::{Plan, figures};
+use crate::schedule::{Plan, hardware_model};
 use crate::{FunctionReport, Options, registers};
 
 pub use oriole_sched::report::latency_hiding::{Category, Distances};
@@ -56,7 +56,7 @@ impl Reports {
 
 /// The data collected for one function.
 #[derive(Clone, Default, Debug)]
-pub struct Account {
+pub struct ReportData {
     target: Option<RegisterTarget>,
     passes: Vec<PassSummary>,
     /// Statistics before register allocation.
@@ -70,7 +70,7 @@ pub struct Account {
     trace: String,
 }
 
-impl Account {
+impl ReportData {
     /// Records the result of a scheduling pass.
     pub(crate) fn note(&mut self, pass: Pass, function: &Function, stats: &Stats) {
         let &Stats { blocks, cycles_before, cycles_after, live_before, live_after, .. } = stats;
@@ -80,7 +80,7 @@ impl Account {
     }
 
     /// Records that another attempt was dropped because its order before allocation caused spills.
-    pub(crate) fn note_dropped(&mut self, other: &Account) {
+    pub(crate) fn note_dropped(&mut self, other: &ReportData) {
         self.target = other.target;
         if !other.trace.is_empty() {
             self.trace.insert_str(0, &format!("dropped, since allocation made it cost spills:\n{}taken instead:\n", other.trace));
@@ -91,21 +91,21 @@ impl Account {
     pub(crate) fn gather_values(&mut self, function: &Function, options: &Options) {
         self.variables_size = function.frame_bytes;
         if options.reports.figures {
-            let (model, machine, rates) = figures(options);
+            let (model, machine, rates) = hardware_model(options);
             let costs = Costs::from_rates(rates, machine);
             self.before = Some(gather(function, HardwareFigures { model, costs: &costs }, None));
         }
     }
 
     /// Records the control flow of the function before layout makes fall-through implicit.
-    pub(crate) fn take_shape(&mut self, function: &Function) {
+    pub(crate) fn record_control_flow(&mut self, function: &Function) {
         self.flow_summary = self.before.as_ref().map(|before| FlowSummary::new(function, &before.divergent));
     }
 
     /// Collects statistics of the final code.
     pub(crate) fn gather_code(&mut self, function: &Function, controls: &Controls, options: &Options) {
         if let (Some(before), Some(flow_summary)) = (&self.before, &self.flow_summary) {
-            let (model, machine, rates) = figures(options);
+            let (model, machine, rates) = hardware_model(options);
             let costs = Costs::from_rates(rates, machine);
             let controls = |inst| controls.get(inst);
             let final_code = Final { controls: &controls, flow_summary, before };
@@ -115,10 +115,10 @@ impl Account {
 }
 
 /// Returns the resources that a block of a kernel needs besides registers, or `None` if the block size is not declared.
-pub(crate) fn declared_launch(function: &ast::Function, options: &Options, homes: &Homes, barriers: u32) -> Option<Launch> {
+pub(crate) fn declared_launch(function: &ast::Function, options: &Options, variables: &VariableLayout, barriers: u32) -> Option<Launch> {
     let threads = registers::threads(&registers::bounds(&function.bounds, options))?;
     let is_kernel = function.kind == FunctionKind::Entry;
-    is_kernel.then_some(Launch { threads, static_shared: homes.shared_bytes as u32, barriers, ..Launch::default() })
+    is_kernel.then_some(Launch { threads, static_shared: variables.shared_bytes as u32, barriers, ..Launch::default() })
 }
 
 /// The scheduling report of a function.
@@ -147,7 +147,7 @@ impl SchedulingReport {
     /// Completes the report of a compiled function.
     pub(crate) fn new(finished: &Finished, report: &FunctionReport, options: &Options) -> SchedulingReport {
         let account = &finished.account;
-        let machine = figures(options).1;
+        let machine = hardware_model(options).1;
         let before = account.before.as_ref();
         let launch = finished.launch.unwrap_or(Launch {
             threads: ASSUMED_THREADS,

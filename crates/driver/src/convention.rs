@@ -4,23 +4,25 @@
 
 use oriole_ir::{File, Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Symbol, Target};
 use oriole_isa::Symbols;
-use oriole_isel::{DYNAMIC_STACK, FIRST_LOST, KEPT_STACK, LOST, LOST_PREDICATES, RETURN_ADDRESS, is_runtime, runtime_names};
+use oriole_isel::{
+    CLOBBERED_COUNT, CLOBBERED_PREDICATES, DYNAMIC_STACK, FIRST_CLOBBERED, RETURN_ADDRESS, SAVED_STACK_POINTER, is_runtime, runtime_names,
+};
 use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, RegisterSet};
 
 /// Uniform registers from this one on belong to kernels; device functions do not write them.
 const FIRST_KERNEL_UNIFORM: u16 = 36;
 /// Convergence barriers from this one on are callee-saved.
-const FIRST_KEPT_BARRIER: u16 = 6;
+const FIRST_CALLEE_SAVED_BARRIER: u16 = 6;
 /// From this general register on, the upper four of every eight are callee-saved.
 const FIRST_MIXED: u16 = 32;
 /// Minimum number of general registers of a device function and of any function with calls.
-pub const FEWEST_REGISTERS: u32 = 22;
+pub const MIN_REGISTERS: u32 = 22;
 
 /// Number of general registers that the allocator must have for the fixed operands of calls.
-pub const FEWEST_TO_ALLOCATE: u32 = 24;
+pub const MIN_TO_ALLOCATE: u32 = 24;
 
 /// Returns whether a general register is callee-saved. The return address is not: every call sets it.
-pub fn is_kept(register: u16) -> bool {
+pub fn is_callee_saved(register: u16) -> bool {
     match register {
         2 | 16..=31 => !is_return_address(register),
         FIRST_MIXED.. => register % 8 >= 4,
@@ -33,22 +35,22 @@ fn is_return_address(register: u16) -> bool {
 }
 
 /// Returns whether a convergence barrier is callee-saved.
-pub fn is_kept_barrier(barrier: u16) -> bool {
-    barrier >= FIRST_KEPT_BARRIER
+pub fn is_callee_saved_barrier(barrier: u16) -> bool {
+    barrier >= FIRST_CALLEE_SAVED_BARRIER
 }
 
 /// Returns whether a function calls a function that follows the general convention. Runtime functions do not count: they clobber only a few
 /// registers.
-pub fn calls_something(function: &Function) -> bool {
+pub fn has_abi_calls(function: &Function) -> bool {
     let is_call = |inst: Inst| function.insts[inst].is_machine(Opcode::CALL) && !function.callee(inst).is_some_and(is_runtime);
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_call(inst)))
 }
 
 /// Returns the registers that runtime functions clobber.
 fn runtime_clobbers() -> Clobbers {
-    let mut general = set(FIRST_LOST..FIRST_LOST + LOST, |_| true);
+    let mut general = set(FIRST_CLOBBERED..FIRST_CLOBBERED + CLOBBERED_COUNT, |_| true);
     general.insert(u16::from(RETURN_ADDRESS), 2);
-    Clobbers { general, predicates: set(0..LOST_PREDICATES, |_| true), ..Clobbers::NONE }
+    Clobbers { general, predicates: set(0..CLOBBERED_PREDICATES, |_| true), ..Clobbers::NONE }
 }
 
 /// Returns the registers that a runtime function may use: exactly those that it may clobber.
@@ -70,13 +72,13 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
     }
     let mut environment = Environment::new(target, limit);
     environment.known = runtime_names().map(|name| (name.to_owned(), runtime_clobbers())).collect();
-    let calls = calls_something(function);
+    let calls = has_abi_calls(function);
     let is_kernel = function.kind == FunctionKind::Kernel;
     if is_kernel && !calls {
         return environment;
     }
-    environment.clobbers = Clobbers { general: set(0..256, |register| !is_kept(register)), ..Clobbers::ALL };
-    environment.clobbers.barriers = set(0..FIRST_KEPT_BARRIER, |_| true);
+    environment.clobbers = Clobbers { general: set(0..256, |register| !is_callee_saved(register)), ..Clobbers::ALL };
+    environment.clobbers.barriers = set(0..FIRST_CALLEE_SAVED_BARRIER, |_| true);
     if calls {
         // Some threads wait on a barrier while others of the warp execute a call, so a barrier that calls clobber cannot be used.
         environment.reserved.barriers = environment.clobbers.barriers;
@@ -90,7 +92,7 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
         environment.uniform_registers = u32::from(FIRST_KERNEL_UNIFORM);
     }
     if has_dynamic_stack && calls {
-        environment.reserved.general.insert(u16::from(KEPT_STACK), 1);
+        environment.reserved.general.insert(u16::from(SAVED_STACK_POINTER), 1);
     }
     environment
 }
@@ -100,11 +102,11 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
 ///
 /// With `verify`, the result is checked.
 pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
-    if function.kind == FunctionKind::Device && !calls_something(function) && !is_runtime(&function.name) {
-        let mut modest = environment.clone();
-        modest.reserved.general = set(0..256, |register| is_kept(register) || register >= FIRST_MIXED);
+    if function.kind == FunctionKind::Device && !has_abi_calls(function) && !is_runtime(&function.name) {
+        let mut caller_saved_only = environment.clone();
+        caller_saved_only.reserved.general = set(0..256, |register| is_callee_saved(register) || register >= FIRST_MIXED);
         let mut attempt = function.clone();
-        let found = allocate_checked(&mut attempt, &modest, verify);
+        let found = allocate_checked(&mut attempt, &caller_saved_only, verify);
         if let Ok(allocation) = found
             && attempt.frame_bytes == function.frame_bytes
         {
@@ -165,7 +167,7 @@ pub fn write_return_addresses(function: &mut Function) {
             // The function's own stack pointer is kept in a callee-saved register across the call.
             let is_dynamic = function.sources(inst).iter().any(|source| source.role == Role::Fixed(DYNAMIC_STACK));
             if is_dynamic {
-                write(function, KEPT_STACK, register(STACK_POINTER, 1), &mut with_addresses);
+                write(function, SAVED_STACK_POINTER, register(STACK_POINTER, 1), &mut with_addresses);
                 write(function, STACK_POINTER, register(DYNAMIC_STACK, 1), &mut with_addresses);
             }
             for (half, kind) in [(0, ReferenceKind::ReturnLow), (1, ReferenceKind::ReturnHigh)] {
@@ -178,7 +180,7 @@ pub fn write_return_addresses(function: &mut Function) {
             function.set_operands(inst, &operands, results);
             with_addresses.push(inst);
             if is_dynamic {
-                write(function, STACK_POINTER, register(KEPT_STACK, 1), &mut with_addresses);
+                write(function, STACK_POINTER, register(SAVED_STACK_POINTER, 1), &mut with_addresses);
             }
         }
         function.blocks[block].insts = with_addresses;
@@ -196,7 +198,7 @@ pub fn clear_barriers(function: &mut Function, target: Target) {
             let inst = function.blocks[block].insts[position];
             let set = function.results(inst).first().map(|result| result.kind);
             let Some(OperandKind::Register { file: File::Convergence, first, .. }) = set else { continue };
-            if function.insts[inst].is_machine(Opcode::BSSY) && is_kept_barrier(first) {
+            if function.insts[inst].is_machine(Opcode::BSSY) && is_callee_saved_barrier(first) {
                 let barrier = function.results(inst)[0];
                 let symbols: Symbols = [".32", ".CLEAR"].iter().filter_map(|modifier| Symbol::find(modifier)).collect();
                 let clear = function.new_inst(Op::Machine(Opcode::BMOV), symbols, None, &[Operand::RZ, barrier], 1);

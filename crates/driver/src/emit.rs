@@ -48,7 +48,7 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
         let insts = &function.blocks[block].insts;
         for (position, &inst) in insts.iter().enumerate() {
             let offset = code.bytes.len() as u32;
-            code.note(function, inst, offset, || behind_call(function, &insts[position..], offset));
+            code.note(function, inst, offset, || return_offset(function, &insts[position..], offset));
             if code.patches.last().is_some_and(|patch| patch.reference.kind == ReferenceKind::Incoming) {
                 return Err(format!("a parameter on the stack has no place in {}", describe(function, inst)));
             }
@@ -68,7 +68,7 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
 
 /// Returns the offset of the instruction after the next call in `insts`, whose first instruction is at `offset`. This is the return
 /// address.
-fn behind_call(function: &Function, insts: &[Inst], offset: u32) -> u32 {
+fn return_offset(function: &Function, insts: &[Inst], offset: u32) -> u32 {
     let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
     insts.iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32)
 }
@@ -85,9 +85,9 @@ fn block_offsets(function: &Function) -> Vec<u32> {
 }
 
 impl Code {
-    /// Records the instruction at `offset` if it is an exit, an indirect call, has a source location, or needs a patch. `behind_call`
+    /// Records the instruction at `offset` if it is an exit, an indirect call, has a source location, or needs a patch. `return_offset`
     /// returns the return address of the next call; references to the return address become references to this offset in the function.
-    fn note(&mut self, function: &Function, inst: Inst, offset: u32, behind_call: impl Fn() -> u32) {
+    fn note(&mut self, function: &Function, inst: Inst, offset: u32, return_offset: impl Fn() -> u32) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::EXIT) {
             self.exits.push(offset);
@@ -106,7 +106,7 @@ impl Code {
                     ReferenceKind::ReturnHigh => Some(ReferenceKind::High),
                     _ => None,
                 };
-                let to_here = |kind| Reference { kind, offset: behind_call() as i32, ..reference };
+                let to_here = |kind| Reference { kind, offset: return_offset() as i32, ..reference };
                 Some(Patch { offset, reference: part.map_or(reference, to_here) })
             }
             _ => None,

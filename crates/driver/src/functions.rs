@@ -16,10 +16,10 @@ const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"
 /// followed by the set of clobbered registers.
 const DRIVER_CONVENTION: &str = "|12p4r20sRx";
 /// The registers that these functions clobber, one bit each: R0 and R3 to R15.
-const DRIVER_LOSES: u32 = 0xfff9;
+const DRIVER_CLOBBERS: u32 = 0xfff9;
 
 /// Returns whether the CUDA driver provides a function.
-pub fn is_drivers(name: &str) -> bool {
+pub fn is_driver_function(name: &str) -> bool {
     DRIVER_FUNCTIONS.contains(&name)
 }
 
@@ -85,7 +85,8 @@ impl<'m> Index<'m> {
     pub fn external(&self, name: &str) -> Extern {
         let declared = self.declared.get(name).map(|&id| &self.module.functions[id]);
         let text = declared.map(|function| prototype(self.module, &function.returns, &function.parameters));
-        let text = text.map(|text| if is_drivers(name) { format!("{text}{DRIVER_CONVENTION}{DRIVER_LOSES:064x}") } else { text });
+        let text =
+            text.map(|text| if is_driver_function(name) { format!("{text}{DRIVER_CONVENTION}{DRIVER_CLOBBERS:064x}") } else { text });
         Extern { prototype: text, ..Extern::function(name) }
     }
 
@@ -95,7 +96,7 @@ impl<'m> Index<'m> {
     }
 
     /// Returns the functions whose addresses appear in initial values of variables.
-    pub fn taken_by_variables(&self) -> Vec<&'m str> {
+    pub fn address_taken_by_variables(&self) -> Vec<&'m str> {
         let names = in_initializers(self.module).into_iter().map(|name| self.module.name(self.resolved(name)));
         names.filter(|name| self.declared.contains_key(name)).collect()
     }
@@ -104,7 +105,7 @@ impl<'m> Index<'m> {
 /// Returns the functions with a body that the cubin needs, in the order of the source: the roots and what these reach by calls or
 /// addresses. Roots are kernels, functions in initializers and, if other files or other inputs may call them (`has_callers_elsewhere`),
 /// functions with a linkage directive. Like ptxas, an executable cubin of one input drops a `.visible` function without a caller.
-pub fn wanted(index: &Index<'_>, options: &Options, has_callers_elsewhere: bool) -> Vec<FunctionId> {
+pub fn reachable_functions(index: &Index<'_>, options: &Options, has_callers_elsewhere: bool) -> Vec<FunctionId> {
     let module = index.module;
     let entries: FxHashSet<&str> = options.entries.iter().map(String::as_str).collect();
     let is_root = |function: &Function| match function.kind {
@@ -118,7 +119,7 @@ pub fn wanted(index: &Index<'_>, options: &Options, has_callers_elsewhere: bool)
     while let Some(id) = work.pop() {
         let function = &module.functions[id];
         if function.body.is_some() && found.insert(id) {
-            work.extend(mentioned(function).filter_map(|id| index.definition(module.functions[id].name)));
+            work.extend(referenced_functions(function).filter_map(|id| index.definition(module.functions[id].name)));
         }
     }
     let mut found: Vec<FunctionId> = found.into_iter().collect();
@@ -135,7 +136,7 @@ pub fn has_calls(module: &Module, function: &Function) -> bool {
 /// What is known about the functions of a module before they are compiled.
 pub struct Facts {
     /// Names of the functions in which a thread may wait for all other threads of its warp.
-    pub gathering: FxHashSet<String>,
+    pub waiting_for_warp: FxHashSet<String>,
     /// Estimated execution time of each function.
     pub calls: CallCosts,
 }
@@ -143,13 +144,13 @@ pub struct Facts {
 impl Facts {
     /// Computes the facts of a module.
     pub fn of(index: &Index<'_>) -> Facts {
-        Facts { gathering: gathering(index), calls: call_costs(index) }
+        Facts { waiting_for_warp: waiting_for_warp(index), calls: call_costs(index) }
     }
 }
 
 /// Returns the functions in which a thread may wait for all other threads of its warp: those with a `barrier` without `.aligned`, and their
 /// callers.
-fn gathering(index: &Index<'_>) -> FxHashSet<String> {
+fn waiting_for_warp(index: &Index<'_>) -> FxHashSet<String> {
     let module = index.module;
     let waits = |body: &Body| {
         body.instructions
@@ -164,7 +165,7 @@ fn gathering(index: &Index<'_>) -> FxHashSet<String> {
         if waits(body) {
             work.push(function.name);
         }
-        for callee in mentioned(function) {
+        for callee in referenced_functions(function) {
             callers.entry(index.resolved(module.functions[callee].name)).or_default().push(function.name);
         }
     }
@@ -187,7 +188,7 @@ fn call_costs(index: &Index<'_>) -> CallCosts {
         let body = function.body.as_deref()?;
         let has_calls = has_calls(module, function);
         let own_cycles = CYCLES_OF_STATEMENT.saturating_mul(body.instructions.len() as u32);
-        let calls = mentioned(function).filter(|_| has_calls).map(|id| index.resolved(module.functions[id].name));
+        let calls = referenced_functions(function).filter(|_| has_calls).map(|id| index.resolved(module.functions[id].name));
         let calls = calls.map(|name| module.name(name).to_owned()).collect();
         Some(Callee { name: module.name(function.name).to_owned(), own_cycles, calls })
     });
@@ -195,7 +196,7 @@ fn call_costs(index: &Index<'_>) -> CallCosts {
 }
 
 /// Returns the functions that the code of a function refers to.
-fn mentioned(function: &Function) -> impl Iterator<Item = FunctionId> + '_ {
+fn referenced_functions(function: &Function) -> impl Iterator<Item = FunctionId> + '_ {
     let as_function = |operand: &Operand| if let Operand::Function(id) = *operand { Some(id) } else { None };
     function.body.as_deref().into_iter().flat_map(move |body| {
         let in_addresses = body.addresses.iter().filter_map(|address| match address.base {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes};
 use oriole_cubin::info::{self, Attribute, Code, Value};
 use oriole_ir::ReferenceKind;
-use oriole_isel::{Home, Homes, Layout, Linking};
+use oriole_isel::{Layout, Linking, VariableLayout, VariableLocation};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, Parameter, Statement};
 use oriole_ptx::source::Span;
 use oriole_ptx::types::StateSpace;
@@ -26,7 +26,7 @@ struct Job<'m> {
     module_number: usize,
     module: &'m Module,
     id: FunctionId,
-    homes: Homes,
+    variables: VariableLayout,
     /// Kernel parameters for the file; empty for a function without parameters in constant bank 0.
     parameters: Vec<info::Parameter>,
     /// Launch bounds; for kernels those of the command line are merged in.
@@ -42,17 +42,17 @@ impl<'m> Job<'m> {
     fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout) -> Job<'m> {
         let bounds = module.functions[id].bounds.clone();
         let (limit, register_limit) = (Limit { registers: 0, warnings: Vec::new() }, 0);
-        let homes = layout.homes(module, id);
+        let variables = layout.variables_of(module, id);
         let mut parameters = Vec::new();
         for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {
             if let Parameter::Variable(variable) = *parameter
-                && let Some(Home::Parameter(offset)) = homes.get(variable)
+                && let Some(VariableLocation::Parameter(offset)) = variables.get(variable)
             {
                 let size = module.variables[variable].size_bytes().unwrap_or(8) as u16;
                 parameters.push(info::Parameter::plain(ordinal as u16, *offset as u16, size));
             }
         }
-        Job { module_number, module, id, homes, parameters, bounds, limit, register_limit }
+        Job { module_number, module, id, variables, parameters, bounds, limit, register_limit }
     }
 
     fn function(&self) -> &'m Function {
@@ -141,13 +141,13 @@ fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<Comp
     let limits = &options.target.profile().limits;
     let mut errors = Vec::new();
     for job in jobs.iter().rev() {
-        let (homes, is_kernel) = (&job.homes, job.is_kernel());
+        let (variables, is_kernel) = (&job.variables, job.is_kernel());
         // The shared variables of a device function count in the kernels that reach the function.
-        let shared = if is_kernel { homes.shared_bytes } else { 0 };
+        let shared = if is_kernel { variables.shared_bytes } else { 0 };
         let found = [
-            Excess::find(LimitedMemory::Parameter, homes.parameter_bytes, limits.parameters, is_kernel),
+            Excess::find(LimitedMemory::Parameter, variables.parameter_bytes, limits.parameters, is_kernel),
             Excess::find(LimitedMemory::Shared, shared, limits.static_shared, is_kernel),
-            Excess::find(LimitedMemory::Local, homes.frame_bytes, limits.frame, is_kernel),
+            Excess::find(LimitedMemory::Local, variables.frame_bytes, limits.frame, is_kernel),
         ];
         errors.extend(found.into_iter().flatten().map(|excess| CompileError {
             module: job.module_number,
@@ -170,7 +170,7 @@ fn compile_functions(jobs: &[Job<'_>], indices: &[Index<'_>], options: &Options)
         facts.entry(job.module_number).or_insert_with(|| Facts::of(&indices[job.module_number]));
     }
     let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
-    let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.homes, job.register_limit, &facts[&job.module_number], options);
+    let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.variables, job.register_limit, &facts[&job.module_number], options);
     let results = parallel::map(jobs, size, run);
     let mut finished = Vec::new();
     let mut errors = Vec::new();
@@ -204,7 +204,7 @@ fn add_runtime(
     let layout = Layout::new(module, Linking::Whole).map_err(|error| {
         vec![CompileError { module: number, function: String::new(), span: None, fault: Fault::Internal(error.feature) }]
     })?;
-    jobs.extend(ids.into_iter().map(|id| Job { register_limit: convention::FEWEST_TO_ALLOCATE, ..Job::new(number, module, id, &layout) }));
+    jobs.extend(ids.into_iter().map(|id| Job { register_limit: convention::MIN_TO_ALLOCATE, ..Job::new(number, module, id, &layout) }));
     modules.push(module);
     layouts.push(layout);
     Ok(())
@@ -232,7 +232,7 @@ fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], o
     let has_callers_elsewhere = options.relocatable || modules.len() > 1;
     let mut jobs = Vec::new();
     for (number, &module) in modules.iter().enumerate() {
-        let wanted = functions::wanted(&indices[number], options, has_callers_elsewhere);
+        let wanted = functions::reachable_functions(&indices[number], options, has_callers_elsewhere);
         jobs.extend(wanted.into_iter().map(|id| Job::new(number, module, id, &layouts[number])));
     }
     limit_registers(&mut jobs, options);
@@ -242,7 +242,7 @@ fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], o
 /// Sets the register limits. A device function runs with the registers of the kernel that calls it, so its limit is at most the lowest
 /// limit of the file's kernels.
 fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
-    let machine = crate::schedule::figures(options).1;
+    let machine = crate::schedule::hardware_model(options).1;
     for job in jobs.iter_mut() {
         if job.is_kernel() {
             job.bounds = registers::bounds(&job.bounds, options);
@@ -252,7 +252,7 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
     for job in jobs {
         let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions) };
-        let fewest = if job.is_kernel() && !functions::has_calls(job.module, job.function()) { 0 } else { convention::FEWEST_TO_ALLOCATE };
+        let fewest = if job.is_kernel() && !functions::has_calls(job.module, job.function()) { 0 } else { convention::MIN_TO_ALLOCATE };
         job.register_limit = (limit - HIDDEN_REGISTERS).max(fewest);
     }
 }
@@ -260,7 +260,7 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
 /// Returns an error for every function that is used but not defined.
 fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
     let compiled: FxHashSet<&str> = jobs.iter().map(Job::name).collect();
-    let is_known = |name: &str| functions::is_drivers(name) || oriole_isel::is_runtime(name) || compiled.contains(name);
+    let is_known = |name: &str| functions::is_driver_function(name) || oriole_isel::is_runtime(name) || compiled.contains(name);
     let mut errors = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
         for name in function.callees.iter().chain(&function.taken_functions).filter(|name| !is_known(name)) {
@@ -269,7 +269,7 @@ fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) ->
         }
     }
     for (number, index) in indices.iter().enumerate() {
-        for name in index.taken_by_variables().into_iter().filter(|name| !is_known(name)) {
+        for name in index.address_taken_by_variables().into_iter().filter(|name| !is_known(name)) {
             errors.push(CompileError { module: number, function: String::new(), span: None, fault: Fault::Unresolved(name.to_owned()) });
         }
     }
@@ -278,7 +278,7 @@ fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) ->
 
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: the system's part and the parameters.
 fn constant_bytes(job: &Job<'_>, options: &Options) -> u32 {
-    options.target.profile().parameters_start(job.homes.parameter_bytes) + job.homes.parameter_bytes as u32
+    options.target.profile().parameters_start(job.variables.parameter_bytes) + job.variables.parameter_bytes as u32
 }
 
 /// Returns the resource usage of a function. `settled` is the function in the file, with resources of its callees included.
@@ -291,7 +291,7 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
         stack_bytes: function.frame_bytes,
         spill_store_bytes: function.allocation.spill_store_bytes,
         spill_load_bytes: function.allocation.spill_load_bytes,
-        shared_bytes: job.homes.shared_bytes as u32,
+        shared_bytes: job.variables.shared_bytes as u32,
         constant_bytes: if job.is_kernel() { constant_bytes(job, options) } else { 0 },
         instructions: function.code.instructions,
         plan: function.plan,
@@ -304,12 +304,12 @@ pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Returns the number of registers to allocate per thread at launch.
 fn registers(job: &Job<'_>, function: &Finished) -> u32 {
-    let fewest = if function.has_calls() || !job.is_kernel() { convention::FEWEST_REGISTERS } else { FEWEST };
+    let fewest = if function.has_calls() || !job.is_kernel() { convention::MIN_REGISTERS } else { MIN_KERNEL_REGISTERS };
     function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
 }
 
 /// Minimum number of general registers of a kernel.
-const FEWEST: u32 = 4;
+const MIN_KERNEL_REGISTERS: u32 = 4;
 
 /// Collects functions, variables and external symbols into the description of the file.
 fn file(
@@ -326,7 +326,7 @@ fn file(
     let mut functions: Vec<build::Function> = Vec::new();
     for (job, function) in jobs.iter().zip(finished).rev() {
         let index = &indices[job.module_number];
-        let built = built(job, function, index, &layouts[job.module_number], target, options);
+        let built = to_build_function(job, function, index, &layouts[job.module_number], target, options);
         if options.relocatable {
             functions.extend(index.aliases(job.function().name).map(|alias| copy_named(&built, alias.to_owned())));
         }
@@ -360,7 +360,7 @@ fn add_externs(file: &mut build::Module, indices: &[Index<'_>], jobs: &[Job<'_>]
         used.extend(names.map(|name| (&indices[job.module_number], name.as_str())));
     }
     for index in indices {
-        used.extend(index.taken_by_variables().into_iter().map(|name| (index, name)));
+        used.extend(index.address_taken_by_variables().into_iter().map(|name| (index, name)));
     }
     let mut known: FxHashSet<&str> = file.functions.iter().map(|function| function.name.as_str()).collect();
     known.extend(file.externs.iter().map(|external| external.name.as_str()));
@@ -381,7 +381,7 @@ fn mark_unknown_stacks(file: &mut build::Module) {
 /// Marks the functions whose addresses are taken by code or by initial values of variables.
 fn mark_taken(file: &mut build::Module, indices: &[Index<'_>]) {
     let mut taken: FxHashSet<String> = file.functions.iter().flat_map(|function| function.takes_address_of.iter().cloned()).collect();
-    taken.extend(indices.iter().flat_map(Index::taken_by_variables).map(str::to_owned));
+    taken.extend(indices.iter().flat_map(Index::address_taken_by_variables).map(str::to_owned));
     for function in file.functions.iter_mut().filter(|function| taken.contains(&function.name)) {
         function.is_address_taken = true;
     }
@@ -391,7 +391,7 @@ fn mark_taken(file: &mut build::Module, indices: &[Index<'_>]) {
 }
 
 /// Returns a compiled function in the form that the file builder takes.
-fn built(
+fn to_build_function(
     job: &Job<'_>,
     function: &Finished,
     index: &Index<'_>,
@@ -428,7 +428,7 @@ fn built(
         frame_size: function.frame_bytes,
         min_stack_size: function.frame_bytes,
         attributes: if job.is_kernel() { kernel_attributes(target, &job.parameters, extra) } else { function_attributes(target, extra) },
-        parameter_bytes: job.homes.parameter_bytes as u16,
+        parameter_bytes: job.variables.parameter_bytes as u16,
         relocations: relocations(function, options),
         externs: function.callees.iter().filter(|name| !oriole_isel::is_runtime(name) && !index.is_defined(name)).cloned().collect(),
         calls: function.callees.clone(),
@@ -460,10 +460,10 @@ fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
         let alignment = variables.iter().map(|variable| variable.alignment).max()?;
         return Some(build::Shared { size, alignment, variables });
     }
-    let homes = &job.homes;
-    (job.is_kernel() && (homes.shared_bytes > 0 || homes.uses_dynamic_shared)).then(|| build::Shared {
-        size: homes.shared_bytes,
-        alignment: u64::from(homes.shared_align.max(1)),
+    let variables = &job.variables;
+    (job.is_kernel() && (variables.shared_bytes > 0 || variables.uses_dynamic_shared)).then(|| build::Shared {
+        size: variables.shared_bytes,
+        alignment: u64::from(variables.shared_align.max(1)),
         variables: Vec::new(),
     })
 }

@@ -38,7 +38,7 @@ use oriole_ptx::ast::Module;
 
 pub use account::{Reports, SchedulingReport};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
-pub use machines::{Obstacle, obstacle};
+pub use machines::{TargetMismatch, target_mismatch};
 pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, Mode as ScheduleMode};
 pub use passes::{PASSES, Pass};
 pub use registers::LaunchOptions;
@@ -144,8 +144,8 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     }
     let machine = oriole_ptx::target::Target::parse(&options.target.to_string());
     let refused = modules.iter().enumerate().filter_map(|(number, module)| {
-        let what = match machine.and_then(|machine| obstacle(module.target, machine)) {
-            Some(obstacle) => format!("{} cannot run code for {}, {obstacle}", options.target, module.target),
+        let what = match machine.and_then(|machine| target_mismatch(module.target, machine)) {
+            Some(mismatch) => format!("{} cannot run code for {}, {mismatch}", options.target, module.target),
             None => return None,
         };
         Some(CompileError { module: number, function: String::new(), span: None, fault: Fault::Limit(what) })

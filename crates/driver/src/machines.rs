@@ -6,7 +6,7 @@ use oriole_ptx::target::{Suffix, Target};
 
 /// Why a module cannot be compiled for a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Obstacle {
+pub enum TargetMismatch {
     /// The module is for a later machine.
     Later,
     /// The module needs the architecture-specific features of this machine, but the machine was named without the suffix `a`.
@@ -17,29 +17,29 @@ pub enum Obstacle {
     OtherFamily,
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for TargetMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Obstacle::Later => "which is a later one",
-            Obstacle::WithoutFeatures => "whose own features need the suffix",
-            Obstacle::OtherMachine => "whose own features no other has",
-            Obstacle::OtherFamily => "which is of another family",
+            TargetMismatch::Later => "which is a later one",
+            TargetMismatch::WithoutFeatures => "whose own features need the suffix",
+            TargetMismatch::OtherMachine => "whose own features no other has",
+            TargetMismatch::OtherFamily => "which is of another family",
         })
     }
 }
 
 /// Returns why a module for target `module` cannot be compiled for `machine`, or `None` if it can.
-pub fn obstacle(module: Target, machine: Target) -> Option<Obstacle> {
+pub fn target_mismatch(module: Target, machine: Target) -> Option<TargetMismatch> {
     // sm_101 was renamed to sm_110. As a lower bound it keeps its old number.
     let renamed = if module.number == 101 { 110 } else { module.number };
     if machine.number < module.number {
-        return Some(Obstacle::Later);
+        return Some(TargetMismatch::Later);
     }
     match module.suffix {
         Suffix::Plain => None,
-        Suffix::ArchSpecific if renamed != machine.number => Some(Obstacle::OtherMachine),
-        Suffix::ArchSpecific => (machine.suffix != Suffix::ArchSpecific).then_some(Obstacle::WithoutFeatures),
-        Suffix::FamilySpecific => (family(renamed) != family(machine.number)).then_some(Obstacle::OtherFamily),
+        Suffix::ArchSpecific if renamed != machine.number => Some(TargetMismatch::OtherMachine),
+        Suffix::ArchSpecific => (machine.suffix != Suffix::ArchSpecific).then_some(TargetMismatch::WithoutFeatures),
+        Suffix::FamilySpecific => (family(renamed) != family(machine.number)).then_some(TargetMismatch::OtherFamily),
     }
 }
 

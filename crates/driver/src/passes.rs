@@ -1,18 +1,18 @@
 //! The list of passes, and the compilation of one function through all of them.
 //!
 //! Phases 97 to 110 (scheduling, register allocation, scheduling again) may run several times with different plans; the result with the
-//! lowest estimated time is kept ([`scheduled`]).
+//! lowest estimated time is kept ([`schedule_and_allocate`]).
 
 use oriole_ctrl::{control_words, serial};
 use oriole_hardware::Model;
 use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
-use oriole_isel::{Homes, select_function};
+use oriole_isel::{VariableLayout, select_function};
 use oriole_opt::{balance, converge, dead, fold, forward, fuse, insert_yields, legalize, merge, straighten};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
 
-use crate::account::Account;
+use crate::account::ReportData;
 use crate::emit::{self, Code};
 use crate::error::Fault;
 use crate::functions::Facts;
@@ -85,7 +85,7 @@ pub struct Finished {
     /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<Plan>,
     /// Data for the scheduling report.
-    pub account: Account,
+    pub account: ReportData,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
     pub launch: Option<oriole_hardware::occupancy::Launch>,
 }
@@ -102,15 +102,15 @@ pub type Failure = (Option<oriole_ptx::source::Span>, Fault);
 
 /// A function between two passes, with everything the remaining passes need.
 #[derive(Clone)]
-struct Way<'a> {
+struct FunctionState<'a> {
     function: Function,
     options: &'a Options,
     context: Context<'a>,
     dump: Option<String>,
-    account: Account,
+    account: ReportData,
 }
 
-impl Way<'_> {
+impl FunctionState<'_> {
     /// Runs after each pass: records the dump if this pass was requested, and verifies the IR.
     fn after(&mut self, pass: Pass) -> Result<(), Vec<Failure>> {
         if self.options.print_after.as_deref() == Some(pass.name) {
@@ -138,8 +138,8 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
 }
 
 /// A function after phase 97: its instructions are in the order in which registers are allocated.
-struct Ordered<'a> {
-    way: Way<'a>,
+struct PreScheduled<'a> {
+    state: FunctionState<'a>,
     plan: Option<Plan>,
     /// What the scheduler did before allocation.
     stats: Stats,
@@ -147,7 +147,7 @@ struct Ordered<'a> {
 
 /// A function after phase 110: physical registers, final instruction order.
 struct Scheduled<'a> {
-    way: Way<'a>,
+    state: FunctionState<'a>,
     allocation: Allocation,
     plan: Option<Plan>,
 }
@@ -160,49 +160,49 @@ impl Scheduled<'_> {
 
     /// Returns the estimated execution time, for comparison with other schedules of the same function.
     fn time(&self) -> f64 {
-        schedule::time(&self.way.function, &self.allocation, self.way.context.launch, self.way.options)
+        schedule::time(&self.state.function, &self.allocation, self.state.context.launch, self.state.options)
     }
 }
 
 /// Runs phases 97 to 110 with every plan to try and returns the result with the lowest estimated time. Falls back to the unscheduled order
 /// if there are no plans.
 ///
-/// For each plan two variants compete. The first keeps the occupancy of the original order. The second, `dearer`, gets more registers at a
-/// lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. Each schedule that is built here
-/// counts as a trial; the original order that [`without_spills`] may allocate does not.
-fn scheduled<'a>(way: Way<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
-    let options = way.options;
-    let instructions = way.function.layout.iter().map(|&block| way.function.blocks[block].insts.len()).sum();
-    let mut trials = schedule::most_trials(instructions, options);
+/// For each plan two variants compete. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets more
+/// registers at a lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. Each schedule that is
+/// built here counts as a trial; the original order that [`without_spills`] may allocate does not.
+fn schedule_and_allocate<'a>(state: FunctionState<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let options = state.options;
+    let instructions = state.function.layout.iter().map(|&block| state.function.blocks[block].insts.len()).sum();
+    let mut trials = schedule::max_trials(instructions, options);
     let mut best: Option<Best<'a>> = None;
     for plan in schedule::plans(options) {
         if trials == 0 {
             break;
         }
-        let offered = schedule::warps_offered(plan, options);
+        let offered = schedule::occupancies_to_estimate(plan, options);
         // Building the low-occupancy variant takes a trial itself, so there must be one left.
         let offered = &offered[..offered.len().min(trials - 1)];
-        let ordered = order(way.clone(), Some(plan), offered, environment)?;
+        let pre_scheduled = schedule_before_allocation(state.clone(), Some(plan), offered, environment)?;
         trials -= 1;
-        let promise = ordered.stats.tradeoff.and_then(schedule::worth);
-        let dearer = promise.and_then(|(warps_kept, _)| {
+        let promise = pre_scheduled.stats.tradeoff.and_then(schedule::worth_trying);
+        let low_occupancy = promise.and_then(|(warps_kept, _)| {
             trials -= 1;
-            let dearer = order(way.clone(), Some(Plan { warps_kept, ..plan }), &[], environment);
-            let dearer = dearer.and_then(|dearer| allocate(dearer, environment));
+            let low_occupancy = schedule_before_allocation(state.clone(), Some(Plan { warps_kept, ..plan }), &[], environment);
+            let low_occupancy = low_occupancy.and_then(|low_occupancy| allocate(low_occupancy, environment));
             // Spills would cost more than the extra registers gain.
-            dearer.ok().filter(|dearer| dearer.spills() == 0)
+            low_occupancy.ok().filter(|low_occupancy| low_occupancy.spills() == 0)
         });
         // A large estimated gain is taken without comparison: the first variant is not even allocated.
-        if dearer.is_none() || !promise.is_some_and(|(_, is_sure)| is_sure) {
-            Best::challenge(&mut best, without_spills(&way, plan, ordered, environment)?);
+        if low_occupancy.is_none() || !promise.is_some_and(|(_, is_certain)| is_certain) {
+            Best::keep_better(&mut best, without_spills(&state, plan, pre_scheduled, environment)?);
         }
-        if let Some(dearer) = dearer {
-            Best::challenge(&mut best, dearer);
+        if let Some(low_occupancy) = low_occupancy {
+            Best::keep_better(&mut best, low_occupancy);
         }
     }
     match best {
         Some(best) => Ok(best.scheduled),
-        None => order(way, None, &[], environment).and_then(|ordered| allocate(ordered, environment)),
+        None => schedule_before_allocation(state, None, &[], environment).and_then(|pre_scheduled| allocate(pre_scheduled, environment)),
     }
 }
 
@@ -214,7 +214,7 @@ struct Best<'a> {
 
 impl<'a> Best<'a> {
     /// Keeps the schedule with the lower estimated time; of equal ones, the earlier.
-    fn challenge(best: &mut Option<Best<'a>>, other: Scheduled<'a>) {
+    fn keep_better(best: &mut Option<Best<'a>>, other: Scheduled<'a>) {
         let Some(best) = best else {
             *best = Some(Best { time: None, scheduled: other });
             return;
@@ -230,21 +230,26 @@ impl<'a> Best<'a> {
 
 /// Allocates registers. If the new instruction order causes spills, also allocates the original order and returns the one with fewer
 /// spilled bytes, then with less estimated time.
-fn without_spills<'a>(way: &Way<'a>, plan: Plan, ordered: Ordered<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
-    let is_new = ordered.stats.blocks > 0;
-    let new = match allocate(ordered, environment) {
+fn without_spills<'a>(
+    state: &FunctionState<'a>,
+    plan: Plan,
+    pre_scheduled: PreScheduled<'a>,
+    environment: &Environment,
+) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let is_new = pre_scheduled.stats.blocks > 0;
+    let new = match allocate(pre_scheduled, environment) {
         Ok(new) if !is_new || new.spills() == 0 => return Ok(new),
         Ok(new) => Ok(new),
         // Not enough registers for this order; the original order may still fit.
         Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
         Err(failures) => return Err(failures),
     };
-    let old = order(way.clone(), Some(Plan { before_allocation: false, ..plan }), &[], environment)?;
+    let old = schedule_before_allocation(state.clone(), Some(Plan { before_allocation: false, ..plan }), &[], environment)?;
     let mut old = allocate(old, environment)?;
     match new {
         Ok(new) if new.spills() < old.spills() || new.spills() == old.spills() && new.time() <= old.time() => Ok(new),
         Ok(new) => {
-            old.way.account.note_dropped(&new.way.account);
+            old.state.account.note_dropped(&new.state.account);
             Ok(old)
         }
         Err(_) => Ok(old),
@@ -252,126 +257,131 @@ fn without_spills<'a>(way: &Way<'a>, plan: Plan, ordered: Ordered<'a>, environme
 }
 
 /// Phase 97: schedules before register allocation. `offered` lists occupancies, in percent of the warps, whose gain to estimate.
-fn order<'a>(mut way: Way<'a>, plan: Option<Plan>, offered: &[u32], environment: &Environment) -> Result<Ordered<'a>, Vec<Failure>> {
-    let options = way.options;
+fn schedule_before_allocation<'a>(
+    mut state: FunctionState<'a>,
+    plan: Option<Plan>,
+    offered: &[u32],
+    environment: &Environment,
+) -> Result<PreScheduled<'a>, Vec<Failure>> {
+    let options = state.options;
     let mut stats = Stats::default();
     if let Some(plan) = plan {
-        stats = schedule::before_allocation(&mut way.function, plan, offered, way.context, environment, options)
+        stats = schedule::before_allocation(&mut state.function, plan, offered, state.context, environment, options)
             .map_err(|error| vec![(None, Fault::Internal(error.to_string()))])?;
         if plan.before_allocation {
-            way.account.note(PRE_SCHEDULE, &way.function, &stats);
+            state.account.note(PRE_SCHEDULE, &state.function, &stats);
         }
     }
-    way.account.gather_values(&way.function, options);
-    way.after(PRE_SCHEDULE)?;
-    Ok(Ordered { way, plan, stats })
+    state.account.gather_values(&state.function, options);
+    state.after(PRE_SCHEDULE)?;
+    Ok(PreScheduled { state, plan, stats })
 }
 
 /// Phases 101 to 110: allocates registers, inserts prologue and epilogues, and schedules again.
-fn allocate<'a>(ordered: Ordered<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
-    let Ordered { mut way, plan, .. } = ordered;
-    let options = way.options;
+fn allocate<'a>(pre_scheduled: PreScheduled<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
+    let PreScheduled { mut state, plan, .. } = pre_scheduled;
+    let options = state.options;
     let internal = |what: String| vec![(None, Fault::Internal(what))];
-    let allocation = convention::allocate(&mut way.function, environment, options.verify)
+    let allocation = convention::allocate(&mut state.function, environment, options.verify)
         .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
-    way.after(ALLOCATE)?;
+    state.after(ALLOCATE)?;
     if options.verify {
-        check_registers(&way.function, environment).map_err(|what| internal(format!("after allocate: {what}")))?;
+        check_registers(&state.function, environment).map_err(|what| internal(format!("after allocate: {what}")))?;
     }
-    convention::write_return_addresses(&mut way.function);
-    convention::clear_barriers(&mut way.function, options.target);
+    convention::write_return_addresses(&mut state.function);
+    convention::clear_barriers(&mut state.function, options.target);
     let has_spills = allocation.spill_store_bytes + allocation.spill_load_bytes > 0;
-    prologue::run(&mut way.function, options.target, has_spills).map_err(|excess| vec![(None, Fault::TooMuch(excess))])?;
-    way.after(PROLOGUE)?;
+    prologue::run(&mut state.function, options.target, has_spills).map_err(|excess| vec![(None, Fault::TooMuch(excess))])?;
+    state.after(PROLOGUE)?;
     if let Some(plan) = plan {
-        let stats = schedule::after_allocation(&mut way.function, plan, way.context, environment, options)
+        let stats = schedule::after_allocation(&mut state.function, plan, state.context, environment, options)
             .map_err(|error| internal(error.to_string()))?;
-        way.account.note(POST_SCHEDULE, &way.function, &stats);
+        state.account.note(POST_SCHEDULE, &state.function, &stats);
     }
-    way.after(POST_SCHEDULE)?;
-    Ok(Scheduled { way, allocation, plan })
+    state.after(POST_SCHEDULE)?;
+    Ok(Scheduled { state, allocation, plan })
 }
 
 /// Compiles one function from PTX to machine code. `register_limit` is the number of general registers that its instructions may name.
 pub fn run(
     module: &Module,
     id: FunctionId,
-    homes: &Homes,
+    variables: &VariableLayout,
     register_limit: u32,
     facts: &Facts,
     options: &Options,
 ) -> Result<Finished, Vec<Failure>> {
     let target = options.target;
     let internal = |what: String| vec![(None, Fault::Internal(what))];
-    let selected = select_function(module, id, target, homes)
+    let selected = select_function(module, id, target, variables)
         .map_err(|errors| errors.into_iter().map(|error| (error.span, Fault::Unsupported(error.feature))).collect::<Vec<_>>())?;
-    let launch = account::declared_launch(&module.functions[id], options, homes, selected.barriers);
+    let launch = account::declared_launch(&module.functions[id], options, variables, selected.barriers);
     let context = Context { calls: &facts.calls, launch, trace: options.reports.traces(&selected.function.name) };
-    let mut way = Way { function: selected.function, options, context, dump: None, account: Account::default() };
-    way.after(SELECT)?;
+    let mut state = FunctionState { function: selected.function, options, context, dump: None, account: ReportData::default() };
+    state.after(SELECT)?;
 
-    oriole_ir::construct_ssa(&mut way.function);
-    way.after(CONSTRUCT_SSA)?;
+    oriole_ir::construct_ssa(&mut state.function);
+    state.after(CONSTRUCT_SSA)?;
     if options.level > 0 {
-        straighten::run(&mut way.function, target);
-        way.after(STRAIGHTEN)?;
-        fuse::run(&mut way.function, target);
-        way.after(FUSE)?;
+        straighten::run(&mut state.function, target);
+        state.after(STRAIGHTEN)?;
+        fuse::run(&mut state.function, target);
+        state.after(FUSE)?;
     }
-    legalize::run(&mut way.function, target).map_err(|error| internal(error.to_string()))?;
-    way.after(LEGALIZE)?;
+    legalize::run(&mut state.function, target).map_err(|error| internal(error.to_string()))?;
+    state.after(LEGALIZE)?;
     if options.level > 0 {
-        forward::run(&mut way.function, target);
-        way.after(FORWARD)?;
-        merge::run(&mut way.function, target);
-        way.after(MERGE)?;
-        fold::run(&mut way.function, target);
-        way.after(FOLD)?;
-        forward::run(&mut way.function, target);
-        dead::run(&mut way.function, target);
-        way.after(REMOVE_DEAD)?;
+        forward::run(&mut state.function, target);
+        state.after(FORWARD)?;
+        merge::run(&mut state.function, target);
+        state.after(MERGE)?;
+        fold::run(&mut state.function, target);
+        state.after(FOLD)?;
+        forward::run(&mut state.function, target);
+        dead::run(&mut state.function, target);
+        state.after(REMOVE_DEAD)?;
     }
-    converge::run(&mut way.function, target, &|name| facts.gathering.contains(name) || oriole_isel::is_runtime(name));
-    way.after(CONVERGE)?;
-    insert_yields::run(&mut way.function, target);
-    way.after(GIVE_WAY)?;
+    converge::run(&mut state.function, target, &|name| facts.waiting_for_warp.contains(name) || oriole_isel::is_runtime(name));
+    state.after(CONVERGE)?;
+    insert_yields::run(&mut state.function, target);
+    state.after(GIVE_WAY)?;
     if options.level > 0 {
-        balance::run(&mut way.function, target);
-        way.after(BALANCE)?;
+        balance::run(&mut state.function, target);
+        state.after(BALANCE)?;
     }
 
-    let environment = convention::environment(&way.function, target, register_limit, selected.has_dynamic_stack);
-    let Scheduled { mut way, allocation, plan, .. } = scheduled(way, &environment)?;
-    way.account.take_shape(&way.function);
-    layout::run(&mut way.function);
-    way.after(LAYOUT)?;
+    let environment = convention::environment(&state.function, target, register_limit, selected.has_dynamic_stack);
+    let Scheduled { mut state, allocation, plan, .. } = schedule_and_allocate(state, &environment)?;
+    state.account.record_control_flow(&state.function);
+    layout::run(&mut state.function);
+    state.after(LAYOUT)?;
     let controls = if options.level == 0 {
-        let controls = serial::assign(&way.function, target, options.profile.as_deref());
-        way.after(SERIAL_CONTROL)?;
+        let controls = serial::assign(&state.function, target, options.profile.as_deref());
+        state.after(SERIAL_CONTROL)?;
         controls
     } else {
         let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
-        let controls = control_words::run(&mut way.function, target, model);
-        way.after(CONTROL)?;
+        let controls = control_words::run(&mut state.function, target, model);
+        state.after(CONTROL)?;
         controls
     };
-    way.account.gather_code(&way.function, &controls, options);
-    let code = emit::run(&way.function, &controls, target).map_err(internal)?;
-    way.after(ENCODE)?;
+    state.account.gather_code(&state.function, &controls, options);
+    let code = emit::run(&state.function, &controls, target).map_err(internal)?;
+    state.after(ENCODE)?;
 
     Ok(Finished {
         code,
         allocation,
-        frame_bytes: way.function.frame_bytes,
+        frame_bytes: state.function.frame_bytes,
         barriers: selected.barriers,
         callees: selected.callees,
         indirect_calls: selected.indirect_calls,
         taken_functions: selected.taken_functions,
         has_dynamic_stack: selected.has_dynamic_stack,
-        symbols: way.function.symbols,
-        dump: way.dump,
+        symbols: state.function.symbols,
+        dump: state.dump,
         plan,
-        account: way.account,
-        launch: way.context.launch,
+        account: state.account,
+        launch: state.context.launch,
     })
 }

@@ -28,7 +28,7 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     let (registers, barriers) = if is_kernel { (Vec::new(), Vec::new()) } else { to_save(function) };
     let saved_at = function.frame_bytes.next_multiple_of(4);
     let slots = (registers.len() + barriers.len()) as u32;
-    let unit = if is_kernel && !convention::calls_something(function) { LEAST_UNIT } else { FRAME_UNIT }.max(function.frame_align);
+    let unit = if is_kernel && !convention::has_abi_calls(function) { LEAST_UNIT } else { FRAME_UNIT }.max(function.frame_align);
     let frame = (u64::from(saved_at) + 4 * u64::from(slots)).next_multiple_of(u64::from(unit));
     let limits = &target.profile().limits;
     let most = if has_spills || slots > 0 { limits.frame_with_slots } else { limits.frame };
@@ -136,8 +136,8 @@ fn to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
         let OperandKind::Register { file, first, count } = operand.kind else { continue };
         let written = first..first + u16::from(count);
         match file {
-            File::General => registers.extend(written.filter(|&register| convention::is_kept(register))),
-            File::Convergence => barriers.extend(written.filter(|&barrier| convention::is_kept_barrier(barrier))),
+            File::General => registers.extend(written.filter(|&register| convention::is_callee_saved(register))),
+            File::Convergence => barriers.extend(written.filter(|&barrier| convention::is_callee_saved_barrier(barrier))),
             _ => {}
         }
     }
@@ -169,6 +169,6 @@ fn uses_stack(function: &Function) -> bool {
     let is_stack_pointer = |operand: &Operand| operand.kind == pointer.kind;
     let uses = |inst: &Inst| function.operands(*inst).iter().any(is_stack_pointer);
     function.frame_bytes > 0
-        || convention::calls_something(function)
+        || convention::has_abi_calls(function)
         || function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(uses))
 }

@@ -13,11 +13,11 @@ use oriole_ptx::ast::LaunchBounds;
 use crate::Options;
 
 /// Maximum number of registers per thread: the highest register number is the zero register.
-const MOST: u32 = 255;
+const MAX_REGISTERS: u32 = 255;
 /// Minimum number of registers per thread: fewer are not enough for addresses and wide operands.
-const FEWEST: u32 = 16;
+const MIN_REGISTERS: u32 = 16;
 /// Minimum for `.maxnreg`; lower values are raised to it.
-const FEWEST_BY_DIRECTIVE: u32 = 24;
+const MIN_BY_DIRECTIVE: u32 = 24;
 
 /// Launch bounds from the command line, for all kernels.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -62,21 +62,21 @@ pub struct Limit {
 pub fn limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Machine) -> Limit {
     let mut warnings = Vec::new();
     let from_threads = threads(bounds).filter(|&threads| threads > 0).and_then(|threads| {
-        let blocks = possible_blocks(name, threads, bounds.min_blocks_per_sm, machine, &mut warnings)?;
-        Some(most_for(threads, blocks, machine))
+        let blocks = accepted_blocks(name, threads, bounds.min_blocks_per_sm, machine, &mut warnings)?;
+        Some(max_registers_for(threads, blocks, machine))
     });
-    let by_directive = bounds.max_registers.and_then(|registers| possible_registers(name, registers, &mut warnings));
+    let by_directive = bounds.max_registers.and_then(|registers| accepted_registers(name, registers, &mut warnings));
     let by_option = options.max_registers.filter(|_| from_threads.is_none() && bounds.max_registers.is_none());
     let registers = match options.max_registers.filter(|_| options.launch.override_directives) {
         Some(registers) => registers,
-        None => from_threads.unwrap_or(MOST).min(by_directive.or(by_option).unwrap_or(MOST)),
+        None => from_threads.unwrap_or(MAX_REGISTERS).min(by_directive.or(by_option).unwrap_or(MAX_REGISTERS)),
     };
-    Limit { registers: registers.clamp(FEWEST, MOST), warnings }
+    Limit { registers: registers.clamp(MIN_REGISTERS, MAX_REGISTERS), warnings }
 }
 
 /// Returns the number of blocks that must be resident, or `None` if the bounds cannot be met at all. Appends a warning if a bound is
 /// ignored.
-fn possible_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Machine, warnings: &mut Vec<String>) -> Option<u32> {
+fn accepted_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Machine, warnings: &mut Vec<String>) -> Option<u32> {
     if threads > machine.resident_threads {
         let what = if blocks.is_some() { "maxntid," } else { "threads per SM" };
         warnings.push(format!("Value of {what} for entry {name} is out of range. .minnctapersm and .maxntid will be ignored"));
@@ -94,22 +94,22 @@ fn possible_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Mach
 }
 
 /// Returns the limit that `.maxnreg` sets, or `None` if its value is ignored. Appends a warning if the value is ignored or raised.
-fn possible_registers(name: &str, registers: u32, warnings: &mut Vec<String>) -> Option<u32> {
-    if registers > MOST {
+fn accepted_registers(name: &str, registers: u32, warnings: &mut Vec<String>) -> Option<u32> {
+    if registers > MAX_REGISTERS {
         warnings.push(format!("Too many maxnreg specified for entry {name}, will be ignored"));
         return None;
     }
-    if registers < FEWEST_BY_DIRECTIVE {
-        let bound = format!("lower bound of {FEWEST_BY_DIRECTIVE}");
+    if registers < MIN_BY_DIRECTIVE {
+        let bound = format!("lower bound of {MIN_BY_DIRECTIVE}");
         warnings.push(format!("For entry {name} adjusting per thread register count of {registers} to {bound}"));
     }
-    Some(registers.max(FEWEST_BY_DIRECTIVE))
+    Some(registers.max(MIN_BY_DIRECTIVE))
 }
 
 /// Returns the maximum number of registers per thread with which `blocks` blocks are resident. Registers are allocated per warp in each
 /// sub-partition, and a block takes a whole number of warps in all of them, so the result is lower than the register file divided by the
 /// threads.
-fn most_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
+fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
     if threads > machine.threads_per_block {
         // A block of this size cannot be launched; ptxas still divides the register file.
         let warps = threads.div_ceil(machine.threads_per_warp).next_multiple_of(machine.warp_unit);
@@ -119,7 +119,7 @@ fn most_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
     let launch = Launch { threads: threads.max(1), ..Launch::default() };
     let cliffs = launch.register_cliffs(machine).unwrap_or_default();
     let most = |blocks| cliffs.iter().filter(|cliff| cliff.blocks >= blocks).map(|cliff| cliff.most).max();
-    most(blocks).or_else(|| most(1)).unwrap_or(FEWEST)
+    most(blocks).or_else(|| most(1)).unwrap_or(MIN_REGISTERS)
 }
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
 
     /// The expected limits and warnings are those of ptxas 13.0.88.
     #[test]
-    fn what_cannot_be_is_warned_of_and_ignored() {
+    fn impossible_bounds_are_ignored_with_a_warning() {
         let cases = [
             (of(1024, Some(3)), 64, "Value of threads per SM for entry k is out of range. .minnctapersm will be ignored"),
             (of(256, Some(33)), 255, "Value of minnctapersm for entry k is out of range. minnctapersm will be ignored"),

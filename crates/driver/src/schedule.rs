@@ -5,9 +5,9 @@
 //! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
 //!
 //! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget was too
-//! small for some block, and more registers are estimated to save enough time ([`LEAST_PROMISE`]), a second schedule is built that keeps
-//! only three quarters or half of the warps. The better score wins, so lower occupancy must pay off. If the estimated saving is large
-//! ([`SURE_PROMISE`]) and the second schedule needs no spills, only the second one is built.
+//! small for some block, and more registers are estimated to save enough time ([`MIN_ESTIMATED_SAVING`]), a second schedule is built that
+//! keeps only three quarters or half of the warps. The better score wins, so lower occupancy must pay off. If the estimated saving is large
+//! ([`CERTAIN_SAVING`]) and the second schedule needs no spills, only the second one is built.
 //!
 //! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills, the original order is allocated
 //! as well; fewer spilled bytes win, then the better score.
@@ -29,18 +29,18 @@ use crate::Options;
 use crate::image::HIDDEN_REGISTERS;
 
 /// Lowest optimization level at which code is scheduled.
-const LEAST_LEVEL: u8 = 2;
+const MIN_LEVEL: u8 = 2;
 
 /// Occupancies to try where registers are scarce, in percent of the resident warps.
 const WARPS_KEPT: [u32; 2] = [50, 75];
 
 /// Fraction of the execution time that a lower occupancy must save by estimate before it is tried.
-const LEAST_PROMISE: f64 = 0.02;
+const MIN_ESTIMATED_SAVING: f64 = 0.02;
 /// From this estimated fraction on, the lower occupancy is not compared with the schedule at full occupancy.
-const SURE_PROMISE: f64 = 0.15;
+const CERTAIN_SAVING: f64 = 0.15;
 
 /// The default backend: the one that measured best on a GPU (docs/scheduling.md).
-const USUAL: Backend = Backend::B;
+const DEFAULT_BACKEND: Backend = Backend::B;
 
 /// Whether instructions are scheduled, and in which mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -59,7 +59,7 @@ pub enum ModeChoice {
 pub enum BackendChoice {
     /// The default backend.
     #[default]
-    Usual,
+    Default,
     /// The backend that the published description of ptxas names for the target.
     ByTarget,
     /// This backend.
@@ -140,14 +140,14 @@ pub fn plans(options: &Options) -> Vec<Plan> {
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
         ModeChoice::Off => return Vec::new(),
-        ModeChoice::ByLevel if options.level < LEAST_LEVEL => return Vec::new(),
+        ModeChoice::ByLevel if options.level < MIN_LEVEL => return Vec::new(),
         ModeChoice::ByLevel => None,
         ModeChoice::On(mode) => Some(mode),
     };
     let usual = mode.unwrap_or(Mode::Ilp);
     match backend {
-        BackendChoice::Usual => vec![Plan::new(USUAL, usual)],
-        BackendChoice::ByTarget => vec![described(options, usual)],
+        BackendChoice::Default => vec![Plan::new(DEFAULT_BACKEND, usual)],
+        BackendChoice::ByTarget => vec![published_plan(options, usual)],
         BackendChoice::One(backend) => vec![Plan::new(backend, usual)],
         BackendChoice::Auto => {
             let modes = mode.map_or(&[Mode::Ilp, Mode::ReduceReg, Mode::DynBatch][..], |mode| match mode {
@@ -162,27 +162,27 @@ pub fn plans(options: &Options) -> Vec<Plan> {
 }
 
 /// Returns the lower occupancies to estimate for a plan, in percent of the warps.
-pub fn warps_offered(plan: Plan, options: &Options) -> &'static [u32] {
+pub fn occupancies_to_estimate(plan: Plan, options: &Options) -> &'static [u32] {
     let may_pay = plan.mode != Mode::ReduceReg && options.scheduling.knobs.register_target.is_none();
     if may_pay { &WARPS_KEPT } else { &[] }
 }
 
 /// Returns the occupancy in percent if its estimated saving is worth a trial, and whether that trial replaces the schedule at full
 /// occupancy.
-pub fn worth(promise: ReducedOccupancy) -> Option<(u32, bool)> {
-    (promise.saved >= LEAST_PROMISE).then_some((promise.occupancy_percent, promise.saved >= SURE_PROMISE))
+pub fn worth_trying(promise: ReducedOccupancy) -> Option<(u32, bool)> {
+    (promise.saved >= MIN_ESTIMATED_SAVING).then_some((promise.occupancy_percent, promise.saved >= CERTAIN_SAVING))
 }
 
 /// Returns the maximum number of schedules to try for a function of this size.
-pub fn most_trials(instructions: usize, options: &Options) -> usize {
+pub fn max_trials(instructions: usize, options: &Options) -> usize {
     1 + options.scheduling.knobs.auto_budget / instructions.max(1)
 }
 
 /// Returns the plan that the published description of ptxas has for a target: its backend, and phase 110 only if the machine installs a
 /// hook for it.
-fn described(options: &Options, mode: Mode) -> Plan {
+fn published_plan(options: &Options, mode: Mode) -> Plan {
     let machine = Machine::of(options.target);
-    let backend = Backend::parse(machine.page_scheduler).unwrap_or(USUAL);
+    let backend = Backend::parse(machine.page_scheduler).unwrap_or(DEFAULT_BACKEND);
     Plan { after_allocation: machine.page_post_schedule != 0, ..Plan::new(backend, mode) }
 }
 
@@ -195,7 +195,7 @@ fn with_scheduler(
     warps_offered: &[u32],
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
 ) -> Result<Stats, ScheduleError> {
-    let (model, machine, rates) = figures(options);
+    let (model, machine, rates) = hardware_model(options);
     run(&Scheduler {
         model,
         costs: &Costs::from_rates(rates, machine),
@@ -216,7 +216,7 @@ fn with_scheduler(
 }
 
 /// Returns the hardware model, the machine description and the issue rates: those of the profile if one was given, else the built-in ones.
-pub fn figures(options: &Options) -> (&Model, &Machine, &Rates) {
+pub fn hardware_model(options: &Options) -> (&Model, &Machine, &Rates) {
     match options.profile.as_deref() {
         Some(profile) => (&profile.model, &profile.machine, &profile.rates),
         None => (&**Model::of(options.target), Machine::of(options.target), Rates::of(options.target)),
@@ -255,13 +255,13 @@ pub fn after_allocation(
 
 /// Returns the estimated execution time of a scheduled function, for comparison with other schedules of the same function.
 pub fn time(function: &Function, allocation: &Allocation, launch: Option<Launch>, options: &Options) -> f64 {
-    let (model, machine, rates) = figures(options);
+    let (model, machine, rates) = hardware_model(options);
     score(function, model, &Costs::from_rates(rates, machine), warps(allocation, launch, options)).value()
 }
 
 /// Returns the number of resident warps per scheduler with the registers of an allocation.
 fn warps(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> u32 {
-    let machine = figures(options).1;
+    let machine = hardware_model(options).1;
     let registers = allocation.registers_used + HIDDEN_REGISTERS;
     if let Some(found) = in_blocks(registers, launch, machine) {
         return found;

@@ -48,7 +48,7 @@ pub fn add(file: &mut build::Module, module: &Module, index: &Index<'_>, layout:
 
 /// Adds shared variables to a relocatable file; the linker assigns their addresses.
 pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
-    let mentioned: FxHashSet<VariableId> = module.functions.iter().flat_map(oriole_isel::mentioned).collect();
+    let referenced: FxHashSet<VariableId> = module.functions.iter().flat_map(oriole_isel::referenced_variables).collect();
     let of_kernels: FxHashSet<VariableId> = module
         .functions
         .iter()
@@ -59,7 +59,7 @@ pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
     for (position, variable) in module.variables.iter().enumerate() {
         let id = VariableId::new(position);
         let (StateSpace::Shared, Some(name)) = (variable.space, layout.name(id)) else { continue };
-        if !mentioned.contains(&id) || of_kernels.contains(&id) {
+        if !referenced.contains(&id) || of_kernels.contains(&id) {
             continue;
         }
         match shared_bytes(variable) {
@@ -90,8 +90,8 @@ fn own_shared(module: &Module, function: &Function) -> Vec<VariableId> {
     let declared = statements.iter().filter_map(|statement| if let Statement::Variable(id) = *statement { Some(id) } else { None });
     let is_static = |id: &VariableId| module.variables[*id].space == StateSpace::Shared && module.variables[*id].linkage != Linkage::Extern;
     // This list is sorted.
-    let mentioned = oriole_isel::mentioned(function);
-    declared.filter(is_static).filter(|id| mentioned.binary_search(id).is_ok()).collect()
+    let referenced = oriole_isel::referenced_variables(function);
+    declared.filter(is_static).filter(|id| referenced.binary_search(id).is_ok()).collect()
 }
 
 /// Returns the size in bytes of a variable, or `None` if it is an array of unknown size.

@@ -43,7 +43,7 @@ fn lines(code: &[u8], target: Target) -> Vec<String> {
 }
 
 /// Returns whether a register is callee-saved, according to docs/abi.md.
-fn is_kept(register: u32) -> bool {
+fn is_callee_saved(register: u32) -> bool {
     register == 2 || (16..32).contains(&register) || (register >= 32 && register % 8 >= 4)
 }
 
@@ -88,7 +88,7 @@ fn check_registers(name: &str, lines: &[String]) {
     let changed: BTreeSet<u32> = lines[..end]
         .iter()
         .filter_map(|line| written(line))
-        .filter(|&register| is_kept(register))
+        .filter(|&register| is_callee_saved(register))
         .filter(|register| !is_address(register))
         .collect();
     for register in changed {
@@ -178,7 +178,7 @@ fn nvlink_joins_halves_of_either_compiler() {
 const HEADER: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
 
 #[test]
-fn what_nobody_reaches_is_left_out() {
+fn unreachable_functions_are_omitted() {
     let module = checked(&format!(
         "{HEADER}.func unused() {{ ret; }}\n.visible .func seen() {{ ret; }}\n.func used() {{ ret; }}\n.entry k() {{ call used; ret; }}"
     ));

@@ -86,7 +86,7 @@ fn levels_decide_without_a_mode() {
 
 /// According to the published description, sm_75 has no phase 110, and later machines use backend C.
 #[test]
-fn machines_say_who_schedules() {
+fn machine_selects_the_scheduler() {
     let by_target = Scheduling { backend: BackendChoice::ByTarget, ..Scheduling::default() };
     let plan = |target| {
         let compiled = compiled("attention", target, 3, by_target).expect("a module that compiles");

@@ -79,12 +79,12 @@ struct Barrier {
 pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (barrier, destination) = read(select, ptx)?;
     let is_aligned = ptx.opcode() == Opcode::Bar || ptx.has(Modifier::Aligned);
-    if is_aligned || select.is_warp_together() {
-        select.bring_warp_together();
+    if is_aligned || select.is_warp_converged() {
+        select.reconverge_warp();
         let result = barrier.wait(select);
         return assign(select, destination, result);
     }
-    select.branch_around(|select| barrier.wait_apart(select, destination))
+    select.branch_around(|select| barrier.wait_maybe_diverged(select, destination))
 }
 
 /// Reads the operands; returns the barrier and the destination of a reduction.
@@ -142,9 +142,9 @@ impl Barrier {
     }
 
     /// Emits the barrier for threads that may be diverged: the instruction if the warp is converged, otherwise a call.
-    fn wait_apart(&self, select: &mut Select<'_>, destination: Option<ast::Operand>) -> Result<(), Unsupported> {
+    fn wait_maybe_diverged(&self, select: &mut Select<'_>, destination: Option<ast::Operand>) -> Result<(), Unsupported> {
         let [together, apart, after] = [(); 3].map(|()| select.b.new_block());
-        branch_if_apart(select, apart);
+        branch_if_diverged(select, apart);
         select.b.branch(None, together);
 
         select.start(apart);
@@ -186,7 +186,7 @@ impl Barrier {
 
 /// Emits a branch that is taken if some threads of the warp that have not exited are not active here. All active threads take the same
 /// side.
-fn branch_if_apart(select: &mut Select<'_>, apart: Block) {
+fn branch_if_diverged(select: &mut Select<'_>, apart: Block) {
     let all = Operand::URZ.with_signs(Signs::INVERT);
     let operands = match () {
         // The mask of the threads to consider: all.

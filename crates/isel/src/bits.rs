@@ -34,7 +34,7 @@ pub(crate) fn leading_zeros(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<()
         let upper = word(select, high);
         let lower = word(select, low);
         let lower = select.sum(lower, 32.into());
-        select.choose(is_short, lower, upper)
+        select.select_by_predicate(is_short, lower, upper)
     } else {
         let source = select.source(ptx.operand(1), ty)?;
         word(select, source)
@@ -67,11 +67,11 @@ pub(crate) fn find_highest(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     let position = if from_top {
         let shifted = select.sum(in_low, 32.into());
         let is_zero = select.compare_words("EQ", false, low, Operand::RZ);
-        let in_low = select.choose(is_zero, u32::MAX.into(), shifted);
-        select.choose(is_short, in_low, in_high)
+        let in_low = select.select_by_predicate(is_zero, u32::MAX.into(), shifted);
+        select.select_by_predicate(is_short, in_low, in_high)
     } else {
         let shifted = select.sum(in_high, 32.into());
-        select.choose(is_short, in_low, shifted)
+        select.select_by_predicate(is_short, in_low, shifted)
     };
     select.assign(ptx.operand(0), position)
 }
@@ -100,7 +100,7 @@ fn byte(select: &mut Select<'_>, operand: ast::Operand) -> Result<Operand, Unsup
         Some(number) => Ok(Operand::from(number as u32 & 0xff)),
         None => {
             let word = select.source(operand, ScalarType::U32)?;
-            Ok(select.both(word, 0xff.into()))
+            Ok(select.bitwise_and(word, 0xff.into()))
         }
     }
 }
@@ -123,7 +123,7 @@ pub(crate) fn extract(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
         Some(length) => Operand::from(64 - length.min(64)),
         None => {
             let is_long = select.compare_words("GT", false, length, 64.into());
-            let clamped = select.choose(is_long, 64.into(), length);
+            let clamped = select.select_by_predicate(is_long, 64.into(), length);
             select.difference(64.into(), clamped)
         }
     };

@@ -15,7 +15,7 @@ use oriole_ptx::ast::{self, Body, FunctionId, Initializer, LabelId, Module, Para
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
 
-use crate::convention::{self, CALL_ADDRESS, DYNAMIC_STACK, FIRST_REGISTER, RETURN_ADDRESS, Seat, Shape, Signature};
+use crate::convention::{self, CALL_ADDRESS, DYNAMIC_STACK, FIRST_REGISTER, ParameterLocation, RETURN_ADDRESS, Shape, Signature};
 use crate::error::Unsupported;
 use crate::layout::aligned;
 use crate::parameters::{TouchedWords, Words, address_taken, parameter_variable};
@@ -64,8 +64,9 @@ impl<'m> Call<'m> {
     /// Returns the locations of all arguments and results. The size of a variable-arguments parameter is the size of the actual argument.
     fn signature(&self, module: &Module) -> Result<Signature, Unsupported> {
         let mut signature = Signature::new(module, self.formal_returns, self.formal_parameters)?;
-        if let (Some((shape, Seat::Stack(at))), Some(ast::Operand::Variable(id))) = (signature.parameters.last_mut(), self.arguments.last())
-            && shape.is_open
+        if let (Some((shape, ParameterLocation::Stack(at))), Some(ast::Operand::Variable(id))) =
+            (signature.parameters.last_mut(), self.arguments.last())
+            && shape.is_variadic
         {
             let bytes = module.variables[*id].size_bytes().unwrap_or(0);
             shape.bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -157,11 +158,11 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Uns
         calls.push((call.returns, call.arguments));
     }
     select.touched_words = TouchedWords::of(module, id, body, calls.into_iter());
-    let align = u64::from(select.homes.frame_align.max(16));
+    let align = u64::from(select.variables.frame_align.max(16));
     let result_buffer = stack.next_multiple_of(16);
     let locals_start = aligned(result_buffer + result, align);
-    let mut end = locals_start.saturating_add(select.homes.frame_bytes);
-    let mut frame_align = if locals_start > 0 { align } else { u64::from(select.homes.frame_align.max(4)) };
+    let mut end = locals_start.saturating_add(select.variables.frame_bytes);
+    let mut frame_align = if locals_start > 0 { align } else { u64::from(select.variables.frame_align.max(4)) };
     let mut slots = Vec::new();
     if !select.is_kernel {
         for id in address_taken(module, id, body) {
@@ -182,11 +183,11 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Uns
     select.parameter_slots.extend(slots.into_iter().map(|(id, slot)| (id, slot as u32)));
     (select.b.function.frame_bytes, select.b.function.frame_align) = (end as u32, frame_align as u32);
     if let Ok(signature) = Signature::new(module, &module.functions[id].returns, &module.functions[id].parameters)
-        && let (Some((shape, Seat::Stack(at))), Some(Parameter::Variable(id))) =
+        && let (Some((shape, ParameterLocation::Stack(at))), Some(Parameter::Variable(id))) =
             (signature.parameters.last(), module.functions[id].parameters.last())
-        && shape.is_open
+        && shape.is_variadic
     {
-        select.open_parameter = Some((*id, *at));
+        select.variadic_parameter = Some((*id, *at));
     }
     Ok(())
 }
@@ -213,16 +214,16 @@ impl<'m> Select<'m> {
             let address = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[end, at]);
             sources.push(fixed(address, FIRST_REGISTER));
         }
-        for (&argument, &(shape, seat)) in call.arguments.iter().zip(&signature.parameters) {
+        for (&argument, &(shape, location)) in call.arguments.iter().zip(&signature.parameters) {
             let words = self.argument(argument, shape)?;
-            match seat {
-                Seat::Register(first) => {
+            match location {
+                ParameterLocation::Register(first) => {
                     for (number, word) in words {
                         let word = self.in_register(word);
                         sources.push(fixed(word, first + number as u8));
                     }
                 }
-                Seat::Stack(at) => {
+                ParameterLocation::Stack(at) => {
                     let base = self.stack_end();
                     self.store_local(&words, shape.bytes, base, i64::from(at));
                 }
@@ -235,8 +236,8 @@ impl<'m> Select<'m> {
         let mut results: Vec<Vec<Operand>> = Vec::new();
         let mut operands: Vec<Operand> = Vec::new();
         if !signature.result_in_memory {
-            for &(shape, seat) in &signature.results {
-                let Seat::Register(first) = seat else { continue };
+            for &(shape, location) in &signature.results {
+                let ParameterLocation::Register(first) = location else { continue };
                 let words: Vec<Operand> = (0..shape.words()).map(|_| self.new_word()).collect();
                 operands.extend(words.iter().enumerate().map(|(number, &word)| fixed(word, first + number as u8)));
                 results.push(words);
@@ -282,7 +283,7 @@ impl<'m> Select<'m> {
             self.callees.add(name);
             return Ok(vec![Reference { symbol, offset: 0, kind: ReferenceKind::Call }.into()]);
         }
-        let address = self.wide(call.callee, oriole_ptx::types::ScalarType::U64)?;
+        let address = self.wide_source(call.callee, oriole_ptx::types::ScalarType::U64)?;
         for half in 0..2 {
             sources.push(fixed(self.register_of(address, half), CALL_ADDRESS + half));
         }
@@ -295,7 +296,7 @@ impl<'m> Select<'m> {
     pub(crate) fn callee_name(&mut self, id: FunctionId) -> String {
         let module = self.frame.module;
         let own = module.functions[id].name;
-        module.name(self.homes.module.aliases.get(&own).copied().unwrap_or(own)).to_owned()
+        module.name(self.variables.module.aliases.get(&own).copied().unwrap_or(own)).to_owned()
     }
 
     /// Returns the address of a function plus `offset` as a 64-bit value.
@@ -325,7 +326,7 @@ impl<'m> Select<'m> {
         let words = match argument {
             ast::Operand::Variable(id) if self.frame.module.variables[id].space == StateSpace::Param => {
                 if self.frame.module.variables[id].size_bytes().is_none()
-                    || self.homes.get(id).is_some()
+                    || self.variables.get(id).is_some()
                     || self.parameter_slots.contains_key(&id)
                 {
                     return Err(Unsupported::new("this parameter as an argument"));
@@ -385,14 +386,14 @@ impl<'m> Select<'m> {
             self.start(block);
             self.write_return(&function.returns, &signature, return_address, result_address)?;
         }
-        let parameters: Vec<(Rc<Words>, Shape, Seat, Option<u32>)> = function
+        let parameters: Vec<(Rc<Words>, Shape, ParameterLocation, Option<u32>)> = function
             .parameters
             .iter()
             .zip(&signature.parameters)
-            .filter(|(_, (shape, _))| !shape.is_open)
-            .map(|(parameter, &(shape, seat))| {
+            .filter(|(_, (shape, _))| !shape.is_variadic)
+            .map(|(parameter, &(shape, location))| {
                 let slot = parameter_variable(parameter).and_then(|id| self.parameter_slots.get(&id).copied());
-                Ok((self.own_words(parameter)?, shape, seat, slot))
+                Ok((self.own_words(parameter)?, shape, location, slot))
             })
             .collect::<Result<_, Unsupported>>()?;
         // The entry code must precede the instructions that are already in the entry block.
@@ -440,7 +441,7 @@ impl<'m> Select<'m> {
     /// address is taken into the frame.
     fn write_entry(
         &mut self,
-        parameters: &[(Rc<Words>, Shape, Seat, Option<u32>)],
+        parameters: &[(Rc<Words>, Shape, ParameterLocation, Option<u32>)],
         result_in_memory: bool,
         return_address: Value,
         result_address: Value,
@@ -450,8 +451,8 @@ impl<'m> Select<'m> {
             results.push(fixed(self.b.whole(result_address), FIRST_REGISTER));
         }
         let mut assigned: Vec<(Value, Operand)> = Vec::new();
-        for (words, _, seat, _) in parameters {
-            let Seat::Register(first) = *seat else { continue };
+        for (words, _, location, _) in parameters {
+            let ParameterLocation::Register(first) = *location else { continue };
             for (number, word) in words.iter() {
                 let value = self.b.value(Class::R);
                 let whole = self.b.whole(value);
@@ -467,8 +468,8 @@ impl<'m> Select<'m> {
         let stack_pointer = self.stack_pointer();
         let own = self.b.function.name.clone();
         let symbol = self.b.symbol(&own);
-        for (words, shape, seat, _) in parameters {
-            let Seat::Stack(at) = *seat else { continue };
+        for (words, shape, location, _) in parameters {
+            let ParameterLocation::Stack(at) = *location else { continue };
             let incoming = |offset: i64| Operand::from(Reference { symbol, offset: offset as i32, kind: ReferenceKind::Incoming });
             let (numbers, at) = (words.numbers(), i64::from(at));
             let is_far = i64::from(self.b.function.frame_bytes) + at + i64::from(shape.bytes) > NEAR_BYTES;
@@ -499,15 +500,15 @@ impl<'m> Select<'m> {
         result_address: Value,
     ) -> Result<(), Unsupported> {
         let mut kept = Vec::new();
-        for (result, &(shape, seat)) in returns.iter().zip(&signature.results) {
+        for (result, &(shape, location)) in returns.iter().zip(&signature.results) {
             let words = self.result_words(result)?;
-            match seat {
-                Seat::Register(first) => {
+            match location {
+                ParameterLocation::Register(first) => {
                     for (number, word) in words {
                         kept.push(fixed(word, first + number as u8));
                     }
                 }
-                Seat::Stack(_) => {
+                ParameterLocation::Stack(_) => {
                     let base = self.b.whole(result_address);
                     self.store_local(&words, shape.bytes, base, 0);
                 }

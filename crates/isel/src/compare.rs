@@ -47,7 +47,7 @@ impl Comparison {
                 Ok(select.b.define(Class::P, &template, &sources))
             }
             ScalarType::F64 => {
-                let sources = [select.wide(a, ty)?, select.wide(b, ty)?, with];
+                let sources = [select.wide_source(a, ty)?, select.wide_source(b, ty)?, with];
                 let template = format!("DSETP.{relation}.{operation} $, PT, {{}}, {{}}, {{}}");
                 Ok(select.b.define(Class::P, &template, &sources))
             }
@@ -108,7 +108,7 @@ fn is_packed(ty: ScalarType) -> bool {
 /// Selects `setp`.
 pub(crate) fn set_predicate(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let comparison = Comparison::of(select, ptx, ptx.ty())?;
-    let (first, second) = select.pair(ptx.operand(0));
+    let (first, second) = select.split_pair(ptx.operand(0));
     if is_packed(comparison.ty) {
         let sources = [select.source(ptx.operand(1), comparison.ty)?, select.source(ptx.operand(2), comparison.ty)?, comparison.with];
         let Comparison { relation, flush, operation, .. } = comparison;
@@ -150,7 +150,7 @@ pub(crate) fn set(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppor
         ScalarType::Bf16 => half::bf16::ONE.to_bits().into(),
         _ => u32::MAX,
     };
-    let result = select.choose(holds, one.into(), Operand::RZ);
+    let result = select.select_by_predicate(holds, one.into(), Operand::RZ);
     select.assign(ptx.operand(0), result)
 }
 
@@ -176,6 +176,6 @@ pub(crate) fn select_by_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
 /// Emits the selection between operands 1 and 2.
 fn choose(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType, predicate: Operand) -> Result<(), Unsupported> {
     let (a, b) = (select.words(ptx.operand(1), ty)?, select.words(ptx.operand(2), ty)?);
-    let words: Vec<Operand> = a.into_iter().zip(b).map(|(a, b)| select.choose(predicate, a, b)).collect();
+    let words: Vec<Operand> = a.into_iter().zip(b).map(|(a, b)| select.select_by_predicate(predicate, a, b)).collect();
     select.assign_words(ptx.operand(0), &words)
 }

@@ -23,7 +23,7 @@ pub(crate) const CALL_ADDRESS: u8 = 22;
 /// Register in which a function with a dynamic stack passes the end of its stack to a call; the call copies it to the stack pointer.
 pub const DYNAMIC_STACK: u8 = 0;
 /// Register in which such a function saves its own stack pointer during a call.
-pub const KEPT_STACK: u8 = 2;
+pub const SAVED_STACK_POINTER: u8 = 2;
 /// Size of a register in bytes.
 const WORD: u32 = 4;
 
@@ -35,7 +35,7 @@ pub(crate) struct Shape {
     /// Alignment in bytes.
     pub align: u32,
     /// Whether the parameter stands for variable arguments, which are always passed on the stack.
-    pub is_open: bool,
+    pub is_variadic: bool,
     /// The type of a scalar; `None` for arrays and vectors.
     pub scalar: Option<ScalarType>,
 }
@@ -54,19 +54,19 @@ impl Shape {
                 let VariableType::Scalar(ty) = variable.ty else {
                     return Err(Unsupported::new("a texture, sampler or surface as parameter of a function"));
                 };
-                let is_open = variable.dimensions.iter().any(Option::is_none);
+                let is_variadic = variable.dimensions.iter().any(Option::is_none);
                 let bytes = variable.size_bytes().map_or(0, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
                 let scalar = (variable.dimensions.is_empty() && variable.lanes == 1).then_some(ty);
-                Ok(Shape { bytes, align: (variable.align_bytes() as u32).max(1), is_open, scalar })
+                Ok(Shape { bytes, align: (variable.align_bytes() as u32).max(1), is_variadic, scalar })
             }
             // ptxas passes predicates only in functions with several results, by a convention of its own. Oriole passes a predicate as a
             // word.
             Parameter::Register { ty: ScalarType::Pred, .. } => {
-                Ok(Shape { bytes: WORD, align: WORD, is_open: false, scalar: Some(ScalarType::Pred) })
+                Ok(Shape { bytes: WORD, align: WORD, is_variadic: false, scalar: Some(ScalarType::Pred) })
             }
             Parameter::Register { ty, lanes, .. } => {
                 let bytes = ty.bytes() * u32::from(lanes.max(1));
-                Ok(Shape { bytes, align: bytes, is_open: false, scalar: (lanes <= 1).then_some(ty) })
+                Ok(Shape { bytes, align: bytes, is_variadic: false, scalar: (lanes <= 1).then_some(ty) })
             }
         }
     }
@@ -74,7 +74,7 @@ impl Shape {
 
 /// The location of a parameter or result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Seat {
+pub(crate) enum ParameterLocation {
     /// Consecutive registers that start at this one.
     Register(u8),
     /// Byte offset from the caller's stack pointer.
@@ -85,9 +85,9 @@ pub(crate) enum Seat {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Signature {
     /// Shape and location of each parameter.
-    pub parameters: Vec<(Shape, Seat)>,
+    pub parameters: Vec<(Shape, ParameterLocation)>,
     /// Shape and location of each result.
-    pub results: Vec<(Shape, Seat)>,
+    pub results: Vec<(Shape, ParameterLocation)>,
     /// Whether the result is returned in memory whose address the first parameter register holds.
     pub result_in_memory: bool,
     /// Size of the parameters on the stack in bytes.
@@ -103,8 +103,8 @@ impl Signature {
         let registers: Option<Vec<u8>> = returns.iter().map(|shape| free.take(*shape)).collect();
         let result_in_memory = registers.is_none();
         let results = match registers {
-            Some(registers) => returns.into_iter().zip(registers.into_iter().map(Seat::Register)).collect(),
-            None if returns.len() == 1 => vec![(returns[0], Seat::Stack(0))],
+            Some(registers) => returns.into_iter().zip(registers.into_iter().map(ParameterLocation::Register)).collect(),
+            None if returns.len() == 1 => vec![(returns[0], ParameterLocation::Stack(0))],
             None => return Err(Unsupported::new("several results that do not fit into registers")),
         };
         let mut free = Free::new();
@@ -112,22 +112,22 @@ impl Signature {
             free.take_first();
         }
         let mut stack_bytes = 0_u32;
-        let mut seats = Vec::new();
+        let mut locations = Vec::new();
         for shape in parameters {
-            let register = if shape.is_open { None } else { free.take(shape) };
-            seats.push((
+            let register = if shape.is_variadic { None } else { free.take(shape) };
+            locations.push((
                 shape,
                 match register {
-                    Some(register) => Seat::Register(register),
+                    Some(register) => ParameterLocation::Register(register),
                     None => {
                         let at = stack_bytes.checked_next_multiple_of(shape.align).unwrap_or(u32::MAX);
                         stack_bytes = at.saturating_add(shape.bytes);
-                        Seat::Stack(at)
+                        ParameterLocation::Stack(at)
                     }
                 },
             ));
         }
-        Ok(Signature { parameters: seats, results, result_in_memory, stack_bytes })
+        Ok(Signature { parameters: locations, results, result_in_memory, stack_bytes })
     }
 
     /// Returns the number of bytes that a caller reserves for a result in memory; 0 if there is none.
@@ -169,14 +169,14 @@ pub fn prototype(module: &Module, returns: &[Parameter], parameters: &[Parameter
     let mut text = String::from("#");
     match returns {
         [] => text.push('v'),
-        returns => returns.iter().for_each(|result| text.push_str(&letter(module, result))),
+        returns => returns.iter().for_each(|result| text.push_str(&type_code(module, result))),
     }
-    parameters.iter().for_each(|parameter| text.push_str(&letter(module, parameter)));
+    parameters.iter().for_each(|parameter| text.push_str(&type_code(module, parameter)));
     text
 }
 
 /// Returns the part of a prototype string for one parameter or result.
-fn letter(module: &Module, parameter: &Parameter) -> String {
+fn type_code(module: &Module, parameter: &Parameter) -> String {
     let Ok(shape) = Shape::of(module, parameter) else { return "l".into() };
     let Some(ty) = shape.scalar else { return format!("b{}", shape.bytes) };
     let letter = match (ty, ty.bits()) {
@@ -201,12 +201,12 @@ mod tests {
         assert!(checked.is_valid(), "{:?}", checked.diagnostics);
         let function = checked.module.functions.iter().next().unwrap();
         let signature = Signature::new(&checked.module, &function.returns, &function.parameters).unwrap();
-        let seat = |&(shape, seat): &(Shape, Seat)| match seat {
-            Seat::Register(first) if shape.words() == 1 => format!("R{first}"),
-            Seat::Register(first) => format!("R{first}-{}", usize::from(first) + shape.words() - 1),
-            Seat::Stack(at) => format!("[{at}]"),
+        let location = |&(shape, location): &(Shape, ParameterLocation)| match location {
+            ParameterLocation::Register(first) if shape.words() == 1 => format!("R{first}"),
+            ParameterLocation::Register(first) => format!("R{first}-{}", usize::from(first) + shape.words() - 1),
+            ParameterLocation::Stack(at) => format!("[{at}]"),
         };
-        signature.parameters.iter().map(seat).collect()
+        signature.parameters.iter().map(location).collect()
     }
 
     /// The expected locations are those of the table in `docs/abi.md`, which was found by compiling with ptxas.

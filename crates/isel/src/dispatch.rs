@@ -25,7 +25,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Fma => float::fused(select, ptx),
         Opcode::Mad if float::is_float(ptx.ty()) => float::fused(select, ptx),
         Opcode::Abs | Opcode::Neg if float::is_float(ptx.ty()) => float::sign(select, ptx),
-        Opcode::Min | Opcode::Max if float::is_float(ptx.ty()) => float::extremum(select, ptx),
+        Opcode::Min | Opcode::Max if float::is_float(ptx.ty()) => float::min_max(select, ptx),
         Opcode::Div if float::is_float(ptx.ty()) => float::divide(select, ptx),
         Opcode::Rcp | Opcode::Sqrt | Opcode::Rsqrt | Opcode::Sin | Opcode::Cos | Opcode::Lg2 | Opcode::Ex2 | Opcode::Tanh => {
             float::function(select, ptx)
@@ -48,7 +48,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Sad => integer::difference_sum(select, ptx),
         Opcode::Abs => integer::absolute(select, ptx),
         Opcode::Neg => integer::negate(select, ptx),
-        Opcode::Min | Opcode::Max => integer::extremum(select, ptx),
+        Opcode::Min | Opcode::Max => integer::min_max(select, ptx),
         Opcode::Div | Opcode::Rem => integer::divide(select, ptx),
         Opcode::And | Opcode::Or | Opcode::Xor => logic::binary(select, ptx),
         Opcode::Not => logic::invert(select, ptx),

@@ -50,17 +50,17 @@ pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
     let ty = ptx.ty();
     match ty {
         ScalarType::F64 => {
-            let (a, b) = (select.wide(ptx.operand(1), ty)?, select.wide(ptx.operand(2), ty)?);
+            let (a, b) = (select.wide_source(ptx.operand(1), ty)?, select.wide_source(ptx.operand(2), ty)?);
             let template = format!("{}{} $, {{}}, {{}}", if ptx.opcode() == Opcode::Mul { "DMUL" } else { "DADD" }, rounding(ptx));
-            let result = select.b.define(Class::R2, &template, &[a, signed(ptx, b)]);
+            let result = select.b.define(Class::R2, &template, &[a, negated_if_sub(ptx, b)]);
             select.assign(ptx.operand(0), result)
         }
         ScalarType::F32x2 => pairwise(select, ptx),
-        ScalarType::F32 if ptx.has(Modifier::F16) || ptx.has(Modifier::Bf16) => mixed(select, ptx),
+        ScalarType::F32 if ptx.has(Modifier::F16) || ptx.has(Modifier::Bf16) => mixed_precision(select, ptx),
         ScalarType::F32 => {
             let (a, b) = (select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?);
             let template = format!("{}{} $, {{}}, {{}}", single_name(ptx), suffix(ptx));
-            let result = select.b.define(Class::R, &template, &[a, signed(ptx, b)]);
+            let result = select.b.define(Class::R, &template, &[a, negated_if_sub(ptx, b)]);
             select.assign(ptx.operand(0), result)
         }
         _ => half::arithmetic(select, ptx),
@@ -76,7 +76,7 @@ fn single_name(ptx: &Ptx<'_>) -> &'static str {
 }
 
 /// Negates the second source of a subtraction; returns it unchanged for other operations.
-pub(crate) fn signed(ptx: &Ptx<'_>, operand: Operand) -> Operand {
+pub(crate) fn negated_if_sub(ptx: &Ptx<'_>, operand: Operand) -> Operand {
     if ptx.opcode() == Opcode::Sub { operand.negated() } else { operand }
 }
 
@@ -85,12 +85,13 @@ pub(crate) fn fused(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     let ty = ptx.ty();
     match ty {
         ScalarType::F64 => {
-            let sources = [select.wide(ptx.operand(1), ty)?, select.wide(ptx.operand(2), ty)?, select.wide(ptx.operand(3), ty)?];
+            let sources =
+                [select.wide_source(ptx.operand(1), ty)?, select.wide_source(ptx.operand(2), ty)?, select.wide_source(ptx.operand(3), ty)?];
             let result = select.b.define(Class::R2, &format!("DFMA{} $, {{}}, {{}}, {{}}", rounding(ptx)), &sources);
             select.assign(ptx.operand(0), result)
         }
         ScalarType::F32x2 => pairwise(select, ptx),
-        ScalarType::F32 if ptx.has(Modifier::F16) || ptx.has(Modifier::Bf16) => mixed(select, ptx),
+        ScalarType::F32 if ptx.has(Modifier::F16) || ptx.has(Modifier::Bf16) => mixed_precision(select, ptx),
         ScalarType::F32 => {
             let sources = [select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?, select.source(ptx.operand(3), ty)?];
             let result = select.b.define(Class::R, &format!("FFMA{} $, {{}}, {{}}, {{}}", suffix(ptx)), &sources);
@@ -104,10 +105,10 @@ pub(crate) fn fused(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
 fn pairwise(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let mut sources = Vec::new();
     for position in 1..ptx.operands.len() {
-        sources.push(select.wide(ptx.operand(position), ScalarType::B64)?);
+        sources.push(select.wide_source(ptx.operand(position), ScalarType::B64)?);
     }
     if let Some(last) = sources.last_mut() {
-        *last = signed(ptx, *last);
+        *last = negated_if_sub(ptx, *last);
     }
     let name = single_name(ptx);
     let holes = |suffix: &str| vec![format!("{{}}{suffix}"); sources.len()].join(", ");
@@ -127,7 +128,7 @@ fn pairwise(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
 }
 
 /// Selects an operation whose factors or first summand are in half precision, and whose last source and result are in single precision.
-fn mixed(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+fn mixed_precision(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let narrow = if ptx.has(Modifier::Bf16) { ScalarType::Bf16 } else { ScalarType::F16 };
     let format = if narrow == ScalarType::Bf16 { ".BF16" } else { "" };
     let last = ptx.operands.len() - 1;
@@ -137,7 +138,7 @@ fn mixed(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
         sources.push(select.in_register(source));
     }
     let summand = select.source(ptx.operand(last), ScalarType::F32)?;
-    sources.push(signed(ptx, summand));
+    sources.push(negated_if_sub(ptx, summand));
     let result = if select.target.has(Machine::FHADD) {
         let name = if ptx.opcode() == Opcode::Fma { "FHFMA" } else { "FHADD" };
         let holes = vec!["{}"; sources.len()].join(", ");
@@ -160,7 +161,7 @@ pub(crate) fn sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     let change = |operand: Operand| if ptx.opcode() == Opcode::Abs { operand.absolute() } else { operand.negated() };
     match ty {
         ScalarType::F64 => {
-            let source = select.wide(ptx.operand(1), ty)?;
+            let source = select.wide_source(ptx.operand(1), ty)?;
             let high = select.high(source);
             let (table, mask) = if ptx.opcode() == Opcode::Abs { (0xc0, 0x7fff_ffff_u32) } else { (0x3c, 0x8000_0000) };
             let template = format!("LOP3.LUT $, {{}}, {{}}, RZ, {table:#x}, !PT");
@@ -179,12 +180,12 @@ pub(crate) fn sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
 }
 
 /// Selects `min`, `max`.
-pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+pub(crate) fn min_max(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let name = if ptx.opcode() == Opcode::Min { "min" } else { "max" };
     match ty {
         ScalarType::F64 => {
-            let arguments = [select.wide(ptx.operand(1), ty)?, select.wide(ptx.operand(2), ty)?];
+            let arguments = [select.wide_source(ptx.operand(1), ty)?, select.wide_source(ptx.operand(2), ty)?];
             let result = select.expand(&format!("{name}_f64"), &arguments)?;
             select.assign(ptx.operand(0), result[0])
         }
@@ -197,7 +198,7 @@ pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
             let result = extremum_single(select, ptx, &sources);
             select.assign(ptx.operand(0), result)
         }
-        _ => half::extremum(select, ptx),
+        _ => half::min_max(select, ptx),
     }
 }
 
@@ -220,7 +221,8 @@ pub(crate) fn copy_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
     // The table 0xb8 computes `(magnitude & !SIGN) | (sign & SIGN)`.
     let template = "LOP3.LUT $, {}, {}, {}, 0xb8, !PT";
     if ptx.ty() == ScalarType::F64 {
-        let (sign, magnitude) = (select.wide(ptx.operand(1), ScalarType::F64)?, select.wide(ptx.operand(2), ScalarType::F64)?);
+        let (sign, magnitude) =
+            (select.wide_source(ptx.operand(1), ScalarType::F64)?, select.wide_source(ptx.operand(2), ScalarType::F64)?);
         let high = select.b.define(Class::R, template, &[select.high(magnitude), SIGN.into(), select.high(sign)]);
         let low = select.low(magnitude);
         return select.assign_halves(ptx.operand(0), low, high);
@@ -233,7 +235,7 @@ pub(crate) fn copy_sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
 /// Selects `div`.
 pub(crate) fn divide(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
-    let arguments = [select.any(ptx.operand(1), ty)?, select.any(ptx.operand(2), ty)?];
+    let arguments = [select.source_of_any_width(ptx.operand(1), ty)?, select.source_of_any_width(ptx.operand(2), ty)?];
     let result = select.expand(&library_name("div", ptx), &arguments)?;
     select.assign(ptx.operand(0), result[0])
 }
@@ -278,7 +280,7 @@ fn single_function(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand) -> R
 
 /// Selects a function of a double. The approximations compute the upper half only; the lower half of the result is zero.
 fn double_function(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let source = select.wide(ptx.operand(1), ScalarType::F64)?;
+    let source = select.wide_source(ptx.operand(1), ScalarType::F64)?;
     let (name, unit) = match ptx.opcode() {
         Opcode::Rcp => ("rcp", "MUFU.RCP64H $, {}"),
         Opcode::Sqrt => ("sqrt", ""),
@@ -304,7 +306,7 @@ fn library_name(operation: &str, ptx: &Ptx<'_>) -> String {
 /// Selects `testp`.
 pub(crate) fn test_class(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let is_double = ptx.ty() == ScalarType::F64;
-    let source = select.any(ptx.operand(1), ptx.ty())?;
+    let source = select.source_of_any_width(ptx.operand(1), ptx.ty())?;
     let top = if is_double { select.high(source) } else { source };
     let magnitude = select.b.define(Class::R, "LOP3.LUT $, {}, 0x7fffffff, RZ, 0xc0, !PT", &[top]);
     let low = select.low(source);

@@ -8,7 +8,7 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
-use crate::float::signed;
+use crate::float::negated_if_sub;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
@@ -48,7 +48,7 @@ fn suffix(ptx: &Ptx<'_>) -> String {
 /// Selects `add`, `sub`, `mul`.
 pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let a = source(select, ptx, 1)?;
-    let b = signed(ptx, source(select, ptx, 2)?);
+    let b = negated_if_sub(ptx, source(select, ptx, 2)?);
     let name = if ptx.opcode() == Opcode::Mul { "HMUL2" } else { "HADD2" };
     let result = select.b.define(Class::R, &format!("{name}{} $, {{}}, {{}}", suffix(ptx)), &[a, b]);
     select.assign(ptx.operand(0), result)
@@ -75,7 +75,7 @@ pub(crate) fn sign(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
 }
 
 /// Selects `min`, `max`.
-pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+pub(crate) fn min_max(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (mut a, mut b) = (source(select, ptx, 1)?, source(select, ptx, 2)?);
     if ptx.has(Modifier::Abs) {
         (a, b) = (a.absolute(), b.absolute());

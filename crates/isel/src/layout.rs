@@ -23,7 +23,7 @@ use crate::calls;
 use crate::error::Unsupported;
 use crate::initializer::{Data, initial_data};
 use crate::shared::{self, SharedPlan};
-use crate::variables::{Home, Homes, ModuleHomes, SymbolSpace};
+use crate::variables::{ModuleLocations, SymbolSpace, VariableLayout, VariableLocation};
 
 /// Whether addresses are assigned now or by the linker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +69,7 @@ pub struct Layout {
     /// The shared memory of each function; empty for relocatable files.
     shared: SharedPlan,
     /// The locations that all functions share.
-    homes: Arc<ModuleHomes>,
+    module_locations: Arc<ModuleLocations>,
     /// The first variable of each name.
     by_name: FxHashMap<Name, VariableId>,
     /// The name of each variable in the output file.
@@ -79,7 +79,7 @@ pub struct Layout {
 /// If the constants exceed this number of bytes, their initial contents are not computed; no target has a larger bank.
 const LARGEST_BANK: u64 = 0x10000;
 /// Maximum number of addresses in constant bank 4. ptxas 13.0.88 does not use the last slot of the bank.
-const MOST_ADDRESSES: usize = 0x10000 / 8 - 1;
+const MAX_ADDRESSES: usize = 0x10000 / 8 - 1;
 
 impl Layout {
     /// Computes the layout of the variables of a module.
@@ -92,7 +92,7 @@ impl Layout {
             externs: Vec::new(),
             addresses: Vec::new(),
             shared: SharedPlan::default(),
-            homes: Arc::default(),
+            module_locations: Arc::default(),
             by_name: FxHashMap::default(),
             names: names_of(module),
         };
@@ -103,11 +103,11 @@ impl Layout {
         let mut externs: FxHashSet<String> = layout.externs.iter().cloned().collect();
         // If a module has more global variables than the table has slots, only variables that code refers to get a slot. The addresses of
         // the others are relocations in the code.
-        let mentioned: Option<FxHashSet<VariableId>> = (variables_in(module, StateSpace::Global).count() > MOST_ADDRESSES)
-            .then(|| module.functions.iter().flat_map(mentioned).collect());
+        let mentioned: Option<FxHashSet<VariableId>> = (variables_in(module, StateSpace::Global).count() > MAX_ADDRESSES)
+            .then(|| module.functions.iter().flat_map(referenced_variables).collect());
         let has_slot = |id: VariableId| mentioned.as_ref().is_none_or(|mentioned| mentioned.contains(&id));
         let mut slots: FxHashMap<String, u32> = FxHashMap::default();
-        let mut homes = ModuleHomes::default();
+        let mut locations = ModuleLocations::default();
         for id in variables_in(module, StateSpace::Global) {
             let variable = &module.variables[id];
             let Some(name) = layout.names[id.position()].clone() else { continue };
@@ -119,24 +119,24 @@ impl Layout {
                 layout.globals.push(global(module, &layout, id, name.clone())?);
             }
             let home = match linking {
-                Linking::Whole if slots.contains_key(&name) || has_slot(id) && slots.len() < MOST_ADDRESSES => {
+                Linking::Whole if slots.contains_key(&name) || has_slot(id) && slots.len() < MAX_ADDRESSES => {
                     let next = layout.addresses.len() as u32;
                     let slot = *slots.entry(name.clone()).or_insert_with(|| {
                         layout.addresses.push(name);
                         next
                     });
-                    Home::Table(8 * slot)
+                    VariableLocation::AddressTableSlot(8 * slot)
                 }
-                _ => Home::Symbol { name, space: SymbolSpace::Global },
+                _ => VariableLocation::Symbol { name, space: SymbolSpace::Global },
             };
-            homes.statics.insert(id, home);
+            locations.statics.insert(id, home);
         }
-        homes.statics.extend(layout.constants.iter().map(|constant| (constant.id, layout.of_static(constant, SymbolSpace::Constant))));
+        locations.statics.extend(layout.constants.iter().map(|constant| (constant.id, layout.of_static(constant, SymbolSpace::Constant))));
         for (position, variable) in module.variables.iter().enumerate().filter(|(_, variable)| variable.count.is_some()) {
-            homes.strides.insert(VariableId::new(position), narrow(stride(variable)));
+            locations.strides.insert(VariableId::new(position), narrow(stride(variable)));
         }
-        homes.aliases = calls::aliases(module).map(|alias| (alias.name, alias.target)).rev().collect();
-        layout.homes = Arc::new(homes);
+        locations.aliases = calls::aliases(module).map(|alias| (alias.name, alias.target)).rev().collect();
+        layout.module_locations = Arc::new(locations);
         if linking == Linking::Whole {
             layout.shared = shared::plan(module);
         }
@@ -186,70 +186,70 @@ impl Layout {
     }
 
     /// Returns the locations of all variables as the function `id` sees them.
-    pub fn homes(&self, module: &Module, id: FunctionId) -> Homes {
+    pub fn variables_of(&self, module: &Module, id: FunctionId) -> VariableLayout {
         let function = &module.functions[id];
-        let mut homes = Homes::of(Arc::clone(&self.homes));
-        (homes.shared_align, homes.frame_align, homes.constant_bytes) = (1, 4, self.constant_bytes);
+        let mut variables = VariableLayout::of(Arc::clone(&self.module_locations));
+        (variables.shared_align, variables.frame_align, variables.constant_bytes) = (1, 4, self.constant_bytes);
         if function.kind == FunctionKind::Entry {
-            place_parameters(module, function, &mut homes);
+            place_parameters(module, function, &mut variables);
         }
-        let used = mentioned(function);
-        place_frame(module, &used, &mut homes);
-        self.place_shared(module, id, &used, &mut homes);
-        homes
+        let used = referenced_variables(function);
+        place_frame(module, &used, &mut variables);
+        self.place_shared(module, id, &used, &mut variables);
+        variables
     }
 
     /// Returns the location of a `.const` variable.
-    fn of_static(&self, constant: &Static, space: SymbolSpace) -> Home {
+    fn of_static(&self, constant: &Static, space: SymbolSpace) -> VariableLocation {
         match self.linking {
-            Linking::Whole => Home::Constant(constant.offset),
-            Linking::Relocatable => Home::Symbol { name: constant.name.clone(), space },
+            Linking::Whole => VariableLocation::Constant(constant.offset),
+            Linking::Relocatable => VariableLocation::Symbol { name: constant.name.clone(), space },
         }
     }
 
     /// Adds the locations of the shared variables that a function uses.
-    fn place_shared(&self, module: &Module, id: FunctionId, used: &[VariableId], homes: &mut Homes) {
+    fn place_shared(&self, module: &Module, id: FunctionId, used: &[VariableId], variables: &mut VariableLayout) {
         if self.linking == Linking::Relocatable {
             for id in used.iter().copied().filter(|&id| module.variables[id].space == StateSpace::Shared) {
                 let name = self.names[id.position()].clone().unwrap_or_default();
-                homes.insert(id, Home::Symbol { name, space: SymbolSpace::Shared });
+                variables.insert(id, VariableLocation::Symbol { name, space: SymbolSpace::Shared });
             }
             return;
         }
         let Some(shared) = self.shared.get(&id) else { return };
         for &(id, offset) in &shared.places {
-            homes.insert(id, Home::Shared(narrow(offset)));
+            variables.insert(id, VariableLocation::Shared(narrow(offset)));
         }
-        (homes.shared_bytes, homes.shared_align) = (shared.end, narrow(shared.align));
-        homes.uses_dynamic_shared = !shared.dynamic.is_empty();
+        (variables.shared_bytes, variables.shared_align) = (shared.end, narrow(shared.align));
+        variables.uses_dynamic_shared = !shared.dynamic.is_empty();
         let align = shared.dynamic.iter().map(|&id| module.variables[id].align_bytes()).max().unwrap_or(1);
         for &id in &shared.dynamic {
-            homes.insert(id, Home::Shared(narrow(aligned(shared.end, align))));
+            variables.insert(id, VariableLocation::Shared(narrow(aligned(shared.end, align))));
         }
     }
 }
 
 /// Assigns the offsets of a kernel's parameters, counted from the first one.
-fn place_parameters(module: &Module, function: &Function, homes: &mut Homes) {
+fn place_parameters(module: &Module, function: &Function, variables: &mut VariableLayout) {
     let mut end = 0;
     for parameter in &function.parameters {
         if let Parameter::Variable(id) = *parameter {
             let offset = place(&module.variables[id], &mut end);
-            homes.insert(id, Home::Parameter(offset));
+            variables.insert(id, VariableLocation::Parameter(offset));
         }
     }
-    homes.parameter_bytes = end;
+    variables.parameter_bytes = end;
 }
 
 /// Assigns the offsets of the local variables that a function uses.
-fn place_frame(module: &Module, used: &[VariableId], homes: &mut Homes) {
+fn place_frame(module: &Module, used: &[VariableId], variables: &mut VariableLayout) {
     let mut end = 0;
     for &id in used.iter().filter(|&&id| module.variables[id].space == StateSpace::Local) {
         let offset = place(&module.variables[id], &mut end);
-        homes.frame_align = homes.frame_align.max(narrow(module.variables[id].align_bytes()));
-        homes.insert(id, Home::Local(offset));
+        variables.frame_align = variables.frame_align.max(narrow(module.variables[id].align_bytes()));
+        variables.insert(id, VariableLocation::Local(offset));
     }
-    homes.frame_bytes = end;
+    variables.frame_bytes = end;
 }
 
 /// Places a variable at the next aligned offset after `end` and advances `end`.
@@ -302,7 +302,7 @@ fn variables_in(module: &Module, space: StateSpace) -> impl Iterator<Item = Vari
 }
 
 /// Returns the variables that a function's code refers to, in order of declaration.
-pub fn mentioned(function: &Function) -> Vec<VariableId> {
+pub fn referenced_variables(function: &Function) -> Vec<VariableId> {
     let Some(body) = function.body.as_deref() else { return Vec::new() };
     let in_operands = body.operands.iter().filter_map(|operand| if let Operand::Variable(id) = *operand { Some(id) } else { None });
     let in_addresses = body.addresses.iter().filter_map(|address| match address.base {

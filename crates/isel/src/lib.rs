@@ -66,10 +66,10 @@ mod stack;
 mod warp;
 
 pub use calls::aliases;
-pub use convention::{DYNAMIC_STACK, KEPT_STACK, RETURN_ADDRESS, prototype};
+pub use convention::{DYNAMIC_STACK, RETURN_ADDRESS, SAVED_STACK_POINTER, prototype};
 pub use error::Unsupported;
 pub use initializer::{Data, DataAddress};
-pub use layout::{Layout, Linking, Static, mentioned};
-pub use runtime::{FIRST_LOST, LOST, LOST_PREDICATES, is_runtime, runtime, runtime_function, runtime_names};
+pub use layout::{Layout, Linking, Static, referenced_variables};
+pub use runtime::{CLOBBERED_COUNT, CLOBBERED_PREDICATES, FIRST_CLOBBERED, is_runtime, runtime, runtime_function, runtime_names};
 pub use select::{Selected, select_function};
-pub use variables::{ADDRESS_BANK, CONSTANT_BANK, Home, Homes, SymbolSpace};
+pub use variables::{ADDRESS_BANK, CONSTANT_BANK, SymbolSpace, VariableLayout, VariableLocation};

@@ -14,7 +14,7 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use crate::error::Unsupported;
-use crate::recording::{self, Beginning, Known, Recording};
+use crate::recording::{self, FunctionMark, Recording, RecordingState};
 use crate::select::{Frame, Select};
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
@@ -82,8 +82,8 @@ impl<'m> Select<'m> {
     /// Emits the body: copies the recording if there is one, otherwise selects the body and records it at its second use.
     fn inline(&mut self, routine: Routine, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
         // Under a guard the code is different, so no recording is used or made.
-        let known = if self.b.guard.is_some() { Known::Nothing } else { recording::known(self.target, routine.number) };
-        if let Known::Code(code) = known {
+        let known = if self.b.guard.is_some() { RecordingState::Nothing } else { recording::recording_state(self.target, routine.number) };
+        if let RecordingState::Code(code) = known {
             return Ok(self.write_again(&code, arguments));
         }
         let Routine { number, module, function, body } = routine;
@@ -96,7 +96,7 @@ impl<'m> Select<'m> {
             self.copy_to(variable, *argument);
             variables.push(variable);
         }
-        let beginning = Beginning::of(&self.b);
+        let mark = FunctionMark::of(&self.b);
         let errors = self.walk_library(after.is_some());
         let results = registers(body, &function.returns).into_iter().map(|register| self.variable(register, 0)).collect::<Vec<_>>();
         self.frame = outer;
@@ -108,10 +108,14 @@ impl<'m> Select<'m> {
         }
         if self.b.guard.is_none() {
             let code = match known {
-                Known::Nothing => None,
-                _ => Recording::new(&self.b.function, &beginning, &variables, &results, after),
+                RecordingState::Nothing => None,
+                _ => Recording::new(&self.b.function, &mark, &variables, &results, after),
             };
-            recording::remember(self.target, number, code.map_or(Known::Wanted, |code| Known::Code(Rc::new(code))));
+            recording::set_recording_state(
+                self.target,
+                number,
+                code.map_or(RecordingState::UsedOnce, |code| RecordingState::Code(Rc::new(code))),
+            );
         }
         if let Some(after) = after {
             self.start(after);

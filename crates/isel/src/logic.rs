@@ -71,7 +71,7 @@ pub(crate) fn any_of_three(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
         let result = select.logic(table, a, b, c);
         return select.assign(ptx.operand(0), result);
     }
-    let (word, predicate) = select.pair(ptx.operand(0));
+    let (word, predicate) = select.split_pair(ptx.operand(0));
     let with = select.predicate(ptx.operand(5))?;
     let template = if ptx.has(Modifier::And) { "LOP3.LUT.PAND $, $, {}, {}, {}, {}, {}" } else { "LOP3.LUT $, $, {}, {}, {}, {}, {}" };
     let arguments = [a, b, c, u32::from(table).into(), with];

@@ -20,11 +20,11 @@ pub(crate) fn mov(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppor
     match (&destinations[..], &sources[..]) {
         (&[destination], &[source]) if ty == ScalarType::Pred => {
             let predicate = select.predicate(source)?;
-            let predicate = select.plain_predicate(predicate);
+            let predicate = select.materialized_predicate(predicate);
             select.assign(destination, predicate)
         }
         (&[destination], &[source]) => {
-            let value = select.any(source, ty)?;
+            let value = select.source_of_any_width(source, ty)?;
             let value = if value.value().is_none() { select.in_register(value) } else { value };
             select.assign(destination, value)
         }
@@ -42,7 +42,7 @@ fn vector(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType) -> Result<(), 
     let sources = lanes(select, ptx.operand(1));
     let mut values = Vec::new();
     for source in sources {
-        let value = select.any(source, ty)?;
+        let value = select.source_of_any_width(source, ty)?;
         values.push(snapshot(select, value));
     }
     for (destination, value) in destinations.into_iter().zip(values) {
@@ -102,7 +102,7 @@ fn joined(select: &mut Select<'_>, ty: ScalarType, words: &[Operand]) -> Operand
 
 /// Splits a value into its elements, the first from the lowest bits, and assigns them. `_` as an element discards it.
 fn unpack(select: &mut Select<'_>, ty: ScalarType, elements: &[ast::Operand], source: ast::Operand) -> Result<(), Unsupported> {
-    let value = select.any(source, ty)?;
+    let value = select.source_of_any_width(source, ty)?;
     let value = if value.value().is_none() { select.in_register(value) } else { value };
     let bits = ty.bits() / elements.len() as u32;
     let mut parts = Vec::new();

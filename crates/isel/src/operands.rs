@@ -85,12 +85,12 @@ impl<'m> Select<'m> {
         if let Some(bits) = self.literal(operand, ty) {
             return Ok([Operand::from(i64::from(bits as u32)), Operand::from(i64::from((bits >> 32) as u32))]);
         }
-        let wide = self.wide(operand, ty)?;
+        let wide = self.wide_source(operand, ty)?;
         Ok([self.low(wide), self.high(wide)])
     }
 
     /// Returns a 64-bit or 128-bit source in registers; constants are moved into registers.
-    pub fn wide(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
+    pub fn wide_source(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
         if let Some(bits) = self.literal(operand, ty) {
             let number = self.wide_number(bits);
             return Ok(if ty.bits() > 64 { self.sign_extended_number(number, bits) } else { number });
@@ -133,11 +133,11 @@ impl<'m> Select<'m> {
     }
 
     /// Returns a source of any width in registers of its type's class; constants of up to 32 bits stay immediates.
-    pub fn any(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
+    pub fn source_of_any_width(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
         match ty.bits() {
             1 if ty == ScalarType::Pred => self.predicate(operand),
             0..=32 => self.source(operand, ty),
-            _ => self.wide(operand, ty),
+            _ => self.wide_source(operand, ty),
         }
     }
 
@@ -175,13 +175,13 @@ impl<'m> Select<'m> {
         };
         let variable = self.variable(register, element);
         let class = self.b.function.values[variable];
-        let fitted = self.fitted(value, class.width);
-        self.b.assign(variable, fitted);
+        let resized = self.resized(value, class.width);
+        self.b.assign(variable, resized);
         Ok(())
     }
 
     /// Zero-extends or truncates a value to `width` registers.
-    fn fitted(&mut self, value: Operand, width: u8) -> Operand {
+    fn resized(&mut self, value: Operand, width: u8) -> Operand {
         let own = match value.kind {
             OperandKind::Value(part) => part.count,
             _ => 1,
@@ -219,7 +219,7 @@ impl<'m> Select<'m> {
     }
 
     /// Returns the two sides of `p|q`; the second is `_` if only one is written.
-    pub fn pair(&self, operand: ast::Operand) -> (ast::Operand, ast::Operand) {
+    pub fn split_pair(&self, operand: ast::Operand) -> (ast::Operand, ast::Operand) {
         match operand {
             ast::Operand::Pair(list) => {
                 let sides = self.frame.body.list(list);

@@ -186,7 +186,7 @@ impl Select<'_> {
         let address = self.frame.body.addresses[position as usize];
         let AddressBase::Variable(id) = address.base else { return Ok(None) };
         let variable = &self.frame.module.variables[id];
-        if variable.space != StateSpace::Param || self.homes.get(id).is_some() || self.parameter_slots.contains_key(&id) {
+        if variable.space != StateSpace::Param || self.variables.get(id).is_some() || self.parameter_slots.contains_key(&id) {
             return Ok(None);
         }
         let words = self.parameter_words(id)?;
@@ -317,9 +317,9 @@ impl Select<'_> {
     pub(crate) fn operand_words(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
         if ty == ScalarType::Pred {
             let predicate = self.predicate(operand)?;
-            return Ok(vec![self.choose(predicate, Operand::from(1), Operand::RZ)]);
+            return Ok(vec![self.select_by_predicate(predicate, Operand::from(1), Operand::RZ)]);
         }
-        let value = self.any(operand, ty)?;
+        let value = self.source_of_any_width(operand, ty)?;
         Ok((0..(ty.bytes().div_ceil(WORD)) as u8).map(|word| self.register_of(value, word)).collect())
     }
 

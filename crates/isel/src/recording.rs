@@ -51,7 +51,7 @@ struct Recorded {
 }
 
 /// The state of a function before a body was selected: its current block and the sizes of its tables.
-pub(crate) struct Beginning {
+pub(crate) struct FunctionMark {
     start: Block,
     values: usize,
     blocks: usize,
@@ -59,11 +59,11 @@ pub(crate) struct Beginning {
     layout: usize,
 }
 
-impl Beginning {
+impl FunctionMark {
     /// Captures the current state of a function.
-    pub fn of(builder: &Builder) -> Beginning {
+    pub fn of(builder: &Builder) -> FunctionMark {
         let function = &builder.function;
-        Beginning {
+        FunctionMark {
             start: builder.block(),
             values: function.values.len(),
             blocks: function.blocks.len(),
@@ -74,27 +74,27 @@ impl Beginning {
 }
 
 impl Recording {
-    /// Records the code emitted since `beginning`. Returns `None` if the code refers to values or blocks outside of the body, or accesses
+    /// Records the code emitted since `mark`. Returns `None` if the code refers to values or blocks outside of the body, or accesses
     /// memory.
     pub fn new(
         function: &Function,
-        beginning: &Beginning,
+        mark: &FunctionMark,
         arguments: &[Value],
         results: &[Value],
         after: Option<Block>,
     ) -> Option<Recording> {
-        let value = |value: Value| match value.position().checked_sub(beginning.values) {
+        let value = |value: Value| match value.position().checked_sub(mark.values) {
             Some(own) => Some(Value::new(arguments.len() + own)),
             None => arguments.iter().position(|&argument| argument == value).map(Value::new),
         };
-        let block = |block: Block| match block.position().checked_sub(beginning.blocks) {
+        let block = |block: Block| match block.position().checked_sub(mark.blocks) {
             Some(own) => Some(Block::new(OWN_BLOCKS + own)),
-            None if block == beginning.start => Some(Block::new(START)),
+            None if block == mark.start => Some(Block::new(START)),
             None => (Some(block) == after).then(|| Block::new(AFTER)),
         };
-        let owners = owners(function, beginning)?;
+        let owners = owners(function, mark)?;
         let insts = owners.iter().enumerate().map(|(number, &owner)| {
-            let inst = Inst::new(beginning.insts + number);
+            let inst = Inst::new(mark.insts + number);
             let data = &function.insts[inst];
             let guard = match data.guard {
                 Some(guard) => Some(Guard { kind: renumbered(guard.kind, value, block)?, ..guard }),
@@ -116,9 +116,9 @@ impl Recording {
             arguments: arguments.iter().map(|&argument| function.values[argument]).collect(),
             results: results.iter().map(|&result| value(result)).collect::<Option<_>>()?,
             has_branches: after.is_some(),
-            values: function.values.as_slice()[beginning.values..].to_vec(),
-            block_count: function.blocks.len() - beginning.blocks,
-            layout: function.layout[beginning.layout..].iter().map(|&own| block(own)).collect::<Option<_>>()?,
+            values: function.values.as_slice()[mark.values..].to_vec(),
+            block_count: function.blocks.len() - mark.blocks,
+            layout: function.layout[mark.layout..].iter().map(|&own| block(own)).collect::<Option<_>>()?,
         })
     }
 
@@ -158,19 +158,19 @@ impl Recording {
     }
 }
 
-/// Returns the block of each instruction emitted since `beginning`. Returns `None` if one of them is in another block, or if the
+/// Returns the block of each instruction emitted since `mark`. Returns `None` if one of them is in another block, or if the
 /// instructions of a block are not in ascending order.
-fn owners(function: &Function, beginning: &Beginning) -> Option<Vec<Block>> {
-    let mut owners: Vec<Option<Block>> = vec![None; function.insts.len() - beginning.insts];
-    let own = (beginning.blocks..function.blocks.len()).map(Block::new);
-    for block in std::iter::once(beginning.start).chain(own) {
+fn owners(function: &Function, mark: &FunctionMark) -> Option<Vec<Block>> {
+    let mut owners: Vec<Option<Block>> = vec![None; function.insts.len() - mark.insts];
+    let own = (mark.blocks..function.blocks.len()).map(Block::new);
+    for block in std::iter::once(mark.start).chain(own) {
         let insts = &function.blocks[block].insts;
-        let new = &insts[insts.partition_point(|inst| inst.position() < beginning.insts)..];
+        let new = &insts[insts.partition_point(|inst| inst.position() < mark.insts)..];
         if !insts.is_sorted() {
             return None;
         }
         for inst in new {
-            owners[inst.position() - beginning.insts] = Some(block);
+            owners[inst.position() - mark.insts] = Some(block);
         }
     }
     owners.into_iter().collect()
@@ -188,26 +188,26 @@ fn renumbered(kind: OperandKind, value: impl Fn(Value) -> Option<Value>, block: 
 
 /// What is known about a library function on a target.
 #[derive(Clone)]
-pub(crate) enum Known {
+pub(crate) enum RecordingState {
     /// It has not been used yet.
     Nothing,
     /// It has been used, but was not recorded.
-    Wanted,
+    UsedOnce,
     /// Its recorded code.
     Code(Rc<Recording>),
 }
 
 thread_local! {
     /// Per thread: what is known about each library function, by target and number.
-    static KNOWN: RefCell<FxHashMap<(Target, usize), Known>> = RefCell::default();
+    static STATES: RefCell<FxHashMap<(Target, usize), RecordingState>> = RefCell::default();
 }
 
 /// Returns what is known about a library function, given its number in the library.
-pub(crate) fn known(target: Target, number: usize) -> Known {
-    KNOWN.with_borrow(|known| known.get(&(target, number)).cloned().unwrap_or(Known::Nothing))
+pub(crate) fn recording_state(target: Target, number: usize) -> RecordingState {
+    STATES.with_borrow(|states| states.get(&(target, number)).cloned().unwrap_or(RecordingState::Nothing))
 }
 
 /// Stores what is known about a library function.
-pub(crate) fn remember(target: Target, number: usize, what: Known) {
-    KNOWN.with_borrow_mut(|known| known.insert((target, number), what));
+pub(crate) fn set_recording_state(target: Target, number: usize, what: RecordingState) {
+    STATES.with_borrow_mut(|states| states.insert((target, number), what));
 }

@@ -2,7 +2,7 @@
 //!
 //! Their source is PTX in `runtime/`. The driver compiles those that a module calls into that module's file as weak functions, so that
 //! linked files share one copy. They follow the calling convention for arguments, results and return address, but clobber few registers
-//! ([`FIRST_LOST`], [`LOST`], [`LOST_PREDICATES`]), which makes a call cheap for the caller.
+//! ([`FIRST_CLOBBERED`], [`CLOBBERED_COUNT`], [`CLOBBERED_PREDICATES`]), which makes a call cheap for the caller.
 
 use std::sync::OnceLock;
 
@@ -13,11 +13,11 @@ include!(concat!(env!("OUT_DIR"), "/runtime.rs"));
 /// Common prefix of the names of all runtime functions.
 const PREFIX: &str = "__oriole_barrier_";
 /// The first general register that a runtime function clobbers; it also clobbers the return address.
-pub const FIRST_LOST: u16 = 4;
-/// Number of general registers clobbered, starting at [`FIRST_LOST`].
-pub const LOST: u16 = 4;
+pub const FIRST_CLOBBERED: u16 = 4;
+/// Number of general registers clobbered, starting at [`FIRST_CLOBBERED`].
+pub const CLOBBERED_COUNT: u16 = 4;
 /// Number of predicate registers clobbered, starting at P0.
-pub const LOST_PREDICATES: u16 = 1;
+pub const CLOBBERED_PREDICATES: u16 = 1;
 
 /// Returns the module with all runtime functions. Parses the module at the first call.
 pub fn runtime() -> &'static Module {

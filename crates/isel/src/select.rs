@@ -20,7 +20,7 @@ use crate::layout::is_opaque;
 use crate::parameters::{TouchedWords, Words, parameter_variable};
 use crate::ptx::Ptx;
 use crate::runtime;
-use crate::variables::Homes;
+use crate::variables::VariableLayout;
 
 /// The result of selecting one function.
 pub struct Selected {
@@ -60,12 +60,12 @@ impl<'m> Frame<'m> {
 
 /// A set of strings that keeps the order of insertion.
 #[derive(Default)]
-pub(crate) struct Mentioned {
+pub(crate) struct OrderedNames {
     names: Vec<String>,
     known: FxHashSet<String>,
 }
 
-impl Mentioned {
+impl OrderedNames {
     /// Adds `name` unless the set already contains it.
     pub fn add(&mut self, name: String) {
         if !self.known.contains(&name) {
@@ -86,7 +86,7 @@ pub struct Select<'m> {
     /// The GPU to compile for.
     pub target: Target,
     /// Locations of the variables.
-    pub homes: &'m Homes,
+    pub variables: &'m VariableLayout,
     /// The body being traversed.
     pub(crate) frame: Frame<'m>,
     /// Whether the function is a kernel (`.entry`).
@@ -94,11 +94,11 @@ pub struct Select<'m> {
     /// Highest number of a named barrier used so far, plus one.
     pub(crate) barriers: u32,
     /// Names of the functions called directly so far.
-    pub(crate) callees: Mentioned,
+    pub(crate) callees: OrderedNames,
     /// Prototype strings of the indirect calls so far.
-    pub(crate) indirect_calls: Mentioned,
+    pub(crate) indirect_calls: OrderedNames,
     /// Names of the functions whose address has been taken so far.
-    pub(crate) taken_functions: Mentioned,
+    pub(crate) taken_functions: OrderedNames,
     /// The 32-bit words of each `.param` variable that is kept in registers: parameters of this function, and arguments and results of its
     /// calls.
     pub(crate) parameters: FxHashMap<VariableId, Rc<Words>>,
@@ -109,7 +109,7 @@ pub struct Select<'m> {
     /// Offset from the stack pointer, in bytes, of each parameter whose address is taken and which therefore lives in the frame.
     pub(crate) parameter_slots: FxHashMap<VariableId, u32>,
     /// The parameter that holds variable arguments, and its offset from the caller's stack pointer in bytes.
-    pub(crate) open_parameter: Option<(VariableId, u32)>,
+    pub(crate) variadic_parameter: Option<(VariableId, u32)>,
     /// Offset of the buffer for results returned in memory, in bytes from the stack pointer. Stack arguments of calls are below it.
     pub(crate) result_buffer: u32,
     /// Offset of the local variables, in bytes from the stack pointer.
@@ -136,7 +136,7 @@ thread_local! {
 }
 
 /// Selects the function `id`, which must have a body. Returns every unsupported construct found, not only the first.
-pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &Homes) -> Result<Selected, Vec<Unsupported>> {
+pub fn select_function(module: &Module, id: FunctionId, target: Target, variables: &VariableLayout) -> Result<Selected, Vec<Unsupported>> {
     let function = &module.functions[id];
     let Some(body) = function.body.as_deref() else { return Err(vec![Unsupported::new("a function without body")]) };
     let is_kernel = function.kind == ast::FunctionKind::Entry;
@@ -144,18 +144,18 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, homes: &
     let mut select = Select {
         b: Builder::new(Function::new(module.name(function.name), kind)),
         target,
-        homes,
+        variables,
         frame: Frame::new(module, body, None),
         is_kernel,
         barriers: 0,
-        callees: Mentioned::default(),
-        indirect_calls: Mentioned::default(),
-        taken_functions: Mentioned::default(),
+        callees: OrderedNames::default(),
+        indirect_calls: OrderedNames::default(),
+        taken_functions: OrderedNames::default(),
         parameters: FxHashMap::default(),
         touched_words: TouchedWords::default(),
         register_words: FxHashMap::default(),
         parameter_slots: FxHashMap::default(),
-        open_parameter: None,
+        variadic_parameter: None,
         result_buffer: 0,
         locals_start: 0,
         has_dynamic_stack: false,

@@ -19,7 +19,7 @@ use oriole_support::{Index, Name, strongly_connected};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::calls::aliases;
-use crate::layout::{aligned, mentioned, total_bytes};
+use crate::layout::{aligned, referenced_variables, total_bytes};
 
 /// The shared memory as one function sees it.
 #[derive(Clone, Default, Debug)]
@@ -57,7 +57,7 @@ struct Planner<'m> {
     /// The shared variables that each function refers to; for a kernel also those that it only declares.
     uses: &'m FxHashMap<FunctionId, Vec<VariableId>>,
     /// For each kernel, the device functions with shared variables that it reaches.
-    reached: Vec<(FunctionId, Rc<[FunctionId]>)>,
+    reachable_functions: Vec<(FunctionId, Rc<[FunctionId]>)>,
     /// Byte offsets of the variables that device functions refer to.
     common: FxHashMap<VariableId, u64>,
     /// For each kernel, the end of shared memory so far, in bytes.
@@ -66,7 +66,13 @@ struct Planner<'m> {
 
 impl<'m> Planner<'m> {
     fn new(module: &'m Module, uses: &'m FxHashMap<FunctionId, Vec<VariableId>>) -> Planner<'m> {
-        Planner { module, uses, reached: reached_by_kernels(module, uses), common: FxHashMap::default(), ends: FxHashMap::default() }
+        Planner {
+            module,
+            uses,
+            reachable_functions: reached_by_kernels(module, uses),
+            common: FxHashMap::default(),
+            ends: FxHashMap::default(),
+        }
     }
 
     /// Computes the layout of all functions.
@@ -76,22 +82,22 @@ impl<'m> Planner<'m> {
         for (&id, variables) in self.uses.iter().filter(|(id, _)| self.module.functions[**id].kind == FunctionKind::Function) {
             plan.insert(id, self.of_function(variables));
         }
-        for (kernel, reached) in std::mem::take(&mut self.reached) {
-            let shared = self.of_kernel(kernel, &reached);
-            if shared.end > 0 || !shared.dynamic.is_empty() || !reached.is_empty() {
+        for (kernel, reachable_functions) in std::mem::take(&mut self.reachable_functions) {
+            let shared = self.of_kernel(kernel, &reachable_functions);
+            if shared.end > 0 || !shared.dynamic.is_empty() || !reachable_functions.is_empty() {
                 plan.insert(kernel, shared);
             }
-            self.reached.push((kernel, reached));
+            self.reachable_functions.push((kernel, reachable_functions));
         }
-        self.agree_on_dynamic_start(&mut plan);
+        self.unify_dynamic_start(&mut plan);
         plan
     }
 
     /// Places the variables that device functions refer to, in the order of the functions in the module.
     fn place_common(&mut self) {
         let mut kernels_of: FxHashMap<VariableId, Vec<FunctionId>> = FxHashMap::default();
-        for (kernel, reached) in &self.reached {
-            for function in reached.iter().chain([kernel]) {
+        for (kernel, reachable_functions) in &self.reachable_functions {
+            for function in reachable_functions.iter().chain([kernel]) {
                 for &variable in self.uses.get(function).into_iter().flatten() {
                     kernels_of.entry(variable).or_default().push(*kernel);
                 }
@@ -118,7 +124,7 @@ impl<'m> Planner<'m> {
     }
 
     /// Places the remaining variables of a kernel and returns its shared memory.
-    fn of_kernel(&self, kernel: FunctionId, reached: &[FunctionId]) -> FunctionShared {
+    fn of_kernel(&self, kernel: FunctionId, reachable_functions: &[FunctionId]) -> FunctionShared {
         let own = self.uses.get(&kernel).map_or(&[][..], Vec::as_slice);
         let mut end = self.ends.get(&kernel).copied().unwrap_or(0);
         let mut places = Vec::new();
@@ -131,7 +137,7 @@ impl<'m> Planner<'m> {
             places.push((variable, offset));
         }
         let mut shared = self.shared(own, places, end);
-        let of_reached = reached.iter().flat_map(|function| &self.uses[function]);
+        let of_reached = reachable_functions.iter().flat_map(|function| &self.uses[function]);
         shared.align = of_reached.map(|&variable| self.module.variables[variable].align_bytes()).fold(shared.align, u64::max);
         shared
     }
@@ -144,12 +150,22 @@ impl<'m> Planner<'m> {
     }
 
     /// Gives the dynamic arrays of device functions the same start in all kernels that reach these functions.
-    fn agree_on_dynamic_start(&self, plan: &mut SharedPlan) {
+    fn unify_dynamic_start(&self, plan: &mut SharedPlan) {
         let has_dynamic = |plan: &SharedPlan, id: &FunctionId| plan.get(id).is_some_and(|shared| !shared.dynamic.is_empty());
-        let functions: FxHashSet<FunctionId> =
-            self.reached.iter().flat_map(|(_, reached)| reached.iter()).copied().filter(|id| has_dynamic(plan, id)).collect();
-        let reaches = |reached: &[FunctionId]| reached.iter().any(|id| functions.contains(id));
-        let kernels: Vec<FunctionId> = self.reached.iter().filter(|(_, reached)| reaches(reached)).map(|(kernel, _)| *kernel).collect();
+        let functions: FxHashSet<FunctionId> = self
+            .reachable_functions
+            .iter()
+            .flat_map(|(_, reachable_functions)| reachable_functions.iter())
+            .copied()
+            .filter(|id| has_dynamic(plan, id))
+            .collect();
+        let reaches = |reachable_functions: &[FunctionId]| reachable_functions.iter().any(|id| functions.contains(id));
+        let kernels: Vec<FunctionId> = self
+            .reachable_functions
+            .iter()
+            .filter(|(_, reachable_functions)| reaches(reachable_functions))
+            .map(|(kernel, _)| *kernel)
+            .collect();
         let members = || kernels.iter().chain(&functions).filter_map(|id| plan.get(id));
         let arrays = members().flat_map(|shared| &shared.dynamic);
         let align = arrays.map(|&variable| self.module.variables[variable].align_bytes()).max().unwrap_or(1);
@@ -178,7 +194,7 @@ fn is_static(module: &Module, id: VariableId) -> bool {
 /// Returns the shared variables that a function refers to, for a kernel also those that it declares, in order of declaration.
 fn shared_variables(module: &Module, function: &Function) -> Vec<VariableId> {
     let Some(body) = function.body.as_deref() else { return Vec::new() };
-    let mut found = mentioned(function);
+    let mut found = referenced_variables(function);
     if function.kind == FunctionKind::Entry {
         found.extend(body.statements.iter().filter_map(|statement| match *statement {
             Statement::Variable(id) if module.variables[id].linkage != Linkage::Extern => Some(id),
@@ -207,21 +223,21 @@ fn reached_by_kernels(module: &Module, uses: &FxHashMap<FunctionId, Vec<Variable
     for group in strongly_connected(&callees) {
         let members = group.iter().filter(|&&node| node < module.functions.len()).map(|&node| FunctionId::new(node));
         let own: Vec<FunctionId> = members.filter(|&id| is_sharer(id)).collect();
-        let reached = group.iter().flat_map(|&node| &callees[node]).map(|&callee| &sets[callee]).filter(|set| !set.is_empty());
-        let set = union(own, reached.cloned().collect());
+        let reachable_functions = group.iter().flat_map(|&node| &callees[node]).map(|&callee| &sets[callee]).filter(|set| !set.is_empty());
+        let set = union(own, reachable_functions.cloned().collect());
         group.into_iter().for_each(|node| sets[node] = Rc::clone(&set));
     }
     kernels.map(|(kernel, _)| (kernel, Rc::clone(&sets[kernel.position()]))).collect()
 }
 
 /// Returns the sorted union of a component's own functions and the sets that its callees reach.
-fn union(own: Vec<FunctionId>, mut reached: Vec<Rc<[FunctionId]>>) -> Rc<[FunctionId]> {
-    reached.dedup_by(|left, right| Rc::ptr_eq(left, right));
-    if let ([], [only]) = (own.as_slice(), reached.as_slice()) {
+fn union(own: Vec<FunctionId>, mut reachable_functions: Vec<Rc<[FunctionId]>>) -> Rc<[FunctionId]> {
+    reachable_functions.dedup_by(|left, right| Rc::ptr_eq(left, right));
+    if let ([], [only]) = (own.as_slice(), reachable_functions.as_slice()) {
         return Rc::clone(only);
     }
     let mut all = own;
-    all.extend(reached.iter().flat_map(|set| set.iter().copied()));
+    all.extend(reachable_functions.iter().flat_map(|set| set.iter().copied()));
     all.sort_unstable();
     all.dedup();
     Rc::from(all)

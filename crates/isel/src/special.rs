@@ -128,7 +128,7 @@ impl Select<'_> {
                 let own = self.machine_register("S2R", "SR_SMEMSZ", false)?;
                 let limit = self.launch_word(cluster.aggregate_shared);
                 let is_less = self.compare_words("LT", false, own, limit);
-                self.choose(is_less, own, limit)
+                self.select_by_predicate(is_less, own, limit)
             }
             "%clusterid" => self.cluster_number(axis, cluster.reciprocal_size.plus(offset))?,
             "%cluster_ctaid" => {

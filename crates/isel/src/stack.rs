@@ -23,7 +23,7 @@ pub(crate) fn alloca(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
     // The area below `locals_start` (arguments and results of calls) has to stay below the new memory.
     let start = select.b.define(Class::R, "IADD3 $, PT, PT, {}, -{}, {}", &[end, size, below]);
     let mask = Operand::from(-(align as i64) as u32);
-    let start = select.both(start, mask);
+    let start = select.bitwise_and(start, mask);
     let new_end = select.difference(start, below);
     let variable = select.dynamic_stack_variable();
     select.b.assign(variable, new_end);

@@ -23,7 +23,7 @@ pub const CONSTANT_BANK: u8 = 3;
 
 /// The location of a variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Home {
+pub enum VariableLocation {
     /// A kernel parameter: byte offset from the first parameter.
     Parameter(u32),
     /// In the frame: byte offset from the start of the local variables.
@@ -33,7 +33,7 @@ pub enum Home {
     /// In constant bank 3: byte offset.
     Constant(u32),
     /// In global memory: byte offset in constant bank 4 of the slot that holds the address.
-    Table(u32),
+    AddressTableSlot(u32),
     /// At an address that the linker or loader resolves.
     Symbol {
         /// The symbol name.
@@ -57,9 +57,9 @@ pub enum SymbolSpace {
 /// Locations that are the same for all functions of a module. The functions share one copy: a copy per function would make compile time
 /// proportional to the product of the numbers of functions and variables.
 #[derive(Default, Debug)]
-pub(crate) struct ModuleHomes {
+pub(crate) struct ModuleLocations {
     /// Locations of the `.const` and `.global` variables.
-    pub(crate) statics: FxHashMap<VariableId, Home>,
+    pub(crate) statics: FxHashMap<VariableId, VariableLocation>,
     /// Distance in bytes between the variables of a parameterized declaration (`.shared .b32 v<4>`).
     pub(crate) strides: FxHashMap<VariableId, u32>,
     /// The target of each `.alias`.
@@ -68,11 +68,11 @@ pub(crate) struct ModuleHomes {
 
 /// Locations of all variables as seen by one function, and the amount of memory that they take.
 #[derive(Clone, Default, Debug)]
-pub struct Homes {
+pub struct VariableLayout {
     /// Locations of this function's parameters, local and shared variables.
-    homes: FxHashMap<VariableId, Home>,
+    locations: FxHashMap<VariableId, VariableLocation>,
     /// Locations shared by all functions of the module.
-    pub(crate) module: Arc<ModuleHomes>,
+    pub(crate) module: Arc<ModuleLocations>,
     /// Size of the kernel parameters in bytes.
     pub parameter_bytes: u64,
     /// Size of static shared memory in bytes, without the part that the system reserves.
@@ -89,15 +89,15 @@ pub struct Homes {
     pub constant_bytes: u64,
 }
 
-impl Homes {
+impl VariableLayout {
     /// Creates a table that knows the locations of module-scope variables only.
-    pub(crate) fn of(module: Arc<ModuleHomes>) -> Homes {
-        Homes { module, ..Homes::default() }
+    pub(crate) fn of(module: Arc<ModuleLocations>) -> VariableLayout {
+        VariableLayout { module, ..VariableLayout::default() }
     }
 
     /// Records the location of a variable.
-    pub fn insert(&mut self, variable: VariableId, home: Home) {
-        self.homes.insert(variable, home);
+    pub fn insert(&mut self, variable: VariableId, home: VariableLocation) {
+        self.locations.insert(variable, home);
     }
 
     /// Returns the distance in bytes between the variables of a parameterized declaration; `None` for an ordinary one.
@@ -106,14 +106,14 @@ impl Homes {
     }
 
     /// Returns the location of a variable, if it has one.
-    pub fn get(&self, variable: VariableId) -> Option<&Home> {
-        self.homes.get(&variable).or_else(|| self.module.statics.get(&variable))
+    pub fn get(&self, variable: VariableId) -> Option<&VariableLocation> {
+        self.locations.get(&variable).or_else(|| self.module.statics.get(&variable))
     }
 }
 
 /// An address as the sum of a base and an offset.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct BaseOffset {
     /// A register (32-bit address) or a register pair (64-bit address); `None` for an absolute address.
     pub base: Option<Operand>,
     /// Byte offset added to the base.
@@ -142,7 +142,7 @@ impl<'m> Select<'m> {
     }
 
     /// Returns base plus offset as one 64-bit value.
-    pub(crate) fn place_sum(&mut self, place: Place) -> Operand {
+    pub(crate) fn place_sum(&mut self, place: BaseOffset) -> Operand {
         let Some(base) = place.base else { return self.wide_number(place.offset as u64) };
         if self.register_count(base) == 1 {
             let low = if place.offset == 0 {
@@ -188,53 +188,57 @@ impl<'m> Select<'m> {
     }
 
     /// Returns an address as base and offset, in the memory space of its variable.
-    pub fn place(&mut self, base: AddressBase, offset: i64) -> Result<Place, Unsupported> {
+    pub fn place(&mut self, base: AddressBase, offset: i64) -> Result<BaseOffset, Unsupported> {
         match base {
             AddressBase::Register(register) => {
                 let value = self.variable(register, 0);
-                Ok(Place { base: Some(self.b.whole(value)), offset })
+                Ok(BaseOffset { base: Some(self.b.whole(value)), offset })
             }
             AddressBase::Element(register, component) => {
                 let value = self.variable(register, component.index().unwrap_or(0));
-                Ok(Place { base: Some(self.b.whole(value)), offset })
+                Ok(BaseOffset { base: Some(self.b.whole(value)), offset })
             }
-            AddressBase::Absolute => Ok(Place { base: None, offset }),
+            AddressBase::Absolute => Ok(BaseOffset { base: None, offset }),
             AddressBase::Variable(id) => self.variable_place(id, offset),
             AddressBase::VariableMember(id, member) => {
-                let stride = self.homes.stride(id).unwrap_or_default();
+                let stride = self.variables.stride(id).unwrap_or_default();
                 self.variable_place(id, offset.wrapping_add(i64::from(stride) * i64::from(member)))
             }
-            AddressBase::Function(id) => Ok(Place { base: Some(self.function_address(id, 0)), offset }),
+            AddressBase::Function(id) => Ok(BaseOffset { base: Some(self.function_address(id, 0)), offset }),
         }
     }
 
     /// Returns the base and offset of a variable's location plus `offset`.
-    fn variable_place(&mut self, id: VariableId, offset: i64) -> Result<Place, Unsupported> {
-        match self.homes.get(id).cloned() {
-            Some(Home::Parameter(start) | Home::Constant(start)) => Ok(Place { base: None, offset: offset.wrapping_add(i64::from(start)) }),
-            Some(Home::Local(start)) => {
-                Ok(Place { base: Some(self.stack_pointer()), offset: offset.wrapping_add(i64::from(start + self.locals_start)) })
+    fn variable_place(&mut self, id: VariableId, offset: i64) -> Result<BaseOffset, Unsupported> {
+        match self.variables.get(id).cloned() {
+            Some(VariableLocation::Parameter(start) | VariableLocation::Constant(start)) => {
+                Ok(BaseOffset { base: None, offset: offset.wrapping_add(i64::from(start)) })
             }
-            Some(Home::Shared(start)) => Ok(Place { base: self.shared_start(), offset: offset.wrapping_add(i64::from(start)) }),
-            Some(Home::Table(slot)) => {
+            Some(VariableLocation::Local(start)) => {
+                Ok(BaseOffset { base: Some(self.stack_pointer()), offset: offset.wrapping_add(i64::from(start + self.locals_start)) })
+            }
+            Some(VariableLocation::Shared(start)) => {
+                Ok(BaseOffset { base: self.shared_start(), offset: offset.wrapping_add(i64::from(start)) })
+            }
+            Some(VariableLocation::AddressTableSlot(slot)) => {
                 let halves = [slot, slot + 4].map(|at| self.b.define(Class::R, "MOV $, {}", &[Operand::constant(ADDRESS_BANK, at)]));
-                Ok(Place { base: Some(self.b.pack(Class::R2, &halves)), offset })
+                Ok(BaseOffset { base: Some(self.b.pack(Class::R2, &halves)), offset })
             }
-            Some(Home::Symbol { name, space }) => Ok(self.symbol_place(&name, space, offset)),
+            Some(VariableLocation::Symbol { name, space }) => Ok(self.symbol_place(&name, space, offset)),
             // Variable arguments are in the caller's frame. Their distance from the stack pointer depends on the size of this frame, which
             // is unknown until registers are allocated, so the offset is a reference that is resolved later.
-            None if self.open_parameter.is_some_and(|(open, _)| open == id) => {
-                let start = self.open_parameter.map_or(0, |(_, start)| start);
+            None if self.variadic_parameter.is_some_and(|(open, _)| open == id) => {
+                let start = self.variadic_parameter.map_or(0, |(_, start)| start);
                 let own = self.b.function.name.clone();
                 let symbol = self.b.symbol(&own);
                 let incoming = Reference { symbol, offset: start as i32, kind: ReferenceKind::Incoming };
                 let base = self.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[self.stack_pointer(), incoming.into()]);
-                Ok(Place { base: Some(base), offset })
+                Ok(BaseOffset { base: Some(base), offset })
             }
             // A parameter of a device function whose address is taken: the function entry stores it into the frame.
             None if self.parameter_slots.contains_key(&id) => {
                 let start = self.parameter_slots[&id];
-                Ok(Place { base: Some(self.stack_pointer()), offset: offset.wrapping_add(i64::from(start)) })
+                Ok(BaseOffset { base: Some(self.stack_pointer()), offset: offset.wrapping_add(i64::from(start)) })
             }
             None => {
                 let name = self.frame.module.name(self.frame.module.variables[id].name);
@@ -244,7 +248,7 @@ impl<'m> Select<'m> {
     }
 
     /// Returns the address of a symbol as relocations.
-    fn symbol_place(&mut self, name: &str, space: SymbolSpace, offset: i64) -> Place {
+    fn symbol_place(&mut self, name: &str, space: SymbolSpace, offset: i64) -> BaseOffset {
         let symbol = self.b.symbol(name);
         let mut part = |kind| {
             let reference = Reference { symbol, offset: 0, kind };
@@ -264,7 +268,7 @@ impl<'m> Select<'m> {
                 }
             }
         };
-        Place { base: Some(base), offset }
+        BaseOffset { base: Some(base), offset }
     }
 
     /// Returns the start of this thread block's shared memory, after the part that the system reserves; `None` on targets without

@@ -17,7 +17,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 
 /// The mask of all threads of a warp.
-const EVERYBODY: i64 = 0xffff_ffff;
+const FULL_MASK: i64 = 0xffff_ffff;
 
 /// The threads that participate.
 #[derive(Clone, Copy)]
@@ -31,18 +31,18 @@ enum Members {
 /// Reads the operand that is the mask of the participating threads.
 fn members(select: &mut Select<'_>, operand: ast::Operand) -> Result<Members, Unsupported> {
     let mask = select.source(operand, ScalarType::U32)?;
-    Ok(if mask.integer() == Some(EVERYBODY) { Members::All } else { Members::Mask(mask) })
+    Ok(if mask.integer() == Some(FULL_MASK) { Members::All } else { Members::Mask(mask) })
 }
 
 impl Select<'_> {
     /// Returns whether the warp cannot have diverged yet: this is the entry block of a kernel, without guard or call so far.
-    pub(crate) fn is_warp_together(&self) -> bool {
+    pub(crate) fn is_warp_converged(&self) -> bool {
         let has_called = !self.callees.is_empty() || !self.indirect_calls.is_empty();
         self.b.block() == self.b.function.entry() && self.b.guard.is_none() && self.is_kernel && !has_called
     }
 
     /// Emits a reconvergence of the whole warp.
-    pub(crate) fn bring_warp_together(&mut self) {
+    pub(crate) fn reconverge_warp(&mut self) {
         self.synchronize(Members::All, false);
     }
 
@@ -53,7 +53,7 @@ impl Select<'_> {
                 self.b.emit("WARPSYNC.ALL", &[]);
             }
             Members::All => {
-                self.b.emit("WARPSYNC {}", &[EVERYBODY.into()]);
+                self.b.emit("WARPSYNC {}", &[FULL_MASK.into()]);
             }
             Members::Mask(mask) => {
                 let mask = self.in_register(mask);
@@ -90,7 +90,7 @@ pub(crate) fn shuffle(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
         () if ptx.has(Modifier::Bfly) => "BFLY",
         () => "IDX",
     };
-    let (destination, in_range) = select.pair(ptx.operand(0));
+    let (destination, in_range) = select.split_pair(ptx.operand(0));
     let value = select.source(ptx.operand(1), ScalarType::B32)?;
     let value = select.in_register(value);
     let lane = lane_operand(select, ptx.operand(2), 0x1f)?;
@@ -163,11 +163,11 @@ pub(crate) fn activemask(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
 /// Selects `match`.
 pub(crate) fn matching(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
-    let value = select.any(ptx.operand(1), ty)?;
+    let value = select.source_of_any_width(ptx.operand(1), ty)?;
     let (value, size) = if ty.bits() == 64 { (value, ".U64") } else { (select.in_register(value), "") };
     let members = members(select, ptx.operand(2))?;
     select.synchronize(members, false);
-    let (destination, same) = select.pair(ptx.operand(0));
+    let (destination, same) = select.split_pair(ptx.operand(0));
     match (ptx.has(Modifier::Any), members) {
         (false, Members::All) => {
             let template = format!("MATCH.ALL{size} $, $, {{}}");
@@ -231,7 +231,7 @@ pub(crate) fn elect(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     if !select.target.has(Opcode::ELECT) {
         return select.unsupported(ptx);
     }
-    let (leader, is_elected) = select.pair(ptx.operand(0));
+    let (leader, is_elected) = select.split_pair(ptx.operand(0));
     let members = members(select, ptx.operand(1))?;
     select.synchronize(members, true);
     let (elected, lane) = select.b.define_two([Class::P, Class::UR], "ELECT $, $, PT", &[]);

@@ -110,12 +110,12 @@ impl Select<'_> {
     }
 
     /// Emits `a & b`.
-    pub(crate) fn both(&mut self, a: Operand, b: Operand) -> Operand {
+    pub(crate) fn bitwise_and(&mut self, a: Operand, b: Operand) -> Operand {
         self.logic(0xc0, a, b, Operand::RZ)
     }
 
     /// Emits a select: `a` where the predicate holds, `b` elsewhere.
-    pub(crate) fn choose(&mut self, predicate: Operand, a: Operand, b: Operand) -> Operand {
+    pub(crate) fn select_by_predicate(&mut self, predicate: Operand, a: Operand, b: Operand) -> Operand {
         // Only the second source of `SEL` can be an immediate.
         if a.integer().is_some() {
             return self.b.define(Class::R, "SEL $, {}, {}, {}", &[b, a, predicate.inverted_predicate()]);
@@ -124,8 +124,8 @@ impl Select<'_> {
     }
 
     /// Emits a 64-bit select: `a` where the predicate holds, `b` elsewhere.
-    pub(crate) fn choose_pair(&mut self, predicate: Operand, a: Pair, b: Pair) -> Pair {
-        [self.choose(predicate, a[0], b[0]), self.choose(predicate, a[1], b[1])]
+    pub(crate) fn select_pair_by_predicate(&mut self, predicate: Operand, a: Pair, b: Pair) -> Pair {
+        [self.select_by_predicate(predicate, a[0], b[0]), self.select_by_predicate(predicate, a[1], b[1])]
     }
 
     /// Emits a 32-bit comparison, such as `LT`.
@@ -178,7 +178,7 @@ impl Select<'_> {
     }
 
     /// Returns a predicate as a value without inversion, so that it can be copied.
-    pub(crate) fn plain_predicate(&mut self, predicate: Operand) -> Operand {
+    pub(crate) fn materialized_predicate(&mut self, predicate: Operand) -> Operand {
         if predicate.value().is_some() && predicate.signs.is_empty() {
             return predicate;
         }

@@ -2,7 +2,7 @@
 //! instruction has an encoding.
 
 use oriole_ir::Target;
-use oriole_isel::{Homes, select_function};
+use oriole_isel::{VariableLayout, select_function};
 use oriole_opt::{legalize, machine};
 use oriole_ptx::ast::Module;
 use oriole_ptx::enumerate::{Case, legal_forms, module_text};
@@ -107,7 +107,7 @@ fn try_module(module: &Module, target: Target, texts: &[String], faults: &mut Ve
     let mut count = 0;
     let kernels = module.functions.iter_enumerated().filter(|(_, function)| module.name(function.name).starts_with('k'));
     for ((id, _), text) in kernels.zip(texts) {
-        let selected = match select_function(module, id, target, &Homes::default()) {
+        let selected = match select_function(module, id, target, &VariableLayout::default()) {
             Ok(selected) => selected,
             Err(errors) => {
                 faults.push(format!("{target}: {text} {}", errors[0]));

@@ -43,8 +43,8 @@ fn selected(text: &str, target: Target) -> String {
     assert!(checked.is_valid(), "{:?}\n{text}", checked.diagnostics);
     let layout = Layout::new(&checked.module, Linking::Whole).unwrap_or_else(|error| panic!("{error}"));
     let id = FunctionId::new(0);
-    let homes = layout.homes(&checked.module, id);
-    let selected = select_function(&checked.module, id, target, &homes);
+    let variables = layout.variables_of(&checked.module, id);
+    let selected = select_function(&checked.module, id, target, &variables);
     selected.map_or_else(|errors| panic!("{errors:?}\n{text}"), |selected| format!("{:?}", selected.function))
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use oriole_ir::{Function, Target};
-use oriole_isel::{Home, Homes, select_function};
+use oriole_isel::{VariableLayout, VariableLocation, select_function};
 use oriole_ptx::ast::Parameter;
 use oriole_sem::bits::{self, Permute};
 use oriole_sem::format::{BF16, F16, F32, F64};
@@ -62,13 +62,13 @@ fn select(ptx: &str, target: Target) -> Function {
     assert!(checked.is_valid(), "{ptx}\n{:?}", checked.diagnostics);
     let module = checked.module;
     let (id, function) = module.functions.iter_enumerated().next().unwrap();
-    let mut homes = Homes::default();
+    let mut variables = VariableLayout::default();
     for parameter in &function.parameters {
         if let Parameter::Variable(variable) = parameter {
-            homes.insert(*variable, Home::Parameter(PARAMETERS - target.profile().parameters));
+            variables.insert(*variable, VariableLocation::Parameter(PARAMETERS - target.profile().parameters));
         }
     }
-    select_function(&module, id, target, &homes).unwrap_or_else(|errors| panic!("{ptx}\n{}", errors[0])).function
+    select_function(&module, id, target, &variables).unwrap_or_else(|errors| panic!("{ptx}\n{}", errors[0])).function
 }
 
 /// Returns boundary values of a type.

@@ -97,7 +97,7 @@ fn wide_loads_name_the_words_that_are_wanted() {
 /// Without `.aligned`, threads of a warp may arrive at `barrier.sync` separately. At the start of a kernel the warp is still converged, so
 /// the code is the same as with `.aligned`: one instruction (`BAR.SYNC.DEFER_BLOCKING 0x0`).
 #[test]
-fn barriers_at_the_start_find_the_warp_together() {
+fn barriers_at_entry_find_the_warp_converged() {
     let opcodes = |body: &str| {
         let code = code("sm_90", body);
         let insts: Vec<Op> = code.layout.iter().flat_map(|&block| &code.blocks[block].insts).map(|&inst| code.insts[inst].op).collect();
@@ -117,7 +117,7 @@ fn bodies_without_ret_end() {
     let layout = Layout::new(&module, Linking::Whole).unwrap();
     let selected = |number: usize| {
         let id = FunctionId::new(number);
-        select_function(&module, id, Target::parse("sm_90").unwrap(), &layout.homes(&module, id))
+        select_function(&module, id, Target::parse("sm_90").unwrap(), &layout.variables_of(&module, id))
             .unwrap_or_else(|errors| panic!("{}", errors[0]))
     };
     let ends = |code: &Function| [Opcode::RET, Opcode::EXIT].map(|opcode| all(code, opcode).len());

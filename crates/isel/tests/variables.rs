@@ -7,7 +7,7 @@ mod common;
 
 use common::{Outcome, TARGETS, read, select};
 use oriole_isa::{Opcode, Target};
-use oriole_isel::{Home, Layout, Linking};
+use oriole_isel::{Layout, Linking, VariableLocation};
 use oriole_ptx::ast::{FunctionId, Module, VariableId};
 use oriole_support::Index;
 
@@ -38,16 +38,16 @@ fn parameters_frame_and_shared_memory() {
          st.local.u8 [x], %r0;\nld.local.u64 %d, [y];\nret;\n}\n",
     );
     let layout = Layout::new(&module, Linking::Whole).unwrap();
-    let homes = layout.homes(&module, function(&module, "k"));
-    let home = |name| homes.get(variable(&module, name)).cloned();
-    assert_eq!(["a", "b", "c", "d"].map(home), [0, 8, 16, 32].map(|offset| Some(Home::Parameter(offset))));
-    assert_eq!(homes.parameter_bytes, 44);
-    assert_eq!([home("x"), home("y")], [Some(Home::Local(0)), Some(Home::Local(8))]);
-    assert_eq!((homes.frame_bytes, homes.frame_align), (16, 8));
-    assert_eq!([home("bytes"), home("wide")], [Some(Home::Shared(0)), Some(Home::Shared(16))]);
+    let variables = layout.variables_of(&module, function(&module, "k"));
+    let home = |name| variables.get(variable(&module, name)).cloned();
+    assert_eq!(["a", "b", "c", "d"].map(home), [0, 8, 16, 32].map(|offset| Some(VariableLocation::Parameter(offset))));
+    assert_eq!(variables.parameter_bytes, 44);
+    assert_eq!([home("x"), home("y")], [Some(VariableLocation::Local(0)), Some(VariableLocation::Local(8))]);
+    assert_eq!((variables.frame_bytes, variables.frame_align), (16, 8));
+    assert_eq!([home("bytes"), home("wide")], [Some(VariableLocation::Shared(0)), Some(VariableLocation::Shared(16))]);
     assert_eq!(home("unused"), None);
-    assert_eq!(home("dynamic"), Some(Home::Shared(48)));
-    assert_eq!((homes.shared_bytes, homes.shared_align, homes.uses_dynamic_shared), (48, 16, true));
+    assert_eq!(home("dynamic"), Some(VariableLocation::Shared(48)));
+    assert_eq!((variables.shared_bytes, variables.shared_align, variables.uses_dynamic_shared), (48, 16, true));
 }
 
 #[test]
@@ -59,12 +59,12 @@ fn shared_variables_of_functions_have_one_place() {
          .entry alone() {\n.reg .b32 %r;\nld.shared.u32 %r, [own];\nret;\n}\n",
     );
     let layout = Layout::new(&module, Linking::Whole).unwrap();
-    let place = |name: &str, what: &str| layout.homes(&module, function(&module, name)).get(variable(&module, what)).cloned();
-    assert_eq!(place("f", "common"), Some(Home::Shared(0)));
-    assert_eq!(layout.homes(&module, function(&module, "calls")).shared_bytes, 12);
-    assert_eq!(layout.homes(&module, function(&module, "alone")).shared_bytes, 4);
-    assert_eq!(place("calls", "own"), Some(Home::Shared(8)));
-    assert_eq!(place("alone", "own"), Some(Home::Shared(0)));
+    let place = |name: &str, what: &str| layout.variables_of(&module, function(&module, name)).get(variable(&module, what)).cloned();
+    assert_eq!(place("f", "common"), Some(VariableLocation::Shared(0)));
+    assert_eq!(layout.variables_of(&module, function(&module, "calls")).shared_bytes, 12);
+    assert_eq!(layout.variables_of(&module, function(&module, "alone")).shared_bytes, 4);
+    assert_eq!(place("calls", "own"), Some(VariableLocation::Shared(8)));
+    assert_eq!(place("alone", "own"), Some(VariableLocation::Shared(0)));
 }
 
 /// Kernels contain the variables of the device functions that they reach. Variables of device functions that no kernel reaches together
@@ -88,16 +88,16 @@ fn shared_variables_of_functions_that_no_kernel_reaches_together_overlap() {
     );
     let module = module(&text);
     let layout = Layout::new(&module, Linking::Whole).unwrap();
-    let homes = |name: &str| layout.homes(&module, function(&module, name));
-    let place = |name: &str, what: &str| homes(name).get(variable(&module, what)).cloned();
+    let variables = |name: &str| layout.variables_of(&module, function(&module, name));
+    let place = |name: &str, what: &str| variables(name).get(variable(&module, what)).cloned();
     assert_eq!(
         (place("f", "s"), place("g", "t"), place("h", "u")),
-        (Some(Home::Shared(0)), Some(Home::Shared(0)), Some(Home::Shared(400)))
+        (Some(VariableLocation::Shared(0)), Some(VariableLocation::Shared(0)), Some(VariableLocation::Shared(400)))
     );
-    assert_eq!((homes("one").shared_bytes, homes("both").shared_bytes), (400, 800));
+    assert_eq!((variables("one").shared_bytes, variables("both").shared_bytes), (400, 800));
     // The dynamic array starts at the same offset in both kernels, after the static variables of each.
-    assert_eq!(place("dynamic", "e"), Some(Home::Shared(400)));
-    assert_eq!((homes("far").shared_bytes, homes("further").shared_bytes), (400, 400));
+    assert_eq!(place("dynamic", "e"), Some(VariableLocation::Shared(400)));
+    assert_eq!((variables("far").shared_bytes, variables("further").shared_bytes), (400, 400));
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn one_thread_sleeps_until_another_of_its_warp_is_done() {
 }
 
 #[test]
-fn threads_meet_again_behind_a_branch() {
+fn threads_reconverge_after_a_branch() {
     let body = "and.b32 %r1, %t, 1;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra EVEN;\nactivemask.b32 %r2;\nbra JOIN;\nEVEN:\nactivemask.b32 %r2;\n\
                 JOIN:\nactivemask.b32 %r3;\nxor.b32 %r2, %r2, %r3;\nst.global.u32 [%at], %r2;";
     let words = run("", body, 32, 1).words;
@@ -76,7 +76,7 @@ fn threads_meet_again_behind_a_branch() {
 }
 
 #[test]
-fn threads_meet_again_behind_a_loop_and_a_call() {
+fn threads_reconverge_after_a_loop_and_a_call() {
     let function = ".func (.param .b32 r) f(.param .b32 a) { .reg .b32 %x; .reg .pred %p; ld.param.b32 %x, [a];\n\
                     LOOP: sub.u32 %x, %x, 1; setp.gt.s32 %p, %x, 0; @%p bra LOOP; st.param.b32 [r], %x; ret; }";
     let body = "add.u32 %r1, %t, 1;\n{ .param .b32 a; .param .b32 r;\nst.param.b32 [a], %r1;\ncall (r), f, (a);\nld.param.b32 %r2, [r]; }\n\

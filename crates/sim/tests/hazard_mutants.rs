@@ -10,7 +10,7 @@ use oriole_driver::{Options as Compiler, compile};
 use oriole_hardware::Model;
 use oriole_isa::{Control, Target, decode};
 use oriole_kernel_test::KernelTest;
-use oriole_sim::hazard::{Dependence, Problem, Register, Severity, Sighting, Watch, check_function};
+use oriole_sim::hazard::{Dependence, LocatedFinding, Problem, Register, Severity, Watch, check_function};
 use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
 
@@ -33,14 +33,14 @@ enum Kind {
 
 fn kind(problem: &Problem) -> Kind {
     match *problem {
-        Problem::TooSoon { kind, register, .. } | Problem::NotWaited { kind, register, .. } | Problem::NotAnnounced { kind, register } => {
-            Kind::Early(kind, register)
-        }
-        Problem::ScoreboardTooFresh { scoreboard, .. } => Kind::Fresh(scoreboard),
+        Problem::TooSoon { kind, register, .. }
+        | Problem::NotWaited { kind, register, .. }
+        | Problem::NoScoreboardSet { kind, register } => Kind::Early(kind, register),
+        Problem::WaitTooSoon { scoreboard, .. } => Kind::Fresh(scoreboard),
         Problem::StaleReuse { register } => Kind::Stale(register),
         Problem::StallIgnored { .. } => Kind::Ignored,
         Problem::CountOutOfOrder { scoreboard } => Kind::Counted(scoreboard),
-        Problem::NotSettled { .. } => Kind::Note,
+        Problem::PendingAtExit { .. } => Kind::Note,
         Problem::NeverSet { .. } => Kind::Note,
     }
 }
@@ -61,7 +61,7 @@ fn on_all_paths(words: &[u128], target: Target) -> Found {
 fn while_running(test: &KernelTest, cubin: &[u8]) -> Found {
     let mut watch = Watch::new();
     run(test, cubin, &LIMIT, &mut watch).expect("control words do not change results in the simulator");
-    let first = |sighting: &Sighting| sighting.first.as_ref().unwrap_or(&sighting.second).offset as usize / INSTRUCTION_BYTES;
+    let first = |sighting: &LocatedFinding| sighting.first.as_ref().unwrap_or(&sighting.second).offset as usize / INSTRUCTION_BYTES;
     watch.findings().iter().map(|sighting| (first(sighting), kind(&sighting.problem))).collect()
 }
 
@@ -121,7 +121,7 @@ fn mutants(name: &str, test: &KernelTest, cubin: &[u8], target: Target) -> [usiz
 }
 
 #[test]
-fn what_is_found_while_running_is_found_on_all_paths() {
+fn dynamic_findings_are_also_static_findings() {
     let target = Target::parse("sm_90a").expect("a target");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kernels");
     let mut paths: Vec<PathBuf> = Vec::new();

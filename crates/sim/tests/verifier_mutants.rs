@@ -17,7 +17,7 @@ use oriole_cubin::Cubin;
 use oriole_driver::{Options as Compiler, compile};
 use oriole_isa::{Control, Target, decode, form_of};
 use oriole_kernel_test::KernelTest;
-use oriole_sim::hazard::{Mask, Problem, Sighting, Watch};
+use oriole_sim::hazard::{LocatedFinding, Mask, Problem, Watch};
 use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::verify::{Verifier, verify_cubin};
@@ -152,7 +152,7 @@ fn mutate(name: &str, test: &KernelTest, cubin: &[u8], dice: &mut Dice, counts: 
             let mut watch = Watch::new();
             let outcome = run(test, &bytes, &LIMIT, &mut watch);
             let is_of_some_threads =
-                |sighting: &&Sighting| sighting.lanes != Mask::MAX && matches!(sighting.problem, Problem::StaleReuse { .. });
+                |sighting: &&LocatedFinding| sighting.lanes != Mask::MAX && matches!(sighting.problem, Problem::StaleReuse { .. });
             count.between_threads += usize::from(watch.findings().iter().any(|sighting| is_of_some_threads(&sighting)));
             let missed = watch.findings().iter().find(|sighting| !is_of_some_threads(sighting));
             assert!(missed.is_none(), "{name}: {change:?} at {:#x} is not found, but {}", number * INSTRUCTION_BYTES, missed.unwrap());

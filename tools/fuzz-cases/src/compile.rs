@@ -4,7 +4,7 @@
 //! the file and its instructions read back as they were written.
 
 use oriole_cubin::Cubin;
-use oriole_driver::{BackendChoice, Fault, Options, ScheduleBackend, ScheduleMode, Scheduling, obstacle};
+use oriole_driver::{BackendChoice, Fault, Options, ScheduleBackend, ScheduleMode, Scheduling, target_mismatch};
 use oriole_isa::{Target, decode, encode};
 use oriole_ptx::ast::Module;
 use oriole_ptx::target;
@@ -54,7 +54,7 @@ pub fn check(case: &[u8]) -> Outcome {
 
 /// Returns the compiler options that the bytes select; `None` if no target of the list can run the module.
 fn options([target, level, flags]: [u8; CHOICES], module: &Module) -> Option<Options> {
-    let can_run = |name: &&str| target::Target::parse(name).is_some_and(|machine| obstacle(module.target, machine).is_none());
+    let can_run = |name: &&str| target::Target::parse(name).is_some_and(|machine| target_mismatch(module.target, machine).is_none());
     let targets: Vec<&str> = TARGETS.into_iter().filter(can_run).collect();
     let target = Target::parse(targets.get(usize::from(target) % targets.len().max(1))?)?;
     let scheduling = match flags >> 4 {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use oriole_driver::{Options, ScheduleBackend, ScheduleMode, Scheduling, compile, obstacle};
+use oriole_driver::{Options, ScheduleBackend, ScheduleMode, Scheduling, compile, target_mismatch};
 use oriole_isa::Target;
 use oriole_kernel_test::{Expectation, Expected, KernelTest, Tolerance, Value};
 use oriole_ptx::ast::Module;
@@ -261,7 +261,7 @@ pub fn judge_some(case: &Case, configurations: &[Configuration], most: usize) ->
             break;
         }
         let machine = oriole_ptx::target::Target::parse(&configuration.target.to_string());
-        if machine.is_none_or(|machine| obstacle(module.target, machine).is_some()) {
+        if machine.is_none_or(|machine| target_mismatch(module.target, machine).is_some()) {
             continue;
         }
         judge_cubin(case, &expected, &compile_module(&module, configuration)?, configuration)?;

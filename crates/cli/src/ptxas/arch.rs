@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use oriole_driver::{Obstacle, obstacle};
+use oriole_driver::{TargetMismatch, target_mismatch};
 use oriole_ptx::target::Target;
 
 /// The targets that `-arch` accepts after `sm_`, `compute_` or `lto_`, as in ptxas 13.0.
@@ -66,11 +66,13 @@ impl Arch {
 
     /// Returns ptxas' message if a module for `target` cannot be compiled for this architecture.
     pub fn refuse(self, target: Target) -> Option<String> {
-        Some(match obstacle(target, self.target)? {
-            Obstacle::Later => "SM version specified by .target is higher than default SM version assumed".to_string(),
-            Obstacle::WithoutFeatures => format!("PTX with .target '{target}' cannot be compiled for architecture '{self}'"),
-            Obstacle::OtherMachine => format!("Program with .target '{target}' cannot be compiled to future architecture"),
-            Obstacle::OtherFamily => format!("Program with .target '{target}' cannot be compiled to different SM-family architecture"),
+        Some(match target_mismatch(target, self.target)? {
+            TargetMismatch::Later => "SM version specified by .target is higher than default SM version assumed".to_string(),
+            TargetMismatch::WithoutFeatures => format!("PTX with .target '{target}' cannot be compiled for architecture '{self}'"),
+            TargetMismatch::OtherMachine => format!("Program with .target '{target}' cannot be compiled to future architecture"),
+            TargetMismatch::OtherFamily => {
+                format!("Program with .target '{target}' cannot be compiled to different SM-family architecture")
+            }
         })
     }
 }

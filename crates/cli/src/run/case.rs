@@ -97,7 +97,7 @@ impl Case {
     /// Returns the default target if it can run the module, otherwise the module's own target.
     fn default_target(&self) -> Option<Target> {
         let own = self.checked.module.target;
-        let fits = target::Target::parse(DEFAULT_TARGET).is_some_and(|machine| oriole_driver::obstacle(own, machine).is_none());
+        let fits = target::Target::parse(DEFAULT_TARGET).is_some_and(|machine| oriole_driver::target_mismatch(own, machine).is_none());
         if fits { Target::parse(DEFAULT_TARGET) } else { Target::parse(&own.to_string()) }
     }
 }

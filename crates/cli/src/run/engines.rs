@@ -4,7 +4,7 @@ use oriole_kernel_test::{KernelTest, Tolerance};
 use oriole_sim::hazard;
 use oriole_sim::kernel_test::Setup;
 use oriole_sim::ptx::{self, Finding, FindingKind, Program};
-use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, Watch, Writer};
+use oriole_sim::sass::{self, Code, ErrorKind, Observer, Silent, Trace, WriteWatch, Writer};
 use oriole_sim::timing::{self, Effort, Estimate};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
@@ -187,12 +187,12 @@ impl Simulation<'_> {
         let element = format!("{}[{index}]", buffer.name);
         let address = setup.buffer(&buffer.name)?.1 + (index * buffer.element.bytes()) as u64;
         // Runs twice: the first run finds the thread that writes the element, the second one traces its warp.
-        let mut watch = Watch::new(address);
+        let mut watch = WriteWatch::new(address);
         let _ = self.launch(&mut watch);
         let Some(Writer { block, warp, lane, .. }) = watch.writer() else {
             return Some(TraceWindow { title: format!("no instruction wrote {element}"), lines: Vec::new() });
         };
-        let mut watch = Watch::with_trace(address, Trace::of_warp(self.length, block, warp, lane));
+        let mut watch = WriteWatch::with_trace(address, Trace::of_warp(self.length, block, warp, lane));
         let _ = self.launch(&mut watch);
         let writer = watch.writer()?;
         let thread = place_of(u64::from(warp) * 32 + lane as u64, self.test.block);

@@ -12,7 +12,7 @@ use oriole_isa::{Instruction, Opcode, Value};
 use super::Obstacle;
 
 /// Information from the file about control flow that the instructions do not show.
-pub struct Surroundings<'a> {
+pub struct FileInfo<'a> {
     /// Numbers of the instructions at which functions begin.
     pub entries: Vec<usize>,
     /// Returns the possible targets of the indirect branch with this number, if they are known.
@@ -31,10 +31,10 @@ pub struct Graph {
 
 /// The successors of an instruction.
 #[derive(Default)]
-struct Next {
+struct Successors {
     targets: Vec<usize>,
     /// Whether control may continue with the next instruction.
-    on: bool,
+    falls_through: bool,
     /// Whether the block ends after the instruction.
     ends: bool,
     /// The start of called code in the same section.
@@ -42,9 +42,10 @@ struct Next {
 }
 
 /// Finds the blocks of a section and their successors.
-pub fn build(instructions: &[Instruction], around: &Surroundings<'_>) -> Result<Graph, Obstacle> {
-    let nexts: Vec<Next> = (0..instructions.len()).map(|number| next_of(instructions, number, around)).collect::<Result<_, _>>()?;
-    let mut entries: BTreeSet<usize> = around.entries.iter().copied().chain([0]).collect();
+pub fn build(instructions: &[Instruction], file: &FileInfo<'_>) -> Result<Graph, Obstacle> {
+    let nexts: Vec<Successors> =
+        (0..instructions.len()).map(|number| successors_of(instructions, number, file)).collect::<Result<_, _>>()?;
+    let mut entries: BTreeSet<usize> = file.entries.iter().copied().chain([0]).collect();
     entries.extend(nexts.iter().filter_map(|next| next.called));
     let mut starts = entries.clone();
     for (number, next) in nexts.iter().enumerate().filter(|(_, next)| next.ends) {
@@ -57,44 +58,44 @@ pub fn build(instructions: &[Instruction], around: &Surroundings<'_>) -> Result<
     for (place, &start) in starts.iter().enumerate() {
         let end = starts.get(place + 1).copied().unwrap_or(instructions.len());
         let last = &nexts[end - 1];
-        let targets = last.targets.iter().copied().chain(last.on.then_some(end));
+        let targets = last.targets.iter().copied().chain(last.falls_through.then_some(end));
         let successors: BTreeSet<usize> = targets.filter_map(number_of).collect();
         blocks.push(Block { range: start..end, successors: successors.into_iter().collect() });
     }
     let roots = entries.iter().filter_map(|&entry| number_of(entry)).collect();
-    let (roots, padding) = reach_all(instructions, &blocks, roots);
+    let (roots, padding) = add_unreachable_roots(instructions, &blocks, roots);
     blocks[0].successors = roots.into_iter().collect();
     Ok(Graph { blocks, padding })
 }
 
 /// Returns the successors of an instruction.
-fn next_of(instructions: &[Instruction], number: usize, around: &Surroundings<'_>) -> Result<Next, Obstacle> {
+fn successors_of(instructions: &[Instruction], number: usize, file: &FileInfo<'_>) -> Result<Successors, Obstacle> {
     let instruction = &instructions[number];
     // `BRA.CONV` and `BRA.DIV` test whether the warp is converged or diverged.
     let asks_warp = instruction.modifiers.iter().any(|modifier| matches!(modifier.spelling(), ".CONV" | ".DIV"));
     let is_conditional = asks_warp
         || !instruction.guard.is_always()
         || instruction.operands.iter().any(|operand| operand.not || matches!(operand.value, Value::Register(_, Some(_))));
-    let inside = || target_of(instruction, number, instructions.len()).filter(|_| !(around.is_relocated)(number));
+    let inside = || target_of(instruction, number, instructions.len()).filter(|_| !(file.is_relocated)(number));
     let here = number as u64;
     let next = match instruction.opcode {
         Opcode::BRA => {
             let target = inside().ok_or(Obstacle::LeavesSection { at: here })?;
-            Next { targets: vec![target], on: is_conditional, ends: true, called: None }
+            Successors { targets: vec![target], falls_through: is_conditional, ends: true, called: None }
         }
         Opcode::BRX | Opcode::BRXU => {
-            let targets = (around.indirect)(number).filter(|targets| !targets.is_empty());
+            let targets = (file.indirect)(number).filter(|targets| !targets.is_empty());
             let targets = targets.ok_or(Obstacle::UnknownTargets { at: here })?;
-            Next { targets, on: is_guarded(instruction), ends: true, called: None }
+            Successors { targets, falls_through: is_guarded(instruction), ends: true, called: None }
         }
         Opcode::WARPSYNC => match inside() {
-            Some(target) => Next { targets: vec![target], on: true, ends: true, called: None },
-            None => Next { on: true, ..Next::default() },
+            Some(target) => Successors { targets: vec![target], falls_through: true, ends: true, called: None },
+            None => Successors { falls_through: true, ..Successors::default() },
         },
-        Opcode::EXIT => Next { on: is_conditional, ends: true, ..Next::default() },
-        Opcode::RET => Next { on: is_guarded(instruction), ends: true, ..Next::default() },
-        Opcode::CALL => Next { on: true, ends: true, called: inside(), ..Next::default() },
-        _ => Next { on: true, ..Next::default() },
+        Opcode::EXIT => Successors { falls_through: is_conditional, ends: true, ..Successors::default() },
+        Opcode::RET => Successors { falls_through: is_guarded(instruction), ends: true, ..Successors::default() },
+        Opcode::CALL => Successors { falls_through: true, ends: true, called: inside(), ..Successors::default() },
+        _ => Successors { falls_through: true, ..Successors::default() },
     };
     Ok(next)
 }
@@ -115,7 +116,7 @@ fn target_of(instruction: &Instruction, number: usize, length: usize) -> Option<
 }
 
 /// Adds every unreachable block to the roots, except padding. Returns the roots and the padding.
-fn reach_all(instructions: &[Instruction], blocks: &[Block], mut roots: BTreeSet<usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
+fn add_unreachable_roots(instructions: &[Instruction], blocks: &[Block], mut roots: BTreeSet<usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
     let mut reached = vec![false; blocks.len()];
     let mut todo: Vec<usize> = roots.iter().copied().collect();
     let mut padding = BTreeSet::new();
@@ -155,43 +156,43 @@ mod tests {
     use super::*;
 
     fn successors(lines: &[&str], entries: &[usize]) -> Vec<(usize, Vec<usize>)> {
-        let around = Surroundings { entries: entries.to_vec(), indirect: &|_| None, is_relocated: &|_| false };
-        let graph = build(&code(lines), &around).unwrap();
+        let file = FileInfo { entries: entries.to_vec(), indirect: &|_| None, is_relocated: &|_| false };
+        let graph = build(&code(lines), &file).unwrap();
         graph.blocks.into_iter().map(|block| (block.range.start, block.successors)).collect()
     }
 
     #[test]
-    fn conditional_branches_go_both_ways() {
+    fn conditional_branches_have_both_successors() {
         let found = successors(&["@P0 BRA 0x20", "NOP", "EXIT"], &[0]);
         assert_eq!(found, [(0, vec![1]), (0, vec![2, 3]), (1, vec![3]), (2, vec![])]);
     }
 
     #[test]
-    fn branches_that_ask_for_the_warp_go_both_ways() {
+    fn convergence_tests_have_both_successors() {
         let found = successors(&["BRA.CONV 0x20", "NOP", "EXIT"], &[0]);
         assert_eq!(found, [(0, vec![1]), (0, vec![2, 3]), (1, vec![3]), (2, vec![])]);
     }
 
     #[test]
-    fn code_that_nothing_leads_to_begins_with_nothing_in_flight() {
+    fn unreachable_code_starts_with_nothing_in_flight() {
         let found = successors(&["EXIT", "MOV R0, R1", "EXIT"], &[0]);
         assert_eq!(found, [(0, vec![1, 2]), (0, vec![]), (1, vec![])]);
     }
 
     #[test]
-    fn what_fills_the_section_up_is_left_alone() {
-        let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
-        let graph = build(&code(&["EXIT", "BRA 0x10", "NOP", "NOP"]), &around).unwrap();
+    fn padding_is_not_reachable() {
+        let file = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
+        let graph = build(&code(&["EXIT", "BRA 0x10", "NOP", "NOP"]), &file).unwrap();
         assert_eq!(graph.padding.into_iter().collect::<Vec<_>>(), [1, 2, 3]);
         assert_eq!(graph.blocks[0].successors, [1]);
     }
 
     #[test]
-    fn branches_to_who_knows_where_are_obstacles() {
-        let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
-        assert!(matches!(build(&code(&["BRX R2 -0x10"]), &around), Err(Obstacle::UnknownTargets { at: 0 })));
-        assert!(matches!(build(&code(&["NOP", "BRA 0x1000"]), &around), Err(Obstacle::LeavesSection { at: 1 })));
-        let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| true };
-        assert!(matches!(build(&code(&["BRA 0x0"]), &around), Err(Obstacle::LeavesSection { at: 0 })));
+    fn branches_to_unknown_targets_are_obstacles() {
+        let file = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
+        assert!(matches!(build(&code(&["BRX R2 -0x10"]), &file), Err(Obstacle::UnknownTargets { at: 0 })));
+        assert!(matches!(build(&code(&["NOP", "BRA 0x1000"]), &file), Err(Obstacle::LeavesSection { at: 1 })));
+        let file = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| true };
+        assert!(matches!(build(&code(&["BRA 0x0"]), &file), Err(Obstacle::LeavesSection { at: 0 })));
     }
 }

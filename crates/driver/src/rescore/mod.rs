@@ -21,7 +21,7 @@
 
 mod fill;
 mod graph;
-mod order;
+mod kept_waits;
 mod places;
 mod predict;
 mod reorder;
@@ -48,10 +48,10 @@ use oriole_isa::{Control, Instruction, Target, decode};
 use oriole_sched::resource::Costs;
 use rayon::prelude::*;
 
-use graph::Surroundings;
-pub use order::Part;
-use places::{File, Patch, Site};
-use predict::Figures;
+use graph::FileInfo;
+pub use kept_waits::Event;
+use places::{File, FunctionSite, Patch};
+use predict::TimingModel;
 use reorder::Limits;
 pub use reorder::{Schedule, When};
 pub use tally::Tally;
@@ -155,11 +155,11 @@ impl Section {
 
     /// Makes instruction `second` wait for the results or the operand reads of instruction `first`. For a checker that reports a hazard
     /// between the two.
-    pub fn wait_for(&mut self, first: usize, second: usize, part: Part) {
+    pub fn wait_for(&mut self, first: usize, second: usize, part: Event) {
         let (mut before, mut after) = (Control::of(self.new[first]), Control::of(self.new[second]));
         let scoreboard = match part {
-            Part::Results => &mut before.write_barrier,
-            Part::Reads => &mut before.read_barrier,
+            Event::Results => &mut before.write_barrier,
+            Event::Reads => &mut before.read_barrier,
         };
         after.wait |= 1 << *scoreboard.get_or_insert_with(|| self.least_used());
         before.stall = before.stall.max(SCOREBOARD_STALL);
@@ -226,7 +226,7 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
     let places = cubin.places().map_err(|error| error.to_string())?;
     let index = Index::new(&cubin);
     let file = File::new(data, &index, &places);
-    let work = Work { file: &file, index: &index, target, machine: Figured::of(target, options), schedule: options.schedule };
+    let work = Work { file: &file, index: &index, target, machine: Hardware::of(target, options), schedule: options.schedule };
     let chosen: HashSet<&str> = options.functions.iter().map(String::as_str).collect();
     let wanted: Vec<oriole_cubin::Function<'_>> =
         cubin.functions().filter(|function| chosen.is_empty() || chosen.contains(function.name)).collect();
@@ -242,21 +242,21 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
 }
 
 /// The hardware model that the results depend on.
-struct Figured<'a> {
+struct Hardware<'a> {
     model: &'a Model,
     machine: &'a Machine,
     costs: Costs,
     register_banks: usize,
 }
 
-impl Figured<'_> {
-    fn of(target: Target, options: &Options) -> Figured<'_> {
+impl Hardware<'_> {
+    fn of(target: Target, options: &Options) -> Hardware<'_> {
         let (model, machine, rates) = match options.profile.as_deref() {
             Some(profile) => (&profile.model, &profile.machine, &profile.rates),
             None => (&**Model::of(target), Machine::of(target), Rates::of(target)),
         };
         let register_banks = oriole_hardware::costs::Costs::of(target).register_banks as usize;
-        Figured { model, machine, costs: Costs::from_rates(rates, machine), register_banks }
+        Hardware { model, machine, costs: Costs::from_rates(rates, machine), register_banks }
     }
 }
 
@@ -265,7 +265,7 @@ struct Work<'a> {
     file: &'a File<'a>,
     index: &'a Index<'a>,
     target: Target,
-    machine: Figured<'a>,
+    machine: Hardware<'a>,
     schedule: Option<When>,
 }
 
@@ -300,18 +300,19 @@ impl Work<'_> {
         let branches = indirect_branches(self.index, function.name);
         let relocated = relocated(self.index, function.section);
         let is_relocated = |number: usize| relocated.binary_search(&number).is_ok();
-        let around = Surroundings {
+        let info = FileInfo {
             entries: entries(self.index, function.section),
             indirect: &|number| branches.get(&number).cloned(),
             is_relocated: &is_relocated,
         };
-        let graph = graph::build(&decoded, &around)?;
-        let waits = order::find(&decoded, &words::old_words(&decoded), &graph.blocks)?;
+        let graph = graph::build(&decoded, &info)?;
+        let waits = kept_waits::find_kept_waits(&decoded, &words::old_words(&decoded), &graph.blocks)?;
         let controls = words::assign_words(&decoded, &graph, &waits, self.machine.model);
         section.new = section.old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect();
         if let Some(when) = self.schedule {
-            let site = Site { file: self.file, name: function.name, symbol: function.symbol, section: function.section };
-            let limits = |cuts| Limits { cuts, is_relocated: &is_relocated, warps: self.resident_warps(function), when };
+            let site = FunctionSite { file: self.file, name: function.name, symbol: function.symbol, section: function.section };
+            let limits =
+                |fixed_addresses| Limits { fixed_addresses, is_relocated: &is_relocated, warps: self.resident_warps(function), when };
             let reordered = self.reorder(&site, &decoded, (&graph, &waits), limits, section);
             section.schedule = Some(reordered.unwrap_or_else(|reason| Schedule { kept: Some(reason), ..Schedule::default() }));
         }
@@ -321,21 +322,21 @@ impl Work<'_> {
     /// Gives a section a new order. An error says why it must keep the old one.
     fn reorder<'l>(
         &self,
-        site: &Site<'_>,
+        site: &FunctionSite<'_>,
         decoded: &[Instruction],
-        (graph, waits): (&graph::Graph, &order::Order),
+        (graph, waits): (&graph::Graph, &kept_waits::KeptWaits),
         limits: impl FnOnce(BTreeSet<usize>) -> Limits<'l>,
         section: &mut Section,
     ) -> Result<Schedule, String> {
         // If the addresses cannot be updated for the identity order, they cannot be updated for any order. Test this before the expensive
         // search.
-        places::follow(site, &(0..decoded.len()).collect::<Vec<_>>())?;
-        let limits = limits(places::cuts(site, decoded)?);
-        let Figured { model, costs, register_banks, .. } = &self.machine;
-        let figures = Figures { model, costs, register_banks: *register_banks };
-        let plan = reorder::plan(decoded, graph, waits, &limits, &figures);
+        places::relocate_addresses(site, &(0..decoded.len()).collect::<Vec<_>>())?;
+        let limits = limits(places::fixed_addresses(site, decoded)?);
+        let Hardware { model, costs, register_banks, .. } = &self.machine;
+        let timing = TimingModel { model, costs, register_banks: *register_banks };
+        let plan = reorder::plan(decoded, graph, waits, &limits, &timing);
         if plan.schedule.reordered > 0 {
-            section.patches = places::follow(site, &reorder::places(&plan.order))?;
+            section.patches = places::relocate_addresses(site, &reorder::places(&plan.order))?;
             let words = plan.order.iter().zip(plan.controls).map(|(&number, control)| with_control(section.old[number], control));
             let new = words.collect();
             section.in_old_order = Some(std::mem::replace(&mut section.new, new));

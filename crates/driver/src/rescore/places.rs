@@ -1,9 +1,9 @@
 //! Updates everything in a file that refers to addresses of instructions, when instructions move within their blocks.
 //!
 //! * Relocations of code, and the instruction lists in `.nv.info.NAME` (exits, warp-wide instructions, mbarriers, ...) are updated:
-//!   [`follow`].
-//! * Addresses that other code may jump to, and addresses at which unwinding rules change, must not change: [`cuts`] returns them, and no
-//!   instruction moves across one.
+//!   [`relocate_addresses`].
+//! * Addresses that other code may jump to, and addresses at which unwinding rules change, must not change: [`fixed_addresses`] returns
+//!   them, and no instruction moves across one.
 //! * Line tables map each address to a source line, and some attributes hold addresses in unknown formats. Functions with either keep their
 //!   order.
 
@@ -113,7 +113,7 @@ fn relocations_for<'a>(index: &'a Index<'a>, name: &str) -> impl Iterator<Item =
 }
 
 /// A function in its file.
-pub struct Site<'a> {
+pub struct FunctionSite<'a> {
     pub file: &'a File<'a>,
     pub name: &'a str,
     /// Index of the function's symbol.
@@ -195,7 +195,7 @@ fn record_words(code: Code) -> Result<Option<usize>, String> {
     }
 }
 
-impl Site<'_> {
+impl FunctionSite<'_> {
     /// Returns the offset of a section in the file and its first `size` bytes.
     fn bytes_of(&self, section: usize, size: usize) -> Result<(usize, &[u8]), String> {
         let offset = self.file.places[section].offset as usize;
@@ -206,7 +206,7 @@ impl Site<'_> {
 
 /// Returns the changes to the file after instructions moved; `places` holds the new number of each instruction. An error says why the
 /// instructions must not move.
-pub fn follow(site: &Site<'_>, places: &[usize]) -> Result<Vec<Patch>, String> {
+pub fn relocate_addresses(site: &FunctionSite<'_>, places: &[usize]) -> Result<Vec<Patch>, String> {
     refuse_line_tables(site)?;
     let mut patches = Vec::new();
     let new_offset = |old: u64| -> Option<u64> {
@@ -223,15 +223,15 @@ pub fn follow(site: &Site<'_>, places: &[usize]) -> Result<Vec<Patch>, String> {
             patches.push(Patch { offset: start + number * size, bytes: new.to_le_bytes().to_vec() });
         }
     }
-    follow_attributes(site, places, &mut patches)?;
+    relocate_attributes(site, places, &mut patches)?;
     Ok(patches)
 }
 
 /// An attribute with a length field: its code and the range of its bytes.
-type Sized = (Code, std::ops::Range<usize>);
+type SizedAttribute = (Code, std::ops::Range<usize>);
 
 /// Parses a `.nv.info` section and returns its attributes that have a length field.
-fn sized_attributes(bytes: &[u8]) -> Vec<Sized> {
+fn sized_attributes(bytes: &[u8]) -> Vec<SizedAttribute> {
     const SIZED: u8 = 4;
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(&[format, code, low, high]) = bytes.get(at..at + WORD).and_then(|word| <&[u8; WORD]>::try_from(word).ok()) {
@@ -246,7 +246,7 @@ fn sized_attributes(bytes: &[u8]) -> Vec<Sized> {
 }
 
 /// Updates the lists of instructions in `.nv.info.NAME`. The lists stay sorted by address.
-fn follow_attributes(site: &Site<'_>, places: &[usize], patches: &mut Vec<Patch>) -> Result<(), String> {
+fn relocate_attributes(site: &FunctionSite<'_>, places: &[usize], patches: &mut Vec<Patch>) -> Result<(), String> {
     let Some(index) = site.file.index.find(&format!(".nv.info.{}", site.name)) else { return Ok(()) };
     for attribute in site.file.index.function_attributes(site.name) {
         record_words(attribute.code)?;
@@ -283,7 +283,7 @@ fn follow_attributes(site: &Site<'_>, places: &[usize], patches: &mut Vec<Patch>
 }
 
 /// Fails if a line table covers the function. Line tables have an entry for each address where the line changes; they are not rewritten.
-fn refuse_line_tables(site: &Site<'_>) -> Result<(), String> {
+fn refuse_line_tables(site: &FunctionSite<'_>) -> Result<(), String> {
     match site.file.line_tables.iter().find(|(_, lines)| lines.is_about_any || lines.sections.contains(&site.section)) {
         Some((name, _)) => Err(format!("its line table ({name}) would not fit a new order; compile without -lineinfo or -g")),
         None => Ok(()),
@@ -292,7 +292,7 @@ fn refuse_line_tables(site: &Site<'_>) -> Result<(), String> {
 
 /// Returns the numbers of instructions whose addresses may be known elsewhere: symbols, relocation targets, branch targets, instructions
 /// after a `BSYNC`, return addresses, rows of unwinding tables. Nothing moves across them.
-pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>, String> {
+pub fn fixed_addresses(site: &FunctionSite<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>, String> {
     let mut places: BTreeSet<u64> = BTreeSet::new();
     let (index, symbols) = (site.file.index, site.file.index.symbols());
     places.extend(index.symbols_in(site.section).iter().map(|&symbol| symbols[symbol].value));
@@ -307,7 +307,7 @@ pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>,
             places.insert(next);
         }
     }
-    if decoded.iter().any(goes_anywhere) {
+    if decoded.iter().any(is_indirect_jump) {
         // Return addresses are immediates, and any immediate may be one.
         let numbers = decoded.iter().flat_map(|instruction| &instruction.operands).filter_map(|operand| match operand.value {
             Value::Integer(number) => u64::try_from(number).ok(),
@@ -325,13 +325,13 @@ pub fn cuts(site: &Site<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>,
 }
 
 /// Returns whether an instruction jumps to an address in a register, or handles such an address.
-fn goes_anywhere(instruction: &Instruction) -> bool {
+fn is_indirect_jump(instruction: &Instruction) -> bool {
     matches!(instruction.opcode, Opcode::RET | Opcode::BRX | Opcode::BRXU | Opcode::LEPC | Opcode::RPCMOV)
         || instruction.opcode == Opcode::CALL && !instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)))
 }
 
 /// Returns the addresses at which the unwinding rules change. A kernel without a stack frame is never unwound, so its rows do not matter.
-fn unwinding_rows(site: &Site<'_>) -> Result<Vec<u64>, String> {
+fn unwinding_rows(site: &FunctionSite<'_>) -> Result<Vec<u64>, String> {
     let index = site.file.index;
     let has_frame = index.function_value(site.symbol, Code::FRAME_SIZE).is_none_or(|size| size != 0);
     let mut rows = Vec::new();

@@ -25,7 +25,7 @@ const SLOTS: usize = 4;
 const ROUNDS: usize = 3;
 
 /// The hardware model that the prediction uses.
-pub struct Figures<'a> {
+pub struct TimingModel<'a> {
     pub model: &'a Model,
     pub costs: &'a Costs,
     pub register_banks: usize,
@@ -53,10 +53,10 @@ pub struct Step {
 }
 
 impl Step {
-    pub fn new(instruction: &Instruction, control: Control, figures: &Figures<'_>) -> Step {
+    pub fn new(instruction: &Instruction, control: Control, timing: &TimingModel<'_>) -> Step {
         let class = Class::of(instruction);
-        let time = figures.model.time(class);
-        let usual = time.map_or(u64::from(figures.model.base_latency(class)), |time| time.usual.into());
+        let time = timing.model.time(class);
+        let usual = time.map_or(u64::from(timing.model.base_latency(class)), |time| time.usual.into());
         let read = time.map_or(1, |time| time.read.into());
         let touched = accesses(instruction);
         let sources = touched.iter().filter(|access| !access.written && access.file == File::General).map(|access| {
@@ -66,8 +66,8 @@ impl Step {
         });
         let least = if control.stay { 1 } else { 2 };
         Step {
-            unit: figures.costs.unit(class),
-            busy: figures.costs.cycles(class).max(1) as u64,
+            unit: timing.costs.unit(class),
+            busy: timing.costs.cycles(class).max(1) as u64,
             wait: control.wait,
             sets: [(control.write_barrier, usual), (control.read_barrier, read)],
             stall: u64::from(control.stall).max(least),

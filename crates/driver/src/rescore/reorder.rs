@@ -11,9 +11,9 @@
 //! ```
 //!
 //! **What does not move.** Blocks start and end at the same addresses. Within a block, no instruction moves across an instruction with a
-//! relative address operand, across an address that may be known elsewhere ([`Limits::cuts`]), or across a scheduling barrier of `sched`.
-//! An instruction with a wait that registers do not explain ([`Order`]) is treated as a memory fence. Every new order is checked by
-//! `sched::check`, which shares no logic with the schedulers.
+//! relative address operand, across an address that may be known elsewhere ([`Limits::fixed_addresses`]), or across a scheduling barrier of
+//! `sched`. An instruction with a wait that registers do not explain ([`KeptWaits`]) is treated as a memory fence. Every new order is
+//! checked by `sched::check`, which shares no logic with the schedulers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -27,21 +27,21 @@ use oriole_sched::pressure::{BlockLiveness, Tracker};
 
 use super::fill::{self, Choice};
 use super::graph::Graph;
-use super::order::Order;
-use super::predict::{self, Figures, Outcome, Step};
+use super::kept_waits::KeptWaits;
+use super::predict::{self, Outcome, Step, TimingModel};
 use super::words;
 
 /// Maximum cost of a new order relative to the old one, in the mean over the numbers of warps.
-const MOST_OF_OLD: f64 = 0.995;
+const MAX_RELATIVE_COST: f64 = 0.995;
 /// Maximum relative cost for any single number of warps.
-const MOST_LOSS: f64 = 1.005;
+const MAX_RELATIVE_COST_OF_ANY: f64 = 1.005;
 /// Minimum number of cycles that a new order must save for one warp in a block outside loops. Smaller savings are within the noise of how
 /// warps interleave.
-const LEAST_CYCLES: u64 = 16;
+const MIN_SAVED_CYCLES: u64 = 16;
 /// Size of a line of the L1 cache in bytes.
 const LINE_BYTES: u64 = 128;
 /// Maximum number of instructions to schedule at once; longer regions are split.
-const LONGEST_REGION: usize = 4095;
+const MAX_REGION: usize = 4095;
 /// Number of rounds in which blocks that became slower than predicted get their old order back; after that all new orders are dropped.
 const CORRECTIONS: usize = 3;
 
@@ -58,7 +58,7 @@ pub enum When {
 /// Constraints on moving instructions that come from the file.
 pub struct Limits<'a> {
     /// Numbers of instructions whose addresses may be known elsewhere; nothing moves across the start of one.
-    pub cuts: BTreeSet<usize>,
+    pub fixed_addresses: BTreeSet<usize>,
     /// Returns whether the instruction with this number has a relocation.
     pub is_relocated: &'a dyn Fn(usize) -> bool,
     /// Number of warps that can be resident per scheduler.
@@ -115,15 +115,15 @@ impl Proposer {
     /// Returns the maximum number of instructions that it schedules at once.
     fn longest(self) -> usize {
         match self {
-            Proposer::Fill(_) => LONGEST_REGION,
+            Proposer::Fill(_) => MAX_REGION,
             Proposer::Backend(backend) => backend.longest_block(),
         }
     }
 }
 
 /// Finds the best order of a section that the checks accept.
-pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &Order, limits: &Limits<'_>, figures: &Figures<'_>) -> Plan {
-    let planner = Planner::new(decoded, graph, waits, limits, figures);
+pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &KeptWaits, limits: &Limits<'_>, timing: &TimingModel<'_>) -> Plan {
+    let planner = Planner::new(decoded, graph, waits, limits, timing);
     planner.plan()
 }
 
@@ -142,10 +142,10 @@ struct Block {
 struct Planner<'a> {
     decoded: &'a [Instruction],
     graph: &'a Graph,
-    waits: &'a Order,
-    figures: &'a Figures<'a>,
+    waits: &'a KeptWaits,
+    timing: &'a TimingModel<'a>,
     code: Code,
-    cuts: &'a BTreeSet<usize>,
+    fixed_addresses: &'a BTreeSet<usize>,
     when: When,
     /// Numbers of warps for which orders are compared.
     samples: Vec<usize>,
@@ -157,9 +157,9 @@ impl<'a> Planner<'a> {
     fn new(
         decoded: &'a [Instruction],
         graph: &'a Graph,
-        waits: &'a Order,
+        waits: &'a KeptWaits,
         limits: &'a Limits<'a>,
-        figures: &'a Figures<'a>,
+        timing: &'a TimingModel<'a>,
     ) -> Planner<'a> {
         let mut code = from_machine::empty();
         for (number, instruction) in decoded.iter().enumerate() {
@@ -179,13 +179,13 @@ impl<'a> Planner<'a> {
             decoded,
             graph,
             waits,
-            figures,
+            timing,
             code,
-            cuts: &limits.cuts,
+            fixed_addresses: &limits.fixed_addresses,
             when: limits.when,
             samples: samples.into_iter().collect(),
             blocks: Vec::new(),
-            controls: words::assign_words(decoded, graph, waits, figures.model),
+            controls: words::assign_words(decoded, graph, waits, timing.model),
         };
         planner.blocks = planner.known_blocks();
         planner
@@ -194,15 +194,15 @@ impl<'a> Planner<'a> {
     /// Returns the blocks that can be reordered, with predictions for the old order.
     fn known_blocks(&self) -> Vec<Block> {
         let mut blocks = Vec::new();
-        let in_circles = in_circles(self.graph);
+        let in_cycles = in_cycles(self.graph);
         for (number, block) in self.graph.blocks.iter().enumerate() {
             if block.range.len() < 2 || self.graph.padding.contains(&block.range.start) {
                 continue;
             }
             let is_loop = block.successors.contains(&number);
-            let is_in_loop = is_loop || in_circles[number];
+            let is_in_loop = is_loop || in_cycles[number];
             let steps: Vec<Step> =
-                block.range.clone().map(|number| Step::new(&self.decoded[number], self.controls[number], self.figures)).collect();
+                block.range.clone().map(|number| Step::new(&self.decoded[number], self.controls[number], self.timing)).collect();
             let before = self.outcomes(&steps, is_loop);
             blocks.push(Block { range: block.range.clone(), is_loop, is_in_loop, before });
         }
@@ -211,7 +211,7 @@ impl<'a> Planner<'a> {
 
     /// Predicts a block for each number of warps.
     fn outcomes(&self, steps: &[Step], is_loop: bool) -> Vec<Outcome> {
-        self.samples.iter().map(|&warps| predict::run(steps, warps, is_loop, self.figures.register_banks)).collect()
+        self.samples.iter().map(|&warps| predict::run(steps, warps, is_loop, self.timing.register_banks)).collect()
     }
 
     /// Tries every scheduler on every block and combines the best order of each block.
@@ -237,7 +237,7 @@ impl<'a> Planner<'a> {
                     continue;
                 }
                 let cost = self.judge(block, &self.after(block, &order, &controls));
-                if let Some(cost) = cost.filter(|&cost| cost < best.0 && self.is_fit(block, &order, &controls)) {
+                if let Some(cost) = cost.filter(|&cost| cost < best.0 && self.is_acceptable(block, &order, &controls)) {
                     *best = (cost, new.to_vec());
                 }
             }
@@ -248,18 +248,18 @@ impl<'a> Planner<'a> {
                 order[block.range.clone()].copy_from_slice(&new);
             }
         }
-        self.settle(order, kept)
+        self.revert_slower_blocks(order, kept)
     }
 
     /// Computes the control words of the combined order. Blocks that become slower with these words get their old order back.
-    fn settle(&self, mut order: Vec<usize>, kept: Option<String>) -> Plan {
+    fn revert_slower_blocks(&self, mut order: Vec<usize>, kept: Option<String>) -> Plan {
         let mut controls = self.controls_of(&order);
         for round in 0..=CORRECTIONS {
             let mut worse = false;
             for block in &self.blocks {
                 let is_new = !order[block.range.clone()].iter().copied().eq(block.range.clone());
                 let is_good =
-                    || self.judge(block, &self.after(block, &order, &controls)).is_some() && self.is_fit(block, &order, &controls);
+                    || self.judge(block, &self.after(block, &order, &controls)).is_some() && self.is_acceptable(block, &order, &controls);
                 if is_new && (round == CORRECTIONS || !is_good()) {
                     block.range.clone().for_each(|number| order[number] = number);
                     worse = true;
@@ -287,7 +287,7 @@ impl<'a> Planner<'a> {
             return self.controls.clone();
         }
         let instructions: Vec<Instruction> = order.iter().map(|&number| self.decoded[number].clone()).collect();
-        words::assign_words(&instructions, self.graph, &self.waits.renumbered(&places(order)), self.figures.model)
+        words::assign_words(&instructions, self.graph, &self.waits.renumbered(&places(order)), self.timing.model)
     }
 
     /// Predicts a block in a new order.
@@ -296,7 +296,7 @@ impl<'a> Planner<'a> {
             .range
             .clone()
             .map(|place| {
-                let mut step = Step::new(&self.decoded[order[place]], controls[place], self.figures);
+                let mut step = Step::new(&self.decoded[order[place]], controls[place], self.timing);
                 step.not_before(block.before[0].times[order[place] - block.range.start]);
                 step
             })
@@ -311,19 +311,19 @@ impl<'a> Planner<'a> {
         let mean = (ratios().map(f64::ln).sum::<f64>() / after.len() as f64).exp();
         // The cost adds two times (last issue and last result), so half of the difference is in cycles.
         let saved = block.before[0].cost.saturating_sub(after[0].cost) / 2;
-        let is_enough = mean <= MOST_OF_OLD && (block.is_in_loop || saved >= LEAST_CYCLES);
-        let is_worth_it = is_enough && ratios().all(|ratio| ratio <= MOST_LOSS);
+        let is_enough = mean <= MAX_RELATIVE_COST && (block.is_in_loop || saved >= MIN_SAVED_CYCLES);
+        let is_worth_it = is_enough && ratios().all(|ratio| ratio <= MAX_RELATIVE_COST_OF_ANY);
         (is_worth_it || self.when == When::Always).then_some(mean)
     }
 
     /// Returns whether a new order satisfies the conditions that the dependence graph does not express.
-    fn is_fit(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
-        self.keeps_neighbours(block, &order[block.range.clone()]) && self.stalls_suffice(block, order, controls)
+    fn is_acceptable(&self, block: &Block, order: &[usize], controls: &[Control]) -> bool {
+        self.keeps_line_pairs(block, &order[block.range.clone()]) && self.stalls_suffice(block, order, controls)
     }
 
     /// Returns whether adjacent loads of the same cache line are still adjacent. The second load hits the line only as long as no other
     /// access evicts it.
-    fn keeps_neighbours(&self, block: &Block, new: &[usize]) -> bool {
+    fn keeps_line_pairs(&self, block: &Block, new: &[usize]) -> bool {
         let mut places = vec![0; new.len()];
         new.iter().enumerate().for_each(|(place, &number)| places[number - block.range.start] = place);
         let mut pairs = (1..places.len()).filter(|&second| self.share_line(block.range.start + second - 1, block.range.start + second));
@@ -356,8 +356,8 @@ impl<'a> Planner<'a> {
             times[order[place] - block.range.start] = issue;
             issue += u64::from(controls[place].stall).max(1);
         }
-        let mut builder = Builder::new(self.figures.model, self.code.registers());
-        self.code.regions(block.range.clone(), LONGEST_REGION).into_iter().all(|region| {
+        let mut builder = Builder::new(self.timing.model, self.code.registers());
+        self.code.regions(block.range.clone(), MAX_REGION).into_iter().all(|region| {
             let graph = builder.build(&self.code, region.clone());
             let time = |node: u32| times[region.start + node as usize - block.range.start];
             (0..graph.items() as u32).all(|node| {
@@ -372,7 +372,7 @@ impl<'a> Planner<'a> {
 
     /// Returns the order of a block that a scheduler proposes, after checking it.
     fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
-        let mut builder = Builder::new(self.figures.model, self.code.registers());
+        let mut builder = Builder::new(self.timing.model, self.code.registers());
         let mut tracker = Tracker::new(self.code.groups().len());
         let mut memory = BackendState::default();
         let floors = self.floors(block);
@@ -389,7 +389,7 @@ impl<'a> Planner<'a> {
                 match proposer {
                     Proposer::Fill(choice) => {
                         let follows_closely = |number: usize| self.share_line(number - 1, number);
-                        let order_of = fill::order(&self.code, &graph, self.figures.costs, &floors[places], &follows_closely, choice);
+                        let order_of = fill::order(&self.code, &graph, self.timing.costs, &floors[places], &follows_closely, choice);
                         order.extend(order_of);
                     }
                     Proposer::Backend(backend) => {
@@ -401,7 +401,7 @@ impl<'a> Planner<'a> {
                             knobs: Knobs::default(),
                             trace: false,
                         };
-                        order.extend(backend::schedule(&self.code, &graph, self.figures.costs, &settings, &mut tracker, &mut memory).order);
+                        order.extend(backend::schedule(&self.code, &graph, self.timing.costs, &settings, &mut tracker, &mut memory).order);
                     }
                 }
             }
@@ -414,7 +414,7 @@ impl<'a> Planner<'a> {
     /// Splits a block at the addresses that may be known elsewhere.
     fn pieces(&self, range: &Range<usize>) -> Vec<Range<usize>> {
         let mut starts = vec![range.start];
-        starts.extend(self.cuts.range(range.start + 1..range.end));
+        starts.extend(self.fixed_addresses.range(range.start + 1..range.end));
         let ends = starts.iter().skip(1).copied().chain([range.end]);
         starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
     }
@@ -441,7 +441,7 @@ impl<'a> Planner<'a> {
             self.code.writes(&self.code.items[number]).iter().for_each(|touch| written[touch.register as usize] = true);
         }
         for piece in self.pieces(&block.range) {
-            for region in self.code.regions(piece, LONGEST_REGION) {
+            for region in self.code.regions(piece, MAX_REGION) {
                 let start = outcome.times[region.start - block.range.start];
                 for floor in &mut floors[region.start - block.range.start..region.end - block.range.start] {
                     *floor = floor.saturating_sub(start);
@@ -456,7 +456,7 @@ impl<'a> Planner<'a> {
 ///
 /// Kosaraju's algorithm for strongly connected components: a depth-first search along the edges lists the blocks in postorder; searches
 /// against the edges, from the blocks of that list in reverse, each visit one component.
-fn in_circles(graph: &Graph) -> Vec<bool> {
+fn in_cycles(graph: &Graph) -> Vec<bool> {
     let blocks = &graph.blocks;
     let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
     for (number, block) in blocks.iter().enumerate() {
@@ -469,10 +469,10 @@ fn in_circles(graph: &Graph) -> Vec<bool> {
     let mut found = vec![false; blocks.len()];
     let mut seen = vec![false; blocks.len()];
     for &start in left.iter().rev() {
-        let mut circle = Vec::new();
-        walk(start, &|number| backwards[number].as_slice(), &mut seen, &mut circle);
-        if circle.len() > 1 {
-            circle.into_iter().for_each(|number| found[number] = true);
+        let mut cycle = Vec::new();
+        walk(start, &|number| backwards[number].as_slice(), &mut seen, &mut cycle);
+        if cycle.len() > 1 {
+            cycle.into_iter().for_each(|number| found[number] = true);
         }
     }
     found

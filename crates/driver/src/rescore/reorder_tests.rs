@@ -8,9 +8,9 @@ use oriole_hardware::units::Rates;
 use oriole_isa::Target;
 use oriole_sched::resource::Costs;
 
-use super::graph::{Surroundings, build};
-use super::order::find;
-use super::predict::{self, Figures, Step};
+use super::graph::{FileInfo, build};
+use super::kept_waits::find_kept_waits;
+use super::predict::{self, Step, TimingModel};
 use super::reorder::{Limits, Plan, When, plan};
 use super::tests::code;
 use super::words::{assign_words, old_words};
@@ -29,20 +29,25 @@ const LATE_LOADS: [&str; 9] = [
 ];
 
 /// Calls `run` with the model of sm_90a and two register banks.
-fn with_figures<T>(run: impl FnOnce(&Figures<'_>) -> T) -> T {
+fn with_timing<T>(run: impl FnOnce(&TimingModel<'_>) -> T) -> T {
     let target = Target::parse("sm_90a").unwrap();
     let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
-    run(&Figures { model: Model::of(target), costs: &costs, register_banks: 2 })
+    run(&TimingModel { model: Model::of(target), costs: &costs, register_banks: 2 })
 }
 
 /// Returns the new order of the code.
-fn planned(lines: &[&str], cuts: &[usize], warps: usize) -> Plan {
+fn planned(lines: &[&str], fixed_addresses: &[usize], warps: usize) -> Plan {
     let decoded = code(lines);
-    let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
+    let around = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
     let graph = build(&decoded, &around).unwrap();
-    let waits = find(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
-    let limits = Limits { cuts: cuts.iter().copied().collect::<BTreeSet<_>>(), is_relocated: &|_| false, warps, when: When::Faster };
-    with_figures(|figures| plan(&decoded, &graph, &waits, &limits, figures))
+    let waits = find_kept_waits(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
+    let limits = Limits {
+        fixed_addresses: fixed_addresses.iter().copied().collect::<BTreeSet<_>>(),
+        is_relocated: &|_| false,
+        warps,
+        when: When::Faster,
+    };
+    with_timing(|timing| plan(&decoded, &graph, &waits, &limits, timing))
 }
 
 /// Returns the new position of an instruction.
@@ -60,13 +65,13 @@ fn loads_go_before_the_users_of_other_loads() {
 }
 
 #[test]
-fn nothing_passes_a_place_that_somebody_may_know() {
+fn nothing_moves_across_known_addresses() {
     let new = planned(&LATE_LOADS, &[2], 1);
     assert!((0..2).all(|number| place(&new, number) < 2), "{:?}", new.order);
 }
 
 #[test]
-fn an_order_that_has_nothing_to_gain_stays() {
+fn order_without_gain_is_kept() {
     let chain = ["FADD R1, R0, R0", "FADD R2, R1, R1", "FADD R3, R2, R2", "FADD R4, R3, R3", "EXIT"];
     let new = planned(&chain, &[], 1);
     assert_eq!(new.order, [0, 1, 2, 3, 4]);
@@ -75,7 +80,7 @@ fn an_order_that_has_nothing_to_gain_stays() {
 }
 
 #[test]
-fn behind_an_acquire_memory_waits() {
+fn memory_stays_after_acquire() {
     // An acquiring load is followed by a `NOP` with a wait; the next load must not move before it.
     let acquire = [
         "[B------:R-:W0:-:S02] LDS R8, [R2]",
@@ -116,7 +121,7 @@ fn accesses_of_shared_memory_stay_in_order() {
 }
 
 #[test]
-fn who_reads_a_clock_is_a_wall() {
+fn clock_read_is_a_scheduling_barrier() {
     let lines = [
         "[B------:R-:W-:-:S04] CS2R R20, SR_CLOCKLO",
         "[B------:R-:W0:-:S04] LDG.E R8, desc[UR4][R2.64]",
@@ -132,7 +137,7 @@ fn who_reads_a_clock_is_a_wall() {
 }
 
 #[test]
-fn what_names_a_place_by_its_distance_stays() {
+fn relative_addresses_do_not_move() {
     let lines = [
         "[B------:R-:W0:-:S04] LDG.E R8, desc[UR4][R2.64]",
         "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
@@ -166,7 +171,7 @@ fn waits_that_registers_do_not_explain_go_along() {
 }
 
 #[test]
-fn loads_of_one_line_stay_side_by_side() {
+fn loads_of_one_line_stay_adjacent() {
     let lines = [
         "[B------:R-:W0:-:S04] LDG.E R8, desc[UR4][R2.64]",
         "[B0-----:R-:W-:-:S04] FADD R9, R8, R8",
@@ -217,13 +222,13 @@ fn loops_of_several_blocks_are_loops() {
 fn an_order_is_hardly_slower_for_any_number_of_warps() {
     let new = planned(&LATE_LOADS, &[], 16);
     let decoded = code(&LATE_LOADS);
-    let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
+    let around = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
     let graph = build(&decoded, &around).unwrap();
-    let waits = find(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
-    with_figures(|figures| {
-        let old_controls = assign_words(&decoded, &graph, &waits, figures.model);
+    let waits = find_kept_waits(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
+    with_timing(|timing| {
+        let old_controls = assign_words(&decoded, &graph, &waits, timing.model);
         let steps = |order: &[usize], controls: &[oriole_isa::Control]| -> Vec<Step> {
-            order.iter().zip(controls).map(|(&number, &control)| Step::new(&decoded[number], control, figures)).collect()
+            order.iter().zip(controls).map(|(&number, &control)| Step::new(&decoded[number], control, timing)).collect()
         };
         let before = steps(&(0..decoded.len()).collect::<Vec<_>>(), &old_controls);
         let after = steps(&new.order, &new.controls);
@@ -238,8 +243,8 @@ fn an_order_is_hardly_slower_for_any_number_of_warps() {
 fn a_prediction_counts_stalls_waits_units_and_banks() {
     let run = |lines: &[&str], warps: usize, is_loop: bool| {
         let decoded = code(lines);
-        with_figures(|figures| {
-            let steps: Vec<Step> = decoded.iter().map(|one| Step::new(one, one.control, figures)).collect();
+        with_timing(|timing| {
+            let steps: Vec<Step> = decoded.iter().map(|one| Step::new(one, one.control, timing)).collect();
             predict::run(&steps, warps, is_loop, 2).issued
         })
     };

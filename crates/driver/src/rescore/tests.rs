@@ -3,8 +3,8 @@
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 
-use super::graph::{Surroundings, build};
-use super::order::find;
+use super::graph::{FileInfo, build};
+use super::kept_waits::find_kept_waits;
 use super::words::{assign_words, old_words};
 use super::{Obstacle, SIZE};
 
@@ -25,11 +25,11 @@ pub fn code(lines: &[&str]) -> Vec<Instruction> {
 
 /// Returns the new control words of the code.
 fn rescored(lines: &[&str]) -> Result<Vec<Control>, Obstacle> {
-    let around = Surroundings { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
+    let info = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
     let decoded = code(lines);
-    let graph = build(&decoded, &around)?;
-    let order = find(&decoded, &old_words(&decoded), &graph.blocks)?;
-    Ok(assign_words(&decoded, &graph, &order, Model::of(target())))
+    let graph = build(&decoded, &info)?;
+    let waits = find_kept_waits(&decoded, &old_words(&decoded), &graph.blocks)?;
+    Ok(assign_words(&decoded, &graph, &waits, Model::of(target())))
 }
 
 fn texts(lines: &[&str]) -> Vec<String> {
@@ -52,7 +52,7 @@ fn waits_follow_registers() {
 }
 
 #[test]
-fn copies_keep_the_scoreboard_that_is_counted_to_themselves() {
+fn counted_scoreboards_are_not_shared() {
     let new = rescored(&[
         "[B------:R1:W-:-:S01] LDGSTS.E [R0], desc[UR4][R2.64]",
         "[B------:R-:W0:-:S01] LDGDEPBAR",
@@ -74,7 +74,7 @@ fn copies_keep_the_scoreboard_that_is_counted_to_themselves() {
 }
 
 #[test]
-fn counts_that_mean_something_else_are_refused() {
+fn mixed_counts_are_refused() {
     let found = rescored(&[
         "[B------:R-:W0:-:S02] LDG.E R6, desc[UR4][R2.64]",
         "[B------:R-:W0:-:S02] LDGDEPBAR",
@@ -85,7 +85,7 @@ fn counts_that_mean_something_else_are_refused() {
 }
 
 #[test]
-fn an_atomic_operation_without_result_is_done_before_the_cache_is_emptied() {
+fn atomics_complete_before_cache_invalidation() {
     let lines =
         ["[B------:R0:W2:-:S04] ATOM.E.ADD.S32.STRONG.GPU PT, RZ, desc[UR6][R2.64], R5", "[B--2---:R-:W-:-:S01] CCTL.IVALL", "EXIT"];
     let new = rescored(&lines).unwrap();
@@ -93,7 +93,7 @@ fn an_atomic_operation_without_result_is_done_before_the_cache_is_emptied() {
 }
 
 #[test]
-fn what_orders_others_stalls_as_long_as_it_did() {
+fn ordering_instructions_keep_their_stalls() {
     let new = texts(&["[B------:R-:W-:Y:S00] ERRBAR", "[B------:R-:W-:-:S06] CGAERRBAR", "[B------:R-:W-:-:S09] NOP", "EXIT"]);
     assert_eq!(new[..3], ["B------:R-:W-:Y:S00", "B------:R-:W-:-:S06", "B------:R-:W-:-:S01"]);
 }
@@ -113,13 +113,13 @@ fn products_of_warp_groups_set_no_scoreboard() {
 }
 
 #[test]
-fn what_fills_the_section_up_keeps_its_words() {
+fn padding_keeps_its_control_words() {
     let new = texts(&["EXIT", "[B------:R-:W-:Y:S00] BRA 0x10", "[B------:R-:W-:Y:S00] NOP"]);
     assert_eq!(new[1..], ["B------:R-:W-:Y:S00", "B------:R-:W-:Y:S00"]);
 }
 
 #[test]
-fn reuse_flags_are_thrown_away() {
+fn reuse_flags_are_dropped() {
     let lines = code(&["[B------:R-:W-:-:S04] FADD R0, R1.reuse, R2", "FADD R3, R1, R0", "EXIT"]);
     assert!(lines[0].operands[1].reuse);
     assert!(
@@ -140,7 +140,7 @@ fn a_wait_that_is_kept_comes_late_enough() {
 }
 
 #[test]
-fn a_count_of_loads_that_got_scoreboards_of_their_own_counts_nothing() {
+fn loads_with_own_scoreboards_leave_the_counted_one() {
     let new = rescored(&[
         "[B------:R-:W5:-:S02] LDS R6, [R2]",
         "[B------:R-:W5:-:S02] LDS R7, [R2+0x4]",

@@ -7,7 +7,7 @@ use oriole_cubin::Index;
 use oriole_hardware::Model;
 use oriole_isa::{Control, Instruction, Target, decode};
 
-use super::graph::{Surroundings, build};
+use super::graph::{FileInfo, build};
 use super::{Obstacle, SIZE, entries, indirect_branches, relocated};
 
 /// The explanation of one instruction's control word.
@@ -33,12 +33,12 @@ pub fn explain(index: &Index<'_>, function: &oriole_cubin::Function<'_>, target:
     let instructions: Vec<Instruction> = words.iter().enumerate().map(read).collect::<Result<_, _>>()?;
     let branches = indirect_branches(index, function.name);
     let relocated = relocated(index, function.section);
-    let around = Surroundings {
+    let file = FileInfo {
         entries: entries(index, function.section),
         indirect: &|number| branches.get(&number).cloned(),
         is_relocated: &|number| relocated.binary_search(&number).is_ok(),
     };
-    let graph = build(&instructions, &around)?;
+    let graph = build(&instructions, &file)?;
     let code = Code { instructions: &instructions, blocks: graph.blocks };
     let (controls, reasons) = assign_with_reasons(&code, Model::of(target));
     let by_second = reasons.waits_by_second(instructions.len());

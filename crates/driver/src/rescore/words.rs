@@ -1,15 +1,15 @@
 //! Computes the new control words of a section.
 //!
-//! `ctrl` computes the words from register dependences. This module adds what registers do not show ([`order`]): scoreboards and waits that
-//! the old words had for another reason, and the old stalls of instructions that order other operations. It also keeps a scoreboard that a
-//! `DEPBAR` counts free of all other instructions.
+//! `ctrl` computes the words from register dependences. This module adds what registers do not show ([`kept_waits`]): scoreboards and waits
+//! that the old words had for another reason, and the old stalls of instructions that order other operations. It also keeps a scoreboard
+//! that a `DEPBAR` counts free of all other instructions.
 
 use oriole_ctrl::flow::{Code, assign};
 use oriole_hardware::{Class, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
 use super::graph::{Graph, branches_to_itself};
-use super::order::{self, Order, Part, Setter};
+use super::kept_waits::{self, Event, KeptWaits, Setter};
 
 const SCOREBOARDS: usize = 6;
 /// Mask of all scoreboards.
@@ -22,11 +22,11 @@ pub fn old_words(decoded: &[Instruction]) -> Vec<Control> {
     decoded.iter().map(|instruction| instruction.control).collect()
 }
 
-/// Returns new control words for instructions that carry their old ones. `order` holds the waits to keep.
-pub fn assign_words(decoded: &[Instruction], graph: &Graph, order: &Order, model: &Model) -> Vec<Control> {
+/// Returns new control words for instructions that carry their old ones. `kept` holds the waits to keep.
+pub fn assign_words(decoded: &[Instruction], graph: &Graph, kept: &KeptWaits, model: &Model) -> Vec<Control> {
     let old = old_words(decoded);
     let mut bare: Vec<Instruction> = decoded.iter().map(without_control).collect();
-    for (&(number, part), &index) in &order.counted {
+    for (&(number, part), &index) in &kept.counted {
         // A fixed scoreboard in the input makes `assign` take it into account.
         *scoreboard_in(&mut bare[number].control, part) = Some(index);
     }
@@ -37,14 +37,14 @@ pub fn assign_words(decoded: &[Instruction], graph: &Graph, order: &Order, model
             (control.write_barrier, control.read_barrier) = (None, None);
         }
     }
-    set_aside(&mut new, order);
-    keep_order(&mut new, order, decoded, model);
+    isolate_counted_scoreboards(&mut new, kept);
+    keep_waits(&mut new, kept, decoded, model);
     for (number, control) in new.iter_mut().enumerate() {
         if graph.padding.contains(&number) {
             *control = old[number];
             continue;
         }
-        if order::orders(decoded[number].opcode) {
+        if kept_waits::orders_operations(decoded[number].opcode) {
             keep_stall(control, old[number]);
         }
         // Decoding leaves only the reuse bits here that belong to no operand. They are part of the encoding.
@@ -52,7 +52,7 @@ pub fn assign_words(decoded: &[Instruction], graph: &Graph, order: &Order, model
         // A warp in an endless loop must let other warps issue.
         control.stay &= !branches_to_itself(decoded, number);
     }
-    let_waits_see(&mut new, &code, model);
+    lengthen_stalls_before_waits(&mut new, &code, model);
     new
 }
 
@@ -73,15 +73,15 @@ fn finishes_in_background(opcode: Opcode) -> bool {
 }
 
 /// Moves all other instructions off the scoreboards that are counted, to the least-used scoreboard that is not.
-fn set_aside(controls: &mut [Control], order: &Order) {
-    let taken = order.counted.values().fold(order.named, |mask, &index| mask | 1 << index);
+fn isolate_counted_scoreboards(controls: &mut [Control], kept: &KeptWaits) {
+    let taken = kept.counted.values().fold(kept.named, |mask, &index| mask | 1 << index);
     if taken == 0 || taken == ALL {
         return;
     }
     let mut times = [0; SCOREBOARDS];
     for (number, control) in controls.iter().enumerate() {
-        for (part, index) in [(Part::Results, control.write_barrier), (Part::Reads, control.read_barrier)] {
-            if let Some(index) = index.filter(|_| !order.counted.contains_key(&(number, part))) {
+        for (part, index) in [(Event::Results, control.write_barrier), (Event::Reads, control.read_barrier)] {
+            if let Some(index) = index.filter(|_| !kept.counted.contains_key(&(number, part))) {
                 times[usize::from(index)] += 1;
             }
         }
@@ -106,16 +106,16 @@ fn set_aside(controls: &mut [Control], order: &Order) {
 }
 
 /// Adds the scoreboards and waits that registers do not explain.
-fn keep_order(controls: &mut [Control], order: &Order, decoded: &[Instruction], model: &Model) {
-    for (&setter, &index) in &order.counted {
-        announce(controls, setter, index, decoded, model);
+fn keep_waits(controls: &mut [Control], kept: &KeptWaits, decoded: &[Instruction], model: &Model) {
+    for (&setter, &index) in &kept.counted {
+        set_scoreboard(controls, setter, index, decoded, model);
     }
-    for &(setter, second) in &order.pairs {
+    for &(setter, second) in &kept.pairs {
         let index = match scoreboard_of(controls, setter) {
             Some(index) => index,
             None => {
-                announce(controls, setter, order.scoreboards[&setter], decoded, model);
-                order.scoreboards[&setter]
+                set_scoreboard(controls, setter, kept.scoreboards[&setter], decoded, model);
+                kept.scoreboards[&setter]
             }
         };
         controls[second].wait |= 1 << index;
@@ -129,23 +129,23 @@ fn scoreboard_of(controls: &[Control], (number, part): Setter) -> Option<u8> {
 }
 
 /// Makes a setter set scoreboard `index`, with the stall that its class needs for that.
-fn announce(controls: &mut [Control], (number, part): Setter, index: u8, decoded: &[Instruction], model: &Model) {
+fn set_scoreboard(controls: &mut [Control], (number, part): Setter, index: u8, decoded: &[Instruction], model: &Model) {
     let control = &mut controls[number];
     *scoreboard_in(control, part) = Some(index);
     control.stall = control.stall.max(model.waits(Class::of(&decoded[number])).stall);
 }
 
 /// Returns the field of a control word for an event.
-fn scoreboard_in(control: &mut Control, part: Part) -> &mut Option<u8> {
+fn scoreboard_in(control: &mut Control, part: Event) -> &mut Option<u8> {
     match part {
-        Part::Results => &mut control.write_barrier,
-        Part::Reads => &mut control.read_barrier,
+        Event::Results => &mut control.write_barrier,
+        Event::Reads => &mut control.read_barrier,
     }
 }
 
 /// Lengthens stalls before waits. A wait sees a scoreboard only some cycles after it was set, and a wait that was added or moved may
 /// directly follow the setter.
-fn let_waits_see(controls: &mut [Control], code: &Code<'_>, model: &Model) {
+fn lengthen_stalls_before_waits(controls: &mut [Control], code: &Code<'_>, model: &Model) {
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); code.instructions.len()];
     for block in &code.blocks {
         for number in block.range.clone().skip(1) {

@@ -15,7 +15,7 @@ use oriole_ptx::table::Opcode as PtxOpcode;
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
-use crate::memory::{Access, AccessSpace, Address, Reach, strong};
+use crate::memory::{Access, AccessSpace, Address, OffsetRange, strong};
 use crate::ptx::Ptx;
 use crate::select::Select;
 use operation::{Kind, Operation};
@@ -38,7 +38,7 @@ pub(crate) struct Atomic {
 /// Selects `atom`, `red`.
 pub(crate) fn atomic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     // Vectors, bf16 and 128-bit operations exist on targets with clusters, which also have `REDG`.
-    let is_known = |operation: &Operation| !operation.is_new() || select.target.has(Opcode::REDG);
+    let is_known = |operation: &Operation| !operation.needs_cluster_target() || select.target.has(Opcode::REDG);
     let Some(operation) = Operation::of(ptx).filter(is_known) else { return select.unsupported(ptx) };
     let atomic = Atomic::read(select, ptx, operation)?;
     if atomic.needs_branches() {
@@ -70,8 +70,8 @@ impl Atomic {
             0 => vec![ast::Operand::Sink],
             _ => select.lanes(ptx.operand(0), lanes),
         };
-        let reach = if operation.is_half_word() { Reach::NONE } else { Reach::ATOMIC };
-        let address = select.address(ptx.operand(first), access.space, reach)?;
+        let range = if operation.is_half_word() { OffsetRange::NONE } else { OffsetRange::ATOMIC };
+        let address = select.address(ptx.operand(first), access.space, range)?;
         let is_swap = operation.kind == Kind::CompareAndSwap;
         let values = select.lanes(ptx.operand(first + if is_swap { 2 } else { 1 }), lanes);
         let value = select.atomic_operand(&values, operation.ty)?;
@@ -86,7 +86,7 @@ impl Atomic {
 
     /// Returns whether the operation needs control flow, not just one instruction with fences.
     fn needs_branches(&self) -> bool {
-        self.operation.is_half_word() || self.needs_loop() || self.may_fail()
+        self.operation.is_half_word() || self.needs_loop() || self.needs_fallback()
     }
 
     /// Returns whether only a compare-and-swap loop can perform the operation.
@@ -95,7 +95,7 @@ impl Atomic {
     }
 
     /// Returns whether the instruction for a generic address may fail, because it exists for global memory only.
-    fn may_fail(&self) -> bool {
+    fn needs_fallback(&self) -> bool {
         let is_generic = matches!(self.access.space, AccessSpace::Generic | AccessSpace::Cluster);
         is_generic && self.operation.lanes == 1 && (self.operation.bytes() == 8 || self.operation.is_float())
     }
@@ -107,7 +107,7 @@ impl Atomic {
             Some(self.half_word(select))
         } else if self.needs_loop() {
             Some(self.looped(select))
-        } else if self.may_fail() {
+        } else if self.needs_fallback() {
             Some(self.with_fallback(select))
         } else {
             self.native(select)
@@ -142,7 +142,7 @@ impl Atomic {
             select.b.describe(self.description());
             return None;
         }
-        Some(self.general(select, false).1)
+        Some(self.emit_atom(select, false).1)
     }
 
     /// Returns the modifiers of `ATOMG`, `ATOM` and `RED`.
@@ -150,12 +150,12 @@ impl Atomic {
         format!(".E{}{}{}", self.operation.mnemonic(), self.operation.type_modifier(), strong(select.target, self.access.scope))
     }
 
-    /// Emits `ATOMG` or `ATOM`. Returns the predicate that tells whether the operation was performed (PT unless `asks`), and the old
-    /// value.
-    fn general(&self, select: &mut Select<'_>, asks: bool) -> (Operand, Operand) {
+    /// Emits `ATOMG` or `ATOM`. Returns the predicate that tells whether the operation was performed (PT unless `returns_success`), and the
+    /// old value.
+    fn emit_atom(&self, select: &mut Select<'_>, returns_success: bool) -> (Operand, Operand) {
         let opcode = if self.access.space == AccessSpace::Global { "ATOMG" } else { "ATOM" };
         let modifiers = self.modifiers(select);
-        let done = if asks { "$" } else { "PT" };
+        let done = if returns_success { "$" } else { "PT" };
         let place = [self.address.base, self.address.offset.into()];
         let (template, arguments) = match self.expected {
             Some(expected) => {
@@ -167,7 +167,7 @@ impl Atomic {
                 (format!("{opcode}{modifiers} {done}, $, desc[{{}}][{{}}.64+{{}}], {{}}"), vec![self.descriptor, place[0], place[1], value])
             }
         };
-        let result = match asks {
+        let result = match returns_success {
             true => select.b.define_two([Class::P, self.class()], &template, &arguments),
             false => (Operand::PT, select.b.define(self.class(), &template, &arguments)),
         };

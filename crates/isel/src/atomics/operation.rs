@@ -57,7 +57,7 @@ impl Operation {
     }
 
     /// Returns whether only targets with clusters support it.
-    pub(super) fn is_new(self) -> bool {
+    pub(super) fn needs_cluster_target(self) -> bool {
         self.lanes > 1 || self.ty.bits() == 128 || matches!(self.ty, ScalarType::Bf16 | ScalarType::Bf16x2)
     }
 

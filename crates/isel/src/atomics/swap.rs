@@ -40,7 +40,7 @@ impl Atomic {
 
     /// Emits a generic operation that works in global memory only, with a fallback for shared and local memory. Returns the old value.
     pub(super) fn with_fallback(&self, select: &mut Select<'_>) -> Operand {
-        let (is_done, result) = self.general(select, true);
+        let (is_done, result) = self.emit_atom(select, true);
         let old = select.b.value(self.class());
         select.b.assign(old, result);
         let (after, local) = (select.b.new_block(), select.b.new_block());

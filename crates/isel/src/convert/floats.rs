@@ -15,7 +15,7 @@ use crate::select::{Select, class_of};
 /// Selects a conversion of one number between f16, bf16, f32 and f64.
 pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
     use ScalarType::{Bf16, F16, F32, F64};
-    let source = select.any(ptx.operand(1), from)?;
+    let source = select.source_of_any_width(ptx.operand(1), from)?;
     let source = if from.bits() <= 32 { select.in_register(source) } else { source };
     let is_flushed = ptx.has(Modifier::Ftz);
     let value = match (to, from) {

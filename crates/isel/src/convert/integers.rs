@@ -13,7 +13,7 @@ use crate::select::Select;
 pub(super) fn convert(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
     let is_clamped = ptx.has(Modifier::Sat);
     if from.bits() == 64 {
-        let wide = select.wide(ptx.operand(1), from)?;
+        let wide = select.wide_source(ptx.operand(1), from)?;
         let halves = [select.low(wide), select.high(wide)];
         return from_wide(select, ptx, to, from, halves, is_clamped);
     }

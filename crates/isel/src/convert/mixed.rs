@@ -27,7 +27,7 @@ fn integer_name(ty: ScalarType) -> String {
 
 /// Selects integer to float.
 pub(super) fn to_float(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
-    let source = select.any(ptx.operand(1), from)?;
+    let source = select.source_of_any_width(ptx.operand(1), from)?;
     let source = if from.bits() <= 32 { select.in_register(source) } else { source };
     let packed = format!("I2FP.F32.{}{}", from.spelling().to_uppercase(), rounding(ptx));
     let is_word = from.bits() == 32 && to == ScalarType::F32;
@@ -57,7 +57,7 @@ pub(super) fn integral_rounding(ptx: &Ptx<'_>) -> &'static str {
 /// Selects float to integer. A value out of range becomes the nearest number in range. A NaN becomes 0, except that conversions from f64
 /// or to 64-bit integers give the number with only the top bit set.
 pub(super) fn to_integer(select: &mut Select<'_>, ptx: &Ptx<'_>, to: ScalarType, from: ScalarType) -> Result<(), Unsupported> {
-    let source: Operand = select.any(ptx.operand(1), from)?;
+    let source: Operand = select.source_of_any_width(ptx.operand(1), from)?;
     let source = if from.bits() <= 32 { select.in_register(source) } else { source };
     let ftz = if ptx.has(Modifier::Ftz) { ".FTZ" } else { "" };
     let nan_to_zero = if from != ScalarType::F64 && to.bits() < 64 { ".NTZ" } else { "" };

@@ -41,7 +41,7 @@ fn packed_sum(select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
     }
     let low = select.sum(a, b);
     let upper_half = Operand::from(0xffff_0000_u32);
-    let (upper_a, upper_b) = (select.both(a, upper_half), select.both(b, upper_half));
+    let (upper_a, upper_b) = (select.bitwise_and(a, upper_half), select.bitwise_and(b, upper_half));
     let high = select.sum(upper_a, upper_b);
     select.b.define(Class::R, "PRMT $, {}, 0x7610, {}", &[low, high])
 }
@@ -77,8 +77,8 @@ fn saturated(select: &mut Select<'_>, words: [Operand; 3], too_great: u32, too_s
     let signs = "PLOP3.LUT $, PT, {}.SIGN, {}.SIGN, {}.SIGN, {}, 0x0";
     let above = select.b.define(Class::P, signs, &[a, b, result, too_great.into()]);
     let below = select.b.define(Class::P, signs, &[a, b, result, too_small.into()]);
-    let result = select.choose(above, GREATEST.into(), result);
-    select.choose(below, LEAST.into(), result)
+    let result = select.select_by_predicate(above, GREATEST.into(), result);
+    select.select_by_predicate(below, LEAST.into(), result)
 }
 
 /// Selects `neg`.
@@ -99,7 +99,7 @@ pub(crate) fn absolute(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
         let words = select.halves(ptx.operand(1), ty)?;
         let negated = select.pair_difference([Operand::RZ; 2], words);
         let is_negative = select.compare_words("LT", true, words[1], Operand::RZ);
-        let absolute = select.choose_pair(is_negative, negated, words);
+        let absolute = select.select_pair_by_predicate(is_negative, negated, words);
         return select.assign_words(ptx.operand(0), &absolute);
     }
     let word = select.extended(ptx.operand(1), ty)?;
@@ -115,7 +115,7 @@ pub(crate) fn difference_sum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
         let (a, b) = (select.halves(ptx.operand(1), ty)?, select.halves(ptx.operand(2), ty)?);
         let c = select.halves(ptx.operand(3), ty)?;
         let is_less = select.compare_pairs("LT", is_signed, a, b);
-        let (greater, smaller) = (select.choose_pair(is_less, b, a), select.choose_pair(is_less, a, b));
+        let (greater, smaller) = (select.select_pair_by_predicate(is_less, b, a), select.select_pair_by_predicate(is_less, a, b));
         let difference = select.pair_difference(greater, smaller);
         let sum = select.pair_sum(difference, c);
         return select.assign_words(ptx.operand(0), &sum);

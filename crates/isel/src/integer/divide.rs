@@ -45,7 +45,7 @@ fn by_library(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType, wants_rema
     for (number, argument) in arguments.iter_mut().enumerate() {
         let operand = ptx.operand(number + 1);
         *argument = if ty.bits() == 64 {
-            select.wide(operand, ty)?
+            select.wide_source(operand, ty)?
         } else {
             let word = select.extended(operand, ty)?;
             select.in_register(word)

@@ -18,7 +18,7 @@ pub(crate) enum Packing {
 }
 
 /// Selects `min`, `max`.
-pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+pub(crate) fn min_max(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let is_max = ptx.opcode() == Opcode::Max;
     let has_relu = ptx.has(Modifier::Relu);
@@ -26,7 +26,7 @@ pub(crate) fn extremum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
         let (a, b) = (select.halves(ptx.operand(1), ty)?, select.halves(ptx.operand(2), ty)?);
         let comparison = if is_max { "GT" } else { "LT" };
         let takes_first = select.compare_pairs(comparison, ty.is_signed(), a, b);
-        let chosen = select.choose_pair(takes_first, a, b);
+        let chosen = select.select_pair_by_predicate(takes_first, a, b);
         return select.assign_words(ptx.operand(0), &chosen);
     }
     let packing = match ty {

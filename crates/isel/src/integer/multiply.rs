@@ -51,13 +51,13 @@ pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
         }
         (Part::Whole, _) => {
             let (a, b) = (select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?);
-            let c = select.wide(ptx.operand(3), ScalarType::B64)?;
+            let c = select.wide_source(ptx.operand(3), ScalarType::B64)?;
             let sum = whole(select, ty.is_signed(), a, b, c);
             return select.assign(ptx.operand(0), sum);
         }
         (Part::Low, _) => {
             let (a, b) = (select.halves(ptx.operand(1), ty)?, select.halves(ptx.operand(2), ty)?);
-            let c = select.wide(ptx.operand(3), ty)?;
+            let c = select.wide_source(ptx.operand(3), ty)?;
             low_of_pairs(select, a, b, c).to_vec()
         }
         (Part::High, _) => {
@@ -144,7 +144,7 @@ pub(super) fn high_of_pairs(select: &mut Select<'_>, is_signed: bool, a: Pair, b
         // The unsigned product counts a negative factor as 2^64 too large, so its upper half is too large by the other factor.
         for (factor, other) in [(a, b), (b, a)] {
             let mask = select.sign_mask(factor[1]);
-            let excess = other.map(|word| select.both(word, mask));
+            let excess = other.map(|word| select.bitwise_and(word, mask));
             words = select.pair_difference(words, excess);
         }
     }

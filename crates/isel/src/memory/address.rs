@@ -6,7 +6,7 @@ use oriole_ptx::ast;
 use super::modifiers::AccessSpace;
 use crate::error::Unsupported;
 use crate::select::Select;
-use crate::variables::Place;
+use crate::variables::BaseOffset;
 
 /// The address operands of an access.
 #[derive(Clone, Copy, Debug)]
@@ -19,24 +19,24 @@ pub(crate) struct Address {
 
 /// The immediate offsets that an instruction can encode.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach {
+pub(crate) struct OffsetRange {
     /// Width of the signed offset field in bits.
     bits: u32,
     /// The offset must be a multiple of this number.
     multiple: i64,
 }
 
-impl Reach {
+impl OffsetRange {
     /// Ordinary loads and stores.
-    pub(crate) const ACCESS: Reach = Reach { bits: 24, multiple: 1 };
+    pub(crate) const ACCESS: OffsetRange = OffsetRange { bits: 24, multiple: 1 };
     /// Atomic operations.
-    pub(crate) const ATOMIC: Reach = Reach { bits: 23, multiple: 1 };
+    pub(crate) const ATOMIC: OffsetRange = OffsetRange { bits: 23, multiple: 1 };
     /// Accesses of 256 bits.
-    pub(crate) const WIDE: Reach = Reach { bits: 22, multiple: 32 };
+    pub(crate) const WIDE: OffsetRange = OffsetRange { bits: 22, multiple: 32 };
     /// Constant banks.
-    const BANK: Reach = Reach { bits: 16, multiple: 1 };
+    const BANK: OffsetRange = OffsetRange { bits: 16, multiple: 1 };
     /// No offset at all.
-    pub(crate) const NONE: Reach = Reach { bits: 1, multiple: 2 };
+    pub(crate) const NONE: OffsetRange = OffsetRange { bits: 1, multiple: 2 };
 
     /// Returns whether the instruction can encode this offset.
     fn holds(self, offset: i64) -> bool {
@@ -47,7 +47,7 @@ impl Reach {
 
 impl Select<'_> {
     /// Returns the address inside the brackets of an operand, as base and offset.
-    pub(crate) fn bracket(&mut self, operand: ast::Operand) -> Result<Place, Unsupported> {
+    pub(crate) fn bracket(&mut self, operand: ast::Operand) -> Result<BaseOffset, Unsupported> {
         let (ast::Operand::Address(position) | ast::Operand::UnifiedAddress(position)) = operand else {
             return Err(Unsupported::new("this address"));
         };
@@ -56,32 +56,32 @@ impl Select<'_> {
     }
 
     /// Returns the address of an access; an offset that does not fit is added to the base.
-    pub(crate) fn address(&mut self, operand: ast::Operand, space: AccessSpace, reach: Reach) -> Result<Address, Unsupported> {
+    pub(crate) fn address(&mut self, operand: ast::Operand, space: AccessSpace, range: OffsetRange) -> Result<Address, Unsupported> {
         let place = self.bracket(operand)?;
         Ok(match space {
-            AccessSpace::Generic | AccessSpace::Global => self.long_address(place, reach),
-            AccessSpace::Cluster => self.cluster_address(place, reach),
-            AccessSpace::Shared | AccessSpace::Local => self.short_address(place, reach),
-            AccessSpace::Constant | AccessSpace::Parameter => self.short_address(place, Reach::BANK),
+            AccessSpace::Generic | AccessSpace::Global => self.address_64(place, range),
+            AccessSpace::Cluster => self.cluster_address(place, range),
+            AccessSpace::Shared | AccessSpace::Local => self.address_32(place, range),
+            AccessSpace::Constant | AccessSpace::Parameter => self.address_32(place, OffsetRange::BANK),
         })
     }
 
     /// Returns a 64-bit address; a 32-bit base is zero-extended.
-    fn long_address(&mut self, place: Place, reach: Reach) -> Address {
+    fn address_64(&mut self, place: BaseOffset, range: OffsetRange) -> Address {
         let Some(base) = place.base else { return Address { base: self.wide_number(place.offset as u64), offset: 0 } };
         let pair = match self.register_count(base) {
             1 => self.b.pack(Class::R2, &[base, Operand::RZ]),
             _ => base,
         };
-        if reach.holds(place.offset) {
+        if range.holds(place.offset) {
             return Address { base: pair, offset: place.offset };
         }
         Address { base: self.add_to_pair(pair, place.offset), offset: 0 }
     }
 
     /// Returns a 32-bit address; of a 64-bit base, the low half is used.
-    fn short_address(&mut self, place: Place, reach: Reach) -> Address {
-        let fits = reach.holds(place.offset);
+    fn address_32(&mut self, place: BaseOffset, range: OffsetRange) -> Address {
+        let fits = range.holds(place.offset);
         match place.base {
             None if fits => Address { base: Operand::RZ, offset: place.offset },
             None => Address { base: self.in_register(Operand::from(place.offset as u32)), offset: 0 },
@@ -95,8 +95,8 @@ impl Select<'_> {
     }
 
     /// Returns the generic address of a location in the shared memory of a cluster.
-    fn cluster_address(&mut self, place: Place, reach: Reach) -> Address {
-        let short = self.short_address(place, reach);
+    fn cluster_address(&mut self, place: BaseOffset, range: OffsetRange) -> Address {
+        let short = self.address_32(place, range);
         let high = self.shared_window_high();
         Address { base: self.b.pack(Class::R2, &[short.base, high]), offset: short.offset }
     }

@@ -5,7 +5,7 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::address::Reach;
+use super::address::OffsetRange;
 use super::modifiers::AccessSpace;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -40,7 +40,7 @@ fn control(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: &str) -> Result<()
         // These hints concern cache lines of global memory, so they have no effect here.
         return Ok(());
     }
-    let address = select.address(ptx.operand(0), space, Reach::ACCESS)?;
+    let address = select.address(ptx.operand(0), space, OffsetRange::ACCESS)?;
     let opcode = if space == AccessSpace::Local { "CCTLL" } else { "CCTL.E" };
     select.b.emit(&format!("{opcode}.{operation} [{{}}+{{}}]"), &[address.base, address.offset.into()]);
     let space = if space == AccessSpace::Local { Space::Local } else { Space::Generic };
@@ -54,7 +54,7 @@ fn control(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: &str) -> Result<()
 /// priorities.
 pub(crate) fn createpolicy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     if ptx.has(Modifier::Cvt) {
-        let policy = select.wide(ptx.operand(1), ScalarType::U64)?;
+        let policy = select.wide_source(ptx.operand(1), ScalarType::U64)?;
         return select.assign(ptx.operand(0), policy);
     }
     let kind = kind_of(ptx.get(Slot::Pri), ptx.get(Slot::Sec));

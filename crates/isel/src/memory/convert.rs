@@ -19,7 +19,7 @@ pub(crate) fn cvta(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     let space = space_of(ptx);
     let source = match ptx.operand(1) {
         operand @ (ast::Operand::Variable(_) | ast::Operand::AddressOf(_)) => select.address_value(operand)?,
-        operand => select.wide(operand, ScalarType::U64)?,
+        operand => select.wide_source(operand, ScalarType::U64)?,
     };
     let is_from_generic = ptx.has(Modifier::To);
     let halves = [select.low(source), select.high(source)];
@@ -41,11 +41,11 @@ pub(crate) fn cvta(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
 /// Selects `isspacep`.
 pub(crate) fn isspacep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let space = space_of(ptx);
-    let address = select.wide(ptx.operand(1), ScalarType::U64)?;
+    let address = select.wide_source(ptx.operand(1), ScalarType::U64)?;
     let result = match space {
         AccessSpace::Global => {
             let is_global = select.query_space("G", address);
-            let bytes = select.homes.constant_bytes as u32;
+            let bytes = select.variables.constant_bytes as u32;
             let is_constant = select.is_in_window(ptx, AccessSpace::Constant, address, bytes)?;
             select.b.define(Class::P, "PLOP3.LUT $, PT, {}, {}, PT, 0x20, 0x0", &[is_global, is_constant])
         }
@@ -53,11 +53,11 @@ pub(crate) fn isspacep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
         AccessSpace::Cluster => select.query_space("D", address),
         AccessSpace::Local => select.query_space("L", address),
         AccessSpace::Constant => {
-            let bytes = select.homes.constant_bytes as u32;
+            let bytes = select.variables.constant_bytes as u32;
             select.is_in_window(ptx, AccessSpace::Constant, address, bytes)?
         }
         AccessSpace::Parameter => {
-            let bytes = select.homes.parameter_bytes as u32;
+            let bytes = select.variables.parameter_bytes as u32;
             select.is_in_window(ptx, AccessSpace::Parameter, address, bytes)?
         }
         AccessSpace::Generic => return select.unsupported(ptx),
@@ -83,7 +83,7 @@ impl Select<'_> {
             _ => return self.unsupported(ptx),
         };
         let halves = [Operand::constant(0, offset), Operand::constant(0, offset + 4)];
-        let parameters_start = profile.parameters_in_window(self.homes.parameter_bytes);
+        let parameters_start = profile.parameters_in_window(self.variables.parameter_bytes);
         if space == AccessSpace::Parameter && parameters_start != 0 {
             let start = self.add_pairs(halves, [parameters_start.into(), Operand::RZ]);
             return Ok([self.low(start), self.high(start)]);

@@ -5,7 +5,7 @@ use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
 
-use super::address::{Address, Reach};
+use super::address::{Address, OffsetRange};
 use super::modifiers::{Access, AccessSpace, shared_load};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -31,7 +31,7 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
             if let Some(words) = crate::parameters::load(select, ptx, bytes, is_signed)? {
                 words
             } else if select.is_kernel || ptx.has(Modifier::ParamEntry) {
-                let start = select.target.profile().parameters_start(select.homes.parameter_bytes);
+                let start = select.target.profile().parameters_start(select.variables.parameter_bytes);
                 select.load_bank(ptx, 0, start, bytes, is_signed)?
             } else {
                 let mut local = access;
@@ -99,7 +99,7 @@ impl Select<'_> {
         let width = bytes.div_ceil(4) as u8;
         let class = Class::new(File::General, width);
         let size = size_modifier(bytes, is_signed);
-        let address = self.address(ptx.operand(1), access.space, Reach::ACCESS)?;
+        let address = self.address(ptx.operand(1), access.space, OffsetRange::ACCESS)?;
         let value = match access.space {
             AccessSpace::Shared => {
                 let template = format!("{}{size} $, [{{}}+{{}}]", shared_load(self.target));
@@ -139,7 +139,7 @@ impl Select<'_> {
         if !matches!(access.space, AccessSpace::Global | AccessSpace::Generic) {
             return self.unsupported(ptx);
         }
-        let address = self.address(ptx.operand(1), access.space, Reach::WIDE)?;
+        let address = self.address(ptx.operand(1), access.space, OffsetRange::WIDE)?;
         let descriptor = self.access_descriptor(ptx, 2)?;
         let template = format!("LDG{} $, $, desc[{{}}][{{}}.64+{{}}], {{}}", access.modifiers(self.target, ".256"));
         let mask = word_mask(lanes);

@@ -5,7 +5,7 @@ use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::address::Reach;
+use super::address::OffsetRange;
 use super::modifiers::AccessSpace;
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -26,7 +26,7 @@ fn shape(select: &Select<'_>, ptx: &Ptx<'_>) -> Result<(String, u8), Unsupported
 
 /// Returns the address in shared memory. Without a state space the address is generic; its lower half is the shared address.
 fn address(select: &mut Select<'_>, operand: ast::Operand) -> Result<(Operand, i64), Unsupported> {
-    let address = select.address(operand, AccessSpace::Shared, Reach::ACCESS)?;
+    let address = select.address(operand, AccessSpace::Shared, OffsetRange::ACCESS)?;
     Ok((select.low(address.base), address.offset))
 }
 

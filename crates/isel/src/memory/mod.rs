@@ -11,7 +11,7 @@ mod matrix;
 mod modifiers;
 mod store;
 
-pub(crate) use address::{Address, Reach};
+pub(crate) use address::{Address, OffsetRange};
 pub(crate) use cache::{applypriority, createpolicy, discard, prefetch};
 pub(crate) use convert::{cvta, isspacep};
 pub(crate) use load::load;
@@ -47,7 +47,7 @@ impl Select<'_> {
         if self.target.profile().descriptor.is_none() {
             return self.unsupported(ptx);
         }
-        let policy = self.wide(ptx.operand(position), oriole_ptx::types::ScalarType::U64)?;
+        let policy = self.wide_source(ptx.operand(position), oriole_ptx::types::ScalarType::U64)?;
         let halves = [self.low(policy), self.high(policy)].map(|half| self.b.define(Class::UR, "R2UR $, {}", &[half]));
         Ok(self.b.pack(Class::UR2, &halves).with_suffix(Symbol::_64))
     }

@@ -4,7 +4,7 @@ use oriole_ir::{Class, File, Operand};
 use oriole_ptx::ast;
 use oriole_ptx::types::ScalarType;
 
-use super::address::Reach;
+use super::address::OffsetRange;
 use super::load::{size_modifier, word_mask};
 use super::modifiers::{Access, AccessSpace};
 use crate::error::Unsupported;
@@ -29,7 +29,7 @@ pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     if bytes == 32 {
         return store_256(select, ptx, &access, &lanes, ty);
     }
-    let address = select.address(ptx.operand(0), access.space, Reach::ACCESS)?;
+    let address = select.address(ptx.operand(0), access.space, OffsetRange::ACCESS)?;
     let value = select.joined(&lanes, ty)?;
     select.fence_before(&access);
     let size = size_modifier(bytes, false);
@@ -62,7 +62,7 @@ fn store_256(select: &mut Select<'_>, ptx: &Ptx<'_>, access: &Access, lanes: &[a
     if !matches!(access.space, AccessSpace::Global | AccessSpace::Generic) {
         return select.unsupported(ptx);
     }
-    let address = select.address(ptx.operand(0), access.space, Reach::WIDE)?;
+    let address = select.address(ptx.operand(0), access.space, OffsetRange::WIDE)?;
     let descriptor = select.access_descriptor(ptx, 2)?;
     let (first, second) = lanes.split_at(lanes.len() / 2);
     let (low, high) = (select.joined(first, ty)?, select.joined(second, ty)?);
@@ -91,7 +91,7 @@ impl Select<'_> {
             }
             bytes => {
                 for &lane in lanes {
-                    let value = if lane == ast::Operand::Sink { Operand::RZ } else { self.wide(lane, ty)? };
+                    let value = if lane == ast::Operand::Sink { Operand::RZ } else { self.wide_source(lane, ty)? };
                     if lanes.len() == 1 {
                         return Ok(value);
                     }

@@ -43,8 +43,8 @@ pub fn select(module: &Module, kernel: usize, target: Target, linking: Linking) 
         Ok(layout) => layout,
         Err(error) => return Outcome::Unsupported(error.to_string()),
     };
-    let homes = layout.homes(module, id);
-    let mut function = match select_function(module, id, target, &homes) {
+    let variables = layout.variables_of(module, id);
+    let mut function = match select_function(module, id, target, &variables) {
         Ok(selected) => selected.function,
         Err(errors) => return Outcome::Unsupported(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
     };

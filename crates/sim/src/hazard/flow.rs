@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use oriole_hardware::Model;
 use oriole_isa::{File, Instruction, Opcode, Value};
 
-use super::track::{Border, Carried, LONGEST, Pending, Tracker};
+use super::track::{BoundaryState, InFlightAtBoundary, MAX_FIXED_LATENCY, Pending, Tracker};
 use super::{Finding, Problem, Register, Step};
 
 /// The control-flow successors of an instruction.
 pub(crate) enum Next {
     /// Continues with the next instruction.
-    On,
+    FallThrough,
     /// Continues at one of these instruction indices; none for `EXIT`.
     To(Vec<usize>),
     /// Calls the function at this index, then continues with the next instruction; `None` if it is outside the section. With a guard, some
@@ -51,7 +51,7 @@ pub(crate) fn nexts(instructions: &[Instruction], indirect: &dyn Fn(usize) -> Ve
 pub(crate) fn check_steps(steps: &[Step], nexts: &[Next], entries: &[usize], model: &Model) -> Vec<Finding> {
     let mut walk = Walk::new(steps, nexts, entries);
     let mut tracker = Tracker::new(model);
-    walk.settle(&mut tracker);
+    walk.iterate_to_fixed_point(&mut tracker);
     let mut findings = walk.findings(&mut tracker);
     findings.sort();
     findings.dedup();
@@ -89,22 +89,22 @@ fn next_of(instructions: &[Instruction], number: usize, indirect: &dyn Fn(usize)
         Opcode::EXIT if !is_conditional => Next::To(Vec::new()),
         Opcode::RET => Next::Return { guarded: !instruction.guard.is_always() },
         Opcode::CALL => Next::Call { target, guarded: !instruction.guard.is_always() },
-        _ => Next::On,
+        _ => Next::FallThrough,
     }
 }
 
 /// Finds an instruction in a list of instructions in flight, which is sorted by index.
-fn of_step(flights: &[Carried], step: u32) -> Option<Carried> {
-    flights.binary_search_by_key(&step, |one| one.step).ok().map(|at| flights[at])
+fn of_step(in_flight: &[InFlightAtBoundary], step: u32) -> Option<InFlightAtBoundary> {
+    in_flight.binary_search_by_key(&step, |one| one.step).ok().map(|at| in_flight[at])
 }
 
 /// Joins states, or returns `None` for an empty list. Joins pairwise as a balanced tree, so that n states of total size s cost O(s log n).
-fn merged(mut borders: Vec<Border>) -> Option<Border> {
-    while borders.len() > 1 {
-        let pair = |pair: &[Border]| if let [one, two] = pair { one.merge(two) } else { pair[0].clone() };
-        borders = borders.chunks(2).map(pair).collect();
+fn merged(mut states: Vec<BoundaryState>) -> Option<BoundaryState> {
+    while states.len() > 1 {
+        let pair = |pair: &[BoundaryState]| if let [one, two] = pair { one.merge(two) } else { pair[0].clone() };
+        states = states.chunks(2).map(pair).collect();
     }
-    borders.pop()
+    states.pop()
 }
 
 /// The state of the data-flow iteration.
@@ -114,9 +114,9 @@ struct Walk<'a> {
     /// Indices of the first instructions of blocks, ascending.
     starts: Vec<usize>,
     /// For each block the state at its start; `None` if it has not been reached.
-    states: Vec<Option<Border>>,
+    states: Vec<Option<BoundaryState>>,
     /// For each block the states that reached it since it was last visited.
-    arrived: Vec<Vec<Border>>,
+    arrived: Vec<Vec<BoundaryState>>,
     /// Called functions inside the section, by the index of their first instruction.
     called: BTreeMap<usize, Called>,
     /// For each return instruction the functions whose bodies contain it.
@@ -131,11 +131,11 @@ struct Walk<'a> {
 #[derive(Default)]
 struct Called {
     /// State at each call, by the index of the instruction after the call.
-    sites: BTreeMap<usize, Border>,
+    sites: BTreeMap<usize, BoundaryState>,
     /// State at its returns; `None` until a return is reached.
-    left: Option<Border>,
-    /// The part of `left.flights` that consists of the function's own instructions.
-    own: Vec<Carried>,
+    left: Option<BoundaryState>,
+    /// The part of `left.in_flight` that consists of the function's own instructions.
+    own: Vec<InFlightAtBoundary>,
     /// Indices of its instructions, without those of its callees.
     body: BTreeSet<usize>,
 }
@@ -146,7 +146,7 @@ impl<'a> Walk<'a> {
         let mut starts: BTreeSet<usize> = entries.iter().copied().chain([0]).collect();
         for (number, next) in nexts.iter().enumerate() {
             match next {
-                Next::On => continue,
+                Next::FallThrough => continue,
                 Next::To(targets) => starts.extend(targets),
                 Next::Call { target, .. } => starts.extend(target),
                 Next::Return { .. } => {}
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
         };
         walk.find_called();
         for &entry in entries.iter().chain([&0]) {
-            walk.reach(entry, Border::default());
+            walk.reach(entry, BoundaryState::default());
         }
         walk
     }
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
                     continue;
                 }
                 match &self.nexts[number] {
-                    Next::On | Next::Call { .. } => todo.push(number + 1),
+                    Next::FallThrough | Next::Call { .. } => todo.push(number + 1),
                     Next::To(targets) => todo.extend(targets),
                     Next::Return { guarded } => {
                         self.returns.entry(number).or_default().push(target);
@@ -208,7 +208,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds a state to the start of a block. States are joined when the block is visited: many predecessors then cost one visit.
-    fn reach(&mut self, start: usize, state: Border) {
+    fn reach(&mut self, start: usize, state: BoundaryState) {
         let Some(block) = self.block_of(start) else { return };
         self.arrived[block].push(state);
         let todo = if self.called.contains_key(&start) { &mut self.todo_called } else { &mut self.todo };
@@ -216,7 +216,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Joins the states that arrived at a block into its start state. Returns the new state, or `None` if it did not change.
-    fn more(&mut self, block: usize) -> Option<Border> {
+    fn join_arrived(&mut self, block: usize) -> Option<BoundaryState> {
         let arrived = merged(std::mem::take(&mut self.arrived[block]))?;
         let state = match &self.states[block] {
             None => arrived,
@@ -227,9 +227,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Iterates to the fixed point.
-    fn settle(&mut self, tracker: &mut Tracker<'_>) {
+    fn iterate_to_fixed_point(&mut self, tracker: &mut Tracker<'_>) {
         while let Some(block) = self.todo.pop_first().or_else(|| self.todo_called.pop_first()) {
-            let Some(state) = self.more(block) else { continue };
+            let Some(state) = self.join_arrived(block) else { continue };
             tracker.enter(self.steps, &state);
             let end = self.end_of(block);
             for number in self.starts[block]..end {
@@ -240,28 +240,31 @@ impl<'a> Walk<'a> {
                 self.reach(end, left.clone());
             }
             match &self.nexts[end - 1] {
-                Next::On => self.reach(end, left),
+                Next::FallThrough => self.reach(end, left),
                 Next::To(targets) => {
                     for target in targets.clone() {
                         self.reach(target, left.clone());
                     }
                 }
-                Next::Call { target: None, .. } => self.reach(end, Border { announced: left.announced, ..Border::default() }),
+                Next::Call { target: None, .. } => {
+                    self.reach(end, BoundaryState { scoreboards_set: left.scoreboards_set, ..BoundaryState::default() })
+                }
                 &Next::Call { target: Some(target), .. } => {
-                    self.reach(target, Border { kept: Vec::new(), ..left.clone() });
+                    self.reach(target, BoundaryState { kept: Vec::new(), ..left.clone() });
                     if let Some(called) = self.called.get_mut(&target) {
                         called.sites.insert(end, left);
                     }
-                    self.come_back(target, Some(end));
+                    self.propagate_return(target, Some(end));
                 }
                 Next::Return { .. } => {
                     for target in self.returns.get(&(end - 1)).cloned().unwrap_or_default() {
                         let Some(called) = self.called.get_mut(&target) else { continue };
                         let merged = called.left.as_ref().map_or_else(|| left.clone(), |old| old.merge(&left));
                         if called.left.as_ref() != Some(&merged) {
-                            called.own = merged.flights.iter().filter(|one| called.body.contains(&(one.step as usize))).copied().collect();
+                            called.own =
+                                merged.in_flight.iter().filter(|one| called.body.contains(&(one.step as usize))).copied().collect();
                             called.left = Some(merged);
-                            self.come_back(target, None);
+                            self.propagate_return(target, None);
                         }
                     }
                 }
@@ -273,26 +276,27 @@ impl<'a> Walk<'a> {
     ///
     /// The state of an instruction that was already in flight at the call is adjusted to the call site: its age grows by the cycles spent
     /// in the function.
-    fn come_back(&mut self, target: usize, only: Option<usize>) {
+    fn propagate_return(&mut self, target: usize, only: Option<usize>) {
         let Some(called) = self.called.get(&target) else { return };
         let Some(left) = &called.left else { return };
-        let entered = self.block_of(target).and_then(|block| self.states[block].as_ref()).map_or(&[][..], |state| &state.flights);
+        let entered = self.block_of(target).and_then(|block| self.states[block].as_ref()).map_or(&[][..], |state| &state.in_flight);
         let mut returns = Vec::new();
-        for (&behind, before) in called.sites.range(only.unwrap_or(0)..=only.unwrap_or(usize::MAX)) {
-            let is_left = |one: &Carried| {
-                let there = of_step(&left.flights, one.step)?;
+        for (&after, before) in called.sites.range(only.unwrap_or(0)..=only.unwrap_or(usize::MAX)) {
+            let is_left = |one: &InFlightAtBoundary| {
+                let there = of_step(&left.in_flight, one.step)?;
                 // The function's entry state holds the smallest age of all call sites; only the difference to it was spent in the function.
                 let brought = of_step(entered, one.step).map_or(there.age, |entered| entered.age);
-                let age = (there.age - brought.min(there.age)).saturating_add(one.age).clamp(there.age, LONGEST as u8);
-                Some(Carried { age, ..there })
+                let age = (there.age - brought.min(there.age)).saturating_add(one.age).clamp(there.age, MAX_FIXED_LATENCY as u8);
+                Some(InFlightAtBoundary { age, ..there })
             };
-            let mut flights: Vec<Carried> = before.flights.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
-            flights.sort_by_key(|one| one.step);
-            flights.dedup_by_key(|one| one.step);
-            returns.push((behind, Border { flights, kept: Vec::new(), announced: left.announced }));
+            let mut in_flight: Vec<InFlightAtBoundary> =
+                before.in_flight.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
+            in_flight.sort_by_key(|one| one.step);
+            in_flight.dedup_by_key(|one| one.step);
+            returns.push((after, BoundaryState { in_flight, kept: Vec::new(), scoreboards_set: left.scoreboards_set }));
         }
-        for (behind, state) in returns {
-            self.reach(behind, state);
+        for (after, state) in returns {
+            self.reach(after, state);
         }
     }
 
@@ -307,8 +311,8 @@ impl<'a> Walk<'a> {
                 tracker.issue(self.steps, number, &mut |finding| findings.push(finding));
             }
             if self.leaves(end - 1) {
-                for one in &tracker.leave(self.steps).flights {
-                    findings.extend(self.unsettled(one, end - 1));
+                for one in &tracker.leave(self.steps).in_flight {
+                    findings.extend(self.pending_at_exit(one, end - 1));
                 }
             }
         }
@@ -325,13 +329,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns a finding if the instruction's variable-latency result is still pending when control leaves the section at `second`.
-    fn unsettled(&self, one: &Carried, second: usize) -> Option<Finding> {
+    fn pending_at_exit(&self, one: &InFlightAtBoundary, second: usize) -> Option<Finding> {
         let step = &self.steps[one.step as usize];
         let first = one.step as usize;
         let register = step.writes.first()?.register;
         // Kernels without a stack still load the stack pointer (R1) and never wait for it.
         let is_unused_stack = Some(register) == Register::new(File::General, 1) && one.results == Pending::Until(0);
         let pending = one.results != Pending::Done && step.results_wait && first != second && !is_unused_stack;
-        pending.then_some(Finding { second, first, problem: Problem::NotSettled { register } })
+        pending.then_some(Finding { second, first, problem: Problem::PendingAtExit { register } })
     }
 }

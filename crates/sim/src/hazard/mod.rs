@@ -24,8 +24,8 @@ mod watch;
 pub use flow::check_function;
 pub use lanes::Mask;
 pub use step::Step;
-pub use track::{Border, Carried, Pending, Tracker};
-pub use watch::{Sighting, Watch};
+pub use track::{BoundaryState, InFlightAtBoundary, Pending, Tracker};
+pub use watch::{LocatedFinding, Watch};
 
 use oriole_hardware::Kind;
 use oriole_isa::File;
@@ -48,11 +48,11 @@ pub enum Problem {
     /// The first instruction signals a scoreboard, but nothing waits for that scoreboard before the second.
     NotWaited { kind: Dependence, register: Register, scoreboard: u8 },
     /// The first instruction has variable latency and sets no scoreboard.
-    NotAnnounced { kind: Dependence, register: Register },
+    NoScoreboardSet { kind: Dependence, register: Register },
     /// Waits for a scoreboard that no instruction before it sets, on any path.
     NeverSet { scoreboard: u8 },
     /// Waits for a scoreboard so soon after it was set that the hardware does not see it set yet.
-    ScoreboardTooFresh { scoreboard: u8, cycles: u32, needed: u32 },
+    WaitTooSoon { scoreboard: u8, cycles: u32, needed: u32 },
     /// The first instruction puts a register into the reuse cache and the second reads it from there, but the register was overwritten in
     /// between.
     StaleReuse { register: Register },
@@ -60,7 +60,7 @@ pub enum Problem {
     /// order.
     CountOutOfOrder { scoreboard: u8 },
     /// Control leaves the section while the first instruction may still write the register; the code that follows cannot know this.
-    NotSettled { register: Register },
+    PendingAtExit { register: Register },
     /// A stall of 12 or more cycles without yield; the hardware stalls only one or two cycles.
     StallIgnored { stall: u8 },
 }
@@ -149,16 +149,16 @@ impl std::fmt::Display for Problem {
             Problem::NotWaited { kind, register, scoreboard } => {
                 write!(f, "{} {register} without waiting for scoreboard {scoreboard} of the one that {} it", verb(kind).0, verb(kind).1)
             }
-            Problem::NotAnnounced { kind, register } => {
+            Problem::NoScoreboardSet { kind, register } => {
                 write!(f, "{} {register}, but the one that {} it sets no scoreboard", verb(kind).0, verb(kind).1)
             }
             Problem::NeverSet { scoreboard } => write!(f, "waits for scoreboard {scoreboard}, which nothing sets"),
-            Problem::ScoreboardTooFresh { scoreboard, cycles, needed } => {
+            Problem::WaitTooSoon { scoreboard, cycles, needed } => {
                 write!(f, "waits for scoreboard {scoreboard} {} after it was set; {needed} are needed", plural(*cycles))
             }
             Problem::StaleReuse { register } => write!(f, "reads {register} from the reuse cache, where its old value was kept"),
             Problem::CountOutOfOrder { scoreboard } => write!(f, "counts the setters of scoreboard {scoreboard}, which end in any order"),
-            Problem::NotSettled { register } => write!(f, "leaves to other code while {register} may still be written"),
+            Problem::PendingAtExit { register } => write!(f, "leaves to other code while {register} may still be written"),
             Problem::StallIgnored { stall } => write!(f, "stalls {stall} cycles without yield, which the hardware does not do"),
         }
     }

@@ -8,7 +8,7 @@ use super::Register;
 
 /// An access to one register, through the port that determines its latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touch {
+pub struct RegAccess {
     pub register: Register,
     pub port: Port,
 }
@@ -18,8 +18,8 @@ pub struct Touch {
 pub struct Step {
     pub class: Class,
     pub control: Control,
-    pub reads: SmallVec<[Touch; 8]>,
-    pub writes: SmallVec<[Touch; 4]>,
+    pub reads: SmallVec<[RegAccess; 8]>,
+    pub writes: SmallVec<[RegAccess; 4]>,
     /// Whether it has a guard that is not always true.
     pub guarded: bool,
     /// The guard predicate, and whether it must be false for the instruction to execute; `None` for no guard and for uniform guards.
@@ -29,13 +29,13 @@ pub struct Step {
     /// Whether its operands are read late, so that overwriting them needs a scoreboard.
     pub sources_wait: bool,
     /// In-order group for results: instructions of one group write their results in issue order.
-    pub order: Option<u8>,
+    pub result_order_group: Option<u8>,
     /// In-order group for operands: instructions of one group read their operands in issue order.
-    pub queue: Option<u8>,
+    pub read_order_group: Option<u8>,
     /// Scoreboards it sets, one bit each: (released when results are written, released when operands are read).
-    pub announces: (u8, u8),
+    pub sets_scoreboards: (u8, u8),
     /// Whether it is an atomic: its predicate result reports the kind of the address, and is known once operands are read.
-    pub tells_early: bool,
+    pub predicate_after_read: bool,
     /// Whether it is a block barrier at which the warp stops until all earlier instructions in the memory queue have left it.
     pub drains_queue: bool,
     /// `DEPBAR.LE SBn, count` waits until at most `count` setters of scoreboard `n` are pending: (n, count).
@@ -64,10 +64,10 @@ impl Step {
             guard: guard_of(instruction),
             results_wait: model.results_need_scoreboard(class),
             sources_wait: model.sources_need_scoreboard(class),
-            order: class.order().or_else(|| is_redux.then_some(REDUX_ORDER)),
-            queue: class.queue().or_else(|| is_redux.then_some(REDUX_ORDER)),
-            announces: announced(instruction),
-            tells_early: matches!(instruction.opcode, Opcode::ATOM | Opcode::ATOMS | Opcode::ATOMG),
+            result_order_group: class.order().or_else(|| is_redux.then_some(REDUX_ORDER)),
+            read_order_group: class.queue().or_else(|| is_redux.then_some(REDUX_ORDER)),
+            sets_scoreboards: scoreboards_set_by(instruction),
+            predicate_after_read: matches!(instruction.opcode, Opcode::ATOM | Opcode::ATOMS | Opcode::ATOMG),
             drains_queue: ControlRules::of(model).facts.barrier_drains == 1
                 && instruction.opcode == Opcode::BAR
                 && !instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARV"),
@@ -88,9 +88,9 @@ impl Step {
                 };
                 let Some(port) = port else { continue };
                 if access.written {
-                    step.writes.push(Touch { register, port });
+                    step.writes.push(RegAccess { register, port });
                 } else {
-                    step.reads.push(Touch { register, port });
+                    step.reads.push(RegAccess { register, port });
                 }
             }
         }
@@ -110,8 +110,8 @@ fn is_matrix_group(instruction: &Instruction) -> bool {
     matches!(instruction.opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
 }
 
-/// Returns the scoreboards an instruction sets; see [`Step::announces`].
-fn announced(instruction: &Instruction) -> (u8, u8) {
+/// Returns the scoreboards an instruction sets; see [`Step::sets_scoreboards`].
+fn scoreboards_set_by(instruction: &Instruction) -> (u8, u8) {
     // Index 6 does not exist in hardware and signals nothing.
     let bit = |scoreboard: Option<u8>| scoreboard.filter(|&index| index < MATRIX_GROUPS).map_or(0, |index| 1 << index);
     let names_group = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"));

@@ -29,7 +29,7 @@ fn issue(steps: &[Step], path: impl IntoIterator<Item = (usize, Mask)>) -> Vec<F
     let mut findings = Vec::new();
     for (number, group) in path {
         tracker.issue_for(steps, number, group, group, &mut |finding| findings.push(finding));
-        assert!(tracker.in_flight() <= 1024, "{} flights are remembered", tracker.in_flight());
+        assert!(tracker.in_flight_count() <= 1024, "{} flights are remembered", tracker.in_flight_count());
     }
     findings
 }
@@ -44,7 +44,7 @@ const LOW: Mask = 0xffff;
 const HIGH: Mask = !LOW;
 
 #[test]
-fn threads_of_other_groups_have_other_registers() {
+fn divergent_groups_do_not_conflict() {
     let steps = steps(&SUM);
     assert_eq!(issue(&steps, [(0, LOW), (1, HIGH)]), []);
     assert_eq!(issue(&steps, [(0, LOW), (1, LOW)]), [too_soon(0, 1, 2)]);
@@ -52,7 +52,7 @@ fn threads_of_other_groups_have_other_registers() {
 }
 
 #[test]
-fn time_in_which_threads_pause_does_not_count() {
+fn paused_cycles_do_not_count() {
     let steps = steps(&[SUM[0], SUM[1], "B------:R-:W-:Y:S15 NOP"]);
     assert_eq!(issue(&steps, [(0, LOW), (2, HIGH), (2, HIGH), (1, LOW)]), [too_soon(0, 1, 2)]);
     assert_eq!(issue(&steps, [(0, LOW), (2, HIGH), (2, LOW), (1, LOW)]), []);
@@ -61,7 +61,7 @@ fn time_in_which_threads_pause_does_not_count() {
 }
 
 #[test]
-fn guards_that_fail_touch_nothing() {
+fn false_guards_access_no_register() {
     let steps = steps(&SUM);
     let mut tracker = Tracker::new(Model::of(target()));
     let mut findings = Vec::new();
@@ -85,14 +85,14 @@ fn long_runs_need_little_memory_and_forget_nothing() {
 }
 
 #[test]
-fn taking_turns_for_long_needs_little_memory() {
+fn long_alternation_needs_little_memory() {
     let steps = steps(&SUM);
     let found = issue(&steps, (0..20_000).flat_map(|_| [(1, LOW), (1, HIGH)]));
     assert_eq!(found, []);
 }
 
 #[test]
-fn waiting_for_what_nothing_sets_is_a_note() {
+fn wait_for_unset_scoreboard_is_a_note() {
     let code = instructions(&["B-----5:R-:W-:-:S05 IADD3 R10, R8, R10, RZ", "B------:R-:W-:-:S05 EXIT"]);
     let found = check_function(&code, &[0], &|_| Vec::new(), Model::of(target()));
     assert_eq!(found, [Finding { first: 0, second: 0, problem: Problem::NeverSet { scoreboard: 5 } }]);
@@ -100,7 +100,7 @@ fn waiting_for_what_nothing_sets_is_a_note() {
 }
 
 #[test]
-fn a_register_that_is_kept_may_be_read_until_it_is_overwritten() {
+fn cached_register_is_valid_until_overwritten() {
     let keep = "B------:R-:W-:-:S01 IADD3 R5, R4.reuse, R0, RZ";
     let read = "B------:R-:W-:-:S05 IADD3 R6, R4, R0, RZ";
     let read_by_another_slot = "B------:R-:W-:-:S05 IADD3 R6, R0, R4, RZ";
@@ -116,13 +116,13 @@ fn a_register_that_is_kept_may_be_read_until_it_is_overwritten() {
 }
 
 #[test]
-fn behind_a_branch_that_asks_for_the_warp_code_goes_on() {
+fn code_continues_after_convergence_test() {
     let code = instructions(&[SUM[0], "B------:R-:W-:-:S01 BRA.CONV 0x20", SUM[1], "B------:R-:W-:-:S05 EXIT"]);
     assert_eq!(check_function(&code, &[0], &|_| Vec::new(), Model::of(target())), [too_soon(0, 2, 3)]);
 }
 
 #[test]
-fn banks_and_matrix_units_keep_registers_of_their_own() {
+fn banks_and_matrix_units_have_separate_caches() {
     let is_stale = |lines: &[&str]| {
         let lines: Vec<String> = lines.iter().map(|text| format!("B------:R-:W-:-:S08 {text}")).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();

@@ -8,8 +8,9 @@
 //! latencies are checked at the earliest possible issue. A variable-latency access stays in flight until its scoreboard is waited for,
 //! however many cycles pass, as if it took forever.
 //!
-//! A scoreboard is a counter: waiting for zero waits for all earlier setters. Instructions of one in-order group ([`Step::order`] for
-//! results, [`Step::queue`] for operand reads) complete in issue order, so a wait for one of them also covers the earlier ones.
+//! A scoreboard is a counter: waiting for zero waits for all earlier setters. Instructions of one in-order group
+//! ([`Step::result_order_group`] for results, [`Step::read_order_group`] for operand reads) complete in issue order, so a wait for one of
+//! them also covers the earlier ones.
 //!
 //! Each access carries the mask of threads that execute it. Only accesses of common threads conflict; scoreboards are shared by the warp.
 //!
@@ -26,11 +27,11 @@ use smallvec::SmallVec;
 
 use super::lanes::{ALL, Mask, Pauses};
 use super::reuse::{self, Cache, Kept};
-use super::step::{Step, Touch};
+use super::step::{RegAccess, Step};
 use super::{Finding, Problem, REGISTERS, Register};
 
 /// Upper bound of all fixed latencies, in cycles: older instructions of fixed latency are no longer in flight.
-pub(super) const LONGEST: i64 = 64;
+pub(super) const MAX_FIXED_LATENCY: i64 = 64;
 /// The six scoreboards of a warp, and the counter of warpgroup matrix-product groups (`gsb0`) as a seventh.
 const SCOREBOARDS: usize = 7;
 /// Cycles from the issue of a block barrier until the warp stops at it.
@@ -40,13 +41,13 @@ pub(super) const GROUPS: usize = 16;
 /// Index of the counter of matrix-product groups among the scoreboards.
 const MATRIX_GROUPS: usize = SCOREBOARDS - 1;
 /// Maximum number of reads tracked per register; beyond that the oldest read is dropped. Bounds the cost where many paths merge.
-const READERS: usize = 8;
-/// Number of most recent accesses of a register among which reads are counted against [`READERS`].
-const RECENT: usize = 64;
+const MAX_READS: usize = 8;
+/// Number of most recent accesses of a register among which reads are counted against [`MAX_READS`].
+const READ_WINDOW: usize = 64;
 /// Highest count of a scoreboard. `DEPBAR.LE` cannot refer to older setters individually.
 const DEEPEST_COUNT: usize = 64;
 /// Minimum number of recorded instructions before [`Tracker::compact`] removes those that no longer matter.
-const CROWDED: usize = 512;
+const MIN_COMPACT: usize = 512;
 
 /// When the results, or the operand reads, of an instruction in flight are known to be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,62 +60,62 @@ pub enum Pending {
 
 /// An instruction in flight at a block boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carried {
+pub struct InFlightAtBoundary {
     /// Index of the instruction.
     pub step: u32,
-    /// Minimum number of cycles since its issue, capped at 64 (`LONGEST`).
+    /// Minimum number of cycles since its issue, capped at 64 (`MAX_FIXED_LATENCY`).
     pub age: u8,
     pub results: Pending,
     pub reads: Pending,
     /// Position in issue order among the instructions in flight, from 1; 0 if the order is unknown after a merge.
     pub rank: u32,
     /// Whether it is in flight on all paths, so that waiting for it proves that earlier instructions of its in-order group are complete.
-    pub vouches: bool,
+    pub in_order_guarantee: bool,
 }
 
-impl Carried {
+impl InFlightAtBoundary {
     /// Joins the states of one instruction on two paths: the smaller age, and only the scoreboards that signal completion on both.
-    pub fn merge(self, other: Carried) -> Carried {
+    pub fn merge(self, other: InFlightAtBoundary) -> InFlightAtBoundary {
         let both = |one: Pending, two: Pending| match (one, two) {
             (Pending::Done, other) | (other, Pending::Done) => other,
             (Pending::Until(one), Pending::Until(two)) => Pending::Until(one & two),
         };
-        Carried {
+        InFlightAtBoundary {
             step: self.step,
             age: self.age.min(other.age),
             results: both(self.results, other.results),
             reads: both(self.reads, other.reads),
             rank: self.rank,
-            vouches: self.vouches && other.vouches,
+            in_order_guarantee: self.in_order_guarantee && other.in_order_guarantee,
         }
     }
 }
 
 /// The abstract state at a block boundary: everything that may be in flight on some path to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Border {
+pub struct BoundaryState {
     /// Instructions in flight, ascending by index.
-    pub flights: Vec<Carried>,
+    pub in_flight: Vec<InFlightAtBoundary>,
     /// Possible contents of the reuse cache, in ascending order.
     pub kept: Vec<Kept>,
     /// Scoreboards that were set on some path, one bit each.
-    pub announced: u8,
+    pub scoreboards_set: u8,
 }
 
-impl Border {
+impl BoundaryState {
     /// Joins the states of two paths.
-    pub fn merge(&self, other: &Border) -> Border {
-        Border {
-            flights: merge_flights(&self.flights, &other.flights),
+    pub fn merge(&self, other: &BoundaryState) -> BoundaryState {
+        BoundaryState {
+            in_flight: merge_in_flight(&self.in_flight, &other.in_flight),
             kept: reuse::merge(&self.kept, &other.kept),
-            announced: self.announced | other.announced,
+            scoreboards_set: self.scoreboards_set | other.scoreboards_set,
         }
     }
 }
 
 /// An instruction in flight on the current path.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct InFlight {
     step: u32,
     /// Cycle of issue; negative for instructions carried in from predecessors.
     issued: i64,
@@ -124,8 +125,8 @@ struct Flight {
     group: Mask,
     /// Position in issue order on this path; 0 if the order is unknown after a merge of paths.
     rank: u32,
-    /// See [`Carried::vouches`].
-    vouches: bool,
+    /// See [`InFlightAtBoundary::in_order_guarantee`].
+    in_order_guarantee: bool,
     results: Pending,
     reads: Pending,
 }
@@ -133,9 +134,9 @@ struct Flight {
 /// An access in flight to one register.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Index into [`Tracker::flights`].
+    /// Index into [`Tracker::in_flight`].
     flight: u32,
-    touch: Touch,
+    access: RegAccess,
     write: bool,
     lanes: Mask,
 }
@@ -147,9 +148,9 @@ pub struct Tracker<'a> {
     now: i64,
     /// Rank of the next instruction.
     rank: u32,
-    flights: Vec<Flight>,
+    in_flight: Vec<InFlight>,
     /// Number of recorded instructions at which the next compaction runs.
-    crowded: usize,
+    compact_at: usize,
     /// For each register the accesses in flight.
     entries: Vec<SmallVec<[Entry; 4]>>,
     /// Registers whose list may be non-empty; may contain duplicates.
@@ -158,7 +159,7 @@ pub struct Tracker<'a> {
     setters: [Vec<u32>; SCOREBOARDS],
     /// For each scoreboard the instructions that do not set it themselves, but that a later instruction of the same in-order group covers
     /// with it.
-    vouched: [Vec<u32>; SCOREBOARDS],
+    covered_by_later: [Vec<u32>; SCOREBOARDS],
     /// For each in-order group of results the rank below which all results are complete.
     results_done: [u32; GROUPS],
     /// For each in-order group of operand reads the rank below which all reads are complete.
@@ -168,13 +169,13 @@ pub struct Tracker<'a> {
     pauses: Pauses,
     cache: Cache,
     /// Scoreboards that were set so far, one bit each.
-    announced: u8,
+    scoreboards_set: u8,
     /// A block barrier that is draining a memory queue: the queue, the barrier's rank, and its cycle of issue.
     draining: Option<(usize, u32, i64)>,
     /// In-order group of warpgroup matrix products; `None` until the first one is seen.
     matrix_order: Option<u8>,
     /// Whether the current instruction surely executes: it has no guard, or the active threads are known.
-    executes_surely: bool,
+    always_executes: bool,
 }
 
 impl<'a> Tracker<'a> {
@@ -184,69 +185,73 @@ impl<'a> Tracker<'a> {
             model,
             now: 0,
             rank: 0,
-            flights: Vec::new(),
-            crowded: CROWDED,
+            in_flight: Vec::new(),
+            compact_at: MIN_COMPACT,
             entries: vec![SmallVec::new(); REGISTERS],
             touched: Vec::new(),
             setters: Default::default(),
-            vouched: Default::default(),
+            covered_by_later: Default::default(),
             results_done: [0; GROUPS],
             reads_done: [0; GROUPS],
             predicate_written: [0; 8],
             pauses: Pauses::new(),
             cache: Cache::default(),
-            announced: 0,
+            scoreboards_set: 0,
             draining: None,
             matrix_order: None,
-            executes_surely: true,
+            always_executes: true,
         }
     }
 
     /// Starts a new path with the given state.
-    pub fn enter(&mut self, steps: &[Step], border: &Border) {
-        let carried = &border.flights;
+    pub fn enter(&mut self, steps: &[Step], boundary: &BoundaryState) {
+        let carried = &boundary.in_flight;
         self.pauses.clear();
-        self.cache.kept.clone_from(&border.kept);
-        self.announced = border.announced;
+        self.cache.kept.clone_from(&boundary.kept);
+        self.scoreboards_set = boundary.scoreboards_set;
         for register in self.touched.drain(..) {
             self.entries[usize::from(register.0)].clear();
         }
-        self.flights.clear();
+        self.in_flight.clear();
         self.setters = Default::default();
-        self.vouched = Default::default();
+        self.covered_by_later = Default::default();
         self.draining = None;
         (self.now, self.rank) = (0, carried.iter().map(|one| one.rank + 1).max().unwrap_or(1));
         (self.results_done, self.reads_done) = ([0; GROUPS], [0; GROUPS]);
         // A guard predicate may have been written anywhere before: do not pair opposite guards across the boundary.
         self.predicate_written = [self.rank; 8];
-        let mut in_order: SmallVec<[&Carried; 16]> = carried.iter().collect();
+        let mut in_order: SmallVec<[&InFlightAtBoundary; 16]> = carried.iter().collect();
         in_order.sort_by_key(|one| one.rank);
-        for &&Carried { step, age, results, reads, rank, vouches } in &in_order {
-            self.launch(steps, Flight { step, issued: -i64::from(age), pauses: 0, group: ALL, rank, vouches, results, reads }, ALL);
+        for &&InFlightAtBoundary { step, age, results, reads, rank, in_order_guarantee } in &in_order {
+            self.record_in_flight(
+                steps,
+                InFlight { step, issued: -i64::from(age), pauses: 0, group: ALL, rank, in_order_guarantee, results, reads },
+                ALL,
+            );
         }
     }
 
     /// Returns the state at the end of the path.
-    pub fn leave(&mut self, steps: &[Step]) -> Border {
+    pub fn leave(&mut self, steps: &[Step]) -> BoundaryState {
         self.end_draining();
         let used = self.used();
-        let mut carried: Vec<Carried> = self
-            .flights
+        let mut carried: Vec<InFlightAtBoundary> = self
+            .in_flight
             .iter()
             .zip(&used)
             // Recent instructions are kept even if no list refers to them: after a merge with a path on which they are still pending, a
             // wait for them covers earlier instructions of their in-order group.
-            .filter(|(flight, used)| **used || self.now - flight.issued < LONGEST)
-            .map(|(flight, _)| Carried {
+            .filter(|(flight, used)| **used || self.now - flight.issued < MAX_FIXED_LATENCY)
+            .map(|(flight, _)| InFlightAtBoundary {
                 step: flight.step,
-                age: (self.now - flight.issued).min(LONGEST) as u8,
+                age: (self.now - flight.issued).min(MAX_FIXED_LATENCY) as u8,
                 results: self.results_of(steps, flight),
                 reads: self.reads_of(steps, flight),
                 rank: flight.rank,
-                vouches: flight.vouches,
+                in_order_guarantee: flight.in_order_guarantee,
             })
             .filter(|one| {
-                let fixed = i64::from(one.age) < LONGEST;
+                let fixed = i64::from(one.age) < MAX_FIXED_LATENCY;
                 let step = &steps[one.step as usize];
                 (one.results != Pending::Done && step.results_wait) || (one.reads != Pending::Done && step.sources_wait) || fixed
             })
@@ -266,12 +271,12 @@ impl<'a> Tracker<'a> {
             let same = one.step == older.step;
             if same {
                 let rank = one.rank;
-                *one = Carried { rank, vouches: one.vouches, ..one.merge(*older) };
+                *one = InFlightAtBoundary { rank, in_order_guarantee: one.in_order_guarantee, ..one.merge(*older) };
             }
             same
         });
         let kept = reuse::merge(&self.cache.kept, &[]);
-        Border { flights: carried, kept, announced: self.announced }
+        BoundaryState { in_flight: carried, kept, scoreboards_set: self.scoreboards_set }
     }
 
     /// Issues the next instruction of the path for the whole warp; hazards are passed to `report`.
@@ -290,14 +295,14 @@ impl<'a> Tracker<'a> {
         steps: &[Step],
         number: usize,
         (group, active): (Mask, Mask),
-        executes_surely: bool,
+        always_executes: bool,
         report: &mut dyn FnMut(Finding),
     ) {
-        self.executes_surely = executes_surely;
+        self.always_executes = always_executes;
         let step = &steps[number];
-        if self.flights.len() >= self.crowded {
+        if self.in_flight.len() >= self.compact_at {
             self.compact(steps);
-            self.crowded = CROWDED.max(2 * self.flights.len());
+            self.compact_at = MIN_COMPACT.max(2 * self.in_flight.len());
         }
         self.pauses.resume(group, self.now);
         self.end_draining();
@@ -313,24 +318,28 @@ impl<'a> Tracker<'a> {
             report(Finding { second: number, first: number, problem: Problem::StallIgnored { stall: step.control.stall } });
         }
         self.cache.issue(number, step, active, report);
-        for touch in &step.reads {
-            self.meet(steps, number, *touch, false, reading_lanes(step, *touch, group, active), report);
+        for access in &step.reads {
+            self.check_conflicts(steps, number, *access, false, reading_lanes(step, *access, group, active), report);
         }
-        for touch in &step.writes {
-            self.meet(steps, number, *touch, true, active, report);
+        for access in &step.writes {
+            self.check_conflicts(steps, number, *access, true, active, report);
         }
-        if let Some(queue) = step.queue.filter(|_| step.drains_queue) {
+        if let Some(queue) = step.read_order_group.filter(|_| step.drains_queue) {
             self.draining = Some((usize::from(queue), self.rank, self.now));
         }
         // A write barrier is released after the operands were read, so it also signals the reads.
-        let (write, read) = step.announces;
+        let (write, read) = step.sets_scoreboards;
         let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(write) };
         let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(write | read) };
         let (issued, pauses, rank) = (self.now, self.pauses.current(), self.rank);
-        self.launch(steps, Flight { step: number as u32, issued, pauses, group, rank, vouches: true, results, reads }, active);
-        self.announced |= write | read;
-        for touch in step.writes.iter().filter(|touch| touch.register.file() == File::Predicate) {
-            self.predicate_written[usize::from(touch.register.0 % 8)] = self.rank;
+        self.record_in_flight(
+            steps,
+            InFlight { step: number as u32, issued, pauses, group, rank, in_order_guarantee: true, results, reads },
+            active,
+        );
+        self.scoreboards_set |= write | read;
+        for access in step.writes.iter().filter(|access| access.register.file() == File::Predicate) {
+            self.predicate_written[usize::from(access.register.0 % 8)] = self.rank;
         }
         self.rank += 1;
         self.now += i64::from(cycles_of(step.control));
@@ -360,53 +369,54 @@ impl<'a> Tracker<'a> {
 
     /// Returns for each recorded instruction whether a later one can still conflict with it: some register list or scoreboard refers to it.
     fn used(&self) -> Vec<bool> {
-        let mut used = vec![false; self.flights.len()];
+        let mut used = vec![false; self.in_flight.len()];
         let entries = self.touched.iter().flat_map(|register| &self.entries[usize::from(register.0)]);
         entries.map(|entry| entry.flight).chain(self.setters.iter().flatten().copied()).for_each(|flight| used[flight as usize] = true);
         used
     }
 
     /// Returns the number of recorded instructions.
-    pub fn in_flight(&self) -> usize {
-        self.flights.len()
+    pub fn in_flight_count(&self) -> usize {
+        self.in_flight.len()
     }
 
     /// Records an instruction as in flight: with its scoreboards, and with each register that it accesses.
-    fn launch(&mut self, steps: &[Step], flight: Flight, active: Mask) {
+    fn record_in_flight(&mut self, steps: &[Step], flight: InFlight, active: Mask) {
         let step = &steps[flight.step as usize];
-        let number = self.flights.len() as u32;
-        let announced = |pending: Pending| if let Pending::Until(mask) = pending { mask } else { 0 };
-        let set = step.announces.0 | step.announces.1;
+        let number = self.in_flight.len() as u32;
+        let mask_of = |pending: Pending| if let Pending::Until(mask) = pending { mask } else { 0 };
+        let set = step.sets_scoreboards.0 | step.sets_scoreboards.1;
         for scoreboard in 0..SCOREBOARDS {
-            if (announced(flight.results) | announced(flight.reads)) >> scoreboard & 1 == 1 {
+            if (mask_of(flight.results) | mask_of(flight.reads)) >> scoreboard & 1 == 1 {
                 // A scoreboard in the pending mask that the instruction does not set comes from a later one of its in-order group.
-                let list = if set >> scoreboard & 1 == 1 { &mut self.setters } else { &mut self.vouched };
+                let list = if set >> scoreboard & 1 == 1 { &mut self.setters } else { &mut self.covered_by_later };
                 list[scoreboard].push(number);
             }
         }
-        if step.announces.0 >> MATRIX_GROUPS & 1 == 1 {
-            self.matrix_order = step.order;
+        if step.sets_scoreboards.0 >> MATRIX_GROUPS & 1 == 1 {
+            self.matrix_order = step.result_order_group;
         }
-        self.flights.push(flight);
+        self.in_flight.push(flight);
         let live_reads = flight.reads != Pending::Done;
-        let reads = step.reads.iter().filter(|_| live_reads).map(|&touch| Entry {
+        let reads = step.reads.iter().filter(|_| live_reads).map(|&access| Entry {
             flight: number,
-            touch,
+            access,
             write: false,
-            lanes: reading_lanes(step, touch, flight.group, active),
+            lanes: reading_lanes(step, access, flight.group, active),
         });
         let live_results = flight.results != Pending::Done;
-        let writes = step.writes.iter().filter(|_| live_results).map(|&touch| Entry { flight: number, touch, write: true, lanes: active });
+        let writes =
+            step.writes.iter().filter(|_| live_results).map(|&access| Entry { flight: number, access, write: true, lanes: active });
         for entry in reads.chain(writes).filter(|entry| entry.lanes != 0) {
-            let list = &mut self.entries[usize::from(entry.touch.register.0)];
+            let list = &mut self.entries[usize::from(entry.access.register.0)];
             if list.is_empty() {
-                self.touched.push(entry.touch.register);
+                self.touched.push(entry.access.register);
             }
-            if list.len() >= READERS && !entry.write {
+            if list.len() >= MAX_READS && !entry.write {
                 // Calls of a function from very many sites would otherwise make the list, and the check, quadratic.
-                let recent = list.len().saturating_sub(RECENT);
+                let recent = list.len().saturating_sub(READ_WINDOW);
                 let mut readers = (recent..list.len()).filter(|&at| !list[at].write);
-                if let Some(oldest) = readers.next().filter(|_| readers.count() + 1 >= READERS) {
+                if let Some(oldest) = readers.next().filter(|_| readers.count() + 1 >= MAX_READS) {
                     list.remove(oldest);
                 }
             }
@@ -416,7 +426,7 @@ impl<'a> Tracker<'a> {
 
     /// Records that the path waits until at most `count` setters of a scoreboard are pending; the oldest setters are then complete.
     fn wait(&mut self, steps: &[Step], number: usize, scoreboard: usize, count: usize, report: &mut dyn FnMut(Finding)) {
-        if scoreboard != MATRIX_GROUPS && self.announced >> scoreboard & 1 == 0 {
+        if scoreboard != MATRIX_GROUPS && self.scoreboards_set >> scoreboard & 1 == 0 {
             report(Finding { second: number, first: number, problem: Problem::NeverSet { scoreboard: scoreboard as u8 } });
         }
         if scoreboard == MATRIX_GROUPS
@@ -429,36 +439,36 @@ impl<'a> Tracker<'a> {
         if scoreboard != MATRIX_GROUPS && count > 0 {
             self.count_in_order(steps, number, scoreboard, report);
         }
-        let keep = self.setters[scoreboard].len().saturating_sub(count);
-        let done: Vec<u32> = self.setters[scoreboard].drain(..keep).collect();
+        let completed = self.setters[scoreboard].len().saturating_sub(count);
+        let done: Vec<u32> = self.setters[scoreboard].drain(..completed).collect();
         for setter in done {
-            let flight = &mut self.flights[setter as usize];
+            let flight = &mut self.in_flight[setter as usize];
             let first = flight.step as usize;
             let cycles = self.now - flight.issued;
             // `DEPBAR` waits one cycle later than the wait mask of an ordinary instruction.
             let needed = u32::from(steps[first].scoreboard_stall).saturating_sub(u32::from(steps[number].count_wait.is_some()));
             if scoreboard != MATRIX_GROUPS && cycles < i64::from(needed) {
-                let problem = Problem::ScoreboardTooFresh { scoreboard: scoreboard as u8, cycles: cycles as u32, needed };
+                let problem = Problem::WaitTooSoon { scoreboard: scoreboard as u8, cycles: cycles as u32, needed };
                 report(Finding { second: number, first, problem });
             }
             let holds = |pending: Pending| matches!(pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1);
             let step = &steps[first];
-            let is_own = step.announces.0 >> scoreboard & 1 == 1;
+            let is_own = step.sets_scoreboards.0 >> scoreboard & 1 == 1;
             // With a count, only the instructions' own signals are ordered; inherited ones need a wait for zero.
             if holds(flight.results) && (is_own || count == 0) {
                 flight.results = Pending::Done;
-                if let Some(group) = step.order.map(usize::from).filter(|_| flight.vouches && is_own) {
+                if let Some(group) = step.result_order_group.map(usize::from).filter(|_| flight.in_order_guarantee && is_own) {
                     self.results_done[group] = self.results_done[group].max(flight.rank);
                 }
             }
             flight.reads = Pending::Done;
-            if let Some(queue) = step.queue.map(usize::from).filter(|_| flight.vouches) {
+            if let Some(queue) = step.read_order_group.map(usize::from).filter(|_| flight.in_order_guarantee) {
                 self.reads_done[queue] = self.reads_done[queue].max(flight.rank);
             }
         }
-        let vouched = if count == 0 { std::mem::take(&mut self.vouched[scoreboard]) } else { Vec::new() };
-        for vouched in vouched {
-            let flight = &mut self.flights[vouched as usize];
+        let covered_by_later = if count == 0 { std::mem::take(&mut self.covered_by_later[scoreboard]) } else { Vec::new() };
+        for covered in covered_by_later {
+            let flight = &mut self.in_flight[covered as usize];
             for pending in [&mut flight.results, &mut flight.reads] {
                 if matches!(*pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1) {
                     *pending = Pending::Done;
@@ -471,28 +481,28 @@ impl<'a> Tracker<'a> {
     /// complete.
     fn count_in_order(&self, steps: &[Step], number: usize, scoreboard: usize, report: &mut dyn FnMut(Finding)) {
         let order = |setter: &u32| {
-            let step = &steps[self.flights[*setter as usize].step as usize];
-            let by_results = step.announces.0 >> scoreboard & 1 == 1;
-            (by_results, if by_results { step.order } else { step.queue })
+            let step = &steps[self.in_flight[*setter as usize].step as usize];
+            let by_results = step.sets_scoreboards.0 >> scoreboard & 1 == 1;
+            (by_results, if by_results { step.result_order_group } else { step.read_order_group })
         };
         let [one, rest @ ..] = &self.setters[scoreboard][..] else { return };
         if let Some(other) = rest.iter().find(|other| order(other) != order(one)) {
-            let first = self.flights[*other as usize].step as usize;
+            let first = self.in_flight[*other as usize].step as usize;
             report(Finding { second: number, first, problem: Problem::CountOutOfOrder { scoreboard: scoreboard as u8 } });
         }
     }
 
     /// Returns when the results of an instruction are complete, including what its in-order group implies.
-    fn results_of(&self, steps: &[Step], flight: &Flight) -> Pending {
-        match steps[flight.step as usize].order {
+    fn results_of(&self, steps: &[Step], flight: &InFlight) -> Pending {
+        match steps[flight.step as usize].result_order_group {
             Some(group) if flight.rank < self.results_done[usize::from(group)] => Pending::Done,
             _ => flight.results,
         }
     }
 
     /// Returns when the operand reads of an instruction are complete. Written results imply that the operands were read.
-    fn reads_of(&self, steps: &[Step], flight: &Flight) -> Pending {
-        match steps[flight.step as usize].queue {
+    fn reads_of(&self, steps: &[Step], flight: &InFlight) -> Pending {
+        match steps[flight.step as usize].read_order_group {
             Some(queue) if flight.rank < self.reads_done[usize::from(queue)] => Pending::Done,
             _ if self.results_of(steps, flight) == Pending::Done && !steps[flight.step as usize].writes.is_empty() => Pending::Done,
             _ => flight.reads,
@@ -500,7 +510,7 @@ impl<'a> Tracker<'a> {
     }
 
     /// Returns whether the two guards are opposites on an unchanged predicate, so that no thread executes both instructions.
-    fn excludes(&self, flight: &Flight, before: &Step, after: &Step) -> bool {
+    fn excludes(&self, flight: &InFlight, before: &Step, after: &Step) -> bool {
         match (before.guard, after.guard) {
             (Some((one, negated)), Some((two, other))) => {
                 one == two && negated != other && self.predicate_written[usize::from(one.0 % 8)] <= flight.rank
@@ -510,8 +520,16 @@ impl<'a> Tracker<'a> {
     }
 
     /// Checks a new access against all accesses in flight to its register; removes those that need no further checks.
-    fn meet(&mut self, steps: &[Step], number: usize, touch: Touch, write: bool, lanes: Mask, report: &mut dyn FnMut(Finding)) {
-        let at = usize::from(touch.register.0);
+    fn check_conflicts(
+        &mut self,
+        steps: &[Step],
+        number: usize,
+        access: RegAccess,
+        write: bool,
+        lanes: Mask,
+        report: &mut dyn FnMut(Finding),
+    ) {
+        let at = usize::from(access.register.0);
         if self.entries[at].is_empty() || lanes == 0 {
             return;
         }
@@ -520,8 +538,8 @@ impl<'a> Tracker<'a> {
             if entry.lanes & lanes == 0 {
                 return true;
             }
-            let flight = &self.flights[entry.flight as usize];
-            let cycles = match touch.register.file() {
+            let flight = &self.in_flight[entry.flight as usize];
+            let cycles = match access.register.file() {
                 File::Uniform | File::UniformPredicate => self.now - flight.issued,
                 _ => self.pauses.age(flight.pauses, self.now - flight.issued, entry.lanes & lanes),
             };
@@ -532,21 +550,21 @@ impl<'a> Tracker<'a> {
                 (false, false) => return true,
             };
             let first = flight.step as usize;
-            let file = touch.register.file();
+            let file = access.register.file();
             let need = if steps[first].guarded {
-                self.model.need_guarded(kind, file, entry.touch.port, touch.port)
+                self.model.need_guarded(kind, file, entry.access.port, access.port)
             } else {
-                self.model.need(kind, file, entry.touch.port, touch.port)
+                self.model.need(kind, file, entry.access.port, access.port)
             };
             // The predicate result of an atomic is available once the operands were read.
-            let early = steps[first].tells_early && touch.register.file() == File::Predicate;
+            let early = steps[first].predicate_after_read && access.register.file() == File::Predicate;
             let pending = if entry.write && !early { self.results_of(steps, flight) } else { self.reads_of(steps, flight) };
-            let register = touch.register;
+            let register = access.register;
             let (before, after) = (&steps[first], &steps[number]);
             // Within one in-order group the hardware itself keeps writes, and reads before writes, in order.
             let in_order = match kind {
-                Kind::Waw => before.order.is_some() && before.order == after.order,
-                Kind::War => before.queue.is_some() && before.queue == after.queue,
+                Kind::Waw => before.result_order_group.is_some() && before.result_order_group == after.result_order_group,
+                Kind::War => before.read_order_group.is_some() && before.read_order_group == after.read_order_group,
                 Kind::Raw => false,
             };
             let excluded = self.excludes(flight, before, after);
@@ -556,16 +574,16 @@ impl<'a> Tracker<'a> {
                 _ if !need.scoreboard && cycles >= i64::from(need.cycles) => None,
                 _ if !need.scoreboard => Some(Problem::TooSoon { kind, register, cycles: cycles as u32, needed: u32::from(need.cycles) }),
                 Pending::Done => None,
-                Pending::Until(0) => Some(Problem::NotAnnounced { kind, register }),
+                Pending::Until(0) => Some(Problem::NoScoreboardSet { kind, register }),
                 Pending::Until(mask) => Some(Problem::NotWaited { kind, register, scoreboard: mask.trailing_zeros() as u8 }),
             };
-            let keep = pending != Pending::Done && (need.scoreboard || cycles < LONGEST);
+            let keep = pending != Pending::Done && (need.scoreboard || cycles < MAX_FIXED_LATENCY);
             if let Some(problem) = problem {
                 report(Finding { second: number, first, problem });
-            } else if keep && !(write && self.executes_surely) {
+            } else if keep && !(write && self.always_executes) {
                 return true;
             }
-            if !self.executes_surely {
+            if !self.always_executes {
                 return keep;
             }
             // Complete, reported or overwritten: for these threads later accesses need no check against this one.
@@ -577,7 +595,7 @@ impl<'a> Tracker<'a> {
 
     /// Removes recorded instructions that can no longer conflict, and renumbers the rest.
     fn compact(&mut self, steps: &[Step]) {
-        let mut used = vec![false; self.flights.len()];
+        let mut used = vec![false; self.in_flight.len()];
         let mut registers = std::mem::take(&mut self.touched);
         registers.sort_unstable();
         registers.dedup();
@@ -585,11 +603,11 @@ impl<'a> Tracker<'a> {
             let at = usize::from(register.0);
             let mut list = std::mem::take(&mut self.entries[at]);
             list.retain(|entry| {
-                let flight = &self.flights[entry.flight as usize];
+                let flight = &self.in_flight[entry.flight as usize];
                 let pending = if entry.write { self.results_of(steps, flight) } else { self.reads_of(steps, flight) };
                 let waits = if entry.write { steps[flight.step as usize].results_wait } else { steps[flight.step as usize].sources_wait };
                 let age = self.pauses.age(flight.pauses, self.now - flight.issued, entry.lanes);
-                let matters = age < LONGEST || waits && pending != Pending::Done;
+                let matters = age < MAX_FIXED_LATENCY || waits && pending != Pending::Done;
                 used[entry.flight as usize] |= matters;
                 matters
             });
@@ -607,13 +625,13 @@ impl<'a> Tracker<'a> {
             });
             setters.iter().for_each(|&setter| used[setter as usize] = true);
         }
-        for flight in &mut self.flights {
+        for flight in &mut self.in_flight {
             // Beyond the longest latency the exact age is irrelevant: drop the reference to old pause totals.
-            if self.pauses.age(flight.pauses, self.now - flight.issued, flight.group) >= LONGEST {
+            if self.pauses.age(flight.pauses, self.now - flight.issued, flight.group) >= MAX_FIXED_LATENCY {
                 flight.pauses = self.pauses.current();
             }
         }
-        let forgotten = (0..used.len()).filter(|&at| used[at]).map(|at| self.flights[at].pauses).min();
+        let forgotten = (0..used.len()).filter(|&at| used[at]).map(|at| self.in_flight[at].pauses).min();
         let forgotten = self.pauses.forget(forgotten.unwrap_or_else(|| self.pauses.current()));
         // New index of each remaining instruction: the number of remaining ones before it.
         let mut place = 0;
@@ -623,7 +641,7 @@ impl<'a> Tracker<'a> {
         };
         let places: Vec<u32> = used.iter().map(next).collect();
         let mut at = 0;
-        self.flights.retain_mut(|flight| {
+        self.in_flight.retain_mut(|flight| {
             flight.pauses = flight.pauses.wrapping_sub(forgotten);
             at += 1;
             used[at - 1]
@@ -631,26 +649,26 @@ impl<'a> Tracker<'a> {
         for register in &self.touched {
             self.entries[usize::from(register.0)].iter_mut().for_each(|entry| entry.flight = places[entry.flight as usize]);
         }
-        self.vouched.iter_mut().for_each(|vouched| vouched.retain(|&flight| used[flight as usize]));
-        self.setters.iter_mut().chain(&mut self.vouched).flatten().for_each(|flight| *flight = places[*flight as usize]);
+        self.covered_by_later.iter_mut().for_each(|covered| covered.retain(|&flight| used[flight as usize]));
+        self.setters.iter_mut().chain(&mut self.covered_by_later).flatten().for_each(|flight| *flight = places[*flight as usize]);
     }
 }
 
 /// Adds to each instruction the scoreboards of later ones in the same in-order group, because waiting for a later one covers it, on
 /// whichever path control continues. `carried` must be in issue order.
-fn share_scoreboards(steps: &[Step], carried: &mut [Carried]) {
+fn share_scoreboards(steps: &[Step], carried: &mut [InFlightAtBoundary]) {
     let (mut results, mut reads) = ([0; GROUPS], [0; GROUPS]);
     for equals in carried.chunk_by_mut(|one, other| one.rank == other.rank).rev() {
         let later = (results, reads);
         for one in equals {
             let step = &steps[one.step as usize];
-            let (write, read) = step.announces;
-            if let (Pending::Until(mask), Some(group)) = (&mut one.results, step.order.map(usize::from)) {
-                results[group] |= if one.vouches { *mask & write } else { 0 };
+            let (write, read) = step.sets_scoreboards;
+            if let (Pending::Until(mask), Some(group)) = (&mut one.results, step.result_order_group.map(usize::from)) {
+                results[group] |= if one.in_order_guarantee { *mask & write } else { 0 };
                 *mask |= later.0[group];
             }
-            if let (Pending::Until(mask), Some(group)) = (&mut one.reads, step.queue.map(usize::from)) {
-                reads[group] |= if one.vouches { *mask & (write | read) } else { 0 };
+            if let (Pending::Until(mask), Some(group)) = (&mut one.reads, step.read_order_group.map(usize::from)) {
+                reads[group] |= if one.in_order_guarantee { *mask & (write | read) } else { 0 };
                 *mask |= later.1[group];
             }
         }
@@ -660,8 +678,8 @@ fn share_scoreboards(steps: &[Step], carried: &mut [Carried]) {
 /// Returns the threads for which a register is read. Guards and uniform predicates are read for the whole group, all other registers for
 /// the active threads. Uniform registers are shared by the warp, but divergent groups hold warp-uniform values in them, so each group is
 /// checked against its own accesses only.
-fn reading_lanes(step: &Step, touch: Touch, group: Mask, active: Mask) -> Mask {
-    let is_guard = step.guard.is_some_and(|(guard, _)| guard == touch.register) || touch.register.file() == File::UniformPredicate;
+fn reading_lanes(step: &Step, access: RegAccess, group: Mask, active: Mask) -> Mask {
+    let is_guard = step.guard.is_some_and(|(guard, _)| guard == access.register) || access.register.file() == File::UniformPredicate;
     if is_guard { group } else { active }
 }
 
@@ -680,7 +698,7 @@ fn cycles_of(control: Control) -> u8 {
 }
 
 /// Joins two lists of instructions in flight, both ascending by index. If both lists agree on the issue order of their common
-/// instructions, the ranks of the result agree with both; otherwise all ranks become 0 and no instruction vouches for another.
+/// instructions, the ranks of the result agree with both; otherwise all ranks become 0 and no instruction has the in-order guarantee.
 ///
 /// An instruction of one list only is ranked among the common ones as on its own path. In the example, a wait for `A` must not count as a
 /// wait for `B`, which was issued after `A`:
@@ -689,8 +707,8 @@ fn cycles_of(control: Control) -> u8 {
 /// path one:  A in flight              A has rank 1
 /// path two:  A, then B in flight      A has rank 1, B has rank 2
 /// ```
-fn merge_flights(one: &[Carried], two: &[Carried]) -> Vec<Carried> {
-    let mut merged: Vec<Carried> = Vec::with_capacity(one.len().max(two.len()));
+fn merge_in_flight(one: &[InFlightAtBoundary], two: &[InFlightAtBoundary]) -> Vec<InFlightAtBoundary> {
+    let mut merged: Vec<InFlightAtBoundary> = Vec::with_capacity(one.len().max(two.len()));
     let (mut at, mut other) = (0, 0);
     // Ranks in both lists of the common instructions, and the positions in `merged` of those that are in `two` only.
     let (mut common, mut added) = (Vec::new(), Vec::new());
@@ -703,12 +721,12 @@ fn merge_flights(one: &[Carried], two: &[Carried]) -> Vec<Carried> {
                 other += 1;
             }
             (Some(&first), second) if second.is_none_or(|second| first.step < second.step) => {
-                merged.push(Carried { vouches: false, ..first });
+                merged.push(InFlightAtBoundary { in_order_guarantee: false, ..first });
                 at += 1;
             }
             (_, Some(&second)) => {
                 added.push(merged.len());
-                merged.push(Carried { vouches: false, ..second });
+                merged.push(InFlightAtBoundary { in_order_guarantee: false, ..second });
                 other += 1;
             }
             (_, None) => break,
@@ -717,7 +735,7 @@ fn merge_flights(one: &[Carried], two: &[Carried]) -> Vec<Carried> {
     common.sort_unstable();
     if !common.is_sorted_by_key(|&(_, second)| second) || common.iter().any(|&(first, second)| first == 0 || second == 0) {
         for one in &mut merged {
-            (one.rank, one.vouches) = (0, false);
+            (one.rank, one.in_order_guarantee) = (0, false);
         }
     } else if !added.is_empty() {
         rank_added(&mut merged, &common, &added);
@@ -727,7 +745,7 @@ fn merge_flights(one: &[Carried], two: &[Carried]) -> Vec<Carried> {
 
 /// Gives new ranks to a joined list, so that the instructions at the positions `added`, which have the ranks of the second list, come in
 /// between the others. `common` has the ranks in both lists of the instructions that both have, in issue order.
-fn rank_added(merged: &mut [Carried], common: &[(u32, u32)], added: &[usize]) {
+fn rank_added(merged: &mut [InFlightAtBoundary], common: &[(u32, u32)], added: &[usize]) {
     // The place of an instruction is the number of common instructions before it. A common instruction follows those of its own place.
     let keys: Vec<(usize, bool, u32)> = (0..merged.len())
         .map(|position| {

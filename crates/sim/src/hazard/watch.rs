@@ -12,14 +12,14 @@ use oriole_hardware::Model;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::lanes::{ALL, Mask};
-use super::track::{Border, Tracker};
+use super::track::{BoundaryState, Tracker};
 use super::{Finding, Problem, Severity, Step};
 use crate::sass::warp::Warp;
 use crate::sass::{Issue, Observer};
 
 /// A hazard and the place of its first occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct LocatedFinding {
     pub problem: Problem,
     /// The instruction that issues too early.
     pub second: Line,
@@ -42,9 +42,9 @@ pub struct Line {
     pub text: String,
 }
 
-impl std::fmt::Display for Sighting {
+impl std::fmt::Display for LocatedFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Sighting { problem, second, first, block, warp, lanes } = self;
+        let LocatedFinding { problem, second, first, block, warp, lanes } = self;
         write!(f, "{:#06x}: {problem} (block {block}, warp {warp}, threads {lanes:08x})", second.offset)?;
         for line in first.iter().chain([second]) {
             write!(f, "\n    {:#06x}  {}", line.offset, line.text)?;
@@ -59,7 +59,7 @@ pub struct Watch {
     limit: usize,
     /// Least severe kind of finding to report.
     severity: Severity,
-    found: Vec<Sighting>,
+    found: Vec<LocatedFinding>,
     /// Pairs of instructions and kinds of problem that were already reported.
     seen: FxHashSet<(usize, usize, std::mem::Discriminant<Problem>)>,
     /// All instructions seen so far, in the order of their first execution.
@@ -120,7 +120,7 @@ impl Watch {
     }
 
     /// Returns the findings in order of execution.
-    pub fn findings(&self) -> &[Sighting] {
+    pub fn findings(&self) -> &[LocatedFinding] {
         &self.found
     }
 
@@ -154,7 +154,7 @@ impl Watch {
                     self.states.len() - 1
                 });
                 self.states[place].alive = issue.group;
-                self.states[place].tracker.enter(&self.steps, &Border::default());
+                self.states[place].tracker.enter(&self.steps, &BoundaryState::default());
                 self.warps.insert(warp, place);
                 place
             }
@@ -181,7 +181,14 @@ impl Observer for Watch {
                 let line = |number: usize| lines[number].clone();
                 let is_alone = matches!(problem, Problem::NeverSet { .. } | Problem::StallIgnored { .. });
                 let first = (!is_alone).then(|| line(first));
-                found.push(Sighting { problem, second: line(second), first, block: issue.block, warp: issue.warp, lanes: issue.group });
+                found.push(LocatedFinding {
+                    problem,
+                    second: line(second),
+                    first,
+                    block: issue.block,
+                    warp: issue.warp,
+                    lanes: issue.group,
+                });
             }
         });
         if self.steps[number].ends {

@@ -16,7 +16,7 @@ use super::memory::plain::space_of;
 use super::memory::space::{self, Space, Where};
 use super::site::Site;
 use super::step::{Built, Unsupported, access};
-use super::warp::{Place, PredicatePlace, Row, lanes_of};
+use super::warp::{Destination, PredicateDestination, Row, lanes_of};
 
 /// Builds the action of an atomic; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
@@ -59,11 +59,11 @@ fn atomic(site: &Site<'_>) -> Built {
         if operands.next_is_predicate() && tells_success {
             success = Some(operands.predicate_destination()?);
         } else if operands.next_is_predicate() {
-            done = Some(operands.predicate_destination()?).filter(|place| *place != PredicatePlace::new(None, false));
+            done = Some(operands.predicate_destination()?).filter(|place| *place != PredicateDestination::new(None, false));
         }
         if !matches!(operands.peek().map(|operand| &operand.value), Some(oriole_isa::Value::Address(_))) {
             let place = operands.wide_destination(registers)?;
-            let Place::General(row) = place else { return Err(site.unsupported("an atomic to a uniform register")) };
+            let Destination::General(row) = place else { return Err(site.unsupported("an atomic to a uniform register")) };
             d = row;
         }
     }
@@ -101,7 +101,7 @@ fn atomic(site: &Site<'_>) -> Built {
                 }
             }
         }
-        if let Some(place) = success.filter(|place| *place != PredicatePlace::new(None, false)) {
+        if let Some(place) = success.filter(|place| *place != PredicateDestination::new(None, false)) {
             warp.write_predicate(place, mask, swapped);
         }
         if let Some(place) = done {

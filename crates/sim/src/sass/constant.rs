@@ -7,7 +7,7 @@ use super::fault::Fault;
 use super::memory::Width;
 use super::site::Site;
 use super::step::{Built, access, compute};
-use super::warp::{LANES, Place, Row, lanes_of};
+use super::warp::{Destination, LANES, Row, lanes_of};
 
 /// Builds the action of a load from a constant bank; `None` for other opcodes.
 pub fn build(site: &Site<'_>) -> Option<Built> {
@@ -93,7 +93,7 @@ fn words(width: Width, byte: impl Fn(u32) -> u8) -> [u32; 4] {
 }
 
 /// Writes the same values for all threads of the mask.
-fn write(warp: &mut super::warp::Warp, d: Place, mask: u32, width: Width, values: &[u32; 4]) {
+fn write(warp: &mut super::warp::Warp, d: Destination, mask: u32, width: Width, values: &[u32; 4]) {
     for register in 0..width.registers() {
         warp.write(d.plus(register), mask, &[values[usize::from(register)]; LANES]);
     }

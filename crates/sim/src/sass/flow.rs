@@ -26,7 +26,7 @@ pub enum Flow {
     Jump {
         condition: PredicateSource,
         test: Test,
-        goal: Goal,
+        branch_target: BranchTarget,
     },
     /// `BSYNC`
     Converge {
@@ -79,7 +79,7 @@ pub enum Test {
 
 /// The target of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goal {
+pub enum BranchTarget {
     At(u64),
     /// The sum of a 64-bit register value and a constant.
     Register {
@@ -191,8 +191,8 @@ fn branch(site: &Site<'_>) -> Built {
     let Value::Relative(distance) = operands.take()?.value else {
         return Err(site.unsupported("a branch without a target"));
     };
-    let goal = Goal::At(site.next().wrapping_add_signed(distance));
-    Ok(Action::Flow(Flow::Jump { condition, test, goal }))
+    let branch_target = BranchTarget::At(site.next().wrapping_add_signed(distance));
+    Ok(Action::Flow(Flow::Jump { condition, test, branch_target }))
 }
 
 /// Builds `BRX`, `CALL` and `RET`, whose target is a constant or the sum of a register pair and a constant. There is no stack of return
@@ -202,26 +202,26 @@ fn jump(site: &Site<'_>) -> Built {
     let condition = operands.optional_predicate()?;
     let is_absolute = site.has(".ABS");
     let base = if is_absolute { 0 } else { site.next() };
-    let goal = match &operands.take()?.value {
-        Value::Relative(distance) => Goal::At(site.next().wrapping_add_signed(*distance)),
-        Value::Integer(address) => Goal::At(*address as u64),
+    let branch_target = match &operands.take()?.value {
+        Value::Relative(distance) => BranchTarget::At(site.next().wrapping_add_signed(*distance)),
+        Value::Integer(address) => BranchTarget::At(*address as u64),
         Value::RegisterAndNumber(file, number, place) => {
             let address = match file {
                 File::General => WideSource::General(Row::source(site.checked(*number, 2)?)),
                 File::Uniform => WideSource::Uniform(Row::source(*number)),
                 _ => return Err(site.unsupported("a jump through a register of this file")),
             };
-            Goal::Register { address, base: base.wrapping_add_signed(place.number) }
+            BranchTarget::Register { address, base: base.wrapping_add_signed(place.number) }
         }
         Value::Address(_) => {
             let mut again = site.operands();
             again.optional_predicate()?;
             let constant = again.wide_input()?;
-            Goal::Register { address: constant.source, base }
+            BranchTarget::Register { address: constant.source, base }
         }
         other => return Err(site.unsupported(format!("a jump to {other:?}"))),
     };
-    Ok(Action::Flow(Flow::Jump { condition, test: Test::Always, goal }))
+    Ok(Action::Flow(Flow::Jump { condition, test: Test::Always, branch_target }))
 }
 
 /// Decodes the second predicate and the convergence barrier.

@@ -31,11 +31,11 @@ pub(super) enum Wait {
     /// At `BSYNC`, for this convergence barrier.
     Convergence(usize),
     /// At `WARPSYNC`.
-    Gather,
+    WarpSync,
     /// At `BAR`, for this block barrier.
     Block(usize),
     /// At `WARPSYNC.COLLECTIVE`.
-    Collection,
+    Collective,
 }
 
 /// Chooses which warp or group runs next.
@@ -102,7 +102,7 @@ impl Running {
     /// group that split off most recently; groups that have yielded, in turn.
     pub fn next(&mut self, order: &mut Order) -> Option<usize> {
         if self.groups.iter().all(|group| group.wait.is_some()) {
-            self.break_circle();
+            self.break_deadlock();
         }
         let alone = if self.exclusive != 0 { self.exclusive } else { !0 };
         let ready = |among: Mask| -> Vec<usize> {
@@ -128,7 +128,7 @@ impl Running {
     }
 
     /// If all groups wait, releases the threads at the convergence barrier that was reached last.
-    fn break_circle(&mut self) {
+    fn break_deadlock(&mut self) {
         let last = self.groups.iter().rev().find_map(|group| match group.wait {
             Some(Wait::Convergence(barrier)) => Some(barrier),
             _ => None,
@@ -136,12 +136,12 @@ impl Running {
         if let Some(barrier) = last {
             let wait = Wait::Convergence(barrier);
             self.warp.barriers.clear(barrier);
-            self.set_free(wait, self.waiting(wait));
+            self.release_threads(wait, self.waiting(wait));
         }
     }
 
     /// Makes threads of a group yield. The group's program counter is already after the instruction.
-    pub fn give_way(&mut self, index: usize, threads: Mask) {
+    pub fn yield_threads(&mut self, index: usize, threads: Mask) {
         let group = self.groups.remove(index);
         self.groups.push(group);
         self.current = 0;
@@ -199,13 +199,13 @@ impl Running {
     pub fn release(&mut self) {
         self.release_gathered();
         self.release_collected();
-        let elsewhere = self.exited | self.yielded | self.waiting(Wait::Gather) | self.waiting(Wait::Collection);
+        let elsewhere = self.exited | self.yielded | self.waiting(Wait::WarpSync) | self.waiting(Wait::Collective);
         for barrier in 0..BARRIERS {
             let wait = Wait::Convergence(barrier);
             let free = self.warp.barriers.complete(barrier, self.waiting(wait), elsewhere);
             if free != 0 {
                 self.warp.barriers.clear(barrier);
-                self.set_free(wait, free);
+                self.release_threads(wait, free);
             }
         }
     }
@@ -219,7 +219,7 @@ impl Running {
 
     /// Releases threads at the same `WARPSYNC` with equal masks once all threads of the mask have arrived.
     fn release_gathered(&mut self) {
-        let groups: Vec<Group> = self.groups.iter().filter(|group| group.wait == Some(Wait::Gather)).copied().collect();
+        let groups: Vec<Group> = self.groups.iter().filter(|group| group.wait == Some(Wait::WarpSync)).copied().collect();
         let mut free = 0;
         for group in &groups {
             let here = groups.iter().filter(|other| other.step == group.step).fold(0, |mask, other| mask | other.threads);
@@ -230,14 +230,14 @@ impl Running {
             free |= lanes_of(group.threads).filter(is_complete).fold(0, |mask, lane| mask | 1 << lane);
         }
         if free != 0 {
-            self.set_free(Wait::Gather, free);
+            self.release_threads(Wait::WarpSync, free);
         }
     }
 
     /// Releases threads at `WARPSYNC.COLLECTIVE`, at any instructions, once all threads of the mask have arrived; all continue at the
     /// instruction of the lowest one.
     fn release_collected(&mut self) {
-        let waiting = self.waiting(Wait::Collection);
+        let waiting = self.waiting(Wait::Collective);
         let is_complete = |lane: &usize| self.wanted[*lane] & !self.exited & !waiting == 0;
         let Some(lane) = lanes_of(waiting).find(is_complete) else { return };
         let free = self.wanted[lane] & waiting;
@@ -246,7 +246,7 @@ impl Running {
     }
 
     /// Releases the threads of `free` from a wait; those at the same instruction become one group.
-    fn set_free(&mut self, wait: Wait, free: Mask) {
+    fn release_threads(&mut self, wait: Wait, free: Mask) {
         let mut released: Vec<Group> = Vec::new();
         for group in self.groups.iter_mut().filter(|group| group.wait == Some(wait)) {
             let threads = group.threads & free;

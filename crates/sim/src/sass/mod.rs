@@ -17,8 +17,8 @@
 //!
 //! | method | operand | result |
 //! |---|---|---|
-//! | `destination`, `wide_destination(n)` | written `R` or `UR` (n registers) | [`warp::Place`] |
-//! | `predicate_destination` | written `P` or `UP` | [`warp::PredicatePlace`] |
+//! | `destination`, `wide_destination(n)` | written `R` or `UR` (n registers) | [`warp::Destination`] |
+//! | `predicate_destination` | written `P` or `UP` | [`warp::PredicateDestination`] |
 //! | `input` | `R`, `UR`, number, `c[b][n]`: 32 bits | [`site::Input`]: source and sign modifiers |
 //! | `wide_input` | the same, 64 bits; a double immediate is the upper half | [`site::WideInput`] |
 //! | `predicate`, `optional_predicate` | read `P` or `UP`, with `!` | [`warp::PredicateSource`] |
@@ -71,7 +71,7 @@ pub use fault::{Error, ErrorKind, ErrorPlace, Fault};
 pub use grid::{Options, Report};
 pub use load::Code;
 pub use observe::{Issue, Observer, Silent, Trace};
-pub use watch::{Watch, Writer};
+pub use watch::{WriteWatch, Writer};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use oriole_isa::{Opcode, Value};
 use super::launch::CLUSTER_SIZE_WORD;
 use super::site::Site;
 use super::step::{Built, access, compute};
-use super::warp::{LANES, Lanes, Place, PredicatePlace, PredicateSource, Source, lanes_of};
+use super::warp::{Destination, LANES, Lanes, PredicateDestination, PredicateSource, Source, lanes_of};
 use super::world::World;
 
 /// Builds the action of a move; `None` for other opcodes.
@@ -51,7 +51,7 @@ fn to_uniform(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let is_or = site.has(".OR");
     let agrees = if operands.next_is_predicate() { Some(operands.predicate_destination()?) } else { None };
-    if agrees.is_some_and(|place| place != PredicatePlace::new(None, false)) {
+    if agrees.is_some_and(|place| place != PredicateDestination::new(None, false)) {
         return Err(site.unsupported("a predicate that R2UR writes"));
     }
     let d = operands.destination()?;
@@ -254,7 +254,7 @@ fn unpack_predicates(site: &Site<'_>) -> Built {
     Ok(compute(move |warp, mask| {
         let (a, chosen) = (warp.read(a), warp.read(chosen));
         for number in 0..PREDICATES {
-            let place = PredicatePlace::new(Some(number as u8), is_uniform);
+            let place = PredicateDestination::new(Some(number as u8), is_uniform);
             let old = warp.read_predicate(PredicateSource::new(Some(number as u8), is_uniform, false));
             let bits = (0..LANES).fold(0, |bits, lane| {
                 let is_chosen = chosen[lane] >> number & 1 == 1;
@@ -283,7 +283,7 @@ fn barrier_result(site: &Site<'_>) -> Built {
 /// `LEPC d [, label]`: returns the address of the instruction itself, or of a label.
 fn code_address(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
-    let d: Place = operands.wide_destination(2)?;
+    let d: Destination = operands.wide_destination(2)?;
     let address = match operands.peek().map(|operand| &operand.value) {
         None => site.address,
         Some(Value::Relative(distance)) => site.next().wrapping_add_signed(*distance),

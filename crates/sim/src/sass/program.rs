@@ -2,7 +2,7 @@
 
 use oriole_isa::{Instruction, Opcode, Target};
 
-use super::flow::{Flow, Goal, Test};
+use super::flow::{BranchTarget, Flow, Test};
 use super::launch::Prepared;
 use super::load::{Code, INSTRUCTION, Kernel};
 use super::site::Site;
@@ -65,8 +65,8 @@ impl<'c> Program<'c> {
         for name in &code.externals {
             program.push(PredicateSource::TRUE, driver::build(name, prepared.registers), None);
             let address = WideSource::General(Row::source(Some(driver::RETURN_ADDRESS)));
-            let goal = Goal::Register { address, base: 0 };
-            let back = Flow::Jump { condition: PredicateSource::TRUE, test: Test::Always, goal };
+            let branch_target = BranchTarget::Register { address, base: 0 };
+            let back = Flow::Jump { condition: PredicateSource::TRUE, test: Test::Always, branch_target };
             program.push(PredicateSource::TRUE, Action::Flow(back), None);
         }
         program

@@ -8,7 +8,7 @@
 //! that, so it is an error here.
 
 use super::fault::{Error, ErrorKind, ErrorPlace, Fault};
-use super::flow::{BarrierKind, BlockBarrier, Flow, Goal, Reduction};
+use super::flow::{BarrierKind, BlockBarrier, BranchTarget, Flow, Reduction};
 use super::groups::{Group, Order, Running, Wait};
 use super::observe::{Issue, Observer};
 use super::program::{Program, SourceLine, address_of};
@@ -221,14 +221,14 @@ impl<O: Observer> Engine<'_, '_, O> {
                     }
                 }
             }
-            Flow::Jump { condition, test, goal } => {
+            Flow::Jump { condition, test, branch_target } => {
                 let group = running.groups[index].threads;
                 let mut leaving = active & running.warp.read_predicate(*condition);
                 if leaving != 0 && !test.holds(&running.warp, group, !running.exited) {
                     leaving = 0;
                 }
                 running.groups[index].step += 1;
-                self.jump(running, index, leaving, goal, step)?;
+                self.jump(running, index, leaving, branch_target, step)?;
             }
             Flow::Converge { condition, barrier } => {
                 let waiting = active & running.warp.read_predicate(*condition) & running.warp.barriers.members(*barrier);
@@ -242,7 +242,7 @@ impl<O: Observer> Engine<'_, '_, O> {
                     running.wanted[lane] = masks[lane];
                 }
                 running.groups[index].step += 1;
-                running.wait_at(index, waiting, Wait::Gather);
+                running.wait_at(index, waiting, Wait::WarpSync);
                 if *exclusive && running.groups.iter().any(|group| group.wait.is_none() && group.threads & waiting != 0) {
                     running.exclusive = waiting;
                 }
@@ -259,7 +259,7 @@ impl<O: Observer> Engine<'_, '_, O> {
                     running.after_collection[lane] = after;
                 }
                 running.groups[index].step += 1;
-                running.wait_at(index, waiting, Wait::Collection);
+                running.wait_at(index, waiting, Wait::Collective);
             }
             Flow::Disperse => running.disperse(index, active),
             Flow::Break { condition, barrier } => {
@@ -270,7 +270,7 @@ impl<O: Observer> Engine<'_, '_, O> {
             }
             Flow::Yield => {
                 running.groups[index].step += 1;
-                running.give_way(index, active);
+                running.yield_threads(index, active);
             }
             Flow::Block(barrier) => {
                 running.groups[index].step += 1;
@@ -285,16 +285,16 @@ impl<O: Observer> Engine<'_, '_, O> {
     }
 
     /// Moves the threads of `leaving` to the branch target. An indirect branch may have several targets and then creates several groups.
-    fn jump(&self, running: &mut Running, index: usize, leaving: Mask, goal: &Goal, step: u32) -> Result<(), Error> {
+    fn jump(&self, running: &mut Running, index: usize, leaving: Mask, branch_target: &BranchTarget, step: u32) -> Result<(), Error> {
         let fail = |running: &Running, address: u64, lane| {
             Err(self.error(ErrorKind::Fault, format!("a jump to {address:#x}, where no instruction is"), &running.warp, step, lane))
         };
-        match *goal {
-            Goal::At(address) => match self.program.index(address) {
+        match *branch_target {
+            BranchTarget::At(address) => match self.program.index(address) {
                 Some(target) => running.send(index, leaving, target),
                 None => return fail(running, address, first(leaving)),
             },
-            Goal::Register { address, base } => {
+            BranchTarget::Register { address, base } => {
                 let addresses = running.warp.read_wide(address).map(|value| value.wrapping_add(base));
                 let mut rest = leaving;
                 let stays = running.groups[index].threads == leaving;
@@ -323,10 +323,10 @@ impl<O: Observer> Engine<'_, '_, O> {
             return Error::new(ErrorKind::Deadlock, "nothing can run");
         };
         let what = match group.wait {
-            Some(Wait::Gather) => "WARPSYNC".to_owned(),
+            Some(Wait::WarpSync) => "WARPSYNC".to_owned(),
             Some(Wait::Convergence(barrier)) => format!("convergence barrier B{barrier}"),
             Some(Wait::Block(barrier)) => format!("barrier {barrier} of the block"),
-            Some(Wait::Collection) => "WARPSYNC.COLLECTIVE".to_owned(),
+            Some(Wait::Collective) => "WARPSYNC.COLLECTIVE".to_owned(),
             None => "nothing".to_owned(),
         };
         let message = format!("deadlock: all {threads} threads of the block that are left wait, the first at {what}");

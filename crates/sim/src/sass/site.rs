@@ -1,14 +1,14 @@
 //! An instruction to be built, and a cursor over its operands.
 //!
 //! Family modules access an instruction through [`Site`]: modifiers by spelling, operands through the cursor [`Operands`], which resolves
-//! each one to a [`Source`], a [`Place`] or a predicate. Constants `c[bank][offset]` become immediates, because a program is built for one
-//! launch. The decoder yields every operand of the form, including those that the text omits.
+//! each one to a [`Source`], a [`Destination`] or a predicate. Constants `c[bank][offset]` become immediates, because a program is built
+//! for one launch. The decoder yields every operand of the form, including those that the text omits.
 
 use oriole_isa::{File, Format, Instruction, Opcode, Operand, Target, Value};
 
 use super::constants::Constants;
 use super::step::Unsupported;
-use super::warp::{Place, PredicatePlace, PredicateSource, Row, Source, WideSource};
+use super::warp::{Destination, PredicateDestination, PredicateSource, Row, Source, WideSource};
 
 /// An instruction, its address, and the constants of its launch.
 #[derive(Clone, Copy)]
@@ -130,24 +130,24 @@ impl<'a> Operands<'a> {
     }
 
     /// Takes a destination register of either datapath.
-    pub fn destination(&mut self) -> Result<Place, Unsupported> {
+    pub fn destination(&mut self) -> Result<Destination, Unsupported> {
         self.wide_destination(1)
     }
 
     /// Takes the first of `count` consecutive destination registers.
-    pub fn wide_destination(&mut self, count: u16) -> Result<Place, Unsupported> {
+    pub fn wide_destination(&mut self, count: u16) -> Result<Destination, Unsupported> {
         match self.take()?.value {
-            Value::Register(File::General, number) => Ok(Place::General(Row::destination(self.site.checked(number, count)?))),
-            Value::Register(File::Uniform, number) => Ok(Place::Uniform(Row::destination(number))),
+            Value::Register(File::General, number) => Ok(Destination::General(Row::destination(self.site.checked(number, count)?))),
+            Value::Register(File::Uniform, number) => Ok(Destination::Uniform(Row::destination(number))),
             ref other => Err(Unsupported(format!("expected a register to write, found {other:?}"))),
         }
     }
 
     /// Takes a destination predicate of either datapath.
-    pub fn predicate_destination(&mut self) -> Result<PredicatePlace, Unsupported> {
+    pub fn predicate_destination(&mut self) -> Result<PredicateDestination, Unsupported> {
         match self.take()?.value {
-            Value::Register(File::Predicate, number) => Ok(PredicatePlace::new(number.map(|number| number as u8), false)),
-            Value::Register(File::UniformPredicate, number) => Ok(PredicatePlace::new(number.map(|number| number as u8), true)),
+            Value::Register(File::Predicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), false)),
+            Value::Register(File::UniformPredicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), true)),
             ref other => Err(Unsupported(format!("expected a predicate to write, found {other:?}"))),
         }
     }

@@ -5,7 +5,7 @@
 
 use super::fault::Fault;
 use super::flow::Flow;
-use super::warp::{Lanes, Mask, Place, PredicateSource, Source, Warp, WideLanes, WideSource};
+use super::warp::{Destination, Lanes, Mask, PredicateSource, Source, Warp, WideLanes, WideSource};
 use super::world::World;
 
 /// Computes on the registers of a warp for the threads of a mask, which is never empty.
@@ -48,7 +48,7 @@ pub fn access(run: impl Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault>
 }
 
 /// Makes the action `d = f(a)` per thread.
-pub fn map1(d: Place, a: Source, f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
+pub fn map1(d: Destination, a: Source, f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let a = warp.read(a);
         let values: Lanes = std::array::from_fn(|lane| f(a[lane]));
@@ -57,7 +57,7 @@ pub fn map1(d: Place, a: Source, f: impl Fn(u32) -> u32 + Send + Sync + 'static)
 }
 
 /// Makes the action `d = f(a, b)` per thread.
-pub fn map2(d: Place, a: Source, b: Source, f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> Action {
+pub fn map2(d: Destination, a: Source, b: Source, f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let (a, b) = (warp.read(a), warp.read(b));
         let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane]));
@@ -66,7 +66,7 @@ pub fn map2(d: Place, a: Source, b: Source, f: impl Fn(u32, u32) -> u32 + Send +
 }
 
 /// Makes the action `d = f(a, b, c)` per thread.
-pub fn map3(d: Place, a: Source, b: Source, c: Source, f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> Action {
+pub fn map3(d: Destination, a: Source, b: Source, c: Source, f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let (a, b, c) = (warp.read(a), warp.read(b), warp.read(c));
         let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]));
@@ -76,7 +76,7 @@ pub fn map3(d: Place, a: Source, b: Source, c: Source, f: impl Fn(u32, u32, u32)
 
 /// Makes the action `d = f(a, b, c)` on 64 bits per thread.
 pub fn wide_map3(
-    d: Place,
+    d: Destination,
     a: WideSource,
     b: WideSource,
     c: WideSource,

@@ -69,7 +69,7 @@ fn program<'a>(rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn both_sides_of_a_branch_meet_again() {
+fn branch_sides_reconverge() {
     let lines = program(&[
         "BSSY B0, 0xb0",
         "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
@@ -89,7 +89,7 @@ fn both_sides_of_a_branch_meet_again() {
 }
 
 #[test]
-fn without_a_barrier_the_sides_stay_apart() {
+fn without_a_barrier_the_sides_stay_diverged() {
     let lines = program(&[
         "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
         "@P0 BRA 0x70",
@@ -196,7 +196,7 @@ fn blocks_wait_for_blocks() {
 }
 
 #[test]
-fn observers_hear_of_every_instruction() {
+fn observers_see_every_instruction() {
     struct Count(Vec<(u64, u32, u32, u32)>);
     impl Observer for Count {
         fn issue(&mut self, issue: &Issue<'_>, _: &Warp) {
@@ -273,14 +273,14 @@ fn a_part_of_a_warp_at_a_barrier_is_an_error() {
 }
 
 #[test]
-fn warpsync_does_not_meet_at_two_places() {
+fn warpsync_meets_at_one_instruction_only() {
     let lines = program(&["ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@P0 BRA 0x80", "WARPSYNC.ALL", "EXIT", "WARPSYNC.ALL", "EXIT"]);
     let error = run(&lines, 1, 32).unwrap_err();
     assert!(error.kind == ErrorKind::Deadlock && error.message.contains("WARPSYNC"), "{error}");
 }
 
 #[test]
-fn collective_operations_meet_at_two_places() {
+fn collectives_meet_at_different_instructions() {
     // Both groups vote together at one of the two places, then each continues after its own `WARPSYNC.COLLECTIVE`.
     let lines = program(&[
         "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
@@ -303,7 +303,7 @@ fn collective_operations_meet_at_two_places() {
 }
 
 #[test]
-fn a_barrier_set_twice_keeps_those_who_wait() {
+fn barrier_set_twice_keeps_its_waiting_threads() {
     // Threads below 8 wait at the barrier while the others execute its `BSSY` again.
     let lines = program(&[
         "MOV R8, 0x0",
@@ -351,7 +351,7 @@ const INNER_REGION: [&str; 2] = ["BSSY B7, 0x120", "BSYNC B7"];
 const NO_REGION: [&str; 2] = ["NOP", "NOP"];
 
 #[test]
-fn a_function_waits_for_those_who_called_it() {
+fn function_waits_for_all_its_callers() {
     for region in [INNER_REGION, NO_REGION] {
         let code = assemble(&function_in_a_region("BMOV.32.CLEAR R9, B6", "BMOV.32 B6, R9", region));
         for order in 0..9 {
@@ -392,7 +392,7 @@ fn half_waits(other: &[&str]) -> Vec<u32> {
 }
 
 #[test]
-fn who_waits_for_whom_is_as_on_an_h200() {
+fn waits_match_an_h200() {
     let together = (!0, !0);
     let apart = (0xffff, 0xffff_0000);
     let seen = |other: &[&str]| {
@@ -427,7 +427,7 @@ fn a_move_to_a_barrier_takes_the_first_threads_word() {
 }
 
 #[test]
-fn threads_run_until_they_wait_or_give_way() {
+fn threads_run_until_they_wait_or_yield() {
     // The part that runs first spins on a value that the other part writes, without yielding.
     let lines = |yields: &'static str| {
         program(&[

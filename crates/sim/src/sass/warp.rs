@@ -55,18 +55,18 @@ impl Row {
 
 /// A destination register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     General(Row),
     Uniform(Row),
 }
 
-impl Place {
+impl Destination {
     /// Returns the register whose number is higher by `by`.
     #[must_use]
-    pub fn plus(self, by: u16) -> Place {
+    pub fn plus(self, by: u16) -> Destination {
         match self {
-            Place::General(row) => Place::General(row.plus(by)),
-            Place::Uniform(row) => Place::Uniform(row.plus(by)),
+            Destination::General(row) => Destination::General(row.plus(by)),
+            Destination::Uniform(row) => Destination::Uniform(row.plus(by)),
         }
     }
 }
@@ -89,7 +89,7 @@ pub enum WideSource {
 
 /// A destination predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PredicatePlace {
+pub struct PredicateDestination {
     row: u8,
     uniform: bool,
 }
@@ -101,10 +101,10 @@ const PREDICATE_SINK: u8 = 1;
 const FIRST_PREDICATE: u8 = 2;
 const PREDICATE_ROWS: usize = 10;
 
-impl PredicatePlace {
+impl PredicateDestination {
     /// Makes the destination; `None` is `PT`, which stays true.
-    pub fn new(number: Option<u8>, uniform: bool) -> PredicatePlace {
-        PredicatePlace { row: number.map_or(PREDICATE_SINK, |number| FIRST_PREDICATE + number), uniform }
+    pub fn new(number: Option<u8>, uniform: bool) -> PredicateDestination {
+        PredicateDestination { row: number.map_or(PREDICATE_SINK, |number| FIRST_PREDICATE + number), uniform }
     }
 }
 
@@ -227,9 +227,9 @@ impl Warp {
 
     /// Writes the values of the threads in `mask`, which must not be empty.
     #[inline]
-    pub fn write(&mut self, place: Place, mask: Mask, values: &Lanes) {
+    pub fn write(&mut self, place: Destination, mask: Mask, values: &Lanes) {
         match place {
-            Place::General(row) => {
+            Destination::General(row) => {
                 let row = &mut self.general[row.index()];
                 if mask == !0 {
                     *row = *values;
@@ -239,13 +239,13 @@ impl Warp {
                     }
                 }
             }
-            Place::Uniform(row) => self.uniform[row.index()] = values[first(mask)],
+            Destination::Uniform(row) => self.uniform[row.index()] = values[first(mask)],
         }
     }
 
     /// Writes 64-bit values to a register pair.
     #[inline]
-    pub fn write_wide(&mut self, place: Place, mask: Mask, values: &WideLanes) {
+    pub fn write_wide(&mut self, place: Destination, mask: Mask, values: &WideLanes) {
         self.write(place, mask, &values.map(|value| value as u32));
         self.write(place.plus(1), mask, &values.map(|value| (value >> 32) as u32));
     }
@@ -266,7 +266,7 @@ impl Warp {
 
     /// Writes the predicate of the threads in `mask`, which must not be empty.
     #[inline]
-    pub fn write_predicate(&mut self, place: PredicatePlace, mask: Mask, values: Mask) {
+    pub fn write_predicate(&mut self, place: PredicateDestination, mask: Mask, values: Mask) {
         if place.uniform {
             self.uniform_predicates[usize::from(place.row)] = if values >> first(mask) & 1 == 1 { !0 } else { 0 };
         } else {

@@ -1,6 +1,6 @@
 //! Finds the instruction that last wrote an address.
 //!
-//! A wrong element of a buffer shows what is wrong, but not where. Running the program again with a [`Watch`] on the element's address
+//! A wrong element of a buffer shows what is wrong, but not where. Running the program again with a [`WriteWatch`] on the element's address
 //! finds the instruction and the thread that stored it last, and the preceding instructions of that thread's warp. Every store to the
 //! address counts, even one that does not change the value.
 
@@ -27,7 +27,7 @@ pub struct Writer {
 }
 
 /// Observer that finds the last store to an address of global memory.
-pub struct Watch {
+pub struct WriteWatch {
     address: u64,
     trace: Option<Trace>,
     /// The store that is being executed; becomes `writer` if it succeeds.
@@ -35,15 +35,15 @@ pub struct Watch {
     writer: Option<Writer>,
 }
 
-impl Watch {
+impl WriteWatch {
     /// Watches a byte address.
-    pub fn new(address: u64) -> Watch {
-        Watch { address, trace: None, current: None, writer: None }
+    pub fn new(address: u64) -> WriteWatch {
+        WriteWatch { address, trace: None, current: None, writer: None }
     }
 
     /// Also records the instructions of a warp; an earlier run without a trace determines which warp.
-    pub fn with_trace(address: u64, trace: Trace) -> Watch {
-        Watch { trace: Some(trace), ..Watch::new(address) }
+    pub fn with_trace(address: u64, trace: Trace) -> WriteWatch {
+        WriteWatch { trace: Some(trace), ..WriteWatch::new(address) }
     }
 
     /// Returns the last writer, if any.
@@ -52,7 +52,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for WriteWatch {
     fn issue(&mut self, issue: &Issue<'_>, warp: &Warp) {
         if let Some(trace) = &mut self.trace {
             trace.issue(issue, warp);

@@ -49,7 +49,7 @@ impl Pipe {
 
 /// The pipe or pipes an instruction occupies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum PipeUse {
     One(Pipe),
     /// Whichever FMA pipe is free; the light one if both are.
     EitherHalf,
@@ -58,7 +58,7 @@ pub enum Place {
 
 /// Work an instruction gives to the units shared by all sub-partitions of the multiprocessor.
 #[derive(Clone, Debug)]
-pub enum Work {
+pub enum SharedUnitWork {
     None,
     /// Occupies the memory unit for this number of cycles without accessing memory (shuffles, special registers).
     Memory(u32),
@@ -72,7 +72,7 @@ pub enum Work {
 
 /// The kind of a memory access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Touch {
+pub enum AccessKind {
     Load,
     Store,
     /// An atomic operation that returns the old value.
@@ -85,7 +85,7 @@ pub enum Touch {
 #[derive(Clone, Debug)]
 pub struct Access {
     pub space: Space,
-    pub touch: Touch,
+    pub kind: AccessKind,
     /// Bytes accessed by each thread.
     pub bytes: u32,
     /// How to compute the address from registers; `None` for address forms that the model does not know.
@@ -98,7 +98,7 @@ pub struct Access {
 
 /// The effect of an instruction on control flow and synchronization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum FlowEffect {
     None,
     Branch,
     /// Waits for the other threads of the warp (`BSYNC`).
@@ -129,11 +129,11 @@ pub struct Op {
     pub control: Control,
     /// Scoreboards it waits for before issue, one bit each, including those named by `DEPBAR`.
     pub wait: u8,
-    pub place: Place,
+    pub pipe_use: PipeUse,
     /// Cycles for which it occupies its pipe.
     pub busy: u32,
-    pub work: Work,
-    pub turn: Turn,
+    pub work: SharedUnitWork,
+    pub flow_effect: FlowEffect,
     /// Minimum number of cycles until the warp's next instruction, regardless of the stall count; 0 for most instructions.
     pub pause: u32,
     /// Latencies of an instruction of variable latency; `None` for fixed latency.
@@ -162,16 +162,16 @@ impl Figures {
     pub fn op(&self, address: u64, instruction: &Instruction, text: String) -> Op {
         let class = Class::of(instruction);
         let work = self.work(class, instruction);
-        let (place, busy) = self.place(class, instruction, &work);
+        let (pipe_use, busy) = self.pipe_use(class, instruction, &work);
         let time = self.model.time(class);
         Op {
             address,
             control: instruction.control,
             wait: instruction.control.wait | counted_scoreboards(instruction),
-            place,
+            pipe_use,
             busy,
             work,
-            turn: turn_of(instruction),
+            flow_effect: flow_effect_of(instruction),
             pause: pause_of(instruction, time),
             time,
             sources: sources(class, instruction),
@@ -185,18 +185,18 @@ impl Figures {
     }
 
     /// Returns the pipe of an instruction and the number of cycles for which the instruction occupies it.
-    fn place(&self, class: Class, instruction: &Instruction, work: &Work) -> (Place, u32) {
-        let one = Place::One;
+    fn pipe_use(&self, class: Class, instruction: &Instruction, work: &SharedUnitWork) -> (PipeUse, u32) {
+        let one = PipeUse::One;
         let cycles = self.published(class);
         match (class.attribute("rate").unwrap_or_default(), class.name()) {
             (_, "half_compare") => (one(Pipe::Alu), self.alu()),
             (_, "half_tensor") => (one(Pipe::Double), self.alu()),
             // At full rate (one per cycle), two pipes of half the width alternate, each busy for two cycles.
-            ("fma", _) if cycles == 1 => (Place::EitherHalf, 2),
+            ("fma", _) if cycles == 1 => (PipeUse::EitherHalf, 2),
             ("fma", _) => (one(Pipe::Heavy), cycles),
             ("imad", _) => (one(Pipe::Heavy), cycles),
-            ("imad_wide", _) => (Place::BothHalves, cycles),
-            ("half", _) => (Place::BothHalves, cycles.max(2)),
+            ("imad_wide", _) => (PipeUse::BothHalves, cycles),
+            ("half", _) => (PipeUse::BothHalves, cycles.max(2)),
             ("alu" | "r2ur", _) => (one(Pipe::Alu), self.alu()),
             ("half_alu", _) => (one(Pipe::Alu), self.alu()),
             ("fp64", _) => (one(Pipe::Double), cycles),
@@ -208,9 +208,9 @@ impl Figures {
             ("uniform", _) => (one(Pipe::Uniform), cycles),
             ("bra" | "fence" | "bar", _) => (one(Pipe::None), 1),
             _ => match work {
-                Work::Access(access) if access.touch != Touch::Load => (one(Pipe::Memory), self.costs.store_issue),
-                Work::None if instruction.opcode != Opcode::NOP => (one(Pipe::Memory), self.costs.memory_issue),
-                Work::None => (one(Pipe::None), 1),
+                SharedUnitWork::Access(access) if access.kind != AccessKind::Load => (one(Pipe::Memory), self.costs.store_issue),
+                SharedUnitWork::None if instruction.opcode != Opcode::NOP => (one(Pipe::Memory), self.costs.memory_issue),
+                SharedUnitWork::None => (one(Pipe::None), 1),
                 _ => (one(Pipe::Memory), self.costs.memory_issue),
             },
         }
@@ -223,29 +223,29 @@ impl Figures {
     }
 
     /// Returns the work for shared units, decoded from opcode and modifiers.
-    fn work(&self, class: Class, instruction: &Instruction) -> Work {
+    fn work(&self, class: Class, instruction: &Instruction) -> SharedUnitWork {
         let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
-        let (space, touch) = match instruction.opcode {
-            Opcode::LDG => (Space::Global, Touch::Load),
-            Opcode::LD => (Space::Generic, Touch::Load),
-            Opcode::LDS | Opcode::LDSM => (Space::Shared, Touch::Load),
-            Opcode::LDL => (Space::Local, Touch::Load),
-            Opcode::STG => (Space::Global, Touch::Store),
-            Opcode::ST => (Space::Generic, Touch::Store),
-            Opcode::STS | Opcode::STSM => (Space::Shared, Touch::Store),
-            Opcode::STL => (Space::Local, Touch::Store),
-            Opcode::LDGSTS => (Space::Global, Touch::Load),
-            Opcode::ATOMS => (Space::Shared, Touch::Atomic),
-            Opcode::ATOMG => (Space::Global, Touch::Atomic),
-            Opcode::ATOM => (Space::Generic, Touch::Atomic),
-            Opcode::RED | Opcode::REDG => (Space::Global, Touch::Reduction),
-            Opcode::LDGDEPBAR => return Work::CopyFence,
-            Opcode::LDC => return Work::Constant(self.costs.constant_issue),
+        let (space, kind) = match instruction.opcode {
+            Opcode::LDG => (Space::Global, AccessKind::Load),
+            Opcode::LD => (Space::Generic, AccessKind::Load),
+            Opcode::LDS | Opcode::LDSM => (Space::Shared, AccessKind::Load),
+            Opcode::LDL => (Space::Local, AccessKind::Load),
+            Opcode::STG => (Space::Global, AccessKind::Store),
+            Opcode::ST => (Space::Generic, AccessKind::Store),
+            Opcode::STS | Opcode::STSM => (Space::Shared, AccessKind::Store),
+            Opcode::STL => (Space::Local, AccessKind::Store),
+            Opcode::LDGSTS => (Space::Global, AccessKind::Load),
+            Opcode::ATOMS => (Space::Shared, AccessKind::Atomic),
+            Opcode::ATOMG => (Space::Global, AccessKind::Atomic),
+            Opcode::ATOM => (Space::Generic, AccessKind::Atomic),
+            Opcode::RED | Opcode::REDG => (Space::Global, AccessKind::Reduction),
+            Opcode::LDGDEPBAR => return SharedUnitWork::CopyFence,
+            Opcode::LDC => return SharedUnitWork::Constant(self.costs.constant_issue),
             _ => {
                 return match class.attribute("rate") {
-                    Some("shfl") => Work::Memory(1),
-                    Some("s2r" | "redux") => Work::Memory(self.costs.system_issue),
-                    _ => Work::None,
+                    Some("shfl") => SharedUnitWork::Memory(1),
+                    Some("s2r" | "redux") => SharedUnitWork::Memory(self.costs.system_issue),
+                    _ => SharedUnitWork::None,
                 };
             }
         };
@@ -262,20 +262,20 @@ impl Figures {
             },
             _ => None,
         });
-        let cached = touch == Touch::Load && !says(".STRONG") && !says(".MMIO");
-        Work::Access(Access { space, touch, bytes, address, cached, is_copy: instruction.opcode == Opcode::LDGSTS })
+        let cached = kind == AccessKind::Load && !says(".STRONG") && !says(".MMIO");
+        SharedUnitWork::Access(Access { space, kind, bytes, address, cached, is_copy: instruction.opcode == Opcode::LDGSTS })
     }
 }
 
 /// Classifies the effect of an instruction on control flow.
-fn turn_of(instruction: &Instruction) -> Turn {
+fn flow_effect_of(instruction: &Instruction) -> FlowEffect {
     let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
     match instruction.opcode {
-        Opcode::BRA | Opcode::BRX | Opcode::BRXU | Opcode::CALL | Opcode::RET | Opcode::EXIT => Turn::Branch,
-        Opcode::BSYNC => Turn::Converge,
-        Opcode::BAR if says(".ARV") => Turn::Arrive,
-        Opcode::BAR => Turn::Barrier,
-        _ => Turn::None,
+        Opcode::BRA | Opcode::BRX | Opcode::BRXU | Opcode::CALL | Opcode::RET | Opcode::EXIT => FlowEffect::Branch,
+        Opcode::BSYNC => FlowEffect::Converge,
+        Opcode::BAR if says(".ARV") => FlowEffect::Arrive,
+        Opcode::BAR => FlowEffect::Barrier,
+        _ => FlowEffect::None,
     }
 }
 

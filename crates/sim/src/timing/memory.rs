@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use oriole_hardware::Time;
 use rustc_hash::FxHashMap;
 
-use super::code::{Figures, Op, Touch, Work};
+use super::code::{AccessKind, Figures, Op, SharedUnitWork};
 use super::trace::{Footprint, Trace};
 
 /// The completion times of an access, as absolute cycles.
@@ -63,7 +63,7 @@ impl Cache {
 
 /// The part of the memory system that depends on the whole launch and not on one multiprocessor.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings {
+pub struct LaunchContext {
     /// Number of multiprocessors that have work.
     pub active: u32,
     /// Whether L1 misses go to DRAM because the launch touches more than the L2 cache holds; otherwise the L2 cache is assumed warm.
@@ -76,7 +76,7 @@ pub struct Surroundings {
 pub struct MemorySystem<'t> {
     figures: &'t Figures,
     trace: &'t Trace,
-    around: Surroundings,
+    context: LaunchContext,
     first_level: Cache,
     /// The memory unit of the multiprocessor.
     unit: u64,
@@ -93,12 +93,12 @@ pub struct MemorySystem<'t> {
 
 impl<'t> MemorySystem<'t> {
     /// Makes an idle memory system with cold caches.
-    pub fn new(figures: &'t Figures, trace: &'t Trace, around: Surroundings) -> MemorySystem<'t> {
+    pub fn new(figures: &'t Figures, trace: &'t Trace, context: LaunchContext) -> MemorySystem<'t> {
         MemorySystem {
             figures,
             trace,
-            around,
-            first_level: Cache::new((around.cache_bytes / figures.costs.sector_bytes) as usize),
+            context,
+            first_level: Cache::new((context.cache_bytes / figures.costs.sector_bytes) as usize),
             unit: 0,
             constants: 0,
             second_level: 0.0,
@@ -111,9 +111,9 @@ impl<'t> MemorySystem<'t> {
     /// Returns the first cycle in which the memory system accepts `op`. A unit accepts work up to `memory_queue` cycles before it is free.
     pub fn accepts(&self, op: &Op) -> u64 {
         let queue = match op.work {
-            Work::None | Work::CopyFence => return 0,
-            Work::Constant(_) => self.constants,
-            Work::Memory(_) | Work::Access(_) => self.unit,
+            SharedUnitWork::None | SharedUnitWork::CopyFence => return 0,
+            SharedUnitWork::Constant(_) => self.constants,
+            SharedUnitWork::Memory(_) | SharedUnitWork::Access(_) => self.unit,
         };
         queue.saturating_sub(u64::from(self.figures.costs.memory_queue))
     }
@@ -136,29 +136,29 @@ impl<'t> MemorySystem<'t> {
             start
         };
         match (&op.work, footprint) {
-            (Work::Constant(cycles), _) => {
+            (SharedUnitWork::Constant(cycles), _) => {
                 let start = start(&mut self.constants, *cycles);
                 Done { read: start + read_time, result: start + u64::from(time.least) }
             }
-            (Work::Memory(cycles), _) => {
+            (SharedUnitWork::Memory(cycles), _) => {
                 let start = start(&mut self.unit, *cycles);
                 Done { read: start + read_time, result: start + u64::from(time.least) }
             }
-            (Work::Access(access), Some(footprint)) => {
+            (SharedUnitWork::Access(access), Some(footprint)) => {
                 let start = start(&mut self.unit, footprint.wavefronts);
                 let further = u64::from(footprint.wavefronts - 1);
                 let read = start + read_time + further;
                 let conflicts = further * u64::from(self.figures.costs.shared_conflict);
                 let result = if footprint.is_shared {
-                    let is_atomic = matches!(access.touch, Touch::Atomic | Touch::Reduction);
+                    let is_atomic = matches!(access.kind, AccessKind::Atomic | AccessKind::Reduction);
                     start + u64::from(if is_atomic { self.figures.costs.atomic_shared } else { time.least.into() }) + conflicts
                 } else if footprint.is_local {
                     start + u64::from(time.least) + further
                 } else {
-                    match access.touch {
-                        Touch::Load => self.load(footprint, access.cached, time, start + further),
-                        Touch::Store => self.store(footprint, start),
-                        Touch::Atomic | Touch::Reduction => self.atomic(footprint, time, start),
+                    match access.kind {
+                        AccessKind::Load => self.load(footprint, access.cached, time, start + further),
+                        AccessKind::Store => self.store(footprint, start),
+                        AccessKind::Atomic | AccessKind::Reduction => self.atomic(footprint, time, start),
                     }
                 };
                 Done { read, result: result.max(read) }
@@ -187,7 +187,7 @@ impl<'t> MemorySystem<'t> {
         if missing > 0 {
             let costs = self.figures.costs;
             let begin = self.transfer(missing, lines, (costs.l2_sectors_gpu, costs.l2_lines_gpu), start);
-            let latency = if self.around.from_dram { time.most } else { time.usual };
+            let latency = if self.context.from_dram { time.most } else { time.usual };
             let there = begin + u64::from(latency);
             for &sector in &footprint.sectors {
                 if self.first_level.get(sector).is_none() {
@@ -203,13 +203,13 @@ impl<'t> MemorySystem<'t> {
     /// number of sectors and lines the whole GPU transfers per cycle. Returns the cycle in which the last sector has left the queue.
     fn transfer(&mut self, sectors: u32, lines: u32, (sector_rate, line_rate): (f64, f64), start: u64) -> u64 {
         let costs = self.figures.costs;
-        let share = f64::from(self.around.active);
+        let share = f64::from(self.context.active);
         let (sectors, lines) = (f64::from(sectors), f64::from(lines));
         // The slowest of three limits: the multiprocessor's port to L2, its share of L2 sectors, its share of L2 line lookups.
         let cycles = (sectors * costs.l2_sector_sm).max(sectors * share / sector_rate).max(lines * share / line_rate);
         self.second_level = self.second_level.max(start as f64) + cycles;
         let mut end = self.second_level;
-        if self.around.from_dram {
+        if self.context.from_dram {
             self.dram = self.dram.max(start as f64) + sectors * share / costs.dram_sectors_gpu;
             end = end.max(self.dram);
         }
@@ -225,7 +225,7 @@ impl<'t> MemorySystem<'t> {
     /// Enqueues a global atomic operation and returns the cycle of its result. Operations of several warps on one word are serialized.
     fn atomic(&mut self, footprint: &Footprint, time: Time, start: u64) -> u64 {
         let costs = self.figures.costs;
-        let share = f64::from(self.around.active);
+        let share = f64::from(self.context.active);
         let sectors = footprint.sectors.len() as f64;
         self.atomics = self.atomics.max(start as f64) + (sectors * share / costs.atomic_sectors_gpu).max(1.0);
         let mut begin = self.atomics;

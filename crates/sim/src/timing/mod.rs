@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 use crate::sass::{Code, Options as RunOptions};
 use crate::{Launch, Memory};
 use code::{Figures, Pipe};
-use memory::Surroundings;
+use memory::LaunchContext;
 use sm::Multiprocessor;
 use trace::{BlockTrace, Recorder, Trace};
 
@@ -192,18 +192,18 @@ fn one_processor(
     let touched = trace.global_bytes(costs.sector_bytes) * blocks / recorded.max(1) as u64;
     let (_, static_shared) = code.needs(&launch.kernel).unwrap_or_default();
     let shared = (static_shared + launch.shared_bytes) * occupancy.blocks;
-    let around = Surroundings {
+    let context = LaunchContext {
         active: blocks.min(processors) as u32,
         from_dram: touched.min(memory.total_bytes()) > u64::from(costs.l2_bytes),
         cache_bytes: figures.machine.l1_and_shared.saturating_sub(shared),
     };
-    let run = |blocks: &[BlockTrace], around| Multiprocessor::new(figures, &trace, around).run(blocks, resident);
-    let alone = Surroundings { active: 1, ..around };
+    let run = |blocks: &[BlockTrace], context| Multiprocessor::new(figures, &trace, context).run(blocks, resident);
+    let alone = LaunchContext { active: 1, ..context };
     let warp = BlockTrace { warps: trace.blocks.first().and_then(|block| block.warps.first()).cloned().into_iter().collect() };
     let warp_cycles = run(&[warp], alone).cycles;
     let block_cycles = run(&trace.blocks[..1], alone).cycles;
-    let full = run(&trace.blocks[..resident.min(recorded)], around).cycles;
-    let outcome = run(&trace.blocks, around);
+    let full = run(&trace.blocks[..resident.min(recorded)], context).cycles;
+    let outcome = run(&trace.blocks, context);
     let all = (outcome.cycles as f64 * own.len() as f64 / recorded as f64) as u64;
     Ok(Estimate {
         warp: warp_cycles,

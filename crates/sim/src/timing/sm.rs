@@ -10,8 +10,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::code::{Figures, Op, PIPES, Pipe, Place, Turn, Work};
-use super::memory::{Cache, MemorySystem, Surroundings};
+use super::code::{Figures, FlowEffect, Op, PIPES, Pipe, PipeUse, SharedUnitWork};
+use super::memory::{Cache, LaunchContext, MemorySystem};
 use super::trace::{BlockTrace, Event, Trace};
 use super::{Reason, Stalls};
 
@@ -98,7 +98,7 @@ pub struct Multiprocessor<'t> {
 
 impl<'t> Multiprocessor<'t> {
     /// Makes an idle multiprocessor that will replay instructions of `trace`.
-    pub fn new(figures: &'t Figures, trace: &'t Trace, around: Surroundings) -> Multiprocessor<'t> {
+    pub fn new(figures: &'t Figures, trace: &'t Trace, context: LaunchContext) -> Multiprocessor<'t> {
         let costs = figures.costs;
         let part = || Part {
             pipes: [0; PIPES],
@@ -111,7 +111,7 @@ impl<'t> Multiprocessor<'t> {
         Multiprocessor {
             figures,
             trace,
-            memory: MemorySystem::new(figures, trace, around),
+            memory: MemorySystem::new(figures, trace, context),
             code: Cache::new((costs.code_bytes / costs.line_bytes) as usize),
             parts: (0..figures.machine.schedulers).map(|_| part()).collect(),
             warps: Vec::new(),
@@ -180,10 +180,10 @@ impl<'t> Multiprocessor<'t> {
     /// Returns the cycle from which all units accept `op`, and the unit that determines it.
     fn units_ready(&self, part: &Part, op: &Op) -> (u64, Reason) {
         let pipe = |pipe: Pipe| if pipe == Pipe::None { 0 } else { part.pipes[pipe as usize] };
-        let (mut ready, place) = match op.place {
-            Place::One(one) => (pipe(one), one),
-            Place::EitherHalf => (pipe(Pipe::Heavy).min(pipe(Pipe::Light)), Pipe::Heavy),
-            Place::BothHalves => (pipe(Pipe::Heavy).max(pipe(Pipe::Light)), Pipe::Heavy),
+        let (mut ready, place) = match op.pipe_use {
+            PipeUse::One(one) => (pipe(one), one),
+            PipeUse::EitherHalf => (pipe(Pipe::Heavy).min(pipe(Pipe::Light)), Pipe::Heavy),
+            PipeUse::BothHalves => (pipe(Pipe::Heavy).max(pipe(Pipe::Light)), Pipe::Heavy),
         };
         let mut reason = Reason::Pipe(place);
         if !op.sources.is_empty() {
@@ -233,19 +233,19 @@ impl<'t> Multiprocessor<'t> {
         let trace = self.trace;
         let (part_number, event) = (self.warps[number].part, self.warps[number].events[self.warps[number].at]);
         let op = &trace.ops[event.op as usize];
-        self.account(number, now);
+        self.attribute_stalls(number, now);
         self.issued += 1;
         self.occupy(part_number, number, op, now);
         let footprint = event.footprint.map(|index| &trace.footprints[index as usize]);
         let (read, result) = match &op.work {
-            Work::None => {
+            SharedUnitWork::None => {
                 let time = op.time.map_or((1, 1), |time| (u64::from(time.read), u64::from(time.least)));
                 (now + time.0, now + time.1)
             }
-            Work::CopyFence => (now + 1, self.warps[number].copied.max(now + 1)),
+            SharedUnitWork::CopyFence => (now + 1, self.warps[number].copied.max(now + 1)),
             work => {
                 let done = self.memory.take(op, footprint, now);
-                if matches!(work, Work::Access(access) if access.is_copy) {
+                if matches!(work, SharedUnitWork::Access(access) if access.is_copy) {
                     self.warps[number].copied = self.warps[number].copied.max(done.result);
                 }
                 (done.read, done.result)
@@ -264,10 +264,10 @@ impl<'t> Multiprocessor<'t> {
         if warp.at == warp.events.len() {
             return self.finish(number, now);
         }
-        self.prepare(number, op, event, now);
-        if op.turn == Turn::Barrier {
+        self.compute_ready(number, op, event, now);
+        if op.flow_effect == FlowEffect::Barrier {
             self.arrive(number, now);
-        } else if op.turn == Turn::Arrive {
+        } else if op.flow_effect == FlowEffect::Arrive {
             self.barrier_unit = self.barrier_unit.max(now) + u64::from(self.figures.costs.barrier_arrival);
         }
         false
@@ -277,7 +277,7 @@ impl<'t> Multiprocessor<'t> {
     ///
     /// They form three consecutive intervals: the stall count (until `stalled_until`), the warp's own wait (until `ready`), and a wait for
     /// a shared unit or the issue slot (until `now`).
-    fn account(&mut self, number: usize, now: u64) {
+    fn attribute_stalls(&mut self, number: usize, now: u64) {
         let warp = &self.warps[number];
         let part = &self.parts[warp.part];
         let next = warp.last_issue + 1;
@@ -299,14 +299,14 @@ impl<'t> Multiprocessor<'t> {
         let part = &mut self.parts[part];
         let until = now + u64::from(op.busy);
         let [heavy, light] = [Pipe::Heavy as usize, Pipe::Light as usize];
-        match op.place {
-            Place::One(Pipe::None) => {}
-            Place::One(pipe) => part.pipes[pipe as usize] = until,
-            Place::EitherHalf => {
+        match op.pipe_use {
+            PipeUse::One(Pipe::None) => {}
+            PipeUse::One(pipe) => part.pipes[pipe as usize] = until,
+            PipeUse::EitherHalf => {
                 let half = if part.pipes[light] <= now { light } else { heavy };
                 part.pipes[half] = until;
             }
-            Place::BothHalves => (part.pipes[heavy], part.pipes[light]) = (until, until),
+            PipeUse::BothHalves => (part.pipes[heavy], part.pipes[light]) = (until, until),
         }
         // The reuse cache is not tagged with the warp: it is lost when another warp issues.
         if part.last != Some(warp) {
@@ -331,7 +331,7 @@ impl<'t> Multiprocessor<'t> {
     }
 
     /// Computes the cycle in which a warp may issue the instruction after `op`, and the constraint that determines it.
-    fn prepare(&mut self, number: usize, op: &Op, event: Event, now: u64) {
+    fn compute_ready(&mut self, number: usize, op: &Op, event: Event, now: u64) {
         let costs = self.figures.costs;
         let warp = &self.warps[number];
         let next = self.op(warp);
@@ -348,9 +348,9 @@ impl<'t> Multiprocessor<'t> {
                 (ready, reason) = (time, why);
             }
         };
-        match op.turn {
-            Turn::Branch if event.is_split => later(now + u64::from(costs.diverging_branch), Reason::Branch),
-            Turn::Branch | Turn::Converge if is_taken => later(now + u64::from(costs.taken_branch), Reason::Branch),
+        match op.flow_effect {
+            FlowEffect::Branch if event.is_split => later(now + u64::from(costs.diverging_branch), Reason::Branch),
+            FlowEffect::Branch | FlowEffect::Converge if is_taken => later(now + u64::from(costs.taken_branch), Reason::Branch),
             _ => {}
         }
         later(now + u64::from(op.pause), Reason::Pause);

@@ -4,11 +4,11 @@
 use oriole_isa::{Control, Target, parse};
 
 use super::code::Figures;
-use super::memory::Surroundings;
+use super::memory::LaunchContext;
 use super::sm::{Multiprocessor, Outcome};
 use super::trace::{BlockTrace, Event, Footprint, Trace};
 
-const ALONE: Surroundings = Surroundings { active: 1, from_dram: false, cache_bytes: 1 << 17 };
+const ALONE: LaunchContext = LaunchContext { active: 1, from_dram: false, cache_bytes: 1 << 17 };
 
 fn figures() -> Figures {
     Figures::of(Target::parse("sm_90").unwrap())
@@ -158,7 +158,7 @@ fn shared_memory_serves_a_wavefront_in_a_cycle() {
 }
 
 #[test]
-fn sectors_come_from_the_cache_or_from_behind_it() {
+fn sectors_come_from_the_cache_or_the_next_level() {
     let loads = |sectors: Vec<u64>, strong: bool| {
         let text = if strong { "LDG.E.STRONG.GPU R4, desc[UR4][R4.64]" } else { "LDG.E R4, desc[UR4][R4.64]" };
         let touched = Footprint { wavefronts: 1, lines: 1, lanes: 1, sectors, ..Footprint::default() };

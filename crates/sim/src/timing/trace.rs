@@ -3,7 +3,7 @@
 use oriole_isa::Target;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::code::{Access, Figures, Op, Touch, Turn, Work};
+use super::code::{Access, AccessKind, Figures, FlowEffect, Op, SharedUnitWork};
 use crate::sass::memory::space::{Space, Where};
 use crate::sass::warp::{LANES, Mask, Warp, lanes_of};
 use crate::sass::world::Map;
@@ -127,11 +127,11 @@ impl<'f> Recorder<'f> {
 
     /// Records the memory touched by an access, and finds addresses that atomics of several warps share.
     fn footprint(&mut self, op: u32, issue: &Issue<'_>, warp: &Warp) -> Option<u32> {
-        let Work::Access(access) = &self.ops[op as usize].work else { return None };
+        let SharedUnitWork::Access(access) = &self.ops[op as usize].work else { return None };
         let address = access.address?;
         let addresses = address.of(warp);
         let footprint = footprint(self.figures, access, &addresses, issue.active, &self.map);
-        if matches!(access.touch, Touch::Atomic | Touch::Reduction) && !footprint.is_shared {
+        if matches!(access.kind, AccessKind::Atomic | AccessKind::Reduction) && !footprint.is_shared {
             let owner = (issue.block, issue.warp);
             for lane in lanes_of(issue.active) {
                 if *self.owners.entry(addresses[lane]).or_insert(owner) != owner {
@@ -153,7 +153,7 @@ impl Observer for Recorder<'_> {
     fn issue(&mut self, issue: &Issue<'_>, warp: &Warp) {
         let op = self.op(issue);
         let footprint = if issue.active == 0 { None } else { self.footprint(op, issue, warp) };
-        let is_split = self.ops[op as usize].turn == Turn::Branch && issue.active != 0 && issue.active != issue.group;
+        let is_split = self.ops[op as usize].flow_effect == FlowEffect::Branch && issue.active != 0 && issue.active != issue.group;
         let key = (issue.block, issue.warp);
         if issue.warp == 0 && !self.warps.contains_key(&key) {
             self.order.push(issue.block);
@@ -170,7 +170,7 @@ fn footprint(figures: &Figures, access: &Access, addresses: &[u64; LANES], activ
     let words = access.bytes.div_ceil(4);
     // Even if all threads read one address, the data are written to registers, at most two words per thread and cycle.
     let passes = words.div_ceil(2);
-    let is_atomic = matches!(access.touch, Touch::Atomic | Touch::Reduction);
+    let is_atomic = matches!(access.kind, AccessKind::Atomic | AccessKind::Reduction);
     let first = lanes_of(active).next().map_or(0, |lane| addresses[lane]);
     let place = access.space.locate(first, map);
     match (access.space, place) {

@@ -11,7 +11,7 @@
 
 use oriole_isa::{Control, Instruction, Opcode};
 
-use super::{Ledger, Section};
+use super::{FindingSink, Section};
 
 /// Longest stall, in cycles, that the hardware honours without yield.
 const LONGEST_ALONE: u8 = 11;
@@ -21,24 +21,24 @@ const ABOVE_CONTROL: u128 = !0 << 126;
 const LEAST_OF_JUMPS: u8 = 5;
 
 /// Checks the control fields of each instruction.
-pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
+pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
     for (number, &word) in section.words.iter().enumerate() {
         let control = Control::of(word);
         if control.stall > LONGEST_ALONE && control.stay {
             let message = format!("stalls {} cycles without yield, which the hardware does not do", control.stall);
-            ledger.wrong("stall-ignored", number, message);
+            sink.hazard("stall-ignored", number, message);
         }
         if word & ABOVE_CONTROL != 0 {
-            ledger.wrong("beyond-control", number, "has bits set above the control part");
+            sink.hazard("beyond-control", number, "has bits set above the control part");
         }
-        ledger.count(2);
+        sink.count(2);
     }
     for (number, instruction) in section.instructions() {
         if let Some(least) = least_stall(instruction) {
-            ledger.count(1);
+            sink.count(1);
             if instruction.control.stall < least {
                 let message = format!("stalls {} cycles; jumps stall {least} at least", instruction.control.stall);
-                ledger.note("flow-too-short", number, message);
+                sink.note("flow-too-short", number, message);
             }
         }
     }

@@ -16,26 +16,26 @@
 
 use crate::hazard::Problem;
 
-use super::{Finding, Ledger, Section, Severity};
+use super::{Finding, FindingSink, Section, Severity};
 
 /// Reports uncovered register dependences.
-pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
-    ledger.count(section.steps().iter().map(|step| step.reads.len() + step.writes.len()).sum());
-    take_over(section, ledger, |problem| match problem {
+pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
+    sink.count(section.steps().iter().map(|step| step.reads.len() + step.writes.len()).sum());
+    report_hazards(section, sink, |problem| match problem {
         Problem::TooSoon { .. } => Some("too-soon"),
         Problem::NotWaited { .. } => Some("not-waited"),
-        Problem::NotAnnounced { .. } => Some("not-announced"),
-        Problem::NotSettled { .. } => Some("not-settled"),
+        Problem::NoScoreboardSet { .. } => Some("not-announced"),
+        Problem::PendingAtExit { .. } => Some("not-settled"),
         _ => None,
     });
 }
 
-/// Copies findings of the data-flow analysis into the ledger. `kind` returns the name of a problem, or `None` to skip it.
-pub(super) fn take_over(section: &Section<'_>, ledger: &mut Ledger, kind: impl Fn(&Problem) -> Option<&'static str>) {
+/// Copies findings of the data-flow analysis into the sink. `kind` returns the name of a problem, or `None` to skip it.
+pub(super) fn report_hazards(section: &Section<'_>, sink: &mut FindingSink, kind: impl Fn(&Problem) -> Option<&'static str>) {
     for found in section.hazards() {
         let Some(kind) = kind(&found.problem) else { continue };
-        ledger.findings.push(Finding {
-            verifier: ledger.verifier,
+        sink.findings.push(Finding {
+            verifier: sink.verifier,
             severity: match found.problem.severity() {
                 Severity::Hazard => Severity::Hazard,
                 Severity::Note => Severity::Note,

@@ -13,7 +13,7 @@
 use oriole_isa::{Control, File, Instruction, Opcode, Pipe, Symbol, Value, accesses, encode};
 
 use super::section::INSTRUCTION_BYTES;
-use super::{Ledger, Section};
+use super::{FindingSink, Section};
 
 /// Size of an instruction-cache line; code sections are padded to whole lines.
 const LINE_BYTES: usize = 128;
@@ -24,30 +24,30 @@ const UNSTEADY: [(&str, u128); 6] =
 const WIDEST_ALIGNMENT: u16 = 4;
 
 /// Checks the encoding of each instruction, and the shape of the section.
-pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
-    ledger.count(section.words.len());
+pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
+    sink.count(section.words.len());
     if section.odd_bytes != 0 {
-        ledger.wrong("odd-bytes", None, format!("ends with {} bytes that are no whole instruction", section.odd_bytes));
+        sink.hazard("odd-bytes", None, format!("ends with {} bytes that are no whole instruction", section.odd_bytes));
     }
     if !(section.words.len() * INSTRUCTION_BYTES).is_multiple_of(LINE_BYTES) {
-        ledger.wrong("odd-length", None, format!("has {} instructions; sections are filled up to a multiple of 8", section.words.len()));
+        sink.hazard("odd-length", None, format!("has {} instructions; sections are filled up to a multiple of 8", section.words.len()));
     }
-    end(section, ledger);
+    end(section, sink);
     for (number, instruction) in section.decoded.iter().enumerate() {
         match instruction {
-            None => ledger.wrong("unknown-word", number, "is no instruction that the tables know"),
+            None => sink.hazard("unknown-word", number, "is no instruction that the tables know"),
             Some(instruction) => {
-                fields(section, number, instruction, ledger);
-                reuse(number, instruction, ledger);
-                alignment(number, instruction, ledger);
-                branch(section, number, instruction, ledger);
+                fields(section, number, instruction, sink);
+                reuse(number, instruction, sink);
+                alignment(number, instruction, sink);
+                branch(section, number, instruction, sink);
             }
         }
     }
 }
 
 /// Checks that the last instruction before the padding is an unconditional branch, exit or return.
-fn end(section: &Section<'_>, ledger: &mut Ledger) {
+fn end(section: &Section<'_>, sink: &mut FindingSink) {
     let last = section.instructions().filter(|(_, instruction)| instruction.opcode != Opcode::NOP).last();
     let leaves = |instruction: &Instruction| {
         let is_jump = matches!(instruction.opcode, Opcode::BRA | Opcode::BRX | Opcode::BRXU | Opcode::EXIT | Opcode::RET);
@@ -56,15 +56,15 @@ fn end(section: &Section<'_>, ledger: &mut Ledger) {
     };
     match last {
         Some((number, instruction)) if !leaves(instruction) => {
-            ledger.wrong("no-end", number, "is the last instruction of the section, but goes on to the next");
+            sink.hazard("no-end", number, "is the last instruction of the section, but goes on to the next");
         }
-        None if !section.words.is_empty() => ledger.wrong("no-end", None, "has no instruction that ends it"),
+        None if !section.words.is_empty() => sink.hazard("no-end", None, "has no instruction that ends it"),
         _ => {}
     }
 }
 
 /// Checks field values, undefined bits, and that re-encoding gives the same word.
-fn fields(section: &Section<'_>, number: usize, instruction: &Instruction, ledger: &mut Ledger) {
+fn fields(section: &Section<'_>, number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     let is_unspelled = |symbol: &Symbol| symbol.spelling().is_empty();
     let names = instruction.operands.iter().filter_map(|operand| if let Value::Name(name) = &operand.value { Some(name) } else { None });
     let suffixes = instruction.operands.iter().flat_map(|operand| &operand.suffixes);
@@ -73,41 +73,41 @@ fn fields(section: &Section<'_>, number: usize, instruction: &Instruction, ledge
     // The name of the matrix-product group (`gsb0`) is empty when the instruction belongs to no group.
     let has_unnamed = instruction.opcode.mnemonic().ends_with("GMMA");
     if instruction.modifiers.iter().chain(names.filter(|_| !has_unnamed)).chain(suffixes).any(is_unspelled) {
-        ledger.wrong("no-such-value", number, "has a field with a value that does not exist");
+        sink.hazard("no-such-value", number, "has a field with a value that does not exist");
     }
     if instruction.residue & steady & !Control::MASK != 0 {
-        ledger.wrong("stray-bits", number, format!("has bits set that mean nothing ({:#x})", instruction.residue & steady));
+        sink.hazard("stray-bits", number, format!("has bits set that mean nothing ({:#x})", instruction.residue & steady));
     }
     if encode(instruction, section.target) != Ok(section.words[number]) {
-        ledger.wrong("not-encodable", number, "is not what encoding it gives");
+        sink.hazard("not-encodable", number, "is not what encoding it gives");
     }
 }
 
 /// Checks that reuse flags are set only for general registers.
-fn reuse(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
+fn reuse(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     let of_nothing =
         |value: &Value| !matches!(value, Value::Register(File::General, Some(_)) | Value::RegisterAndNumber(File::General, Some(_), _));
     let is_texture = instruction.opcode.properties().pipe == Pipe::Tex;
     if (instruction.control.reuse != 0 && !is_texture)
         || instruction.operands.iter().any(|operand| operand.reuse && of_nothing(&operand.value))
     {
-        ledger.wrong("reuse-of-nothing", number, "has a reuse flag where there is no register");
+        sink.hazard("reuse-of-nothing", number, "has a reuse flag where there is no register");
     }
 }
 
 /// Checks the alignment of multi-register operands.
-fn alignment(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
+fn alignment(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     for access in accesses(instruction) {
         let alignment = access.count.next_power_of_two().min(WIDEST_ALIGNMENT);
         if matches!(access.file, File::General | File::Uniform) && !access.first.is_multiple_of(alignment) {
             let (file, first, count) = (access.file.prefix(), access.first, access.count);
-            ledger.wrong("unaligned", number, format!("{file}{first} is the first of {count}, which start at a multiple of {alignment}"));
+            sink.hazard("unaligned", number, format!("{file}{first} is the first of {count}, which start at a multiple of {alignment}"));
         }
     }
 }
 
 /// Checks that a direct branch leads to an instruction of the section.
-fn branch(section: &Section<'_>, number: usize, instruction: &Instruction, ledger: &mut Ledger) {
+fn branch(section: &Section<'_>, number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     if section.is_patched(number) {
         return;
     }
@@ -115,9 +115,9 @@ fn branch(section: &Section<'_>, number: usize, instruction: &Instruction, ledge
         let Value::Relative(distance) = operand.value else { continue };
         let to = ((number + 1) * INSTRUCTION_BYTES) as i64 + distance;
         if distance % INSTRUCTION_BYTES as i64 != 0 {
-            ledger.wrong("branch-unaligned", number, format!("leads to {to:#x}, which is inside an instruction"));
+            sink.hazard("branch-unaligned", number, format!("leads to {to:#x}, which is inside an instruction"));
         } else if usize::try_from(to).map_or(true, |to| to >= section.words.len() * INSTRUCTION_BYTES) {
-            ledger.wrong("branch-outside", number, format!("leads to {to:#x}, which is not in the section"));
+            sink.hazard("branch-outside", number, format!("leads to {to:#x}, which is not in the section"));
         }
     }
 }

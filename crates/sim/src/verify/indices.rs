@@ -9,7 +9,7 @@
 
 use oriole_isa::{Control, File, Instruction, Opcode, Value};
 
-use super::{Ledger, Section};
+use super::{FindingSink, Section};
 
 /// The encodable index for which no scoreboard exists; 7 means none.
 const NO_SUCH_SCOREBOARD: u8 = 6;
@@ -19,44 +19,44 @@ const SCOREBOARDS: u16 = 6;
 const HIGHEST_COUNT: i64 = 63;
 
 /// Checks the scoreboard indices of each instruction.
-pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
+pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
     for (number, &word) in section.words.iter().enumerate() {
         let control = Control::of(word);
         for (what, scoreboard) in [("results", control.write_barrier), ("reads", control.read_barrier)] {
-            ledger.count(usize::from(scoreboard.is_some()));
+            sink.count(usize::from(scoreboard.is_some()));
             if scoreboard == Some(NO_SUCH_SCOREBOARD) {
-                ledger.wrong("no-such-scoreboard", number, format!("names scoreboard 6 for its {what}; there are 0 to 5"));
+                sink.hazard("no-such-scoreboard", number, format!("names scoreboard 6 for its {what}; there are 0 to 5"));
             }
         }
     }
     for (number, step) in section.steps().iter().enumerate() {
         let names_one = step.control.write_barrier.is_some() || step.control.read_barrier.is_some();
         if names_one && !step.results_wait && !step.sources_wait {
-            ledger.wrong("cannot-set", number, "sets a scoreboard, but reads and writes by the clock");
+            sink.hazard("cannot-set", number, "sets a scoreboard, but reads and writes by the clock");
         }
     }
     for (number, instruction) in section.instructions() {
         let sets_read = instruction.control.read_barrier.is_some() && !instruction.may_set_read_barrier();
         let sets_write = instruction.control.write_barrier.is_some() && !instruction.may_set_write_barrier();
         for what in [sets_read.then_some("reads"), sets_write.then_some("results")].into_iter().flatten() {
-            ledger.wrong("cannot-set", number, format!("sets a scoreboard for its {what}, which it cannot"));
+            sink.hazard("cannot-set", number, format!("sets a scoreboard for its {what}, which it cannot"));
         }
     }
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::DEPBAR) {
-        depbar(number, instruction, ledger);
+        depbar(number, instruction, sink);
     }
 }
 
 /// Checks the operands of a `DEPBAR`.
-fn depbar(number: usize, instruction: &Instruction, ledger: &mut Ledger) {
+fn depbar(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     for operand in &instruction.operands {
-        ledger.count(1);
+        sink.count(1);
         match operand.value {
             Value::Register(File::Scoreboard, scoreboard) if scoreboard.is_none_or(|index| index >= SCOREBOARDS) => {
-                ledger.wrong("no-such-scoreboard", number, "waits for a scoreboard that does not exist");
+                sink.hazard("no-such-scoreboard", number, "waits for a scoreboard that does not exist");
             }
             Value::Integer(count) if count > HIGHEST_COUNT => {
-                ledger.wrong("count-too-high", number, format!("waits until {count} are left; a scoreboard counts to {HIGHEST_COUNT}"));
+                sink.hazard("count-too-high", number, format!("waits until {count} are left; a scoreboard counts to {HIGHEST_COUNT}"));
             }
             _ => {}
         }

@@ -20,24 +20,24 @@ use oriole_isa::{File, Instruction, Opcode, Value, accesses};
 use crate::hazard::Problem;
 use crate::hazard::flow::Next;
 
-use super::completeness::take_over;
+use super::completeness::report_hazards;
 use super::section::INSTRUCTION_BYTES;
-use super::{Ledger, Section};
+use super::{FindingSink, Section};
 
 /// Checks the section against the cubin's other sections.
-pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
-    ledger.count(section.words.len());
-    take_over(section, ledger, |problem| matches!(problem, Problem::StaleReuse { .. }).then_some("stale-reuse"));
-    flow(section, ledger);
-    registers(section, ledger);
-    barriers(section, ledger);
-    lists(section, ledger);
-    places(section, ledger);
-    convergence(section, ledger);
+pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
+    sink.count(section.words.len());
+    report_hazards(section, sink, |problem| matches!(problem, Problem::StaleReuse { .. }).then_some("stale-reuse"));
+    flow(section, sink);
+    registers(section, sink);
+    barriers(section, sink);
+    lists(section, sink);
+    places(section, sink);
+    convergence(section, sink);
 }
 
 /// Computes the reachable instructions and reports those after which control runs past the end of the section.
-fn flow(section: &Section<'_>, ledger: &mut Ledger) {
+fn flow(section: &Section<'_>, sink: &mut FindingSink) {
     let nexts = section.nexts();
     let mut reached = vec![false; nexts.len()];
     let mut todo = section.entry_numbers();
@@ -55,127 +55,123 @@ fn flow(section: &Section<'_>, ledger: &mut Ledger) {
             }
         };
         match &nexts[number] {
-            Next::On => go(number + 1),
+            Next::FallThrough => go(number + 1),
             Next::To(targets) => targets.iter().for_each(|&target| go(target)),
             Next::Call { target, .. } => target.iter().copied().chain([number + 1]).for_each(go),
             Next::Return { guarded } => guarded.then_some(number + 1).into_iter().for_each(go),
         }
     }
     for number in off {
-        ledger.wrong("falls-off", number, "lets control run off the end of the section");
+        sink.hazard("falls-off", number, "lets control run off the end of the section");
     }
-    branch_lists(section, &reached, ledger);
+    branch_lists(section, &reached, sink);
 }
 
 /// Checks the target lists of indirect branches; a reachable indirect branch must have one.
-fn branch_lists(section: &Section<'_>, reached: &[bool], ledger: &mut Ledger) {
+fn branch_lists(section: &Section<'_>, reached: &[bool], sink: &mut FindingSink) {
     let is_indirect = |instruction: &Instruction| matches!(instruction.opcode, Opcode::BRX | Opcode::BRXU);
     for (&branch, targets) in &section.indirect {
-        ledger.count(targets.len());
+        sink.count(targets.len());
         let number = branch as usize / INSTRUCTION_BYTES;
         let named = section.decoded.get(number).and_then(Option::as_ref);
         if !(branch as usize).is_multiple_of(INSTRUCTION_BYTES) || !named.is_some_and(is_indirect) {
-            ledger.wrong("branch-list", None, format!("lists the targets of an indirect branch at {branch:#x}, where there is none"));
+            sink.hazard("branch-list", None, format!("lists the targets of an indirect branch at {branch:#x}, where there is none"));
         }
         for &target in targets {
             let is_instruction = (target as usize).is_multiple_of(INSTRUCTION_BYTES);
             if !is_instruction || target as usize >= section.words.len() * INSTRUCTION_BYTES {
-                ledger.wrong("branch-list", number, format!("may lead to {target:#x}, which is no instruction of the section"));
+                sink.hazard("branch-list", number, format!("may lead to {target:#x}, which is no instruction of the section"));
             }
         }
     }
     for (number, _) in section.instructions().filter(|(number, one)| is_indirect(one) && reached.get(*number) == Some(&true)) {
         if !section.indirect.contains_key(&((number * INSTRUCTION_BYTES) as u32)) {
-            ledger.wrong("branch-list", number, "is an indirect branch whose targets no attribute lists");
+            sink.hazard("branch-list", number, "is an indirect branch whose targets no attribute lists");
         }
     }
 }
 
 /// Checks the declared register count against the registers used.
-fn registers(section: &Section<'_>, ledger: &mut Ledger) {
+fn registers(section: &Section<'_>, sink: &mut FindingSink) {
     let Some(allowed) = section.register_count else { return };
     for (number, instruction) in section.instructions() {
         for access in accesses(instruction).iter().filter(|access| access.file == File::General) {
             let last = access.first + access.count - 1;
             if u32::from(last) >= allowed {
-                ledger.wrong("registers", number, format!("touches R{last}; the function has {allowed} registers"));
+                sink.hazard("registers", number, format!("touches R{last}; the function has {allowed} registers"));
             }
         }
     }
     let in_header = u32::from(section.index.cubin().sections()[section.number].text_info().registers());
     if in_header != 0 && in_header != allowed {
-        ledger.note("registers", None, format!("has {allowed} registers by its attribute and {in_header} by its section"));
+        sink.note("registers", None, format!("has {allowed} registers by its attribute and {in_header} by its section"));
     }
 }
 
 /// Checks the declared barrier count of a kernel against the named barriers used.
-fn barriers(section: &Section<'_>, ledger: &mut Ledger) {
+fn barriers(section: &Section<'_>, sink: &mut FindingSink) {
     let stated = i64::from(section.index.cubin().sections()[section.number].barrier_count(section.attributes));
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BAR) {
         let index =
             instruction.operands.first().and_then(|operand| if let Value::Integer(index) = operand.value { Some(index) } else { None });
         if index.is_some_and(|index| index >= stated) && section.is_kernel {
-            ledger.wrong("barriers", number, format!("uses a barrier that the function does not have; it has {stated}"));
+            sink.hazard("barriers", number, format!("uses a barrier that the function does not have; it has {stated}"));
         }
     }
 }
 
 /// Checks the attributes that list instruction offsets.
-fn lists(section: &Section<'_>, ledger: &mut Ledger) {
+fn lists(section: &Section<'_>, sink: &mut FindingSink) {
     let end = section.words.len() * INSTRUCTION_BYTES;
     for attribute in section.attributes {
         let AttributeValue::Words(offsets) = &attribute.value else { continue };
         let Some(name) = attribute.code.name().filter(|name| name.ends_with("INSTR_OFFSETS") || *name == "SYSCALL_OFFSETS") else {
             continue;
         };
-        ledger.count(offsets.len());
+        sink.count(offsets.len());
         for &offset in offsets {
             if !(offset as usize).is_multiple_of(INSTRUCTION_BYTES) || offset as usize >= end {
-                ledger.wrong("offset-list", None, format!("EIATTR_{name} names {offset:#x}, which is no instruction of the section"));
+                sink.hazard("offset-list", None, format!("EIATTR_{name} names {offset:#x}, which is no instruction of the section"));
             }
         }
         if attribute.code == Code::EXIT_INSTR_OFFSETS {
-            exits(section, offsets, ledger);
+            exits(section, offsets, sink);
         }
     }
 }
 
 /// Checks that the listed exits are exactly the `EXIT` instructions.
-fn exits(section: &Section<'_>, listed: &[u32], ledger: &mut Ledger) {
+fn exits(section: &Section<'_>, listed: &[u32], sink: &mut FindingSink) {
     let listed: BTreeSet<u32> = listed.iter().copied().collect();
     let exits = section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::EXIT);
     let found: BTreeSet<u32> = exits.map(|(number, _)| (number * INSTRUCTION_BYTES) as u32).collect();
     for offset in listed.symmetric_difference(&found) {
         let message =
             if found.contains(offset) { "is an exit that the list of exits does not name" } else { "is named as an exit, but is none" };
-        ledger.wrong("exit-list", Some(*offset as usize / INSTRUCTION_BYTES).filter(|&number| number < section.words.len()), message);
+        sink.hazard("exit-list", Some(*offset as usize / INSTRUCTION_BYTES).filter(|&number| number < section.words.len()), message);
     }
 }
 
 /// Checks the positions of symbols and relocations.
-fn places(section: &Section<'_>, ledger: &mut Ledger) {
+fn places(section: &Section<'_>, sink: &mut FindingSink) {
     let end = (section.words.len() * INSTRUCTION_BYTES) as u64;
     for symbol in section.index.functions_in(section.number) {
-        ledger.count(1);
+        sink.count(1);
         if !symbol.value.is_multiple_of(INSTRUCTION_BYTES as u64) || symbol.value.saturating_add(symbol.size) > end {
             let message = format!("`{}` is at {:#x} with {:#x} bytes; the section has {end:#x}", symbol.name, symbol.value, symbol.size);
-            ledger.wrong("symbol-outside", None, message);
+            sink.hazard("symbol-outside", None, message);
         }
     }
     for relocation in &section.relocations {
-        ledger.count(1);
+        sink.count(1);
         if relocation.offset >= end {
-            ledger.wrong(
-                "relocation-outside",
-                None,
-                format!("a relocation patches {:#x}; the section ends at {end:#x}", relocation.offset),
-            );
+            sink.hazard("relocation-outside", None, format!("a relocation patches {:#x}; the section ends at {end:#x}", relocation.offset));
         }
     }
 }
 
 /// Checks that every convergence barrier of a `BSYNC` is an operand of some instruction that can set it up.
-fn convergence(section: &Section<'_>, ledger: &mut Ledger) {
+fn convergence(section: &Section<'_>, sink: &mut FindingSink) {
     let of = |instruction: &Instruction| {
         let register = |value: &Value| if let Value::Register(File::Convergence, Some(number)) = value { Some(*number) } else { None };
         instruction.operands.iter().find_map(|operand| register(&operand.value))
@@ -184,7 +180,7 @@ fn convergence(section: &Section<'_>, ledger: &mut Ledger) {
     let set: BTreeSet<u16> = section.instructions().filter(|(_, one)| prepares(one)).filter_map(|(_, one)| of(one)).collect();
     for (number, instruction) in section.instructions().filter(|(_, instruction)| instruction.opcode == Opcode::BSYNC) {
         if let Some(barrier) = of(instruction).filter(|barrier| !set.contains(barrier)) {
-            ledger.wrong("no-convergence", number, format!("waits at B{barrier}, which nothing sets up"));
+            sink.hazard("no-convergence", number, format!("waits at B{barrier}, which nothing sets up"));
         }
     }
 }

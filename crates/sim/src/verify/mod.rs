@@ -100,15 +100,15 @@ impl Verifier {
     }
 
     /// Runs the verifier on one section.
-    fn run(self, section: &Section<'_>, ledger: &mut Ledger) {
+    fn run(self, section: &Section<'_>, sink: &mut FindingSink) {
         match self {
-            Verifier::Bounds => bounds::verify(section, ledger),
-            Verifier::Indices => indices::verify(section, ledger),
-            Verifier::Waits => waits::verify(section, ledger),
-            Verifier::Completeness => completeness::verify(section, ledger),
-            Verifier::Format => format::verify(section, ledger),
-            Verifier::Yields => yields::verify(section, ledger),
-            Verifier::Integrity => integrity::verify(section, ledger),
+            Verifier::Bounds => bounds::verify(section, sink),
+            Verifier::Indices => indices::verify(section, sink),
+            Verifier::Waits => waits::verify(section, sink),
+            Verifier::Completeness => completeness::verify(section, sink),
+            Verifier::Format => format::verify(section, sink),
+            Verifier::Yields => yields::verify(section, sink),
+            Verifier::Integrity => integrity::verify(section, sink),
         }
     }
 }
@@ -154,16 +154,16 @@ impl fmt::Display for Finding {
 }
 
 /// Collects the findings of one verifier in one section.
-pub struct Ledger {
+pub struct FindingSink {
     verifier: Verifier,
     /// Number of things checked.
     checked: usize,
     findings: Vec<Finding>,
 }
 
-impl Ledger {
-    fn new(verifier: Verifier) -> Ledger {
-        Ledger { verifier, checked: 0, findings: Vec::new() }
+impl FindingSink {
+    fn new(verifier: Verifier) -> FindingSink {
+        FindingSink { verifier, checked: 0, findings: Vec::new() }
     }
 
     /// Adds to the number of things checked.
@@ -177,7 +177,7 @@ impl Ledger {
     }
 
     /// Records a hazard.
-    fn wrong(&mut self, kind: &'static str, at: impl Into<Option<usize>>, message: impl Into<String>) {
+    fn hazard(&mut self, kind: &'static str, at: impl Into<Option<usize>>, message: impl Into<String>) {
         self.push(Severity::Hazard, kind, at.into(), message);
     }
 
@@ -281,12 +281,12 @@ pub fn verify(cubin: &Cubin, verifiers: &[Verifier]) -> Result<Report, String> {
         let mut report =
             SectionReport { name: section.name.to_owned(), words: section.words.clone(), tallies: Vec::new(), findings: Vec::new() };
         for &verifier in verifiers {
-            let mut ledger = Ledger::new(verifier);
-            verifier.run(&section, &mut ledger);
-            let findings = ledger.findings.iter().filter(|finding| finding.is_hazard()).count();
-            report.tallies.push(Tally { verifier, checked: ledger.checked, findings, notes: ledger.findings.len() - findings });
-            ledger.findings.sort_by(|one, two| (one.at, one.first, one.kind).cmp(&(two.at, two.first, two.kind)));
-            report.findings.append(&mut ledger.findings);
+            let mut sink = FindingSink::new(verifier);
+            verifier.run(&section, &mut sink);
+            let findings = sink.findings.iter().filter(|finding| finding.is_hazard()).count();
+            report.tallies.push(Tally { verifier, checked: sink.checked, findings, notes: sink.findings.len() - findings });
+            sink.findings.sort_by(|one, two| (one.at, one.first, one.kind).cmp(&(two.at, two.first, two.kind)));
+            report.findings.append(&mut sink.findings);
         }
         report
     });

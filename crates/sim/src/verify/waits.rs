@@ -12,29 +12,29 @@
 
 use crate::hazard::Problem;
 
-use super::completeness::take_over;
-use super::{Ledger, Section};
+use super::completeness::report_hazards;
+use super::{FindingSink, Section};
 
 /// Number of scoreboards; the hazard check's seventh counter (matrix products) is not one of them.
 const SCOREBOARDS: u8 = 6;
 
 /// Checks the waits of each instruction.
-pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
+pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
     let steps = section.steps();
-    ledger.count(steps.iter().map(|step| step.control.wait.count_ones() as usize + usize::from(step.count_wait.is_some())).sum());
-    take_over(section, ledger, |problem| match problem {
-        Problem::ScoreboardTooFresh { .. } => Some("too-fresh"),
+    sink.count(steps.iter().map(|step| step.control.wait.count_ones() as usize + usize::from(step.count_wait.is_some())).sum());
+    report_hazards(section, sink, |problem| match problem {
+        Problem::WaitTooSoon { .. } => Some("too-fresh"),
         Problem::CountOutOfOrder { .. } => Some("count-out-of-order"),
         Problem::NeverSet { .. } => Some("never-set"),
         _ => None,
     });
     for scoreboard in 0..SCOREBOARDS {
-        unheeded(section, scoreboard, ledger);
+        unheeded(section, scoreboard, sink);
     }
 }
 
 /// Notes all instructions that set a scoreboard if no instruction of the section waits for it.
-fn unheeded(section: &Section<'_>, scoreboard: u8, ledger: &mut Ledger) {
+fn unheeded(section: &Section<'_>, scoreboard: u8, sink: &mut FindingSink) {
     let steps = section.steps();
     let is_heeded =
         steps.iter().any(|step| step.control.wait >> scoreboard & 1 == 1 || step.count_wait.is_some_and(|(board, _)| board == scoreboard));
@@ -42,8 +42,8 @@ fn unheeded(section: &Section<'_>, scoreboard: u8, ledger: &mut Ledger) {
         return;
     }
     for (number, step) in steps.iter().enumerate() {
-        if (step.announces.0 | step.announces.1) >> scoreboard & 1 == 1 {
-            ledger.note("never-waited", number, format!("sets scoreboard {scoreboard}, for which nothing waits"));
+        if (step.sets_scoreboards.0 | step.sets_scoreboards.1) >> scoreboard & 1 == 1 {
+            sink.note("never-waited", number, format!("sets scoreboard {scoreboard}, for which nothing waits"));
         }
     }
 }

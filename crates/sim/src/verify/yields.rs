@@ -13,29 +13,29 @@
 use oriole_isa::{Effect, Opcode, Value};
 
 use super::section::INSTRUCTION_BYTES;
-use super::{Ledger, Section};
+use super::{FindingSink, Section};
 
 /// Checks the yield bit of each instruction.
-pub(super) fn verify(section: &Section<'_>, ledger: &mut Ledger) {
+pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
     for (number, instruction) in section.instructions() {
         let control = instruction.control;
-        ledger.count(1);
+        sink.count(1);
         if !control.stay && instruction.operands.iter().any(|operand| operand.reuse) {
-            ledger.wrong("reuse-given-up", number, "keeps an operand for the next instruction, but lets another warp come between");
+            sink.hazard("reuse-given-up", number, "keeps an operand for the next instruction, but lets another warp come between");
         }
         if control.stall == 0 && control.stay {
-            ledger.wrong("zero-stall-stays", number, "stalls 0 cycles without yield, which lasts two");
+            sink.hazard("zero-stall-stays", number, "stalls 0 cycles without yield, which lasts two");
         }
         let effect = instruction.opcode.properties().effect;
         let orders =
             matches!(effect, Effect::Control | Effect::Barrier | Effect::Fence | Effect::Other) || instruction.opcode == Opcode::NOP;
         if control.stall == 0 && !control.stay && !orders {
-            ledger.note("long-pause", number, "stalls 0 cycles with yield, which is a long pause");
+            sink.note("long-pause", number, "stalls 0 cycles with yield, which is a long pause");
         }
         let to_itself = |value: &Value| matches!(value, Value::Relative(distance) if *distance == -(INSTRUCTION_BYTES as i64));
         let is_spin = instruction.opcode == Opcode::BRA && instruction.operands.iter().any(|operand| to_itself(&operand.value));
         if is_spin && control.stay && !section.is_patched(number) {
-            ledger.wrong("spin-stays", number, "branches to itself without letting other warps run");
+            sink.hazard("spin-stays", number, "branches to itself without letting other warps run");
         }
     }
 }

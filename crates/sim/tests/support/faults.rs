@@ -195,12 +195,12 @@ pub fn kind_of(problem: &Problem) -> String {
     match problem {
         Problem::TooSoon { kind, register, .. } => format!("too-soon {} {register}", order(kind)),
         Problem::NotWaited { kind, register, .. } => format!("not-waited {} {register}", order(kind)),
-        Problem::NotAnnounced { kind, register } => format!("not-announced {} {register}", order(kind)),
+        Problem::NoScoreboardSet { kind, register } => format!("not-announced {} {register}", order(kind)),
         Problem::NeverSet { scoreboard } => format!("never-set {scoreboard}"),
-        Problem::ScoreboardTooFresh { scoreboard, .. } => format!("too-fresh {scoreboard}"),
+        Problem::WaitTooSoon { scoreboard, .. } => format!("too-fresh {scoreboard}"),
         Problem::StaleReuse { register } => format!("stale-reuse {register}"),
         Problem::CountOutOfOrder { scoreboard } => format!("count-out-of-order {scoreboard}"),
-        Problem::NotSettled { register } => format!("not-settled {register}"),
+        Problem::PendingAtExit { register } => format!("not-settled {register}"),
         Problem::StallIgnored { stall } => format!("stall-ignored {stall}"),
     }
 }

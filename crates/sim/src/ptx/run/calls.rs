@@ -9,20 +9,20 @@ use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Action, Builtin, Call, Callee, FUNCTION_BASE, FUNCTION_SPACING, FunctionCode, Passed, Space, Target};
 
 /// Maximum call depth of a thread.
-const DEEPEST: usize = 10_000;
+const MAX_CALL_DEPTH: usize = 10_000;
 /// Maximum local memory per thread in bytes, as on hardware.
-pub(crate) const MOST_LOCAL: u64 = 512 << 10;
+pub(crate) const MAX_LOCAL: u64 = 512 << 10;
 /// Offset of the first frame in local memory, so that no variable has address zero.
 const FIRST_LOCAL: u32 = 16;
 
 /// The bytes of a parameter, copied from one frame to another, each with the mask of its undefined bits.
 #[derive(Default)]
-struct Parcel {
+struct ParameterBytes {
     bytes: Vec<u8>,
     undefined: Vec<u8>,
 }
 
-impl Parcel {
+impl ParameterBytes {
     /// Returns `count` bytes from `first` on as a number.
     fn number(&self, first: usize, count: usize) -> u64 {
         little(&self.bytes, first, count)
@@ -86,8 +86,8 @@ impl Warp {
         line: u32,
     ) -> Result<u32, Stop> {
         let start = self.local_top[lane].next_multiple_of(align.max(1));
-        if u64::from(start).saturating_add(bytes) > MOST_LOCAL {
-            let message = format!("{bytes} more bytes of local memory do not fit into {MOST_LOCAL}");
+        if u64::from(start).saturating_add(bytes) > MAX_LOCAL {
+            let message = format!("{bytes} more bytes of local memory do not fit into {MAX_LOCAL}");
             return Err(machine.stop(FindingKind::StackOverflow, block, self, lane, line, message));
         }
         self.local_top[lane] = start + bytes as u32;
@@ -122,13 +122,13 @@ impl Warp {
                     number as usize
                 }
             };
-            let parcels: Vec<Parcel> = call.arguments.iter().map(|argument| self.collect(machine, lane, *argument)).collect();
+            let parcels: Vec<ParameterBytes> = call.arguments.iter().map(|argument| self.collect(machine, lane, *argument)).collect();
             match &program.functions[number] {
                 Target::Code(function) => self.call_function(machine, block, lane, function, &parcels, pc, line)?,
                 Target::Builtin(builtin) => {
                     let result = self.call_builtin(machine, block, lane, *builtin, &parcels, line)?;
                     if let Some(&place) = call.results.first() {
-                        self.deliver(lane, place, &Parcel { bytes: result.to_le_bytes().to_vec(), undefined: vec![0; 8] });
+                        self.deliver(lane, place, &ParameterBytes { bytes: result.to_le_bytes().to_vec(), undefined: vec![0; 8] });
                     }
                 }
                 Target::Refused { name, error } => {
@@ -152,7 +152,7 @@ impl Warp {
         block: &Block,
         lane: usize,
         function: &FunctionCode,
-        parcels: &[Parcel],
+        parcels: &[ParameterBytes],
         pc: u32,
         line: u32,
     ) -> Result<(), Stop> {
@@ -161,7 +161,7 @@ impl Warp {
             return Err(machine.stop(FindingKind::BadCall, block, self, lane, line, message));
         }
         let top = u64::from(self.local_top[lane]) + u64::from(function.frame_bytes);
-        if self.frames[lane].len() >= DEEPEST || top > MOST_LOCAL {
+        if self.frames[lane].len() >= MAX_CALL_DEPTH || top > MAX_LOCAL {
             let message = format!("{} calls with {top} bytes of local memory are too many", self.frames[lane].len());
             return Err(machine.stop(FindingKind::StackOverflow, block, self, lane, line, message));
         }
@@ -183,15 +183,15 @@ impl Warp {
     }
 
     /// Copies a parameter out of the thread's current frame.
-    fn collect(&self, machine: &Machine<'_>, lane: usize, passed: Passed) -> Parcel {
+    fn collect(&self, machine: &Machine<'_>, lane: usize, passed: Passed) -> ParameterBytes {
         match passed {
             Passed::Frame { offset, bytes } => {
                 let start = (self.local_base[lane] + offset) as usize;
                 let (local, end) = (&self.locals[lane], start + bytes as usize);
-                Parcel { bytes: local.bytes[start..end].to_vec(), undefined: local.undefined[start..end].to_vec() }
+                ParameterBytes { bytes: local.bytes[start..end].to_vec(), undefined: local.undefined[start..end].to_vec() }
             }
             Passed::Registers { first, count, bytes } => {
-                let mut parcel = Parcel::default();
+                let mut parcel = ParameterBytes::default();
                 for number in 0..u32::from(count) {
                     let index = self.index(first + number, lane);
                     parcel.bytes.extend_from_slice(&self.values[index].to_le_bytes()[..usize::from(bytes)]);
@@ -203,14 +203,14 @@ impl Warp {
                 let value = self.read(&machine.pool, source, lane);
                 let undefined = self.read_undefined(source, lane);
                 let cut = |bits: u64| bits.to_le_bytes()[..usize::from(bytes)].to_vec();
-                Parcel { bytes: cut(value), undefined: cut(undefined) }
+                ParameterBytes { bytes: cut(value), undefined: cut(undefined) }
             }
-            Passed::Nothing => Parcel::default(),
+            Passed::Nothing => ParameterBytes::default(),
         }
     }
 
     /// Copies a parameter into the thread's current frame.
-    fn deliver(&mut self, lane: usize, passed: Passed, parcel: &Parcel) {
+    fn deliver(&mut self, lane: usize, passed: Passed, parcel: &ParameterBytes) {
         match passed {
             Passed::Frame { offset, bytes } => {
                 let start = (self.local_base[lane] + offset) as usize;
@@ -244,7 +244,7 @@ impl Warp {
                 Target::Code(code) => &code.results[..],
                 _ => &[],
             };
-            let parcels: Vec<Parcel> = results.iter().map(|&result| self.collect(machine, lane, result)).collect();
+            let parcels: Vec<ParameterBytes> = results.iter().map(|&result| self.collect(machine, lane, result)).collect();
             self.top[lane] = self.base[lane];
             self.base[lane] = frame.base;
             self.local_base[lane] = frame.local_base;
@@ -269,7 +269,7 @@ impl Warp {
         block: &mut Block,
         lane: usize,
         builtin: Builtin,
-        parcels: &[Parcel],
+        parcels: &[ParameterBytes],
         line: u32,
     ) -> Result<u64, Stop> {
         let argument = |number: usize| parcels.get(number).map_or(0, |parcel| parcel.number(0, parcel.bytes.len().min(8)));

@@ -17,7 +17,7 @@ use oriole_sem::format::{F16, F32, F64};
 use oriole_sem::int::S32;
 
 use super::block::Block;
-use super::warp::{EVERYBODY, LANES, Warp};
+use super::warp::{ALL_LANES, LANES, Warp};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Accumulator, Element, Mma, Source};
@@ -56,7 +56,7 @@ type Vectors = Vec<Vec<u64>>;
 impl Warp {
     /// Executes a matrix product; all 32 threads must be active.
     pub(crate) fn mma(&mut self, machine: &mut Machine<'_>, block: &Block, mma: &Mma, active: u32, line: u32) -> Result<(), Stop> {
-        if active != EVERYBODY {
+        if active != ALL_LANES {
             let lane = active.trailing_zeros() as usize;
             let message = "all threads of the warp must execute this together".to_owned();
             return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));

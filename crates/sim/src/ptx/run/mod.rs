@@ -25,7 +25,7 @@ use super::{Options, Report};
 use crate::Launch;
 use crate::memory::Memory;
 use block::{Block, Resident};
-use calls::MOST_LOCAL;
+use calls::MAX_LOCAL;
 use warp::Warp;
 
 /// Rounds over the warps of a block per turn of the block.
@@ -88,7 +88,7 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
         return Err(Error::Launch(format!("a grid of {:?} blocks is too large for the interpreter", launch.grid)));
     }
     let shared_bytes = program.variables.shared_bytes.saturating_add(launch.shared_bytes);
-    if u64::from(function.frame_bytes) >= MOST_LOCAL || shared_bytes > MOST_SHARED {
+    if u64::from(function.frame_bytes) >= MAX_LOCAL || shared_bytes > MOST_SHARED {
         let (local, kernel) = (function.frame_bytes, &launch.kernel);
         return Err(Error::Launch(format!("{kernel} has {local} bytes of local and {shared_bytes} of shared memory, which is too much")));
     }

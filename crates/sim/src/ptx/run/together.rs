@@ -9,7 +9,7 @@ use oriole_sem::int::{S32, U32};
 use oriole_sem::warp::shuffle;
 
 use super::block::Block;
-use super::warp::{EVERYBODY, LANES, Warp, lanes_of};
+use super::warp::{ALL_LANES, LANES, Warp, lanes_of};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Action, Program, Reduction, SINK, Together, TogetherKind};
@@ -29,7 +29,7 @@ impl Warp {
             return Ok(());
         };
         for lane in lanes_of(active) {
-            if machine.options.undefined_values && self.read_undefined(mask, lane) & u64::from(EVERYBODY) != 0 {
+            if machine.options.undefined_values && self.read_undefined(mask, lane) & u64::from(ALL_LANES) != 0 {
                 machine.uninitialized(block, self, lane, line, "the member mask was never written");
             }
             let members = self.read(&machine.pool, mask, lane) as u32;
@@ -40,11 +40,11 @@ impl Warp {
             self.together_masks[lane] = members;
         }
         self.at_together |= active;
-        self.try_together(machine, block)
+        self.run_complete_syncs(machine, block)
     }
 
     /// Executes the operations whose threads have all arrived or exited.
-    pub(crate) fn try_together(&mut self, machine: &mut Machine<'_>, block: &mut Block) -> Result<(), Stop> {
+    pub(crate) fn run_complete_syncs(&mut self, machine: &mut Machine<'_>, block: &mut Block) -> Result<(), Stop> {
         let mut candidates = self.at_together;
         while candidates != 0 {
             let first = candidates.trailing_zeros() as usize;
@@ -82,7 +82,7 @@ impl Warp {
         }
         // Votes, matches and reductions depend on every member, so one undefined input makes all results undefined.
         let any_unknown = lanes_of(members).any(|lane| unknown[lane] != 0);
-        let blurred = if any_unknown { u64::MAX } else { 0 };
+        let all_undefined = if any_unknown { u64::MAX } else { 0 };
         let votes = lanes_of(members).filter(|&lane| values[lane][0] & 1 != 0).fold(0_u32, |mask, lane| mask | 1 << lane);
         if kind == TogetherKind::Barrier
             && let Some(races) = &mut block.races
@@ -102,20 +102,20 @@ impl Warp {
                     let source = source as usize & 31;
                     let taint = if members >> source & 1 == 0 || unknown[lane] == u64::MAX { u64::MAX } else { unknown[source] };
                     let in_group = if members >> source & 1 == 1 { source } else { lane };
-                    (values[in_group][0] & u64::from(EVERYBODY), u64::from(in_range), taint)
+                    (values[in_group][0] & u64::from(ALL_LANES), u64::from(in_range), taint)
                 }
-                TogetherKind::VoteAll => (u64::from(votes == members), 0, blurred),
-                TogetherKind::VoteAny => (u64::from(votes != 0), 0, blurred),
-                TogetherKind::VoteUni => (u64::from(votes == 0 || votes == members), 0, blurred),
-                TogetherKind::Ballot => (u64::from(votes), 0, blurred),
-                TogetherKind::MatchAny => (u64::from(equal(value)), 0, blurred),
+                TogetherKind::VoteAll => (u64::from(votes == members), 0, all_undefined),
+                TogetherKind::VoteAny => (u64::from(votes != 0), 0, all_undefined),
+                TogetherKind::VoteUni => (u64::from(votes == 0 || votes == members), 0, all_undefined),
+                TogetherKind::Ballot => (u64::from(votes), 0, all_undefined),
+                TogetherKind::MatchAny => (u64::from(equal(value)), 0, all_undefined),
                 TogetherKind::MatchAll => {
                     let same = equal(value) == members;
-                    (if same { u64::from(members) } else { 0 }, u64::from(same), blurred)
+                    (if same { u64::from(members) } else { 0 }, u64::from(same), all_undefined)
                 }
                 TogetherKind::Reduce(reduction) => {
                     let all: Vec<u64> = lanes_of(members).map(|other| values[other][0]).collect();
-                    (reduced(reduction, &all), 0, blurred)
+                    (reduced(reduction, &all), 0, all_undefined)
                 }
                 TogetherKind::Elect => {
                     let leader = members.trailing_zeros();
@@ -147,7 +147,7 @@ fn operation(program: &Program, pc: u32) -> Option<&Together> {
 
 /// Reduces the values of all members to one 32-bit value.
 fn reduced(reduction: Reduction, values: &[u64]) -> u64 {
-    let all = values.iter().map(|&value| value & u64::from(EVERYBODY));
+    let all = values.iter().map(|&value| value & u64::from(ALL_LANES));
     let result = match reduction {
         Reduction::Add => all.reduce(|a, b| U32.add(a, b)),
         Reduction::And => all.reduce(|a, b| a & b),

@@ -23,7 +23,7 @@ use crate::ptx::program::{Action, Op, Pure, Slot, Source, Special, Taint};
 /// Number of threads in a warp.
 pub(crate) const LANES: usize = 32;
 /// Mask of all threads of a warp.
-pub(crate) const EVERYBODY: u32 = u32::MAX;
+pub(crate) const ALL_LANES: u32 = u32::MAX;
 
 /// Steps a group may take while other threads of its warp could run.
 const PATIENCE: u32 = 2048;
@@ -79,7 +79,7 @@ pub(crate) struct Warp {
     /// Undefined bits of each register value.
     pub(crate) undefined: Vec<u64>,
     /// Steps since other runnable threads last had a turn.
-    starving: u32,
+    steps_others_waited: u32,
     /// Lane that was last given a turn because it starved.
     last_turn: u32,
 }
@@ -119,7 +119,7 @@ impl Warp {
     pub(crate) fn new(number: u32, threads: u32, entry: u32) -> Warp {
         Warp {
             number,
-            live: if threads >= 32 { EVERYBODY } else { (1 << threads) - 1 },
+            live: if threads >= 32 { ALL_LANES } else { (1 << threads) - 1 },
             at_barrier: 0,
             at_together: 0,
             together_masks: [0; LANES],
@@ -133,7 +133,7 @@ impl Warp {
             copies: std::array::from_fn(|_| Copies::default()),
             values: Vec::new(),
             undefined: Vec::new(),
-            starving: 0,
+            steps_others_waited: 0,
             last_turn: 0,
         }
     }
@@ -155,10 +155,10 @@ impl Warp {
             let Some(group) = self.choose(left) else { break };
             let others = self.runnable() & !group.lanes != 0;
             let (steps, yields) = self.run_group(machine, block, group)?;
-            self.starving = if others { self.starving.saturating_add(steps) } else { 0 };
+            self.steps_others_waited = if others { self.steps_others_waited.saturating_add(steps) } else { 0 };
             left = left.saturating_sub(steps);
             if yields {
-                self.starving = PATIENCE;
+                self.steps_others_waited = PATIENCE;
                 return Ok(true);
             }
         }
@@ -181,16 +181,16 @@ impl Warp {
         let lanes: u32 = together(first);
         let others = runnable & !lanes;
         // Starvation: give a turn to the next other thread after the last one that got such a turn, round robin.
-        if others != 0 && self.starving >= PATIENCE {
+        if others != 0 && self.steps_others_waited >= PATIENCE {
             let after = others & (u32::MAX << (self.last_turn & 31) << 1);
             let lane = if after != 0 { after } else { others }.trailing_zeros() as usize;
             let lanes = together(lane);
-            self.starving = 0;
+            self.steps_others_waited = 0;
             self.last_turn = lane as u32;
             return Some(Group { lanes, pc: self.pc[lane], limit: u32::MAX, steps: TURN.min(left) });
         }
         let limit = lanes_of(others).filter(|&lane| depth(lane) == depth(first)).map(|lane| self.pc[lane]).min().unwrap_or(u32::MAX);
-        let steps = if others == 0 { left } else { left.min(PATIENCE.saturating_sub(self.starving).max(1)) };
+        let steps = if others == 0 { left } else { left.min(PATIENCE.saturating_sub(self.steps_others_waited).max(1)) };
         Some(Group { lanes, pc: self.pc[first], limit, steps })
     }
 
@@ -236,7 +236,7 @@ impl Warp {
                         machine.polls += 1;
                         done += POLL_STEPS;
                     }
-                    self.act(machine, block, op, pc, lanes, active)?
+                    self.execute_other(machine, block, op, pc, lanes, active)?
                 }
             };
             match flow {
@@ -362,7 +362,15 @@ impl Warp {
     }
 
     /// Executes any instruction other than computations and direct branches.
-    fn act(&mut self, machine: &mut Machine<'_>, block: &mut Block, op: &Op, pc: u32, lanes: u32, active: u32) -> Result<Flow, Stop> {
+    fn execute_other(
+        &mut self,
+        machine: &mut Machine<'_>,
+        block: &mut Block,
+        op: &Op,
+        pc: u32,
+        lanes: u32,
+        active: u32,
+    ) -> Result<Flow, Stop> {
         if active == 0 {
             return Ok(Flow::Next);
         }
@@ -471,7 +479,7 @@ impl Warp {
     pub(crate) fn exit(&mut self, machine: &mut Machine<'_>, block: &mut Block, lanes: u32) -> Result<(), Stop> {
         self.wait_copies(machine, block, lanes, 0, true)?;
         self.live &= !lanes;
-        self.try_together(machine, block)
+        self.run_complete_syncs(machine, block)
     }
 
     /// Returns the value of a special register.
@@ -494,8 +502,8 @@ impl Warp {
             Special::LanesEqual => bit,
             Special::LanesBelow => bit - 1,
             Special::LanesUpTo => bit | (bit - 1),
-            Special::LanesAbove => u64::from(EVERYBODY) & !(bit | (bit - 1)),
-            Special::LanesFrom => u64::from(EVERYBODY) & !(bit - 1),
+            Special::LanesAbove => u64::from(ALL_LANES) & !(bit | (bit - 1)),
+            Special::LanesFrom => u64::from(ALL_LANES) & !(bit - 1),
             Special::Clock => machine.clock,
             Special::ClockHigh => machine.clock >> 32,
             Special::TotalShared => block.shared.bytes.len() as u64,

@@ -5,7 +5,7 @@ use oriole_sem::int::{S32, U32};
 
 use crate::sass::site::Site;
 use crate::sass::step::{Action, Built, Unsupported, compute, mask_of};
-use crate::sass::warp::{Lanes, Place};
+use crate::sass::warp::{Destination, Lanes};
 
 use super::operand::{Integer, Typed, accept, binary, ternary, unary};
 
@@ -35,7 +35,7 @@ pub fn logic(site: &Site<'_>) -> Built {
 }
 
 /// Makes the action without a predicate result; frequent truth tables get a direct expression.
-fn plain_logic(d: Place, inputs: [Integer; 3], table: u8) -> Action {
+fn plain_logic(d: Destination, inputs: [Integer; 3], table: u8) -> Action {
     match table {
         0xc0 => ternary(d, inputs, |a, b, _| a & b),
         0xfc => ternary(d, inputs, |a, b, _| a | b),
@@ -165,7 +165,7 @@ pub fn extend(site: &Site<'_>) -> Built {
 }
 
 /// Takes a destination and two integer operands.
-fn two(site: &Site<'_>) -> Result<(Place, Integer, Integer), Unsupported> {
+fn two(site: &Site<'_>) -> Result<(Destination, Integer, Integer), Unsupported> {
     let mut operands = site.operands();
     let result = (operands.destination()?, operands.integer()?, operands.integer()?);
     operands.end()?;

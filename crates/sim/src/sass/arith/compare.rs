@@ -11,7 +11,7 @@ use oriole_sem::format::{F32, F64};
 
 use crate::sass::site::Site;
 use crate::sass::step::{Built, Unsupported, compute, mask_of};
-use crate::sass::warp::{Mask, PredicatePlace, PredicateSource, Warp};
+use crate::sass::warp::{Mask, PredicateDestination, PredicateSource, Warp};
 
 use super::operand::{Typed, accept};
 
@@ -94,7 +94,7 @@ pub fn relation(site: &Site<'_>) -> Result<(Relation, Join), Unsupported> {
 /// The destinations of a comparison, and the predicate it is combined with.
 #[derive(Clone, Copy)]
 pub struct Outcome {
-    pub places: [PredicatePlace; 2],
+    pub places: [PredicateDestination; 2],
     pub join: Join,
     pub other: PredicateSource,
 }

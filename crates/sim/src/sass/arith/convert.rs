@@ -10,7 +10,7 @@ use oriole_sem::int::{Int, S8, S16, S32, S64, U8, U16, U32, U64};
 
 use crate::sass::site::{Operands, Site};
 use crate::sass::step::{Action, Built, Unsupported, compute};
-use crate::sass::warp::{Place, Source, Warp, WideLanes, WideSource};
+use crate::sass::warp::{Destination, Source, Warp, WideLanes, WideSource};
 
 use super::float::canonical;
 use super::operand::{Typed, accept, accept_with, float_mode, for_active, for_active_wide, unary};
@@ -67,7 +67,7 @@ impl Number {
 }
 
 /// Makes the action `d = f(a)`; `wide` if the result has 64 bits.
-fn converted(d: Place, wide: bool, a: Number, f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Action {
+fn converted(d: Destination, wide: bool, a: Number, f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let a = a.read(warp);
         if wide {
@@ -79,7 +79,7 @@ fn converted(d: Place, wide: bool, a: Number, f: impl Fn(u64) -> u64 + Send + Sy
 }
 
 /// Takes the destination register or pair.
-fn place(operands: &mut Operands<'_>, wide: bool) -> Result<Place, Unsupported> {
+fn place(operands: &mut Operands<'_>, wide: bool) -> Result<Destination, Unsupported> {
     operands.wide_destination(if wide { 2 } else { 1 })
 }
 

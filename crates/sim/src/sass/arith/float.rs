@@ -13,7 +13,7 @@ use oriole_sem::format::{BF16, F16, F32, F64, Format, Rounding};
 
 use crate::sass::site::{Input, Operands, Site};
 use crate::sass::step::{Action, Built, Unsupported, compute};
-use crate::sass::warp::{Lanes, Place, Source, Warp, WideLanes, WideSource, lanes_of};
+use crate::sass::warp::{Destination, Lanes, Source, Warp, WideLanes, WideSource, lanes_of};
 
 use super::operand::{Single, Typed, accept, accept_with, float_mode, for_active};
 
@@ -153,7 +153,7 @@ fn directed<const N: usize, O: Operation<N>>(operands: [u32; N], mode: Mode) -> 
 }
 
 /// Makes the action `d = operation(inputs)`; with `zeroing` (`.FMZ`) a zero factor makes the product zero, even times infinity or NaN.
-fn action<const N: usize, O: Operation<N>>(d: Place, inputs: [Single; N], mode: Mode, zeroing: bool) -> Action {
+fn action<const N: usize, O: Operation<N>>(d: Destination, inputs: [Single; N], mode: Mode, zeroing: bool) -> Action {
     let whole = |f: fn([u32; N]) -> u32| {
         compute(move |warp, mask| {
             let operands = inputs.map(|input| input.read(warp));

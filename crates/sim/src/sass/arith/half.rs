@@ -11,7 +11,7 @@ use oriole_sem::format::{BF16, F16, F32, Format, Rounding};
 
 use crate::sass::site::{Input, Operands, Site, suffixes};
 use crate::sass::step::{Action, Built, Unsupported, compute, mask_of};
-use crate::sass::warp::{Lanes, Place, Source, Warp};
+use crate::sass::warp::{Destination, Lanes, Source, Warp};
 
 use super::compare::{Outcome, accept_comparison, holds, relation};
 use super::float::{canonical, fused_odd};
@@ -218,7 +218,7 @@ pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
 }
 
 /// Makes the action for modes that do not flush subnormals.
-fn nearest<const BF: bool>(d: Place, inputs: [Halves; 3], kind: Kind, mode: Mode) -> Action {
+fn nearest<const BF: bool>(d: Destination, inputs: [Halves; 3], kind: Kind, mode: Mode) -> Action {
     let clamps = mode.sat || mode.relu;
     compute(move |warp, mask| {
         let [a, b, c] = inputs.map(|input| input.read(warp));
@@ -233,7 +233,7 @@ fn nearest<const BF: bool>(d: Place, inputs: [Halves; 3], kind: Kind, mode: Mode
 }
 
 /// `HADD2.F32 d, a, b`: the sum of the lower halves, as a single.
-fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Place, kind: Kind) -> Built {
+fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Destination, kind: Kind) -> Built {
     if kind != Kind::Add || format(site) != F16 {
         return Err(Unsupported(format!("{} with a single as result", site.opcode().mnemonic())));
     }

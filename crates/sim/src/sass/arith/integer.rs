@@ -5,7 +5,7 @@
 
 use crate::sass::site::{Input, Operands, Site};
 use crate::sass::step::{Built, Unsupported, compute};
-use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, Warp};
+use crate::sass::warp::{Lanes, Mask, PredicateDestination, PredicateSource, Warp};
 
 use super::operand::{Integer, Typed, WideInteger, accept, ternary, unary};
 
@@ -27,7 +27,7 @@ pub fn add(site: &Site<'_>) -> Built {
 
 /// The carry predicates that a sum writes and reads: one of each for two terms, two for three.
 struct Carries {
-    out: [Option<PredicatePlace>; 2],
+    out: [Option<PredicateDestination>; 2],
     into: [PredicateSource; 2],
     has_in: [bool; 2],
 }
@@ -81,7 +81,7 @@ fn sum<const TERMS: usize>(site: &Site<'_>) -> Built {
 }
 
 /// Takes the carry-out predicates.
-fn carries_out<const TERMS: usize>(operands: &mut Operands<'_>) -> Result<[Option<PredicatePlace>; 2], Unsupported> {
+fn carries_out<const TERMS: usize>(operands: &mut Operands<'_>) -> Result<[Option<PredicateDestination>; 2], Unsupported> {
     if TERMS == 2 {
         let [carry] = operands.carries::<1>()?;
         Ok([carry, None])
@@ -94,7 +94,7 @@ fn carries_out<const TERMS: usize>(operands: &mut Operands<'_>) -> Result<[Optio
 fn carries_in<const TERMS: usize>(
     site: &Site<'_>,
     operands: &mut Operands<'_>,
-    out: [Option<PredicatePlace>; 2],
+    out: [Option<PredicateDestination>; 2],
 ) -> Result<Carries, Unsupported> {
     let extended = site.has(".X");
     // Without `.X` there is no carry-in, whatever the predicate fields of the encoding contain.

@@ -124,7 +124,7 @@ pub fn approximate(site: &Site<'_>) -> Built {
 }
 
 /// Builds `MUFU.RCP64H` and `MUFU.RSQ64H`. An immediate operand is an upper word too.
-fn upper_word(mut operands: Operands<'_>, d: crate::sass::warp::Place, root: bool) -> Built {
+fn upper_word(mut operands: Operands<'_>, d: crate::sass::warp::Destination, root: bool) -> Built {
     let a = operands.single()?;
     operands.end()?;
     Ok(compute(move |warp, mask| {

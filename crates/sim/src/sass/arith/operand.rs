@@ -9,7 +9,7 @@ use oriole_sem::format::Rounding;
 
 use crate::sass::site::{self, Input, Operands, Site, WideInput};
 use crate::sass::step::{Action, Unsupported, compute};
-use crate::sass::warp::{Lanes, Mask, Place, PredicatePlace, PredicateSource, Source, Warp, WideLanes, WideSource, lanes_of};
+use crate::sass::warp::{Destination, Lanes, Mask, PredicateDestination, PredicateSource, Source, Warp, WideLanes, WideSource, lanes_of};
 
 /// Rejects modifiers that the builder does not implement, and all operand suffixes.
 pub fn accept(site: &Site<'_>, modifiers: &[&str]) -> Result<(), Unsupported> {
@@ -159,7 +159,7 @@ pub trait Typed {
     fn single(&mut self) -> Result<Single, Unsupported>;
     fn double(&mut self) -> Result<Double, Unsupported>;
     /// Takes up to `N` destination predicates if predicates are next; omitted ones and `PT` are `None`.
-    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicatePlace>; N], Unsupported>;
+    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicateDestination>; N], Unsupported>;
     /// Takes destination predicates whose meaning is not implemented; they must be `PT`.
     fn unused_predicates(&mut self, count: usize) -> Result<(), Unsupported>;
     /// Checks that no operand is left.
@@ -183,7 +183,7 @@ impl Typed for Operands<'_> {
         Double::of(self.wide_input()?)
     }
 
-    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicatePlace>; N], Unsupported> {
+    fn carries<const N: usize>(&mut self) -> Result<[Option<PredicateDestination>; N], Unsupported> {
         let mut carries = [None; N];
         for carry in &mut carries {
             if self.next_is_predicate() {
@@ -211,7 +211,7 @@ impl Typed for Operands<'_> {
 
 /// Writes `d = f(lane)` for the active threads only; for functions too expensive to evaluate for inactive lanes.
 #[inline]
-pub fn for_active(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) -> u32) {
+pub fn for_active(warp: &mut Warp, mask: Mask, d: Destination, f: impl Fn(usize) -> u32) {
     let mut values: Lanes = [0; 32];
     for lane in lanes_of(mask) {
         values[lane] = f(lane);
@@ -221,7 +221,7 @@ pub fn for_active(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) -> u3
 
 /// Like [`for_active`], with 64-bit results.
 #[inline]
-pub fn for_active_wide(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) -> u64) {
+pub fn for_active_wide(warp: &mut Warp, mask: Mask, d: Destination, f: impl Fn(usize) -> u64) {
     let mut values: WideLanes = [0; 32];
     for lane in lanes_of(mask) {
         values[lane] = f(lane);
@@ -230,7 +230,7 @@ pub fn for_active_wide(warp: &mut Warp, mask: Mask, d: Place, f: impl Fn(usize) 
 }
 
 /// Makes the action `d = f(a)` on integers.
-pub fn unary(d: Place, a: Integer, f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
+pub fn unary(d: Destination, a: Integer, f: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let values = a.read(warp).map(&f);
         warp.write(d, mask, &values);
@@ -238,7 +238,7 @@ pub fn unary(d: Place, a: Integer, f: impl Fn(u32) -> u32 + Send + Sync + 'stati
 }
 
 /// Makes the action `d = f(a, b)` on integers.
-pub fn binary(d: Place, a: Integer, b: Integer, f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> Action {
+pub fn binary(d: Destination, a: Integer, b: Integer, f: impl Fn(u32, u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let (a, b) = (a.read(warp), b.read(warp));
         let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane]));
@@ -247,7 +247,7 @@ pub fn binary(d: Place, a: Integer, b: Integer, f: impl Fn(u32, u32) -> u32 + Se
 }
 
 /// Makes the action `d = f(a, b, c)` on integers.
-pub fn ternary(d: Place, [a, b, c]: [Integer; 3], f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> Action {
+pub fn ternary(d: Destination, [a, b, c]: [Integer; 3], f: impl Fn(u32, u32, u32) -> u32 + Send + Sync + 'static) -> Action {
     compute(move |warp, mask| {
         let (a, b, c) = (a.read(warp), b.read(warp), c.read(warp));
         let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]));
@@ -257,7 +257,7 @@ pub fn ternary(d: Place, [a, b, c]: [Integer; 3], f: impl Fn(u32, u32, u32) -> u
 
 /// Makes the action `d = first ? f(a, b) : g(a, b)`; faster if the predicate is the constant true.
 pub fn chosen(
-    d: Place,
+    d: Destination,
     a: Integer,
     b: Integer,
     first: PredicateSource,

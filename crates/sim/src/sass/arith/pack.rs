@@ -10,7 +10,7 @@ use oriole_sem::int::{Int, S8, S16, U8, U16};
 
 use crate::sass::site::{Input, Operands, Site};
 use crate::sass::step::{Action, Built, Unsupported, compute};
-use crate::sass::warp::{Place, Row, Source};
+use crate::sass::warp::{Destination, Row, Source};
 
 use super::half::narrow;
 use super::operand::{Integer, Typed, accept_with, float_mode, for_active, ternary};
@@ -170,7 +170,7 @@ pub fn floats(site: &Site<'_>) -> Built {
 }
 
 /// Makes the action of the most frequent case: two singles to two halves, rounded to nearest.
-fn two_halves<const BF: bool>(d: Place, a: Source, b: Source, mode: Mode, finite: bool) -> Action {
+fn two_halves<const BF: bool>(d: Destination, a: Source, b: Source, mode: Mode, finite: bool) -> Action {
     let to = if BF { BF16 } else { F16 };
     compute(move |warp, mask| {
         let (a, b) = (warp.read(a), warp.read(b));
@@ -234,7 +234,7 @@ pub fn integers(site: &Site<'_>) -> Built {
 }
 
 /// Makes the action: two new elements below the low bits of `c`.
-fn packed(d: Place, inputs: [Integer; 3], bits: u32, shift: u32, one: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
+fn packed(d: Destination, inputs: [Integer; 3], bits: u32, shift: u32, one: impl Fn(u32) -> u32 + Send + Sync + 'static) -> Action {
     ternary(d, inputs, move |a, b, c| one(b) | one(a) << bits | (c >> shift).checked_shl(2 * bits).unwrap_or(0))
 }
 

@@ -7,7 +7,7 @@ use oriole_sem::int::{Int, S8, S16, S32, S64, U8, U16, U32, U64};
 
 use crate::sass::site::Site;
 use crate::sass::step::{Action, Built, Unsupported, compute};
-use crate::sass::warp::{Place, PredicateSource};
+use crate::sass::warp::{Destination, PredicateSource};
 
 use super::operand::{Integer, Typed, accept, binary, chosen, ternary};
 
@@ -59,7 +59,7 @@ impl Layout {
 const TYPES: [&str; 10] = [".U32", ".S32", ".U16x2", ".S16x2", ".U8x4", ".S8x4", ".RELU", ".32", ".16x2", ".ISAT"];
 
 /// Makes the action: the minimum if the predicate is true, else the maximum, and with `.RELU` at least zero.
-fn extreme(site: &Site<'_>, d: Place, a: Integer, b: Integer, is_min: PredicateSource) -> Action {
+fn extreme(site: &Site<'_>, d: Destination, a: Integer, b: Integer, is_min: PredicateSource) -> Action {
     let (layout, relu) = (Layout::of(site), site.has(".RELU"));
     match (layout.element.bits, layout.element.signed, relu) {
         (32, true, false) => chosen(d, a, b, is_min, |a, b| (a as i32).min(b as i32) as u32, |a, b| (a as i32).max(b as i32) as u32),

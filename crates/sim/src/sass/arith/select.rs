@@ -4,7 +4,7 @@ use oriole_isa::Value;
 
 use crate::sass::site::{Operands, Site, suffixes};
 use crate::sass::step::{Built, Unsupported, compute, mask_of};
-use crate::sass::warp::{Lanes, Mask, PredicatePlace, PredicateSource, Warp, WideLanes};
+use crate::sass::warp::{Lanes, Mask, PredicateDestination, PredicateSource, Warp, WideLanes};
 
 use super::operand::{Integer, Typed, accept, accept_with};
 
@@ -137,7 +137,7 @@ pub fn register_to_predicates(site: &Site<'_>) -> Built {
         let (bits, wanted) = (a.read(warp)[lane] >> at, wanted.read(warp)[lane]);
         for number in (0..UNIFORM_PREDICATES).filter(|number| wanted >> number & 1 == 1) {
             let value = if bits >> number & 1 == 1 { !0 } else { 0 };
-            warp.write_predicate(PredicatePlace::new(Some(number), true), mask, value);
+            warp.write_predicate(PredicateDestination::new(Some(number), true), mask, value);
         }
     }))
 }

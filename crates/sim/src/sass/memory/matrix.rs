@@ -9,7 +9,7 @@ use super::space::{self, Space};
 use crate::sass::fault::Fault;
 use crate::sass::site::Site;
 use crate::sass::step::{Built, Unsupported, access};
-use crate::sass::warp::{LANES, Lanes, Mask, Place, Row, Warp, lanes_of};
+use crate::sass::warp::{Destination, LANES, Lanes, Mask, Row, Warp, lanes_of};
 use crate::sass::world::World;
 
 /// Bytes of a row.
@@ -133,7 +133,7 @@ pub fn transpose(site: &Site<'_>) -> Built {
         return Err(site.unsupported("moving matrices of this shape"));
     }
     let mut operands = site.operands();
-    let d: Place = operands.destination()?;
+    let d: Destination = operands.destination()?;
     let a = operands.input()?.source;
     Ok(access(move |warp, _, mask| {
         whole_warp(warp, mask)?;

@@ -8,7 +8,7 @@ use super::space::{self, Space, Where, shared_window_bytes};
 use crate::sass::fault::Fault;
 use crate::sass::site::{Operands, Site};
 use crate::sass::step::{Built, Unsupported, access};
-use crate::sass::warp::{Place, PredicatePlace, Source, lanes_of};
+use crate::sass::warp::{Destination, PredicateDestination, Source, lanes_of};
 use crate::sass::world::WINDOW_BYTES;
 
 /// Returns the memory space of an opcode.
@@ -23,7 +23,7 @@ pub fn space_of(opcode: Opcode) -> Space {
 
 /// Takes the predicate that some accesses can write; only `PT` is supported.
 pub fn ignored_predicate(site: &Site<'_>, operands: &mut Operands<'_>) -> Result<(), Unsupported> {
-    if operands.next_is_predicate() && operands.predicate_destination()? != PredicatePlace::new(None, false) {
+    if operands.next_is_predicate() && operands.predicate_destination()? != PredicateDestination::new(None, false) {
         return Err(site.unsupported("an access that writes a predicate"));
     }
     Ok(())
@@ -42,7 +42,7 @@ pub fn load(site: &Site<'_>) -> Built {
     let d = operands.wide_destination(width.registers())?;
     let address = Address::take(site, &mut operands, is_wide)?;
     let condition = operands.optional_predicate()?;
-    let Place::General(row) = d else {
+    let Destination::General(row) = d else {
         return Err(site.unsupported("a load to a uniform register"));
     };
     Ok(access(move |warp, world, mask| {
@@ -99,7 +99,7 @@ const HALF_REGISTERS: u16 = 4;
 /// `LDG.256 high, low, [address], words`: loads eight registers in two runs of four.
 fn load_256(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
-    let (Place::General(high), Place::General(low)) =
+    let (Destination::General(high), Destination::General(low)) =
         (operands.wide_destination(HALF_REGISTERS)?, operands.wide_destination(HALF_REGISTERS)?)
     else {
         return Err(site.unsupported("a load to a uniform register"));

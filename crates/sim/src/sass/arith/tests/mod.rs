@@ -11,7 +11,7 @@ use super::build;
 use crate::sass::constants::Constants;
 use crate::sass::site::Site;
 use crate::sass::step::{Action, Unsupported};
-use crate::sass::warp::{Identity, Place, PredicatePlace, PredicateSource, Row, Source, Warp};
+use crate::sass::warp::{Destination, Identity, PredicateDestination, PredicateSource, Row, Source, Warp};
 
 /// A warp, and the target whose encodings it executes.
 pub struct Machine {
@@ -39,15 +39,15 @@ impl Machine {
     }
 
     pub fn set(&mut self, number: u16, value: u32) {
-        self.warp.write(Place::General(Row::destination(Some(number))), !0, &[value; 32]);
+        self.warp.write(Destination::General(Row::destination(Some(number))), !0, &[value; 32]);
     }
 
     pub fn set_uniform(&mut self, number: u16, value: u32) {
-        self.warp.write(Place::Uniform(Row::destination(Some(number))), !0, &[value; 32]);
+        self.warp.write(Destination::Uniform(Row::destination(Some(number))), !0, &[value; 32]);
     }
 
     pub fn set_predicate(&mut self, number: u8, value: bool) {
-        self.warp.write_predicate(PredicatePlace::new(Some(number), false), !0, if value { !0 } else { 0 });
+        self.warp.write_predicate(PredicateDestination::new(Some(number), false), !0, if value { !0 } else { 0 });
     }
 
     pub fn try_run(&mut self, text: &str) -> Result<(), Unsupported> {

@@ -25,7 +25,7 @@ use super::Obstacle;
 
 /// The event that a scoreboard signals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Part {
+pub enum Event {
     /// The results are written (write barrier).
     Results,
     /// The operands are read (read barrier).
@@ -33,11 +33,11 @@ pub enum Part {
 }
 
 /// An instruction that sets a scoreboard: its number and the event.
-pub type Setter = (usize, Part);
+pub type Setter = (usize, Event);
 
 /// The waits that the new control words must keep.
 #[derive(Debug, Default)]
-pub struct Order {
+pub struct KeptWaits {
     /// Pairs of a setter and the instruction that waits for it.
     pub pairs: BTreeSet<(Setter, usize)>,
     /// Setters that must keep their scoreboard because a `DEPBAR` counts it.
@@ -49,11 +49,11 @@ pub struct Order {
     pub scoreboards: BTreeMap<Setter, u8>,
 }
 
-impl Order {
+impl KeptWaits {
     /// Returns the same waits after instructions moved; `places` holds the new number of each instruction.
-    pub fn renumbered(&self, places: &[usize]) -> Order {
+    pub fn renumbered(&self, places: &[usize]) -> KeptWaits {
         let setter = |(number, part): Setter| (places[number], part);
-        Order {
+        KeptWaits {
             pairs: self.pairs.iter().map(|&(first, second)| (setter(first), places[second])).collect(),
             counted: self.counted.iter().map(|(&first, &index)| (setter(first), index)).collect(),
             named: self.named,
@@ -68,16 +68,16 @@ const SCOREBOARDS: usize = 6;
 type State = [BTreeSet<Setter>; SCOREBOARDS];
 
 /// Finds the waits to keep by iterating over the blocks until the states no longer change.
-pub fn find(instructions: &[Instruction], controls: &[Control], blocks: &[Block]) -> Result<Order, Obstacle> {
-    let roles: Vec<Role> = instructions.iter().map(Role::of).collect();
-    let mut finder = Finder { controls, roles: &roles, order: Order::default() };
+pub fn find_kept_waits(instructions: &[Instruction], controls: &[Control], blocks: &[Block]) -> Result<KeptWaits, Obstacle> {
+    let roles: Vec<WaitRole> = instructions.iter().map(WaitRole::of).collect();
+    let mut analysis = WaitAnalysis { controls, roles: &roles, kept: KeptWaits::default() };
     let mut entry: Vec<Option<State>> = vec![None; blocks.len()];
     entry[0] = Some(State::default());
     let mut todo: BTreeSet<usize> = [0].into();
     while let Some(block) = todo.pop_first() {
         let Some(mut state) = entry[block].clone() else { continue };
         for number in blocks[block].range.clone() {
-            finder.issue(number, &mut state)?;
+            analysis.issue(number, &mut state)?;
         }
         for &next in &blocks[block].successors {
             if merge(&mut entry[next], &state) {
@@ -85,7 +85,7 @@ pub fn find(instructions: &[Instruction], controls: &[Control], blocks: &[Block]
             }
         }
     }
-    Ok(finder.order)
+    Ok(analysis.kept)
 }
 
 /// Adds a state at the end of a block to the entry state of a successor. Returns whether the entry state changed.
@@ -104,7 +104,7 @@ fn merge(into: &mut Option<State>, from: &State) -> bool {
 }
 
 /// The properties of an instruction that matter for waits.
-struct Role {
+struct WaitRole {
     /// Whether it writes registers.
     writes: bool,
     /// Whether it reads registers other than its guard.
@@ -119,19 +119,19 @@ struct Role {
     drains: u8,
 }
 
-impl Role {
-    fn of(instruction: &Instruction) -> Role {
+impl WaitRole {
+    fn of(instruction: &Instruction) -> WaitRole {
         let has_hazards = |file: File| matches!(file, File::General | File::Predicate | File::Uniform | File::UniformPredicate);
         let touched = accesses(instruction);
         let touches =
             |written: bool| touched.iter().any(|access| access.written == written && has_hazards(access.file) && !access.is_guard());
         let (counts, drains) = counted(instruction);
-        Role {
+        WaitRole {
             writes: touches(true),
             reads: touches(false),
             is_seen: is_seen(instruction),
             // After an acquiring load there is a `NOP` whose only purpose is to wait.
-            orders: orders(instruction.opcode) || instruction.opcode == Opcode::NOP,
+            orders: orders_operations(instruction.opcode) || instruction.opcode == Opcode::NOP,
             counts,
             drains,
         }
@@ -166,7 +166,7 @@ fn is_seen(instruction: &Instruction) -> bool {
 }
 
 /// Returns whether an opcode orders other operations: barriers, fences, asynchronous copies, and waits for them.
-pub fn orders(opcode: Opcode) -> bool {
+pub fn orders_operations(opcode: Opcode) -> bool {
     matches!(
         opcode,
         Opcode::CCTL
@@ -211,13 +211,13 @@ pub fn orders(opcode: Opcode) -> bool {
 }
 
 /// The state of the data-flow analysis.
-struct Finder<'a> {
+struct WaitAnalysis<'a> {
     controls: &'a [Control],
-    roles: &'a [Role],
-    order: Order,
+    roles: &'a [WaitRole],
+    kept: KeptWaits,
 }
 
-impl Finder<'_> {
+impl WaitAnalysis<'_> {
     /// Updates the state for one instruction and records the pairs to keep.
     fn issue(&mut self, number: usize, state: &mut State) -> Result<(), Obstacle> {
         let (control, role) = (self.controls[number], &self.roles[number]);
@@ -227,12 +227,12 @@ impl Finder<'_> {
         for scoreboard in (0..SCOREBOARDS).filter(|&index| (control.wait | role.drains) >> index & 1 == 1) {
             for setter in std::mem::take(&mut state[scoreboard]) {
                 if !self.is_explained(setter, number) {
-                    self.order.pairs.insert((setter, number));
-                    self.order.scoreboards.insert(setter, scoreboard as u8);
+                    self.kept.pairs.insert((setter, number));
+                    self.kept.scoreboards.insert(setter, scoreboard as u8);
                 }
             }
         }
-        for (part, barrier) in [(Part::Results, control.write_barrier), (Part::Reads, control.read_barrier)] {
+        for (part, barrier) in [(Event::Results, control.write_barrier), (Event::Reads, control.read_barrier)] {
             if let Some(set) = barrier.and_then(|index| state.get_mut(usize::from(index))) {
                 set.insert((number, part));
             }
@@ -247,9 +247,9 @@ impl Finder<'_> {
             return Err(Obstacle::MixedCount { at: number as u64 });
         }
         if left > 0 {
-            self.order.named |= 1 << scoreboard;
+            self.kept.named |= 1 << scoreboard;
         }
-        self.order.counted.extend(without.into_iter().map(|setter| (setter, scoreboard as u8)));
+        self.kept.counted.extend(without.into_iter().map(|setter| (setter, scoreboard as u8)));
         if left == 0 {
             outstanding.clear();
         }
@@ -259,8 +259,8 @@ impl Finder<'_> {
     /// Returns whether the event of a setter concerns registers, so that `ctrl` recomputes its waits.
     fn has_registers(&self, (number, part): Setter) -> bool {
         match part {
-            Part::Results => self.roles[number].writes,
-            Part::Reads => self.roles[number].reads,
+            Event::Results => self.roles[number].writes,
+            Event::Reads => self.roles[number].reads,
         }
     }
 
