@@ -146,9 +146,9 @@ pub struct SchedulingReport {
 impl SchedulingReport {
     /// Completes the report of a compiled function.
     pub(crate) fn new(finished: &Finished, report: &FunctionReport, options: &Options) -> SchedulingReport {
-        let account = &finished.account;
+        let data = &finished.report_data;
         let machine = hardware_model(options).1;
-        let before = account.before.as_ref();
+        let before = data.before.as_ref();
         let launch = finished.launch.unwrap_or(Launch {
             threads: ASSUMED_THREADS,
             static_shared: report.shared_bytes,
@@ -157,7 +157,7 @@ impl SchedulingReport {
         });
         let common = LinkFacts {
             launch,
-            variables_size: u64::from(account.variables_size),
+            variables_size: u64::from(data.variables_size),
             live_at_calls: before.map_or(0, Gathered::live_at_calls),
             divergent_branches: before.map_or(0, |before| before.divergent.len() as u64),
             ..LinkFacts::default()
@@ -172,19 +172,19 @@ impl SchedulingReport {
             registers: report.registers,
             uniform_registers: finished.allocation.uniform_used,
             spilled: (u64::from(report.spill_store_bytes), u64::from(report.spill_load_bytes)),
-            spill_size: u64::from(finished.allocation.frame_bytes.saturating_sub(account.variables_size)),
+            spill_size: u64::from(finished.allocation.frame_bytes.saturating_sub(data.variables_size)),
             program_bytes: finished.code.bytes.len() as u64,
             ..common
         };
         SchedulingReport {
             name: report.name.clone(),
             plan: finished.plan,
-            target: account.target,
-            passes: account.passes.clone(),
+            target: data.target,
+            passes: data.passes.clone(),
             before: before.zip(on_values).map_or_else(Vec::new, |(before, setting)| before.figures(&setting, machine)),
-            after: account.after.as_ref().map_or_else(Vec::new, |after| after.figures(&final_code, machine)),
-            trace: account.trace.clone(),
-            code: account.after.clone(),
+            after: data.after.as_ref().map_or_else(Vec::new, |after| after.figures(&final_code, machine)),
+            trace: data.trace.clone(),
+            code: data.after.clone(),
             has_uniform_registers: options.target.has(Opcode::UMOV),
         }
     }

@@ -85,7 +85,7 @@ pub struct Finished {
     /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<Plan>,
     /// Data for the scheduling report.
-    pub account: ReportData,
+    pub report_data: ReportData,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
     pub launch: Option<oriole_hardware::occupancy::Launch>,
 }
@@ -107,7 +107,7 @@ struct FunctionState<'a> {
     options: &'a Options,
     context: Context<'a>,
     dump: Option<String>,
-    account: ReportData,
+    report_data: ReportData,
 }
 
 impl FunctionState<'_> {
@@ -249,7 +249,7 @@ fn without_spills<'a>(
     match new {
         Ok(new) if new.spills() < old.spills() || new.spills() == old.spills() && new.time() <= old.time() => Ok(new),
         Ok(new) => {
-            old.state.account.note_dropped(&new.state.account);
+            old.state.report_data.note_dropped(&new.state.report_data);
             Ok(old)
         }
         Err(_) => Ok(old),
@@ -269,10 +269,10 @@ fn schedule_before_allocation<'a>(
         stats = schedule::before_allocation(&mut state.function, plan, offered, state.context, environment, options)
             .map_err(|error| vec![(None, Fault::Internal(error.to_string()))])?;
         if plan.before_allocation {
-            state.account.note(PRE_SCHEDULE, &state.function, &stats);
+            state.report_data.note(PRE_SCHEDULE, &state.function, &stats);
         }
     }
-    state.account.gather_values(&state.function, options);
+    state.report_data.gather_values(&state.function, options);
     state.after(PRE_SCHEDULE)?;
     Ok(PreScheduled { state, plan, stats })
 }
@@ -296,7 +296,7 @@ fn allocate<'a>(pre_scheduled: PreScheduled<'a>, environment: &Environment) -> R
     if let Some(plan) = plan {
         let stats = schedule::after_allocation(&mut state.function, plan, state.context, environment, options)
             .map_err(|error| internal(error.to_string()))?;
-        state.account.note(POST_SCHEDULE, &state.function, &stats);
+        state.report_data.note(POST_SCHEDULE, &state.function, &stats);
     }
     state.after(POST_SCHEDULE)?;
     Ok(Scheduled { state, allocation, plan })
@@ -317,7 +317,7 @@ pub fn run(
         .map_err(|errors| errors.into_iter().map(|error| (error.span, Fault::Unsupported(error.feature))).collect::<Vec<_>>())?;
     let launch = account::declared_launch(&module.functions[id], options, variables, selected.barriers);
     let context = Context { calls: &facts.calls, launch, trace: options.reports.traces(&selected.function.name) };
-    let mut state = FunctionState { function: selected.function, options, context, dump: None, account: ReportData::default() };
+    let mut state = FunctionState { function: selected.function, options, context, dump: None, report_data: ReportData::default() };
     state.after(SELECT)?;
 
     oriole_ir::construct_ssa(&mut state.function);
@@ -352,7 +352,7 @@ pub fn run(
 
     let environment = convention::environment(&state.function, target, register_limit, selected.has_dynamic_stack);
     let Scheduled { mut state, allocation, plan, .. } = schedule_and_allocate(state, &environment)?;
-    state.account.record_control_flow(&state.function);
+    state.report_data.record_control_flow(&state.function);
     layout::run(&mut state.function);
     state.after(LAYOUT)?;
     let controls = if options.level == 0 {
@@ -365,7 +365,7 @@ pub fn run(
         state.after(CONTROL)?;
         controls
     };
-    state.account.gather_code(&state.function, &controls, options);
+    state.report_data.gather_code(&state.function, &controls, options);
     let code = emit::run(&state.function, &controls, target).map_err(internal)?;
     state.after(ENCODE)?;
 
@@ -381,7 +381,7 @@ pub fn run(
         symbols: state.function.symbols,
         dump: state.dump,
         plan,
-        account: state.account,
+        report_data: state.report_data,
         launch: state.context.launch,
     })
 }
