@@ -322,7 +322,7 @@ fn long_lists_of_undefined_functions_are_split() {
     let kernel = Function { code: vec![0; 128], externs: names.clone(), ..Function::kernel("k") };
     let mut module = Module::new(Target::named("sm_90a").unwrap(), vec![kernel]);
     module.file_type = FileType::Relocatable;
-    module.externs = names.iter().map(|name| Extern::function(name)).collect();
+    module.externs = names.iter().map(Extern::function).collect();
     let cubin = module.build().unwrap();
     assert_eq!(Cubin::read(&cubin.write().unwrap()).unwrap(), cubin);
     let index = Index::new(&cubin);

@@ -247,7 +247,7 @@ impl<'a> Walk<'a> {
                     }
                 }
                 Next::Call { target: None, .. } => {
-                    self.reach(end, BoundaryState { scoreboards_set: left.scoreboards_set, ..BoundaryState::default() })
+                    self.reach(end, BoundaryState { scoreboards_set: left.scoreboards_set, ..BoundaryState::default() });
                 }
                 &Next::Call { target: Some(target), .. } => {
                     self.reach(target, BoundaryState { kept: Vec::new(), ..left.clone() });

@@ -58,7 +58,11 @@ fn flow(section: &Section<'_>, sink: &mut FindingSink) {
             Next::FallThrough => go(number + 1),
             Next::To(targets) => targets.iter().for_each(|&target| go(target)),
             Next::Call { target, .. } => target.iter().copied().chain([number + 1]).for_each(go),
-            Next::Return { guarded } => guarded.then_some(number + 1).into_iter().for_each(go),
+            Next::Return { guarded } => {
+                if *guarded {
+                    go(number + 1);
+                }
+            }
         }
     }
     for number in off {
