@@ -323,8 +323,7 @@ fn long_lists_of_undefined_functions_are_split() {
     let mut module = Module::new(Target::named("sm_90a").unwrap(), vec![kernel]);
     module.file_type = FileType::Relocatable;
     module.externs = names.iter().map(Extern::function).collect();
-    let cubin = module.build().unwrap();
-    assert_eq!(Cubin::read(&cubin.write().unwrap()).unwrap(), cubin);
+    let cubin = Cubin::read(&module.build().unwrap().write().unwrap()).unwrap();
     let index = Index::new(&cubin);
     let lists: Vec<usize> = index
         .function_attributes("k")
