@@ -178,16 +178,6 @@ fn nvlink_joins_halves_of_either_compiler() {
 const HEADER: &str = ".version 8.0\n.target sm_75\n.address_size 64\n";
 
 #[test]
-fn unreachable_functions_are_omitted() {
-    let module = checked(&format!(
-        "{HEADER}.func unused() {{ ret; }}\n.visible .func seen() {{ ret; }}\n.func used() {{ ret; }}\n.entry k() {{ call used; ret; }}"
-    ));
-    let compiled = compile(&[&module], &options("sm_90a", 3, false)).unwrap();
-    let names: Vec<&str> = compiled.functions.iter().map(|function| function.name.as_str()).collect();
-    assert_eq!(names, ["seen", "used", "k"]);
-}
-
-#[test]
 fn a_function_without_definition_is_an_error_in_a_complete_file() {
     let module = checked(&format!("{HEADER}.extern .func missing();\n.entry k() {{ call missing; ret; }}"));
     let errors = compile(&[&module], &options("sm_90a", 3, false)).unwrap_err();
