@@ -40,7 +40,7 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     let is_ptx = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ptx");
     let corpus = files(&root.join("corpus")).into_iter().filter(is_ptx);
     let tests = files(&root.join("tests/kernels")).into_iter().flat_map(|family| files(&family)).filter(is_ptx);
-    corpus.chain(tests.step_by(120)).collect()
+    corpus.chain(tests.step_by(60)).collect()
 }
 
 /// Compiles a source for a target; returns whether it compiles.
