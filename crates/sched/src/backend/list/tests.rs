@@ -86,20 +86,6 @@ fn batches_keep_products_together() {
     assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::Batch));
 }
 
-/// A batch has at most `batch` matrix products: the first opens it, the others continue it, and the next product opens another batch.
-#[test]
-fn batch_size_is_limited() {
-    let batch = Knobs::default().batch as usize;
-    let mut lines: Vec<String> = (0..batch + 4).map(|at| format!("HMMA.16816.F32 R{}, R4, R8, RZ", 20 + 4 * at)).collect();
-    lines.extend((0..30).map(|at| format!("FADD R{}, R{}, R{}", 150 + at, 190 + at, 12)));
-    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let (schedule, _) = run(&code(&lines), Mode::DynBatch, Budget::UNLIMITED, &[], &[]);
-    let continues: Vec<bool> =
-        schedule.picks.iter().filter(|pick| pick.picked < batch + 4).map(|pick| pick.reason == Reason::Batch).collect();
-    let expected: Vec<bool> = (0..batch + 4).map(|at| at != 0 && at != batch).collect();
-    assert_eq!(continues, expected, "{:?}", schedule.picks);
-}
-
 #[test]
 fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
