@@ -21,7 +21,7 @@ use crate::sass::assemble::assemble;
 ///         IADD3 R4, R4, 0x1, RZ ;                             // waits for all, stalls 15 cycles
 ///         .raw 0x000fe200000000000000000000007918 ;           // any 128 bits
 ///
-/// What is wrong is said with its place:
+/// Errors are reported with line and column:
 ///
 ///   error: kernel.sass:23:33: unknown modifier .FZT; did you mean .FTZ?
 ///

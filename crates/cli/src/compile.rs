@@ -22,7 +22,7 @@ use crate::sched_output::{self, SchedulingOutput};
 ///   $ oriole compile kernel.ptx -o kernel.cubin --arch sm_90a -v
 ///   kernel.ptx: saxpy: 10 registers, 0 barriers, 0 bytes stack, 0 bytes shared, 28 instructions
 ///
-/// What cannot be compiled is said with its place, for all kernels at once. Nothing is written then.
+/// Errors are reported with their source location, for all kernels at once. Nothing is written then.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct CompileArguments {
@@ -44,7 +44,7 @@ pub struct CompileArguments {
     /// Make a relocatable object for nvlink
     #[arg(short = 'c', long)]
     compile_only: bool,
-    /// Figures of the GPU from a file that `oriole profile --export` wrote and somebody may have changed
+    /// Hardware profile to use instead of the built-in one; `oriole profile --export` writes such a file
     #[arg(long, value_name = "FILE")]
     hw_profile: Option<String>,
     #[command(flatten)]

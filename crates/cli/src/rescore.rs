@@ -24,11 +24,11 @@ use crate::sass::program::{CodeSection, Program, SIZE};
 ///   function  instructions        stalls         waits   scoreboards       reuse       yields
 ///   saxpy               24      55 →  51       6 →   6       6 →   5      0 → 0       12 → 0
 ///
-/// Keeps every instruction, register and place, and works out stalls, yields, scoreboards and waits anew,
-/// over all paths of each function, by the hardware model. Works on cubins of any maker; nothing else
-/// in the file changes. The outcome is checked as `oriole verify` does. A function that cannot be followed
-/// (an unknown instruction, an indirect branch to nobody knows where) or whose outcome has findings stays
-/// as it is; it is named, and the exit status is 1. The file is written in any case.
+/// Keeps every instruction, register and address, and computes stalls, yields, scoreboards and waits anew,
+/// over all paths of each function, by the hardware model. Works on cubins of any compiler; nothing else
+/// in the file changes. The result is checked as by `oriole verify`. A function that cannot be analyzed
+/// (an unknown instruction, an indirect branch with unknown targets) or whose new words have findings
+/// keeps its old ones; it is named, and the exit status is 1. The file is written in any case.
 ///
 ///   $ oriole rescore kernel.cubin -o faster.cubin --schedule
 ///   saxpy: 1 of 2 blocks in a new order, 9 instructions moved, predicted cycles 655 → 629
@@ -65,7 +65,7 @@ pub struct RescoreArguments {
     /// Do not check the outcome
     #[arg(long)]
     no_check: bool,
-    /// Figures of the GPU from a file that `oriole profile --export` wrote and somebody may have changed
+    /// Hardware profile to use instead of the built-in one; `oriole profile --export` writes such a file
     #[arg(long, value_name = "FILE")]
     hw_profile: Option<String>,
 }

@@ -11,9 +11,9 @@ pub struct SchedulingChoice {
     /// batches); without it, as the optimization level says
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     sched_mode: Option<ModeChoice>,
-    /// Who schedules them: a (list scheduler), b (weighted, forward and backward), c (ordered tree, several attempts), by-target (the
-    /// one that ptxas is said to use for the GPU), auto (several, the best by the timing model stays); without it, the one that measured
-    /// best
+    /// Scheduler: a (list scheduler), b (weighted, forward and backward), c (ordered tree, several attempts), by-target (the
+    /// one that ptxas is said to use for the GPU), auto (tries several and keeps the best by the timing model); without it, the one that
+    /// measured best
     #[arg(long, value_name = "BACKEND", value_parser = parse_backend)]
     sched_backend: Option<BackendChoice>,
     /// Figures of the schedulers from a file of lines `name = value`; `--sched-options help` prints one with all of them

@@ -17,10 +17,10 @@ pub struct SchedulingOutput {
     /// line with the latency of that case
     #[arg(long, value_name = "CASE", num_args = 0..=1, require_equals = true, default_missing_value = "neither", value_parser = parse_case)]
     sched_stats: Option<LatencyCase>,
-    /// Print the final schedule to standard error: 1 blocks, 2 the target of registers too, 3 hidden latencies, 4 loops
+    /// Print the final schedule to standard error: 1 blocks, 2 also the register target, 3 hidden latencies, 4 loops
     #[arg(long, value_name = "LEVEL", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=MOST_GUIDANCE))]
     sched_guidance: u8,
-    /// Print every pick of the scheduler, who came second and why, to standard error or into a file
+    /// Print every pick of the scheduler, the runner-up and the reason, to standard error or into a file
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     sched_trace: Option<String>,
     /// Of this function only; may be given several times

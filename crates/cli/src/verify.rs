@@ -25,8 +25,8 @@ use crate::sass::program::SIZE;
 ///   1 finding in 1184 instructions
 ///
 /// On these GPUs nothing but the control words keeps an instruction from reading a register before
-/// the value is there, or from overwriting one that is still to be read. Seven verifiers look at the
-/// bytes, whoever made them, each for another kind of mistake:
+/// the value is written, or from overwriting one that is still to be read. Seven verifiers check the
+/// machine code of any compiler, each for another kind of mistake:
 ///
 ///   bounds        every control field holds something that the hardware does
 ///   indices       every scoreboard named exists, and its instruction can set it

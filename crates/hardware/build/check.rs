@@ -1,5 +1,5 @@
 //! Reads the data sheets, and refuses tables that leave something open: a mnemonic without a class, a modifier that no instruction has, a
-//! pair of ports without a figure, a machine that lacks a fact, a fact that nobody reads or that names no source.
+//! pair of ports without a figure, a machine that lacks a fact, a fact without a reader or without a source.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The types of the two tables behind latencies: the class table, and the latency table of a GPU.
+//! The types of the two tables that latencies come from: the class table, and the latency table of a GPU.
 //!
 //! The class table has ports, classes and rules. A *port* is a point with its own timing at which a register is read or written: the two
 //! halves of a wide product are ready at different times, and its addend is read later than its factors. A *class* is a kind of instruction

@@ -22,8 +22,8 @@ use crate::print;
 ///   $ oriole profile --arch sm_90a --export hopper.hwp    as a file that can be changed
 ///   $ oriole compile kernel.ptx -o kernel.cubin --arch sm_90a --hw-profile hopper.hwp
 ///
-/// Latencies stand in one grid for each register file (R, P, UR, UP) and each kind of dependence: raw (the second instruction reads what
-/// the first wrote), war (it overwrites what the first read), waw (both write). Rows are what comes first, columns what comes second;
+/// There is one grid of latencies for each register file (R, P, UR, UP) and each kind of dependence: raw (the second instruction reads what
+/// the first wrote), war (it overwrites what the first read), waw (both write). Rows are first instructions, columns second ones;
 /// `5n` is five cycles from source n, `3+2n` two more if the first has a guard, `sbn` a scoreboard that has to be waited for.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]

@@ -198,9 +198,9 @@ struct InFlight {
     number: u32,
     /// Position in the order of issue within the block; 0 for an instruction carried into the block, whose position is unknown.
     rank: u32,
-    /// Number of register lists that have an entry for a result of this flight.
+    /// Number of register lists that have an entry for a result of this in-flight instruction.
     written: u16,
-    /// Number of register lists that have an entry for a source of this flight.
+    /// Number of register lists that have an entry for a source of this in-flight instruction.
     read: u16,
     /// Whether its results are outstanding.
     results: bool,
@@ -210,7 +210,7 @@ struct InFlight {
     in_order_guarantee: bool,
 }
 
-/// An access of a flight in the list of a register.
+/// An access of an in-flight instruction in the list of a register.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     flight: u32,
@@ -219,7 +219,7 @@ struct Entry {
 
 type List = SmallVec<[Entry; 4]>;
 
-/// The flights of one in-order group in the order of issue; those before `head` are done.
+/// The in-flight instructions of one in-order group in the order of issue; those before `head` are done.
 #[derive(Clone, Debug, Default)]
 struct InOrderGroup {
     flights: Vec<u32>,
@@ -231,11 +231,11 @@ struct Walker<'a> {
     model: &'a Model,
     /// The waits found so far; `None` while states are computed and waits are not recorded.
     found: Option<Vec<Wait>>,
-    /// All flights of the block; others refer to them by index.
+    /// All in-flight instructions of the block; others refer to them by index.
     flights: Vec<InFlight>,
-    /// By register: flights whose result in it is outstanding, and entries not cleaned up yet.
+    /// By register: in-flight instructions whose result in it is outstanding, and entries not cleaned up yet.
     writers: Vec<List>,
-    /// By register: flights that have not read it yet, and entries not cleaned up yet.
+    /// By register: in-flight instructions that have not read it yet, and entries not cleaned up yet.
     readers: Vec<List>,
     /// Registers whose lists may have entries, to clear them before the next block.
     used: Vec<Register>,
@@ -243,11 +243,11 @@ struct Walker<'a> {
     orders: Vec<InOrderGroup>,
     /// By group of instructions that read their sources in order.
     queues: Vec<InOrderGroup>,
-    /// Flights that are in flight, and some that are done.
+    /// Instructions that are in flight, and some that are done.
     alive: Vec<u32>,
     /// Loads without a destination register, oldest first. An acquire has to wait for them although no register shows them.
     loads_without_result: Vec<u32>,
-    /// Flights that end a group of asynchronous matrix products, oldest first.
+    /// In-flight instructions that end a group of asynchronous matrix products, oldest first.
     groups: Vec<u32>,
     /// Fences that the next instruction has to wait for.
     fences: Vec<u32>,
@@ -255,7 +255,7 @@ struct Walker<'a> {
     predicate_written: [u32; PREDICATES],
     /// Rank of the next instruction.
     rank: u32,
-    /// Flights that the current instruction needs: rank, flight, part, cause.
+    /// In-flight instructions that the current instruction needs: rank, index, part, cause.
     needed: Vec<(u32, u32, Part, Cause)>,
     /// The state at the end of the last block walked.
     exit_state: Vec<Carried>,
@@ -349,7 +349,7 @@ impl<'a> Walker<'a> {
         });
     }
 
-    /// Processes one instruction: finds the flights it needs, waits for them, and puts the instruction in flight.
+    /// Processes one instruction: finds the in-flight instructions it needs, waits for them, and puts the instruction in flight.
     fn issue(&mut self, number: usize) {
         let inst_accesses = &self.inst_accesses[number];
         // A fence is complete only when it is done, so the instruction directly after it waits.
@@ -417,7 +417,7 @@ impl<'a> Walker<'a> {
         self.rank += 1;
     }
 
-    /// Records that the current instruction needs a part of a flight, if that part is outstanding.
+    /// Records that the current instruction needs a part of an in-flight instruction, if that part is outstanding.
     fn need(&mut self, id: u32, part: Part, cause: Cause) {
         let flight = &self.flights[id as usize];
         if if part == Part::Results { flight.results } else { flight.reads } {
@@ -425,7 +425,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Waits for the needed flights, newest first: a wait for one may imply that older ones are done, and `wait` then skips them.
+    /// Waits for the needed in-flight instructions, newest first: a wait for one may imply that older ones are done, and `wait` then skips
+    /// those.
     fn wait_for_needed(&mut self, number: usize) {
         if self.needed.is_empty() {
             return;
@@ -440,8 +441,8 @@ impl<'a> Walker<'a> {
         self.needed = needed;
     }
 
-    /// Records a wait of instruction `second` for a part of a flight, unless that part is done. Marks everything as done that the wait
-    /// implies.
+    /// Records a wait of instruction `second` for a part of an in-flight instruction, unless that part is done. Marks everything as done
+    /// that the wait implies.
     fn wait(&mut self, id: u32, part: Part, second: usize, cause: Cause) {
         let flight = self.flights[id as usize];
         let is_open = if part == Part::Results { flight.results } else { flight.reads };
@@ -467,7 +468,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Marks a part of a flight as done. Finished results imply that the sources have been read.
+    /// Marks a part of an in-flight instruction as done. Finished results imply that the sources have been read.
     fn close(&mut self, id: u32, part: Part) {
         let flight = &mut self.flights[id as usize];
         flight.reads = false;
@@ -476,8 +477,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Marks a part of all flights of a group that were issued before `rank` as done. Each flight is passed once, so this is amortized
-    /// constant time.
+    /// Marks a part of all in-flight instructions of a group that were issued before `rank` as done. Each in-flight instruction is passed
+    /// once, so this is amortized constant time.
     fn close_older_in_group(&mut self, group: u8, part: Part, rank: u32) {
         let group = usize::from(group);
         loop {
@@ -511,7 +512,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Removes flights that are done from `alive`.
+    /// Removes the instructions that are done from `alive`.
     fn clean_alive(&mut self) {
         let flights = &self.flights;
         self.alive.retain(|&id| flights[id as usize].results || flights[id as usize].reads);
@@ -550,10 +551,10 @@ impl<'a> Walker<'a> {
         self.rank += 1;
     }
 
-    /// Adds a flight to the list of a register. Removes entries of older flights in the same in-order group: an instruction that needs one
-    /// of them also needs the new flight, and waiting for the new flight implies the old one.
+    /// Adds an in-flight instruction to the list of a register. Removes entries of older in-flight instructions in the same in-order group:
+    /// an instruction that needs one of them also needs the new one, and waiting for the new one implies the old one.
     ///
-    /// A flight that loses its last entry this way can be needed by no register access any more, so it is marked as done.
+    /// An in-flight instruction that loses its last entry this way can be needed by no register access any more, so it is marked as done.
     fn add_access(&mut self, id: u32, reg_access: RegAccess, part: Part, in_order_guarantee: bool) {
         let at = usize::from(reg_access.register);
         let is_results = part == Part::Results;
@@ -584,8 +585,8 @@ impl<'a> Walker<'a> {
                 return false;
             }
             let other = &self.inst_accesses[flight.number as usize];
-            // A guarded flight may replace one with the same guard if the predicate has not been written since: both are executed, or
-            // neither is.
+            // A guarded in-flight instruction may replace one with the same guard if the predicate has not been written since: both are
+            // executed, or neither is.
             let stands_for =
                 in_order_guarantee || other.guard == inst_accesses.guard && written.is_some_and(|written| written < flight.rank);
             if own.is_none() || group(other) != own || !stands_for {
@@ -609,7 +610,7 @@ impl<'a> Walker<'a> {
         self.used.push(reg_access.register);
     }
 
-    /// Returns whether the guard predicate of a flight has not been written since the flight was issued.
+    /// Returns whether the guard predicate of an in-flight instruction has not been written since that instruction was issued.
     fn guard_still_holds(&self, flight: &InFlight) -> bool {
         let guard = self.inst_accesses[flight.number as usize].guard;
         let written = guard.and_then(|(register, _)| self.predicate_written.get(usize::from(register) - FIRST_PREDICATE));
@@ -642,7 +643,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Compares one register access of the current instruction with the flights that access the register, and records those it needs.
+    /// Compares one register access of the current instruction with the in-flight instructions that access the register, and records those
+    /// it needs.
     fn check_conflicts(&mut self, number: usize, reg_access: RegAccess, kind: Kind) {
         let at = usize::from(reg_access.register);
         let is_war = kind == Kind::War;

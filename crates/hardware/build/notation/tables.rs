@@ -140,7 +140,7 @@ pub fn latency_table(
 }
 
 impl Reader<'_> {
-    /// Reads a line, and returns how many of those behind it, from `next` on, belong to it.
+    /// Reads a line. Returns the number of following lines, from `next` on, that belong to it.
     fn line(
         &mut self,
         number: usize,

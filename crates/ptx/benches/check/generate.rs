@@ -17,7 +17,7 @@ const HEADER: &str = "//\n// Generated for measuring.\n//\n.version 8.0\n.target
 /// Registers of each type in a kernel.
 const REGISTERS: u32 = 200;
 
-/// A module of about so many bytes in kernels of about so many statements, with about so many bytes of debug data after them.
+/// Generates a module of about `bytes` bytes in kernels of about `statements_per_kernel` statements, and `debug_bytes` of debug data.
 pub fn module(bytes: usize, statements_per_kernel: u32, debug_bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 100_000);
     text += HEADER;
