@@ -225,7 +225,7 @@ fn blocks_of(instructions: &[Instruction], indirect: &BTreeMap<usize, Vec<usize>
                     instruction
                         .operands
                         .iter()
-                        .find(|operand| matches!(operand.value, Value::Register(oriole_isa::File::Convergence, _)))
+                        .find(|operand| matches!(operand.value, Value::Register(oriole_isa::RegFile::Convergence, _)))
                         .map(|operand| &operand.value)
                 );
                 let joined = joins.iter().filter(|(name, _)| key.contains(name.as_str())).flat_map(|(_, targets)| targets.iter().copied());

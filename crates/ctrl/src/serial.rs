@@ -16,7 +16,7 @@
 
 use oriole_hardware::model::SCOREBOARD_STALL;
 use oriole_hardware::{Class, Classes, Model, Profile, Waits};
-use oriole_ir::{File, Function, Inst, Op, OperandKind, Target};
+use oriole_ir::{Function, Inst, Op, OperandKind, RegFile, Target};
 use oriole_isa::{Control, Latency, Opcode, Symbol};
 
 use crate::Controls;
@@ -110,5 +110,5 @@ fn changed(model: &Model, known: &Model, class: Class, longest_stall: u8) -> Opt
 
 /// Returns whether an operand is a register that scoreboards protect: any but convergence barriers.
 fn is_register(kind: OperandKind) -> bool {
-    matches!(kind, OperandKind::Register { file, .. } if file != File::Convergence)
+    matches!(kind, OperandKind::Register { file, .. } if file != RegFile::Convergence)
 }

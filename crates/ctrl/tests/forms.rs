@@ -7,7 +7,7 @@
 use oriole_ctrl::flow::{Block, Code, assign};
 use oriole_hardware::Model;
 use oriole_isa::table::FormId;
-use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Target, accesses, decode, encode, parse};
+use oriole_isa::{AccessPlace, Control, Instruction, Opcode, RegFile, Target, accesses, decode, encode, parse};
 
 /// Returns an encoding of a form: the bits of `pattern` in every field that the form does not fix, and predicate 3 as the guard.
 fn word_of(id: FormId, pattern: u128) -> u128 {
@@ -17,12 +17,12 @@ fn word_of(id: FormId, pattern: u128) -> u128 {
 }
 
 /// Returns the text of an instruction that overwrites a register, and of one that reads it; `None` for files without such instructions.
-fn text(file: File, number: u16, target: Target) -> Option<(String, String)> {
+fn text(file: RegFile, number: u16, target: Target) -> Option<(String, String)> {
     let has = |opcode: Opcode| target.has(opcode);
     Some(match file {
-        File::General => (format!("MOV R{number}, RZ"), format!("MOV R0, R{number}")),
-        File::Predicate => (format!("ISETP.NE.AND P{number}, PT, R0, R1, PT"), format!("@P{number} MOV R0, R1")),
-        File::Uniform if has(Opcode::UMOV) => (format!("UMOV UR{number}, 0x1"), format!("UMOV UR0, UR{number}")),
+        RegFile::General => (format!("MOV R{number}, RZ"), format!("MOV R0, R{number}")),
+        RegFile::Predicate => (format!("ISETP.NE.AND P{number}, PT, R0, R1, PT"), format!("@P{number} MOV R0, R1")),
+        RegFile::Uniform if has(Opcode::UMOV) => (format!("UMOV UR{number}, 0x1"), format!("UMOV UR0, UR{number}")),
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! `docs/abi.md` describes how the convention was found.
 
-use oriole_ir::{File, Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Symbol, Target};
+use oriole_ir::{Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Symbol, Target};
 use oriole_isa::Symbols;
 use oriole_isel::{
     CLOBBERED_COUNT, CLOBBERED_PREDICATES, DYNAMIC_STACK, FIRST_CLOBBERED, RETURN_ADDRESS, SAVED_STACK_POINTER, is_runtime, runtime_names,
@@ -137,7 +137,7 @@ fn set(range: std::ops::Range<u16>, is_member: impl Fn(u16) -> bool) -> Register
 
 /// Returns a general register operand.
 fn register(first: u8, count: u8) -> Operand {
-    Operand::new(OperandKind::Register { file: File::General, first: u16::from(first), count })
+    Operand::new(OperandKind::Register { file: RegFile::General, first: u16::from(first), count })
 }
 
 /// Inserts moves before each call that write the return address and, in a function with a dynamic stack, the callee's stack pointer.
@@ -197,7 +197,7 @@ pub fn clear_barriers(function: &mut Function, target: Target) {
         for position in (0..function.blocks[block].insts.len()).rev() {
             let inst = function.blocks[block].insts[position];
             let set = function.results(inst).first().map(|result| result.kind);
-            let Some(OperandKind::Register { file: File::Convergence, first, .. }) = set else { continue };
+            let Some(OperandKind::Register { file: RegFile::Convergence, first, .. }) = set else { continue };
             if function.insts[inst].is_machine(Opcode::BSSY) && is_callee_saved_barrier(first) {
                 let barrier = function.results(inst)[0];
                 let symbols: Symbols = [".32", ".CLEAR"].iter().filter_map(|modifier| Symbol::find(modifier)).collect();

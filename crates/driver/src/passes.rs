@@ -5,7 +5,7 @@
 
 use oriole_ctrl::{control_words, serial};
 use oriole_hardware::Model;
-use oriole_ir::{File, Function, RegisterLimits, verify, verify_allocated};
+use oriole_ir::{Function, RegFile, RegisterLimits, verify, verify_allocated};
 use oriole_isel::{VariableLayout, select_function};
 use oriole_opt::{balance, converge, dead, fold, forward, fuse, insert_yields, legalize, merge, straighten};
 use oriole_ptx::ast::{FunctionId, Module};
@@ -127,12 +127,12 @@ impl FunctionState<'_> {
 fn check_registers(after: &Function, environment: &Environment) -> Result<(), String> {
     let limit = |file| u16::try_from(environment.limit(file)).unwrap_or(u16::MAX);
     let limits = RegisterLimits {
-        general: limit(File::General),
-        uniform: limit(File::Uniform),
-        predicate: limit(File::Predicate),
-        uniform_predicate: limit(File::UniformPredicate),
-        convergence: limit(File::Convergence),
-        scoreboard: limit(File::Scoreboard),
+        general: limit(RegFile::General),
+        uniform: limit(RegFile::Uniform),
+        predicate: limit(RegFile::Predicate),
+        uniform_predicate: limit(RegFile::UniformPredicate),
+        convergence: limit(RegFile::Convergence),
+        scoreboard: limit(RegFile::Scoreboard),
     };
     verify_allocated(after, &limits).map_err(|report| report.to_string())
 }

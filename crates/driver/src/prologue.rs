@@ -4,7 +4,7 @@
 //! of calls, variables, spill slots, and saved registers. The caller's frame follows, with the parameters that did not fit into registers.
 
 use oriole_ir::{
-    File, Function, FunctionKind, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, ReferenceKind, Role, Space, Symbol, Target,
+    Function, FunctionKind, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, ReferenceKind, RegFile, Role, Space, Symbol, Target,
 };
 use oriole_isa::Symbols;
 
@@ -51,7 +51,7 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
         at += 4;
     }
     for &barrier in &barriers {
-        let operands = [general(SCRATCH), of(File::Convergence, barrier)];
+        let operands = [general(SCRATCH), of(RegFile::Convergence, barrier)];
         prologue.push(machine(function, Opcode::BMOV, &[".32", ".CLEAR"], &operands, 1));
         prologue.push(store(function, at, SCRATCH));
         at += 4;
@@ -69,7 +69,7 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
         }
         for &barrier in &barriers {
             epilogue.push(load(function, at, SCRATCH));
-            let operands = [of(File::Convergence, barrier), general(SCRATCH)];
+            let operands = [of(RegFile::Convergence, barrier), general(SCRATCH)];
             epilogue.push(machine(function, Opcode::BMOV, &[".32"], &operands, 1));
             at += 4;
         }
@@ -79,12 +79,12 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     Ok(())
 }
 
-fn of(file: File, first: u16) -> Operand {
+fn of(file: RegFile, first: u16) -> Operand {
     Operand::new(OperandKind::Register { file, first, count: 1 })
 }
 
 fn general(first: u16) -> Operand {
-    of(File::General, first)
+    of(RegFile::General, first)
 }
 
 fn machine(function: &mut Function, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
@@ -136,8 +136,8 @@ fn to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
         let OperandKind::Register { file, first, count } = operand.kind else { continue };
         let written = first..first + u16::from(count);
         match file {
-            File::General => registers.extend(written.filter(|&register| convention::is_callee_saved(register))),
-            File::Convergence => barriers.extend(written.filter(|&barrier| convention::is_callee_saved_barrier(barrier))),
+            RegFile::General => registers.extend(written.filter(|&register| convention::is_callee_saved(register))),
+            RegFile::Convergence => barriers.extend(written.filter(|&barrier| convention::is_callee_saved_barrier(barrier))),
             _ => {}
         }
     }

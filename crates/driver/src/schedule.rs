@@ -16,7 +16,7 @@ use oriole_hardware::Model;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_hardware::units::Rates;
-use oriole_ir::{File, Function};
+use oriole_ir::{Function, RegFile};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::backend::tree::CallCosts;
 use oriole_sched::backend::{Backend, Knobs, Mode};
@@ -203,9 +203,9 @@ fn with_scheduler(
         backend: plan.backend,
         mode: plan.mode,
         knobs: options.scheduling.knobs,
-        register_limit: environment.limit(File::General),
+        register_limit: environment.limit(RegFile::General),
         hidden_registers: HIDDEN_REGISTERS,
-        uniform_limit: environment.limit(File::Uniform),
+        uniform_limit: environment.limit(RegFile::Uniform),
         calls: Some(context.calls),
         launch: context.launch,
         occupancy_percent: plan.warps_kept,

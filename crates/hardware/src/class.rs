@@ -3,7 +3,7 @@
 //! A class is a set of instructions with the same timing. The mnemonic and the modifiers alone determine it, so the class is known before
 //! registers are allocated and is looked up once per instruction.
 
-use oriole_isa::{File, Instruction, Opcode, Symbol};
+use oriole_isa::{Instruction, Opcode, RegFile, Symbol};
 
 use crate::built_in;
 use crate::rate::ThroughputClass;
@@ -25,7 +25,7 @@ impl Port {
     }
 
     /// Returns the name in the class table, for a port of the register file `file`.
-    pub fn name(self, file: File) -> &'static str {
+    pub fn name(self, file: RegFile) -> &'static str {
         file_index(file).and_then(|file| Classes::get().table.ports[file].get(usize::from(self.0))).map_or("?", |name| *name)
     }
 }
@@ -140,14 +140,14 @@ impl Class {
     }
 
     /// Returns the port by which register number `part` of a result is written, or `None` if the class writes no register of this file.
-    pub fn write_port(self, file: File, part: usize) -> Option<Port> {
+    pub fn write_port(self, file: RegFile, part: usize) -> Option<Port> {
         let ports = &self.row().writes[file_index(file)?];
         ports.get(part).or(ports.last()).map(|&port| Port(port))
     }
 
     /// Returns the port by which register number `part` of source number `slot` is read, or `None` if the class reads no register of this
     /// file.
-    pub fn read_port(self, file: File, slot: usize, part: usize) -> Option<Port> {
+    pub fn read_port(self, file: RegFile, slot: usize, part: usize) -> Option<Port> {
         let slots = &self.row().reads[file_index(file)?];
         let ports = slots.get(slot).or(slots.last())?;
         ports.get(part).or(ports.last()).map(|&port| Port(port))
@@ -155,12 +155,12 @@ impl Class {
 }
 
 /// Returns the index of a register file among those that have latency grids.
-pub fn file_index(file: File) -> Option<usize> {
+pub fn file_index(file: RegFile) -> Option<usize> {
     match file {
-        File::General => Some(0),
-        File::Predicate => Some(1),
-        File::Uniform => Some(2),
-        File::UniformPredicate => Some(3),
+        RegFile::General => Some(0),
+        RegFile::Predicate => Some(1),
+        RegFile::Uniform => Some(2),
+        RegFile::UniformPredicate => Some(3),
         _ => None,
     }
 }

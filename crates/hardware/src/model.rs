@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use oriole_isa::{File, Target};
+use oriole_isa::{RegFile, Target};
 
 use crate::built_in;
 use crate::class::{Class, Classes, Port, file_index};
@@ -72,7 +72,7 @@ impl Model {
     /// Returns the requirement between two instructions that access the same register. A pair of ports without a figure needs the largest
     /// number of cycles in the table.
     #[inline]
-    pub fn need(&self, kind: Kind, file: File, first: Port, second: Port) -> Need {
+    pub fn need(&self, kind: Kind, file: RegFile, first: Port, second: Port) -> Need {
         let Some(file) = file_index(file) else { return Need { cycles: 1, scoreboard: false } };
         match self.cell(kind, file, first, second) {
             Some(cell) => Need { cycles: cell.cycles, scoreboard: cell.scoreboard },
@@ -82,7 +82,7 @@ impl Model {
 
     /// Returns the requirement if the first instruction has a guard.
     #[inline]
-    pub fn need_guarded(&self, kind: Kind, file: File, first: Port, second: Port) -> Need {
+    pub fn need_guarded(&self, kind: Kind, file: RegFile, first: Port, second: Port) -> Need {
         let need = self.need(kind, file, first, second);
         let more = file_index(file).and_then(|file| self.cell(kind, file, first, second)).map_or(0, |cell| cell.guarded);
         Need { cycles: need.cycles + more, ..need }
@@ -91,7 +91,7 @@ impl Model {
     /// Returns the number of cycles after which an access by the port `first` needs no further distance from any second access, scoreboards
     /// aside.
     #[inline]
-    pub fn max_need_by_port(&self, kind: Kind, file: File, first: Port) -> u8 {
+    pub fn max_need_by_port(&self, kind: Kind, file: RegFile, first: Port) -> u8 {
         file_index(file).map_or(1, |file| self.summary.max_need_by_port[kind as usize][file][usize::from(first.0)])
     }
 
@@ -171,9 +171,9 @@ mod tests {
         let model = Model::of(Target::parse("sm_90").expect("a target"));
         let (wide, add) = (class("IMAD.WIDE R2, R4, R5, R6"), class("IADD3 R8, R2, R3, RZ"));
         let need = |part| {
-            let first = wide.write_port(File::General, part).expect("it writes registers");
-            let second = add.read_port(File::General, 0, 0).expect("it reads registers");
-            model.need(Kind::Raw, File::General, first, second).cycles
+            let first = wide.write_port(RegFile::General, part).expect("it writes registers");
+            let second = add.read_port(RegFile::General, 0, 0).expect("it reads registers");
+            model.need(Kind::Raw, RegFile::General, first, second).cycles
         };
         assert!(need(0) < need(1));
     }

@@ -1,6 +1,6 @@
 //! Operands of instructions, and the register classes of values.
 
-use oriole_isa::{File, Opcode, Symbol};
+use oriole_isa::{Opcode, RegFile, Symbol};
 
 use crate::function::{Block, Value};
 
@@ -8,7 +8,7 @@ use crate::function::{Block, Value};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Class {
     /// The register file.
-    pub file: File,
+    pub file: RegFile,
     /// Number of registers, 1 to 128.
     pub width: u8,
     /// The number of the first register is a multiple of this power of two.
@@ -17,24 +17,24 @@ pub struct Class {
 
 impl Class {
     /// One 32-bit register.
-    pub const R: Class = Class::new(File::General, 1);
+    pub const R: Class = Class::new(RegFile::General, 1);
     /// An aligned pair: 64 bits.
-    pub const R2: Class = Class::new(File::General, 2);
+    pub const R2: Class = Class::new(RegFile::General, 2);
     /// An aligned quad: 128 bits.
-    pub const R4: Class = Class::new(File::General, 4);
+    pub const R4: Class = Class::new(RegFile::General, 4);
     /// One uniform register.
-    pub const UR: Class = Class::new(File::Uniform, 1);
+    pub const UR: Class = Class::new(RegFile::Uniform, 1);
     /// An aligned pair of uniform registers.
-    pub const UR2: Class = Class::new(File::Uniform, 2);
+    pub const UR2: Class = Class::new(RegFile::Uniform, 2);
     /// A predicate.
-    pub const P: Class = Class::new(File::Predicate, 1);
+    pub const P: Class = Class::new(RegFile::Predicate, 1);
     /// A uniform predicate.
-    pub const UP: Class = Class::new(File::UniformPredicate, 1);
+    pub const UP: Class = Class::new(RegFile::UniformPredicate, 1);
     /// A convergence barrier.
-    pub const B: Class = Class::new(File::Convergence, 1);
+    pub const B: Class = Class::new(RegFile::Convergence, 1);
 
     /// Returns the class of `width` consecutive registers with the alignment that the machine requires: the next power of two, at most 4.
-    pub const fn new(file: File, width: u8) -> Class {
+    pub const fn new(file: RegFile, width: u8) -> Class {
         let align = match width {
             0 | 1 => 1,
             2 => 2,
@@ -76,14 +76,14 @@ pub enum OperandKind {
     /// Physical registers, after allocation.
     Register {
         /// The register file.
-        file: File,
+        file: RegFile,
         /// The number of the first register.
         first: u16,
         /// The number of registers.
         count: u8,
     },
     /// The register that is always zero or true (RZ, PT, URZ, UPT); as a result it discards the value.
-    Zero(File),
+    Zero(RegFile),
     /// An immediate: an integer, or the bits of a floating-point number.
     Integer(i64),
     /// A word of a constant bank at a constant offset.
@@ -220,13 +220,13 @@ impl Operand {
     }
 
     /// The zero register.
-    pub const RZ: Operand = Operand::new(OperandKind::Zero(File::General));
+    pub const RZ: Operand = Operand::new(OperandKind::Zero(RegFile::General));
     /// The predicate that is always true.
-    pub const PT: Operand = Operand::new(OperandKind::Zero(File::Predicate));
+    pub const PT: Operand = Operand::new(OperandKind::Zero(RegFile::Predicate));
     /// The uniform zero register.
-    pub const URZ: Operand = Operand::new(OperandKind::Zero(File::Uniform));
+    pub const URZ: Operand = Operand::new(OperandKind::Zero(RegFile::Uniform));
     /// The uniform predicate that is always true.
-    pub const UPT: Operand = Operand::new(OperandKind::Zero(File::UniformPredicate));
+    pub const UPT: Operand = Operand::new(OperandKind::Zero(RegFile::UniformPredicate));
 
     /// Returns a word of a constant bank; `offset` is in bytes.
     pub const fn constant(bank: u8, offset: u32) -> Operand {
@@ -342,7 +342,7 @@ impl Operand {
         }
         if number == 0 && self.signs.has(Signs::NEGATE) && opcode == Opcode::IADD3 {
             // `IADD3` with `-0` as a subtraction sets the carry (`a + ~0 + 1`), with `+0` it does not; `-RZ` keeps the subtraction.
-            return Operand { kind: OperandKind::Zero(File::General), ..self };
+            return Operand { kind: OperandKind::Zero(RegFile::General), ..self };
         }
         let is_integer = matches!(opcode, Opcode::MOV | Opcode::FLO);
         let float_sign: Option<i64> = match opcode.mnemonic().as_bytes().first().filter(|_| !is_integer) {

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use oriole_isa::{File, Opcode, Symbol, Symbols};
+use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 use smallvec::SmallVec;
 
 use crate::operand::{Operand, OperandKind, Role, Signs};
@@ -148,7 +148,9 @@ fn read_piece(text: &str, role: Role) -> Result<Slot, TemplateError> {
     if let Some(rest) = text.strip_prefix('$') {
         return Ok(Slot::Result(plain(OperandKind::Undefined, rest)?));
     }
-    for (name, file) in [("RZ", File::General), ("URZ", File::Uniform), ("PT", File::Predicate), ("UPT", File::UniformPredicate)] {
+    for (name, file) in
+        [("RZ", RegFile::General), ("URZ", RegFile::Uniform), ("PT", RegFile::Predicate), ("UPT", RegFile::UniformPredicate)]
+    {
         if let Some(rest) = text.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('.')) {
             return Ok(Slot::Given(plain(OperandKind::Zero(file), rest)?));
         }

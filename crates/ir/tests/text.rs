@@ -5,8 +5,8 @@ mod common;
 use common::{Random, random_function};
 use oriole_ir::text::{parse, print};
 use oriole_ir::{
-    Class, File, Function, FunctionKind, Guard, Location, MemoryAccess, Op, Opcode, Operand, OperandKind, Order, Part, Pseudo, Reference,
-    ReferenceKind, Role, Scope, Signs, Space, Symbol, construct_ssa,
+    Class, Function, FunctionKind, Guard, Location, MemoryAccess, Op, Opcode, Operand, OperandKind, Order, Part, Pseudo, Reference,
+    ReferenceKind, RegFile, Role, Scope, Signs, Space, Symbol, construct_ssa,
 };
 
 /// Compares all contents of the blocks of two functions.
@@ -56,7 +56,8 @@ fn random_functions_are_read_back() {
 
 /// Returns an operand of any kind, with any signs; it need not be meaningful.
 fn random_operand(random: &mut Random, function: &mut Function, symbols: &[Symbol], names: &[Symbol]) -> Operand {
-    let files = [File::General, File::Uniform, File::Predicate, File::UniformPredicate, File::Convergence, File::Scoreboard];
+    let files =
+        [RegFile::General, RegFile::Uniform, RegFile::Predicate, RegFile::UniformPredicate, RegFile::Convergence, RegFile::Scoreboard];
     let kind = match random.below(11) {
         0 | 1 => {
             let width = 1 + random.below(8) as u8;
@@ -106,7 +107,7 @@ fn random_inst(random: &mut Random, function: &mut Function, symbols: &[Symbol],
     let mut operands: Vec<Operand> = Vec::new();
     let results = random.below(3);
     for _ in 0..results {
-        let class = Class::new(random.pick(&[File::General, File::Predicate, File::Uniform]), 1 + random.below(4) as u8);
+        let class = Class::new(random.pick(&[RegFile::General, RegFile::Predicate, RegFile::Uniform]), 1 + random.below(4) as u8);
         let value = function.new_value(class);
         operands.push(function.whole(value).into());
     }
@@ -132,7 +133,7 @@ fn random_inst(random: &mut Random, function: &mut Function, symbols: &[Symbol],
         }
     }
     let modifiers = (0..random.below(4)).map(|_| random.pick(symbols)).collect();
-    let guard = random.chance(30).then(|| Guard { kind: OperandKind::Zero(File::Predicate), negated: random.chance(50) });
+    let guard = random.chance(30).then(|| Guard { kind: OperandKind::Zero(RegFile::Predicate), negated: random.chance(50) });
     let inst = function.new_inst(op, modifiers, guard, &operands, results);
     if random.chance(30) {
         let access = MemoryAccess {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::check::{identity, uses};
-use crate::model::{Bits, Core, File, Form, Format, Guard, Instruction, Part, Piece, Prefix, Slot, Table, Term};
+use crate::model::{Bits, Core, Form, Format, Guard, Instruction, Part, Piece, Prefix, RegFile, Slot, Table, Term};
 use crate::parse::MOST_RUNS;
 use crate::properties::Properties;
 use crate::widths::{WidthLine, rules_code};
@@ -232,10 +232,10 @@ impl Writer<'_> {
     /// Returns the Rust code of an operand kind.
     fn core(&self, core: &Core) -> String {
         match core {
-            Core::Register(file, place) => format!("Core::Register(File::{},{})", file_name(*file), bits(place)),
+            Core::Register(file, place) => format!("Core::Register(RegFile::{},{})", file_name(*file), bits(place)),
             Core::Number(format, place) => format!("Core::Number(Format::{},{})", format_name(*format), bits(place)),
             Core::RegisterAndNumber(file, register, format, number) => format!(
-                "Core::RegisterAndNumber(File::{},{},Format::{},{})",
+                "Core::RegisterAndNumber(RegFile::{},{},Format::{},{})",
                 file_name(*file),
                 bits(register),
                 format_name(*format),
@@ -257,7 +257,7 @@ impl Writer<'_> {
             .iter()
             .map(|term| match term {
                 Term::Register { file, bits: place, suffixes, omit } => format!(
-                    "Term::Register{{file:File::{},bits:{},suffixes:{},omit:{omit}}}",
+                    "Term::Register{{file:RegFile::{},bits:{},suffixes:{},omit:{omit}}}",
                     file_name(*file),
                     bits(place),
                     self.pieces(suffixes)
@@ -298,14 +298,14 @@ fn bits(bits: &Bits) -> String {
     )
 }
 
-fn file_name(file: File) -> &'static str {
+fn file_name(file: RegFile) -> &'static str {
     match file {
-        File::General => "General",
-        File::Uniform => "Uniform",
-        File::Predicate => "Predicate",
-        File::UniformPredicate => "UniformPredicate",
-        File::Convergence => "Convergence",
-        File::Scoreboard => "Scoreboard",
+        RegFile::General => "General",
+        RegFile::Uniform => "Uniform",
+        RegFile::Predicate => "Predicate",
+        RegFile::UniformPredicate => "UniformPredicate",
+        RegFile::Convergence => "Convergence",
+        RegFile::Scoreboard => "Scoreboard",
     }
 }
 

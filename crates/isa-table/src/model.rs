@@ -156,7 +156,7 @@ pub struct Slot {
 
 /// A register file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum File {
+pub enum RegFile {
     /// `R`
     General,
     /// `UR`
@@ -200,11 +200,11 @@ pub enum Format {
 #[derive(Debug)]
 pub enum Core {
     /// A register.
-    Register(File, Bits),
+    Register(RegFile, Bits),
     /// A number.
     Number(Format, Bits),
     /// A register followed by a number.
-    RegisterAndNumber(File, Bits, Format, Bits),
+    RegisterAndNumber(RegFile, Bits, Format, Bits),
     /// A fixed name.
     Literal(String),
     /// A name selected by a field.
@@ -228,7 +228,7 @@ pub enum Term {
     /// A register with its modifiers.
     Register {
         /// The register file.
-        file: File,
+        file: RegFile,
         /// The bits that hold the register number.
         bits: Bits,
         /// Modifiers of the register.

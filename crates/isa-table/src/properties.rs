@@ -166,7 +166,7 @@ impl Properties {
 
 impl Leading {
     fn code(&self) -> String {
-        let files: Vec<String> = self.files.iter().map(|file| format!("File::{file}")).collect();
+        let files: Vec<String> = self.files.iter().map(|file| format!("RegFile::{file}")).collect();
         format!("Leading{{files:&[{}],written:{}}}", files.join(","), self.written)
     }
 }

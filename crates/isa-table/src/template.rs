@@ -1,6 +1,6 @@
 //! Parses the template line of a form: modifiers, a space, then operands.
 
-use crate::model::{Bits, Core, Field, File, Form, Format, Part, Piece, Prefix, Slot, Term};
+use crate::model::{Bits, Core, Field, Form, Format, Part, Piece, Prefix, RegFile, Slot, Term};
 use crate::parse::bits;
 
 /// Parses a template and stores the modifiers and operands in `form`.
@@ -195,14 +195,14 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the bits of a register number. The width may be omitted for `R` (8 bits), `P` and `UP` (3 bits).
-    fn register_bits(&mut self, file: File) -> Result<Bits, String> {
+    fn register_bits(&mut self, file: RegFile) -> Result<Bits, String> {
         self.expect("(")?;
         let inside = self.until(')')?;
         let mut found = bits(inside)?;
         if !inside.contains(':') {
             let width = match file {
-                File::General => 8,
-                File::Predicate | File::UniformPredicate => 3,
+                RegFile::General => 8,
+                RegFile::Predicate | RegFile::UniformPredicate => 3,
                 _ => return Err(format!("width missing in ({inside})")),
             };
             found.runs[0].1 = width;
@@ -260,14 +260,14 @@ fn all_ones(bits: &Bits) -> u64 {
     if bits.complemented { 0 } else { ones }
 }
 
-fn file(word: &str) -> Option<File> {
+fn file(word: &str) -> Option<RegFile> {
     Some(match word {
-        "R" => File::General,
-        "UR" => File::Uniform,
-        "P" => File::Predicate,
-        "UP" => File::UniformPredicate,
-        "B" => File::Convergence,
-        "SB" => File::Scoreboard,
+        "R" => RegFile::General,
+        "UR" => RegFile::Uniform,
+        "P" => RegFile::Predicate,
+        "UP" => RegFile::UniformPredicate,
+        "B" => RegFile::Convergence,
+        "SB" => RegFile::Scoreboard,
         _ => return None,
     })
 }

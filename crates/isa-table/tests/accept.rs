@@ -1,6 +1,6 @@
 //! Parses small tables and checks the resulting model.
 
-use oriole_isa_table::{Bits, Core, File, Form, Format, Guard, Instruction, Part, Piece, Prefix, Slot, Table, Term, check};
+use oriole_isa_table::{Bits, Core, Form, Format, Guard, Instruction, Part, Piece, Prefix, RegFile, Slot, Table, Term, check};
 
 /// Parses a valid table with one instruction.
 fn instruction(text: &str) -> Instruction {
@@ -36,7 +36,7 @@ fn flag(text: &str, bit: u8, when: bool) -> Piece {
 }
 
 #[track_caller]
-fn expect_register(slot: &Slot, file: File, expected: &Bits) {
+fn expect_register(slot: &Slot, file: RegFile, expected: &Bits) {
     match &slot.core {
         Core::Register(found, place) => assert_eq!((*found, place), (file, expected)),
         other => panic!("register expected, {other:?} found"),
@@ -148,15 +148,15 @@ fn bare_mnemonic() {
 
 #[test]
 fn registers() {
-    expect_register(&operand("R(24)"), File::General, &bits(&[(24, 8)]));
-    expect_register(&operand("P(87)"), File::Predicate, &bits(&[(87, 3)]));
-    expect_register(&operand("UP(87)"), File::UniformPredicate, &bits(&[(87, 3)]));
-    expect_register(&operand("UR(32:6)"), File::Uniform, &bits(&[(32, 6)]));
-    expect_register(&operand("B(16:4)"), File::Convergence, &bits(&[(16, 4)]));
-    expect_register(&operand("SB(44:3)"), File::Scoreboard, &bits(&[(44, 3)]));
-    expect_register(&operand("P(64^)"), File::Predicate, &Bits { complemented: true, ..bits(&[(64, 3)]) });
-    expect_register(&operand("R(24:7*2)"), File::General, &Bits { scale: 2, ..bits(&[(24, 7)]) });
-    expect_register(&operand("UR(24:6@1)"), File::Uniform, &Bits { bias: 1, ..bits(&[(24, 6)]) });
+    expect_register(&operand("R(24)"), RegFile::General, &bits(&[(24, 8)]));
+    expect_register(&operand("P(87)"), RegFile::Predicate, &bits(&[(87, 3)]));
+    expect_register(&operand("UP(87)"), RegFile::UniformPredicate, &bits(&[(87, 3)]));
+    expect_register(&operand("UR(32:6)"), RegFile::Uniform, &bits(&[(32, 6)]));
+    expect_register(&operand("B(16:4)"), RegFile::Convergence, &bits(&[(16, 4)]));
+    expect_register(&operand("SB(44:3)"), RegFile::Scoreboard, &bits(&[(44, 3)]));
+    expect_register(&operand("P(64^)"), RegFile::Predicate, &Bits { complemented: true, ..bits(&[(64, 3)]) });
+    expect_register(&operand("R(24:7*2)"), RegFile::General, &Bits { scale: 2, ..bits(&[(24, 7)]) });
+    expect_register(&operand("UR(24:6@1)"), RegFile::Uniform, &Bits { bias: 1, ..bits(&[(24, 6)]) });
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn numbers() {
 #[test]
 fn register_printed_twice() {
     let form = template(" R(32), R(32)");
-    form.operands.iter().for_each(|slot| expect_register(slot, File::General, &bits(&[(32, 8)])));
+    form.operands.iter().for_each(|slot| expect_register(slot, RegFile::General, &bits(&[(32, 8)])));
 }
 
 #[test]
@@ -187,12 +187,12 @@ fn operand_that_a_field_may_leave_out() {
 #[test]
 fn register_and_number() {
     match operand("R(24) pc(34:30)").core {
-        Core::RegisterAndNumber(File::General, register, Format::Relative, number) => {
+        Core::RegisterAndNumber(RegFile::General, register, Format::Relative, number) => {
             assert_eq!((register, number), (bits(&[(24, 8)]), bits(&[(34, 30)])));
         }
         other => panic!("{other:?}"),
     }
-    assert!(matches!(operand("R(24) abs(32:24)").core, Core::RegisterAndNumber(File::General, _, Format::Absolute, _)));
+    assert!(matches!(operand("R(24) abs(32:24)").core, Core::RegisterAndNumber(RegFile::General, _, Format::Absolute, _)));
 }
 
 #[test]
@@ -254,8 +254,8 @@ fn address_with_descriptor() {
     let (word, parts) = parts("desc[UR(32:6)][R(24).64+s(40:24)]");
     assert_eq!(word, "desc");
     let [descriptor, address] = parts.as_slice() else { panic!("two pairs of brackets") };
-    assert!(matches!(descriptor.terms.as_slice(), [Term::Register { file: File::Uniform, omit: false, .. }]));
-    let [Term::Register { file: File::General, bits: place, suffixes, omit: false }, Term::Number(Format::Signed, offset)] =
+    assert!(matches!(descriptor.terms.as_slice(), [Term::Register { file: RegFile::Uniform, omit: false, .. }]));
+    let [Term::Register { file: RegFile::General, bits: place, suffixes, omit: false }, Term::Number(Format::Signed, offset)] =
         address.terms.as_slice()
     else {
         panic!("register and offset")

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 use crate::select::fill;
-use crate::table::{self, Bits, Core, File, Form, FormId, Format, Part, Piece, Slot, Symbol, Term};
+use crate::table::{self, Bits, Core, Form, FormId, Format, Part, Piece, RegFile, Slot, Symbol, Term};
 use crate::{Control, Target};
 
 /// Number of bits in the table's target sets, which is the number of targets with distinct encodings.
@@ -165,7 +165,7 @@ pub(crate) fn integer(format: Format, bits: &Bits, word: u128) -> i64 {
 }
 
 /// Returns the number of a register; `None` for the constant register of the file (`RZ`, `PT`).
-pub(crate) fn register_number(file: File, bits: &Bits, word: u128) -> Option<u16> {
+pub(crate) fn register_number(file: RegFile, bits: &Bits, word: u128) -> Option<u16> {
     let number = bits.unsigned(word);
     let biased = number + u64::from(bits.bias);
     let is_constant = biased >= bits.limit() && file.constant_letter().is_some();

@@ -7,7 +7,7 @@
 use crate::alias;
 use crate::float;
 use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Place, Value};
-use crate::table::{self, Bits, Core, FieldId, FieldSpec, File, Form, Format, Part, Piece, Sign, Slot, Symbol, Term};
+use crate::table::{self, Bits, Core, FieldId, FieldSpec, Form, Format, Part, Piece, RegFile, Sign, Slot, Symbol, Term};
 
 /// Largest number of modifiers in the spelling of one field value.
 const LONGEST_SPELLING: usize = 6;
@@ -217,7 +217,7 @@ impl Filler {
                 self.assign_bit(bit, !when);
             }
         }
-        self.assumed |= slot.hidden || matches!(slot.core, Core::Register(File::General | File::Uniform, _));
+        self.assumed |= slot.hidden || matches!(slot.core, Core::Register(RegFile::General | RegFile::Uniform, _));
         self.assign(bits, default) && self.pieces(slot.suffixes, &[])
     }
 
@@ -304,7 +304,7 @@ impl Filler {
     }
 
     /// Stores a register number; `None` is the constant register (`RZ`, `PT`).
-    fn register(&mut self, file: File, bits: &Bits, number: Option<u16>) -> bool {
+    fn register(&mut self, file: RegFile, bits: &Bits, number: Option<u16>) -> bool {
         let (limit, bias) = (bits.limit(), u64::from(bits.bias));
         let Some(number) = number else {
             // The second register of a pair has the same bits as the first, plus a bias. If the first register is already the

@@ -10,14 +10,14 @@
 use smallvec::SmallVec;
 
 use crate::instruction::{Address, Instruction, Operand, Value};
-use crate::table::{File, Symbol};
+use crate::table::{RegFile, Symbol};
 use crate::widths::{Extent, Kind, Role, extent, source_roles};
 
 /// A group of consecutive registers of one file that an instruction reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
     /// The register file.
-    pub file: File,
+    pub file: RegFile,
     /// The lowest register number.
     pub first: u16,
     /// The number of registers.
@@ -63,12 +63,12 @@ pub enum AccessPlace {
 pub type Accesses = SmallVec<[Access; 8]>;
 
 /// Returns the number of registers in the file without the constant one. A group that extends past the file is truncated.
-fn size(file: File) -> u16 {
+fn size(file: RegFile) -> u16 {
     match file {
-        File::General | File::Uniform => 255,
-        File::Predicate | File::UniformPredicate => 7,
-        File::Convergence => 16,
-        File::Scoreboard => 6,
+        RegFile::General | RegFile::Uniform => 255,
+        RegFile::Predicate | RegFile::UniformPredicate => 7,
+        RegFile::Convergence => 16,
+        RegFile::Scoreboard => 6,
     }
 }
 
@@ -77,7 +77,7 @@ fn size(file: File) -> u16 {
 pub fn accesses(instruction: &Instruction) -> Accesses {
     let mut found = Accesses::new();
     let guard = instruction.guard;
-    let guard_file = if guard.uniform { File::UniformPredicate } else { File::Predicate };
+    let guard_file = if guard.uniform { RegFile::UniformPredicate } else { RegFile::Predicate };
     if u16::from(guard.predicate) < size(guard_file) {
         found.push(Access { file: guard_file, first: guard.predicate.into(), count: 1, place: AccessPlace::Guard, written: false });
     }
@@ -98,7 +98,7 @@ pub fn accesses(instruction: &Instruction) -> Accesses {
 /// Returns whether the rules of `widths.tbl` count a written operand among the destinations. Predicates are always single registers, so
 /// the rules do not count them.
 fn counts_as_destination(operand: &Operand) -> bool {
-    !matches!(operand.value, Value::Register(File::Predicate | File::UniformPredicate, _))
+    !matches!(operand.value, Value::Register(RegFile::Predicate | RegFile::UniformPredicate, _))
 }
 
 /// Collects the accesses of one operand.
@@ -114,7 +114,7 @@ impl Lister<'_> {
     fn operand(&mut self, operand: &Operand, written: bool, destinations: u8, sources: u8) {
         match &operand.value {
             &Value::Register(file, Some(first)) | &Value::RegisterAndNumber(file, Some(first), _) => {
-                let extent = if matches!(file, File::Predicate | File::UniformPredicate) {
+                let extent = if matches!(file, RegFile::Predicate | RegFile::UniformPredicate) {
                     Extent::SINGLE
                 } else if written {
                     extent(self.instruction, &[Role { kind: Kind::Destination, index: Some(destinations) }], &operand.suffixes)
@@ -140,7 +140,7 @@ impl Lister<'_> {
                     ("gdesc", 0, _) => Kind::MatrixDescriptor,
                     ("cx", 0, _) => Kind::ConstantBank,
                     ("c" | "cx", ..) => Kind::ConstantOffset,
-                    (_, _, File::Uniform) => Kind::UniformAddress,
+                    (_, _, RegFile::Uniform) => Kind::UniformAddress,
                     _ => Kind::Address,
                 };
                 let extent = extent(self.instruction, &[Role { kind, index: Some(source) }], &register.suffixes);
@@ -149,9 +149,9 @@ impl Lister<'_> {
         }
     }
 
-    fn push(&mut self, file: File, first: u16, extent: Extent, place: AccessPlace, written: bool) {
+    fn push(&mut self, file: RegFile, first: u16, extent: Extent, place: AccessPlace, written: bool) {
         let count = extent.count.min(size(file).saturating_sub(first));
-        if count == 0 || file == File::Scoreboard {
+        if count == 0 || file == RegFile::Scoreboard {
             return;
         }
         let access = Access { file, first, count, place, written };
@@ -167,8 +167,8 @@ impl Lister<'_> {
     /// register. As the first operand `PR` is written (`R2P`), elsewhere it is read (`P2R`).
     fn all_predicates(&mut self, name: Symbol) {
         let file = match name.spelling() {
-            "PR" => File::Predicate,
-            "UPR" => File::UniformPredicate,
+            "PR" => RegFile::Predicate,
+            "UPR" => RegFile::UniformPredicate,
             _ => return,
         };
         let mask = match self.instruction.operands.last().map(|operand| &operand.value) {

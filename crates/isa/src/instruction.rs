@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::table::{File, FormId, Format, Opcode, Piece, Symbol};
+use crate::table::{FormId, Format, Opcode, Piece, RegFile, Symbol};
 
 /// Modifiers in the order in which they are printed.
 pub type Symbols = SmallVec<[Symbol; 4]>;
@@ -112,7 +112,7 @@ impl From<Value> for Operand {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     /// A register; `None` is the constant register of the file (`RZ`, `PT`).
-    Register(File, Option<u16>),
+    Register(RegFile, Option<u16>),
     /// An integer.
     Integer(i64),
     /// A floating-point number, as the encoding in its format.
@@ -131,7 +131,7 @@ pub enum Value {
     /// A number read from text that may be a branch target.
     Place(Place),
     /// A register followed by a number.
-    RegisterAndNumber(File, Option<u16>, Place),
+    RegisterAndNumber(RegFile, Option<u16>, Place),
     /// A set of numbers below 64, one bit each.
     Set(u64),
     /// A name, such as `SR_TID.X`.
@@ -173,7 +173,7 @@ pub struct AddressPart {
 #[derive(Clone, PartialEq, Debug)]
 pub struct AddressRegister {
     /// The register file.
-    pub file: File,
+    pub file: RegFile,
     /// The register number; `None` is the zero register.
     pub number: Option<u16>,
     /// Modifiers of the register, such as `.64`.

@@ -46,6 +46,6 @@ pub use launch::{ClusterLaunch, Launch, LaunchWord, ReservedShared};
 pub use print::{print, print_exact, print_with};
 pub use profile::{Profile, SMALL_PARAMETER_BYTES, SharedWindow};
 pub use select::{EncodeError, encode, find_form, select, settle};
-pub use table::{Effect, File, Format, Latency, Leading, Memory, Opcode, Pipe, Properties, Symbol};
+pub use table::{Effect, Format, Latency, Leading, Memory, Opcode, Pipe, Properties, RegFile, Symbol};
 pub use target::Target;
 pub use text::{ParseError, parse, parse_at};

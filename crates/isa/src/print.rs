@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::alias;
 use crate::decode::{form_of, integer, register_number};
 use crate::float;
-use crate::table::{self, Bits, Core, File, Form, Format, Part, Piece, Slot, Symbol, Term};
+use crate::table::{self, Bits, Core, Form, Format, Part, Piece, RegFile, Slot, Symbol, Term};
 use crate::{Control, Target};
 
 /// Size of an instruction in bytes.
@@ -79,7 +79,7 @@ impl Printer<'_> {
         if negated {
             self.out.push('!');
         }
-        let file = if guard == table::Guard::Uniform { File::UniformPredicate } else { File::Predicate };
+        let file = if guard == table::Guard::Uniform { RegFile::UniformPredicate } else { RegFile::Predicate };
         self.register(file, (predicate != 7).then_some(u16::from(predicate)));
         self.out.push(' ');
     }
@@ -172,7 +172,7 @@ impl Printer<'_> {
         }
     }
 
-    fn register(&mut self, file: File, number: Option<u16>) {
+    fn register(&mut self, file: RegFile, number: Option<u16>) {
         self.out.push_str(file.prefix());
         match number {
             Some(number) => self.decimal(number),

@@ -307,7 +307,7 @@ pub struct Slot {
 
 /// A register file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum File {
+pub enum RegFile {
     /// `R`
     General,
     /// `UR`
@@ -322,25 +322,25 @@ pub enum File {
     Scoreboard,
 }
 
-impl File {
+impl RegFile {
     /// Returns the letters with which register names start.
     pub fn prefix(self) -> &'static str {
         match self {
-            File::General => "R",
-            File::Uniform => "UR",
-            File::Predicate => "P",
-            File::UniformPredicate => "UP",
-            File::Convergence => "B",
-            File::Scoreboard => "SB",
+            RegFile::General => "R",
+            RegFile::Uniform => "UR",
+            RegFile::Predicate => "P",
+            RegFile::UniformPredicate => "UP",
+            RegFile::Convergence => "B",
+            RegFile::Scoreboard => "SB",
         }
     }
 
     /// Returns the letter in the name of the constant register (`RZ`, `PT`); `None` if the file has no constant register.
     pub fn constant_letter(self) -> Option<char> {
         match self {
-            File::General | File::Uniform => Some('Z'),
-            File::Predicate | File::UniformPredicate => Some('T'),
-            File::Convergence | File::Scoreboard => None,
+            RegFile::General | RegFile::Uniform => Some('Z'),
+            RegFile::Predicate | RegFile::UniformPredicate => Some('T'),
+            RegFile::Convergence | RegFile::Scoreboard => None,
         }
     }
 }
@@ -374,11 +374,11 @@ pub enum Format {
 #[derive(Debug)]
 pub enum Core {
     /// A register.
-    Register(File, Bits),
+    Register(RegFile, Bits),
     /// A number.
     Number(Format, Bits),
     /// A register followed by a number.
-    RegisterAndNumber(File, Bits, Format, Bits),
+    RegisterAndNumber(RegFile, Bits, Format, Bits),
     /// A fixed name.
     Literal(Symbol),
     /// A name selected by a field.
@@ -402,7 +402,7 @@ pub enum Term {
     /// A register.
     Register {
         /// The register file.
-        file: File,
+        file: RegFile,
         /// The bits that hold the register number.
         bits: Bits,
         /// Modifiers of the register.
@@ -442,7 +442,7 @@ impl Properties {
 #[derive(Debug)]
 pub struct Leading {
     /// The register files that the operand may be in.
-    pub files: &'static [File],
+    pub files: &'static [RegFile],
     /// Whether the instruction writes it.
     pub written: bool,
 }

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::Control;
 use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
-use crate::table::{Core, File, Format, Opcode, Symbol};
+use crate::table::{Core, Format, Opcode, RegFile, Symbol};
 
 /// An error in the text of an instruction.
 #[derive(Clone, PartialEq, Debug)]
@@ -129,8 +129,8 @@ impl<'t> Reader<'t> {
         let (file, number) = self.register()?.map_or_else(|| self.fail("predicate expected"), Ok)?;
         self.spaces();
         let uniform = match file {
-            File::Predicate => false,
-            File::UniformPredicate => true,
+            RegFile::Predicate => false,
+            RegFile::UniformPredicate => true,
             _ => return self.fail("a guard is a predicate"),
         };
         Ok(Guard { predicate: number.unwrap_or(7) as u8, negated, uniform })
@@ -164,9 +164,9 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads a register; returns `None` and reads nothing if the text is not a register.
-    fn register(&mut self) -> Result<Option<(File, Option<u16>)>, ParseError> {
-        const FILES: [File; 6] =
-            [File::Uniform, File::UniformPredicate, File::Scoreboard, File::General, File::Predicate, File::Convergence];
+    fn register(&mut self) -> Result<Option<(RegFile, Option<u16>)>, ParseError> {
+        const FILES: [RegFile; 6] =
+            [RegFile::Uniform, RegFile::UniformPredicate, RegFile::Scoreboard, RegFile::General, RegFile::Predicate, RegFile::Convergence];
         for file in FILES {
             let Some(rest) = self.rest().strip_prefix(file.prefix()) else { continue };
             let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -356,7 +356,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the label, distance or number that may follow a register, as in `BRX R2 0x10`.
-    fn after_register(&mut self, file: File, number: Option<u16>) -> Result<Value, ParseError> {
+    fn after_register(&mut self, file: RegFile, number: Option<u16>) -> Result<Value, ParseError> {
         let start = self.at;
         if self.eat(" ") {
             if self.rest().starts_with('`') {

@@ -9,7 +9,7 @@
 use smallvec::SmallVec;
 
 use crate::instruction::{Instruction, Symbols, Value};
-use crate::table::{File, Symbol, WIDTH_KINDS, WIDTH_RULES};
+use crate::table::{RegFile, Symbol, WIDTH_KINDS, WIDTH_RULES};
 
 /// A rule: one line of the file, for one instruction.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ fn holds(condition: &Condition, instruction: &Instruction, suffixes: &Symbols) -
         }
         Condition::UniformAddress => instruction.operands.iter().any(|operand| match &operand.value {
             Value::Address(address) if address.word.spelling().is_empty() => {
-                address.parts.iter().flat_map(|part| &part.registers).any(|register| register.file == File::Uniform)
+                address.parts.iter().flat_map(|part| &part.registers).any(|register| register.file == RegFile::Uniform)
             }
             _ => false,
         }),
@@ -240,9 +240,9 @@ fn mask(instruction: &Instruction) -> u64 {
 }
 
 /// Returns the roles of the source with this index.
-pub(crate) fn source_roles(index: u8, file: File) -> SmallVec<[Role; 2]> {
+pub(crate) fn source_roles(index: u8, file: RegFile) -> SmallVec<[Role; 2]> {
     let mut roles: SmallVec<[Role; 2]> = SmallVec::new();
-    if file == File::Uniform {
+    if file == RegFile::Uniform {
         roles.push(Role { kind: Kind::UniformSource, index: Some(index) });
     }
     roles.push(Role { kind: Kind::Source, index: Some(index) });

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use oriole_isa::{Access, AccessPlace, File, Instruction, Target, accesses, decode, parse};
+use oriole_isa::{Access, AccessPlace, Instruction, RegFile, Target, accesses, decode, parse};
 
 mod support;
 
@@ -12,11 +12,11 @@ mod support;
 type Marks = BTreeSet<(String, u16, bool)>;
 
 /// A register and whether it is written.
-type Touch = (File, u16, bool);
+type Touch = (RegFile, u16, bool);
 
 fn touches(instruction: &Instruction) -> Marks {
     let all = accesses(instruction);
-    let registers = all.iter().filter(|access| access.file != File::Convergence);
+    let registers = all.iter().filter(|access| access.file != RegFile::Convergence);
     registers.flat_map(|access| access.registers().map(|number| (access.file.prefix().to_string(), number, access.written))).collect()
 }
 
@@ -64,10 +64,10 @@ fn of(text: &str) -> Vec<(Touch, u16, AccessPlace)> {
 
 #[test]
 fn guard_address_and_plain_operands_are_told_apart() {
-    let guard = ((File::Predicate, 3, false), 1, AccessPlace::Guard);
-    let written = ((File::General, 4, true), 4, AccessPlace::Plain(0));
-    let descriptor = ((File::Uniform, 6, false), 2, AccessPlace::Address(1));
-    let address = ((File::General, 2, false), 2, AccessPlace::Address(1));
+    let guard = ((RegFile::Predicate, 3, false), 1, AccessPlace::Guard);
+    let written = ((RegFile::General, 4, true), 4, AccessPlace::Plain(0));
+    let descriptor = ((RegFile::Uniform, 6, false), 2, AccessPlace::Address(1));
+    let address = ((RegFile::General, 2, false), 2, AccessPlace::Address(1));
     assert_eq!(of("@!P3 LDG.E.128 R4, desc[UR6][R2.64+0x10]"), [guard, written, descriptor, address]);
 }
 
@@ -82,7 +82,7 @@ fn constant_registers_are_no_accesses() {
 fn sets_of_predicates_follow_the_mask() {
     let predicates = |text: &str, written: bool| -> Vec<u16> {
         let all = of(text);
-        let chosen = all.iter().filter(|((file, _, direction), ..)| *file == File::Predicate && *direction == written);
+        let chosen = all.iter().filter(|((file, _, direction), ..)| *file == RegFile::Predicate && *direction == written);
         chosen.map(|((_, number, _), ..)| *number).collect()
     };
     assert_eq!(predicates("R2P PR, R0, 0x5", true), [0, 2]);
@@ -94,7 +94,7 @@ fn sets_of_predicates_follow_the_mask() {
 fn convergence_registers_read_and_written() {
     let both = |text: &str| -> Vec<bool> {
         let all = of(text);
-        all.iter().filter(|((file, ..), ..)| *file == File::Convergence).map(|((_, _, written), ..)| *written).collect()
+        all.iter().filter(|((file, ..), ..)| *file == RegFile::Convergence).map(|((_, _, written), ..)| *written).collect()
     };
     assert_eq!(both("BSSY B0, 0x100"), [true]);
     assert_eq!(both("BSYNC B0"), [false]);

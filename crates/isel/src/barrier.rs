@@ -12,7 +12,7 @@
 //!   them. If they are diverged (tested by `BRA.DIV`), they call a runtime function shared by all such barriers (`runtime.rs`) and
 //!   reconverge inside it.
 
-use oriole_ir::{Block, Class, File, Guard, Op, Operand, OperandKind, Reference, ReferenceKind, Signs};
+use oriole_ir::{Block, Class, Guard, Op, Operand, OperandKind, Reference, ReferenceKind, RegFile, Signs};
 use oriole_isa::{Opcode as Machine, Symbol};
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
@@ -194,7 +194,7 @@ fn branch_if_diverged(select: &mut Select<'_>, apart: Block) {
         () if select.encodes("BRA.DIV ~URZ, 0x0") => vec![all, apart.into()],
         () => vec![apart.into()],
     };
-    let always = Guard { kind: OperandKind::Zero(File::Predicate), negated: false };
+    let always = Guard { kind: OperandKind::Zero(RegFile::Predicate), negated: false };
     let saved = select.b.guard.replace(always);
     let modifiers = Symbol::find(".DIV").into_iter().collect();
     select.b.append(Op::Machine(Machine::BRA), modifiers, &operands, 0);

@@ -9,7 +9,7 @@
 
 use std::rc::Rc;
 
-use oriole_ir::{Class, File, Op, Operand, OperandKind, Pseudo, Reference, ReferenceKind, Role, Value};
+use oriole_ir::{Class, Op, Operand, OperandKind, Pseudo, Reference, ReferenceKind, RegFile, Role, Value};
 use oriole_isa::Symbols;
 use oriole_ptx::ast::{self, Body, FunctionId, Initializer, LabelId, Module, Parameter, Statement, VariableId};
 use oriole_ptx::table::Opcode;
@@ -199,7 +199,7 @@ pub(crate) fn fixed(operand: Operand, register: u8) -> Operand {
 
 /// Returns `count` consecutive general registers, starting at `first`, as an operand.
 fn physical(first: u8, count: u8) -> Operand {
-    Operand::new(OperandKind::Register { file: File::General, first: u16::from(first), count })
+    Operand::new(OperandKind::Register { file: RegFile::General, first: u16::from(first), count })
 }
 
 impl<'m> Select<'m> {
@@ -363,7 +363,7 @@ impl<'m> Select<'m> {
         let value = match *words {
             [] => return Ok(()),
             [word] => word,
-            _ => self.b.pack(Class::new(File::General, words.len() as u8), words),
+            _ => self.b.pack(Class::new(RegFile::General, words.len() as u8), words),
         };
         self.assign(destination, value)
     }

@@ -55,7 +55,7 @@ fn vector(select: &mut Select<'_>, ptx: &Ptx<'_>, ty: ScalarType) -> Result<(), 
 fn snapshot(select: &mut Select<'_>, value: Operand) -> Operand {
     let count = value.part().map_or(1, |part| part.count);
     let words: Vec<Operand> = (0..count).map(|word| select.b.define(Class::R, "MOV $, {}", &[select.register_of(value, word)])).collect();
-    if words.len() == 1 { words[0] } else { select.b.pack(Class::new(oriole_ir::File::General, count), &words) }
+    if words.len() == 1 { words[0] } else { select.b.pack(Class::new(oriole_ir::RegFile::General, count), &words) }
 }
 
 /// Returns the elements of a vector in braces, of a vector register, or of a vector special register such as `%tid`.

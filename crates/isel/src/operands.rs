@@ -195,7 +195,7 @@ impl<'m> Select<'m> {
         }
         let mut parts: Vec<Operand> = (0..own).map(|index| self.register_of(value, index)).collect();
         parts.resize(usize::from(width), Operand::RZ);
-        self.b.pack(Class::new(oriole_ir::File::General, width), &parts)
+        self.b.pack(Class::new(oriole_ir::RegFile::General, width), &parts)
     }
 
     /// Assigns two 32-bit halves to a 64-bit register.

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use oriole_ir::{Class, File, MemoryAccess, Operand, Space, Value};
+use oriole_ir::{Class, MemoryAccess, Operand, RegFile, Space, Value};
 use oriole_ptx::ast::{self, AddressBase, Body, FunctionId, Module, Parameter, RegisterId, VariableId};
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::{ScalarType, StateSpace};
@@ -359,7 +359,7 @@ impl Select<'_> {
         }
         match words[first..][..(bytes / WORD) as usize] {
             [word] => word,
-            ref parts => self.b.pack(Class::new(File::General, parts.len() as u8), parts),
+            ref parts => self.b.pack(Class::new(RegFile::General, parts.len() as u8), parts),
         }
     }
 }

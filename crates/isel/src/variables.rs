@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use oriole_ir::{Class, File, Operand, OperandKind, Reference, ReferenceKind, Symbol};
+use oriole_ir::{Class, Operand, OperandKind, Reference, ReferenceKind, RegFile, Symbol};
 use oriole_isa::SharedWindow;
 use oriole_ptx::ast::{self, AddressBase, VariableId};
 use oriole_support::Name;
@@ -123,7 +123,7 @@ pub struct BaseOffset {
 impl<'m> Select<'m> {
     /// Returns R1, the stack pointer.
     pub fn stack_pointer(&self) -> Operand {
-        Operand::new(OperandKind::Register { file: File::General, first: 1, count: 1 })
+        Operand::new(OperandKind::Register { file: RegFile::General, first: 1, count: 1 })
     }
 
     /// Returns the address denoted by an operand without brackets, as a 64-bit value in the memory space of its variable.

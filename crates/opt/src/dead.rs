@@ -6,7 +6,7 @@
 //! atomics. The cost is linear in the size of the function.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Pseudo, Role, Target, Value};
-use oriole_isa::{Effect, File};
+use oriole_isa::{Effect, RegFile};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
@@ -103,9 +103,9 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
         Op::Pseudo(_) => 0,
         Op::Machine(opcode) => {
             let is_free = |file| match file {
-                File::Predicate | File::UniformPredicate => true,
-                File::General => opcode.properties().effect == Effect::Updates,
-                File::Uniform | File::Convergence | File::Scoreboard => false,
+                RegFile::Predicate | RegFile::UniformPredicate => true,
+                RegFile::General => opcode.properties().effect == Effect::Updates,
+                RegFile::Uniform | RegFile::Convergence | RegFile::Scoreboard => false,
             };
             let old: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
             let count = function.insts[inst].result_count();

@@ -8,7 +8,7 @@
 //! ```
 
 use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
-use oriole_isa::{File, Opcode, Symbol};
+use oriole_isa::{Opcode, RegFile, Symbol};
 use oriole_support::Index;
 
 use crate::rewrite::piece;
@@ -118,7 +118,7 @@ impl Definitions {
             match self.source_of(function, part).map(|source| source.kind) {
                 Some(OperandKind::Value(copied)) => part = copied,
                 Some(OperandKind::Integer(number)) => return Some(KnownWord::Integer(number as u32)),
-                Some(OperandKind::Zero(File::General | File::Uniform)) => return Some(KnownWord::Integer(0)),
+                Some(OperandKind::Zero(RegFile::General | RegFile::Uniform)) => return Some(KnownWord::Integer(0)),
                 Some(OperandKind::Constant { bank, offset }) => return Some(KnownWord::Constant { bank, offset }),
                 Some(_) => return None,
                 None => return self.loaded(function, part),
@@ -158,7 +158,7 @@ impl Definitions {
     /// inlined.
     fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, piece(part, 0));
-        let needed = Class::new(File::General, part.count).align;
+        let needed = Class::new(RegFile::General, part.count).align;
         let is_aligned = first.first.is_multiple_of(needed) && function.values[first.value].align >= needed;
         let follows = |at: u8| {
             let found = self.origin(function, piece(part, at));

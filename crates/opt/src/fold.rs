@@ -10,7 +10,7 @@
 //! 64-bit sum is folded only if both halves come from such a pair of additions to one register pair, because only then is it exact.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs, Target};
-use oriole_isa::{Effect, File, Memory, Opcode, Pipe, Symbol};
+use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
@@ -106,7 +106,7 @@ impl Folder {
     fn constant(&self, function: &Function, inst: Inst, opcode: Opcode, at: usize, part: Part, takes_numbers: bool) -> Option<Operand> {
         let operand = function.operands(inst)[at];
         let file = function.values[part.value].file;
-        if !matches!(file, File::General | File::Uniform) {
+        if !matches!(file, RegFile::General | RegFile::Uniform) {
             return None;
         }
         let words: Option<SmallVec<[KnownWord; 4]>> =
@@ -178,7 +178,7 @@ impl Folder {
 
     /// Returns a register or an aligned register pair as the sum of another one and a number.
     fn sum(&self, function: &Function, part: Part) -> Option<Sum> {
-        if function.values[part.value].file != File::General {
+        if function.values[part.value].file != RegFile::General {
             return None;
         }
         match part.count {
@@ -239,7 +239,7 @@ impl Folder {
             }
             let known = match summand.kind {
                 OperandKind::Integer(known) => Some(known as u32),
-                OperandKind::Zero(File::General) => Some(0),
+                OperandKind::Zero(RegFile::General) => Some(0),
                 OperandKind::Value(part) => match self.definitions.known_content(function, part) {
                     Some(KnownWord::Integer(known)) => Some(known),
                     _ => None,
@@ -250,7 +250,7 @@ impl Folder {
                 (Some(0), _) => {}
                 // Two nonzero numbers could carry twice, which one 64-bit number cannot express.
                 (Some(known), _) => number = Some(known).filter(|_| number.is_none()).map(Some)?,
-                (None, Some(part)) if function.values[part.value].file == File::General && register.is_none() => {
+                (None, Some(part)) if function.values[part.value].file == RegFile::General && register.is_none() => {
                     register = Some(self.definitions.origin(function, part));
                 }
                 _ => return None,
@@ -310,10 +310,10 @@ fn with_offset(mut draft: Draft, at: usize, sum: &Sum) -> Option<Draft> {
         }
         (None, Some(offset)) => {
             draft.operands[offset].kind = new;
-            draft.operands[at].kind = OperandKind::Zero(File::General);
+            draft.operands[at].kind = OperandKind::Zero(RegFile::General);
         }
         (None, None) => {
-            draft.operands[at].kind = OperandKind::Zero(File::General);
+            draft.operands[at].kind = OperandKind::Zero(RegFile::General);
             draft.operands.insert(at + 1, Operand::new(new).with_role(role));
         }
     }

@@ -15,7 +15,7 @@
 //! dead-code elimination removes them if they have no other readers.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target};
-use oriole_isa::{File, Opcode, Symbol};
+use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use crate::definitions::{Definitions, KnownWord};
@@ -135,6 +135,6 @@ fn pair(function: &Function, definitions: &Definitions, low: &Operand, high: &Op
         && high == piece(Part { count: 2, ..low }, 1)
         && low.first.is_multiple_of(2)
         && class.align >= 2
-        && class.file == File::General;
+        && class.file == RegFile::General;
     is_pair.then(|| Part { count: 2, ..low }.into())
 }

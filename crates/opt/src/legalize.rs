@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use oriole_ir::{Function, Inst, Location, Operand, OperandKind, Role, Signs, Target};
-use oriole_isa::{File, Opcode, Symbol, Symbols};
+use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -125,17 +125,17 @@ struct Legalizer {
 #[derive(Clone, Copy, Debug)]
 struct MoveKind {
     /// Register file of the new register.
-    file: File,
+    file: RegFile,
     /// Whether the moving instruction also applies the signs of the operand.
     signs: bool,
 }
 
 /// All kinds of moves, in the order in which they are tried.
 const MOVE_KINDS: [MoveKind; 4] = [
-    MoveKind { file: File::General, signs: false },
-    MoveKind { file: File::Uniform, signs: false },
-    MoveKind { file: File::General, signs: true },
-    MoveKind { file: File::Uniform, signs: true },
+    MoveKind { file: RegFile::General, signs: false },
+    MoveKind { file: RegFile::Uniform, signs: false },
+    MoveKind { file: RegFile::General, signs: true },
+    MoveKind { file: RegFile::Uniform, signs: true },
 ];
 
 impl Legalizer {
@@ -367,7 +367,7 @@ fn symbol_number(symbol: Symbol) -> u32 {
 /// number of significant bits and of trailing zeros of an integer.
 #[inline]
 fn shape_of_kind(function: &Function, kind: OperandKind) -> u32 {
-    let register = |tag: u32, file: File, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
+    let register = |tag: u32, file: RegFile, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
     match kind {
         OperandKind::Value(part) => register(1, function.values[part.value].file, u16::from(part.first)),
         OperandKind::Register { file, first, .. } => register(2, file, first),

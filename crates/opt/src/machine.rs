@@ -10,7 +10,7 @@
 //! target's distance in bytes from the function's first instruction.
 
 use oriole_ir::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Role, Signs};
-use oriole_isa::{self as isa, Address, AddressPart, AddressRegister, Control, File, Opcode, Place, Symbol, Symbols, Target, Value};
+use oriole_isa::{self as isa, Address, AddressPart, AddressRegister, Control, Opcode, Place, RegFile, Symbol, Symbols, Target, Value};
 use smallvec::SmallVec;
 
 /// Returns the machine instruction for an IR instruction. `distance` gives the number of bytes from the end of the instruction to a block.
@@ -142,7 +142,7 @@ pub(crate) fn translate(
 }
 
 /// Returns the register file and number of an operand, `None` as the number for the zero register. A value gets an example register.
-fn register(function: &Function, kind: OperandKind) -> Option<(File, Option<u16>)> {
+fn register(function: &Function, kind: OperandKind) -> Option<(RegFile, Option<u16>)> {
     match kind {
         OperandKind::Value(Part { value, first, .. }) => {
             let class = function.values[value];
@@ -155,19 +155,21 @@ fn register(function: &Function, kind: OperandKind) -> Option<(File, Option<u16>
 }
 
 /// Returns the number of an example register, aligned for every width that a value may have.
-fn example(file: File) -> u16 {
+fn example(file: RegFile) -> u16 {
     match file {
-        File::General | File::Uniform => 8,
-        File::Predicate | File::UniformPredicate | File::Convergence | File::Scoreboard => 1,
+        RegFile::General | RegFile::Uniform => 8,
+        RegFile::Predicate | RegFile::UniformPredicate | RegFile::Convergence | RegFile::Scoreboard => 1,
     }
 }
 
 fn translated_guard(function: &Function, guard: Guard) -> isa::Guard {
     match register(function, guard.kind) {
         Some((file, Some(number))) => {
-            isa::Guard { predicate: number as u8, negated: guard.negated, uniform: file == File::UniformPredicate }
+            isa::Guard { predicate: number as u8, negated: guard.negated, uniform: file == RegFile::UniformPredicate }
         }
-        Some((file, None)) if guard.negated => isa::Guard { negated: true, uniform: file == File::UniformPredicate, ..isa::Guard::ALWAYS },
+        Some((file, None)) if guard.negated => {
+            isa::Guard { negated: true, uniform: file == RegFile::UniformPredicate, ..isa::Guard::ALWAYS }
+        }
         _ => isa::Guard::ALWAYS,
     }
 }
@@ -176,7 +178,7 @@ fn translated_guard(function: &Function, guard: Guard) -> isa::Guard {
 fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64) -> isa::Operand {
     let value = match operand.kind {
         OperandKind::Value(_) | OperandKind::Register { .. } | OperandKind::Zero(_) => {
-            let (file, number) = register(function, operand.kind).unwrap_or((File::General, None));
+            let (file, number) = register(function, operand.kind).unwrap_or((RegFile::General, None));
             Value::Register(file, number)
         }
         OperandKind::Integer(number) => Value::Integer(number),
@@ -190,7 +192,7 @@ fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64
         OperandKind::Block(block) => Value::Relative(distance(block)),
         OperandKind::Reference(_) => Value::Place(Place { number: 0, distance: 0 }),
         OperandKind::Address(word) => Value::Address(Box::new(Address { word, parts: SmallVec::new() })),
-        OperandKind::Undefined => Value::Register(File::General, None),
+        OperandKind::Undefined => Value::Register(RegFile::General, None),
     };
     isa::Operand {
         value,
@@ -243,7 +245,7 @@ fn join_register_and_number(opcode: Opcode, operands: &mut SmallVec<[isa::Operan
             Value::Place(place) => place,
             _ => continue,
         };
-        if let Value::Register(file @ (File::General | File::Uniform), number) = operands[at - 1].value {
+        if let Value::Register(file @ (RegFile::General | RegFile::Uniform), number) = operands[at - 1].value {
             operands[at - 1].value = Value::RegisterAndNumber(file, number, place);
             operands.remove(at);
             return;

@@ -1,7 +1,7 @@
 //! Helpers for rewriting: editable copies of instructions, and lists of new instructions to insert before an instruction.
 
 use oriole_ir::{Class, Function, Inst, Location, Op, Operand, OperandKind, Part, Pseudo, Role};
-use oriole_isa::{File, Opcode, Symbol, Symbols};
+use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 use smallvec::SmallVec;
 
 /// An editable copy of a machine instruction, not yet stored in the function.
@@ -74,7 +74,7 @@ impl Prelude {
     }
 
     /// Appends a pack of several parts into one new value and returns that value. A single part is returned as it is.
-    pub(crate) fn pack(&mut self, function: &mut Function, file: File, parts: &[Operand]) -> Operand {
+    pub(crate) fn pack(&mut self, function: &mut Function, file: RegFile, parts: &[Operand]) -> Operand {
         if let [single] = parts {
             return *single;
         }
@@ -87,7 +87,7 @@ impl Prelude {
 }
 
 /// Returns the register file of an operand, or `None` if the operand is not a register.
-pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<File> {
+pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile> {
     match operand.kind {
         OperandKind::Value(part) => Some(function.values[part.value].file),
         OperandKind::Register { file, .. } | OperandKind::Zero(file) => Some(file),

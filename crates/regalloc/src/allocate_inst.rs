@@ -33,7 +33,7 @@
 //!
 //! Cost: constant for each operand that is already in place; one scan over the windows of the file where space has to be made.
 
-use oriole_ir::{Class, File, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
+use oriole_ir::{Class, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role, Value};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
@@ -890,9 +890,9 @@ impl Assigner<'_> {
 }
 
 /// Returns the register file of a fixed operand that is a constant and has to be copied into its register; `None` for other operands.
-pub(crate) fn fixed_constant_file(operand: &Operand) -> Option<File> {
+pub(crate) fn fixed_constant_file(operand: &Operand) -> Option<RegFile> {
     match (operand.role, operand.kind) {
-        (Role::Fixed(_), OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_)) => Some(File::General),
+        (Role::Fixed(_), OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_)) => Some(RegFile::General),
         (Role::Fixed(_), OperandKind::Zero(file)) => Some(file),
         _ => None,
     }

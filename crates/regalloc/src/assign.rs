@@ -30,7 +30,7 @@
 //!
 //! Cost: one visit to each operand, plus a scan over register windows at each point where no gap is free.
 
-use oriole_ir::{Block, Class, File, Function, Inst, Value};
+use oriole_ir::{Block, Class, Function, Inst, RegFile, Value};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
@@ -81,7 +81,7 @@ impl States {
 pub(crate) struct Assigner<'a> {
     pub(crate) function: &'a mut Function,
     pub(crate) env: &'a Environment,
-    pub(crate) file: File,
+    pub(crate) file: RegFile,
     pub(crate) flow: ControlFlow,
     pub(crate) liveness: Liveness,
     pub(crate) hints: Hints,
@@ -154,7 +154,7 @@ impl<'a> Assigner<'a> {
     pub fn new(function: &'a mut Function, env: &'a Environment) -> Assigner<'a> {
         Assigner {
             env,
-            file: File::General,
+            file: RegFile::General,
             flow: ControlFlow::of(function),
             liveness: Liveness::default(),
             hints: Hints::default(),
@@ -194,7 +194,7 @@ impl<'a> Assigner<'a> {
     }
 
     /// Resets the state kept for each register file, and computes liveness and hints for this one.
-    fn start(&mut self, file: File) -> Result<(), AllocateError> {
+    fn start(&mut self, file: RegFile) -> Result<(), AllocateError> {
         if self.flow.is_outdated(self.function) {
             self.flow = ControlFlow::of(self.function);
         }
@@ -232,7 +232,7 @@ impl<'a> Assigner<'a> {
     }
 
     /// Allocates one register file: walks the blocks, resolves the edges, rewrites the blocks, and lets spill slots share memory.
-    pub fn run(&mut self, file: File) -> Result<(), AllocateError> {
+    pub fn run(&mut self, file: RegFile) -> Result<(), AllocateError> {
         if !self.function.values.iter().any(|class| class.file == file) {
             return Ok(());
         }

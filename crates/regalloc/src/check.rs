@@ -26,7 +26,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use oriole_ir::{Block, File, Function, Guard, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Signs, Value};
+use oriole_ir::{Block, Function, Guard, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role, Signs, Value};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
@@ -75,14 +75,14 @@ enum Content {
 type Demands = BTreeMap<Location, Content>;
 
 /// Returns the location of a physical register.
-fn location(file: File, register: u16) -> Location {
+fn location(file: RegFile, register: u16) -> Location {
     let file = match file {
-        File::General => 0,
-        File::Uniform => 1,
-        File::Predicate => 2,
-        File::UniformPredicate => 3,
-        File::Convergence => 4,
-        File::Scoreboard => 5,
+        RegFile::General => 0,
+        RegFile::Uniform => 1,
+        RegFile::Predicate => 2,
+        RegFile::UniformPredicate => 3,
+        RegFile::Convergence => 4,
+        RegFile::Scoreboard => 5,
     };
     Location::Register(file, register)
 }
@@ -194,7 +194,7 @@ impl Checker<'_> {
             }
         }
         for operand in self.new.results(inst) {
-            if matches!(operand.kind, OperandKind::Register { file: File::General, first, count }
+            if matches!(operand.kind, OperandKind::Register { file: RegFile::General, first, count }
                 if first <= self.env.stack_pointer && self.env.stack_pointer < first + u16::from(count))
             {
                 return error(format!("{inst:?} writes the stack pointer"));
@@ -398,7 +398,7 @@ impl Checker<'_> {
                     self.demand_part(part, file, u16::from(register), demands, keep)?;
                 }
                 kind => {
-                    let file = if let OperandKind::Zero(file) = kind { file } else { File::General };
+                    let file = if let OperandKind::Zero(file) = kind { file } else { RegFile::General };
                     if let Some(content) = constant(source, 0) {
                         demand(demands, location(file, u16::from(register)), content, || format!("by {keep:?}"))?;
                     }
@@ -409,7 +409,7 @@ impl Checker<'_> {
     }
 
     /// Adds a demand for each register of a part of a value, from `register` on.
-    fn demand_part(&self, part: Part, file: File, register: u16, demands: &mut Demands, inst: Inst) -> Result<(), CheckError> {
+    fn demand_part(&self, part: Part, file: RegFile, register: u16, demands: &mut Demands, inst: Inst) -> Result<(), CheckError> {
         for unit in 0..part.count {
             if let Some(content) = self.resolve(part.value, part.first + unit) {
                 demand(demands, location(file, register + u16::from(unit)), content, || format!("by {inst:?}"))?;
@@ -432,7 +432,7 @@ impl Checker<'_> {
         if data.is_machine(Opcode::CALL) {
             for (&at, content) in demands.iter() {
                 if let Location::Register(file, register) = at {
-                    let files = [File::General, File::Uniform, File::Predicate, File::UniformPredicate, File::Convergence];
+                    let files = [RegFile::General, RegFile::Uniform, RegFile::Predicate, RegFile::UniformPredicate, RegFile::Convergence];
                     let file = files[usize::from(file)];
                     if self.env.clobbered(self.old, inst, file).has(register) {
                         return error(format!("{inst:?} destroys {content:?} in {at:?}"));
@@ -639,8 +639,8 @@ impl Checker<'_> {
             _ => return None,
         };
         let (data, address) = if opcode == Opcode::LDL { (operands.first()?, &operands[1..]) } else { (operands.last()?, &operands[..3]) };
-        let OperandKind::Register { file: File::General, first, count } = data.kind else { return None };
-        let base = OperandKind::Register { file: File::General, first: self.env.stack_pointer, count: 1 };
+        let OperandKind::Register { file: RegFile::General, first, count } = data.kind else { return None };
+        let base = OperandKind::Register { file: RegFile::General, first: self.env.stack_pointer, count: 1 };
         let offset = address.get(2)?.integer()?;
         let in_frame = offset >= i64::from(self.old.frame_bytes) && offset + i64::from(4 * width) <= i64::from(self.new.frame_bytes);
         let aligned = first.is_multiple_of(width) && offset % i64::from(4 * width) == 0;
@@ -648,7 +648,7 @@ impl Checker<'_> {
             return None;
         }
         let moves = (0..width).map(|word| {
-            let (register, slot) = (location(File::General, first + word), Location::Slot(offset + 4 * i64::from(word)));
+            let (register, slot) = (location(RegFile::General, first + word), Location::Slot(offset + 4 * i64::from(word)));
             if opcode == Opcode::LDL { (register, MoveSource::Location(slot)) } else { (slot, MoveSource::Location(register)) }
         });
         Some(moves.collect())
@@ -698,12 +698,12 @@ enum MoveSource {
 
 /// Returns whether an operand is the predicate that is always true.
 fn is_true(operand: &Operand) -> bool {
-    matches!(operand.kind, OperandKind::Zero(File::Predicate | File::UniformPredicate)) && operand.signs.is_empty()
+    matches!(operand.kind, OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate)) && operand.signs.is_empty()
 }
 
 /// Returns whether an operand is the register that is always zero.
 fn is_zero(operand: &Operand) -> bool {
-    matches!(operand.kind, OperandKind::Zero(File::General | File::Uniform))
+    matches!(operand.kind, OperandKind::Zero(RegFile::General | RegFile::Uniform))
 }
 
 /// Returns one register of a constant operand; `None` if it is undefined.
@@ -711,7 +711,7 @@ fn constant(operand: &Operand, unit: u8) -> Option<Content> {
     match operand.kind {
         OperandKind::Undefined => None,
         OperandKind::Integer(number) => Some(Content::Number((number >> (32 * u32::from(unit.min(1)))) as u32)),
-        OperandKind::Zero(File::General | File::Uniform) => Some(Content::Number(0)),
+        OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(Content::Number(0)),
         OperandKind::Zero(_) => Some(Content::Number(u32::from(operand.signs.is_empty()))),
         OperandKind::Constant { bank, offset } => {
             Some(Content::Known(OperandKind::Constant { bank, offset: offset + 4 * u32::from(unit) }))

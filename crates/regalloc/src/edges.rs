@@ -28,7 +28,7 @@
 //!
 //! Cost: linear in the sizes of the states at both ends of each edge.
 
-use oriole_ir::{Block, File, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, Part, Role, Space, Symbol, Value};
+use oriole_ir::{Block, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, Part, RegFile, Role, Space, Symbol, Value};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
@@ -160,7 +160,7 @@ impl Assigner<'_> {
                 self.transfer_to_register(&mut transfers, at, self.class(value).width, &whole);
             }
         }
-        if self.file == File::General {
+        if self.file == RegFile::General {
             for phi in phis_without_register {
                 let source = phi_source(self.function, phi, from);
                 // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
@@ -379,10 +379,10 @@ impl Assigner<'_> {
             };
             let address = [
                 Operand::new(OperandKind::Address(Symbol::NAME_)),
-                register(File::General, self.env.stack_pointer, 1).with_role(Role::Bracket(0)),
+                register(RegFile::General, self.env.stack_pointer, 1).with_role(Role::Bracket(0)),
                 Operand::from(offset).with_role(Role::Bracket(0)),
             ];
-            let data = register(File::General, at, size);
+            let data = register(RegFile::General, at, size);
             let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
             let inst = if store {
                 sink.machine(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0)

@@ -1,6 +1,6 @@
 //! The registers that the allocator may use, and the registers that calls overwrite.
 
-use oriole_ir::{File, Function, Inst, Target};
+use oriole_ir::{Function, Inst, RegFile, Target};
 
 use crate::registers::RegisterSet;
 
@@ -60,14 +60,14 @@ impl Clobbers {
     };
 
     /// Returns the registers of one file.
-    fn of(&self, file: File) -> RegisterSet {
+    fn of(&self, file: RegFile) -> RegisterSet {
         match file {
-            File::General => self.general,
-            File::Uniform => self.uniform,
-            File::Predicate => self.predicates,
-            File::UniformPredicate => self.uniform_predicates,
-            File::Convergence => self.barriers,
-            File::Scoreboard => RegisterSet::EMPTY,
+            RegFile::General => self.general,
+            RegFile::Uniform => self.uniform,
+            RegFile::Predicate => self.predicates,
+            RegFile::UniformPredicate => self.uniform_predicates,
+            RegFile::Convergence => self.barriers,
+            RegFile::Scoreboard => RegisterSet::EMPTY,
         }
     }
 }
@@ -90,28 +90,28 @@ impl Environment {
     }
 
     /// Returns the number of registers of a file; all register numbers in the code are below it.
-    pub fn limit(&self, file: File) -> u32 {
+    pub fn limit(&self, file: RegFile) -> u32 {
         match file {
-            File::General => self.max_registers,
-            File::Uniform => self.uniform_registers,
-            File::Predicate => self.predicates,
-            File::UniformPredicate => self.uniform_predicates,
-            File::Convergence => self.barriers,
-            File::Scoreboard => 0,
+            RegFile::General => self.max_registers,
+            RegFile::Uniform => self.uniform_registers,
+            RegFile::Predicate => self.predicates,
+            RegFile::UniformPredicate => self.uniform_predicates,
+            RegFile::Convergence => self.barriers,
+            RegFile::Scoreboard => 0,
         }
     }
 
     /// Returns the registers of a file that values may be assigned to.
-    pub(crate) fn usable(&self, file: File) -> RegisterSet {
+    pub(crate) fn usable(&self, file: RegFile) -> RegisterSet {
         let mut set = RegisterSet::first(self.limit(file)).without(&self.reserved.of(file));
-        if file == File::General {
+        if file == RegFile::General {
             set.remove(self.stack_pointer, 1);
         }
         set
     }
 
     /// Returns the registers of a file that a call overwrites.
-    pub(crate) fn clobbered(&self, function: &Function, call: Inst, file: File) -> RegisterSet {
+    pub(crate) fn clobbered(&self, function: &Function, call: Inst, file: RegFile) -> RegisterSet {
         let callee = function.callee(call);
         let known = self.known.iter().find(|(name, _)| callee == Some(name.as_str()));
         known.map_or(&self.clobbers, |(_, clobbers)| clobbers).of(file)

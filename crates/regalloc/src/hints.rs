@@ -11,7 +11,7 @@
 //!
 //! Webs are a union-find forest with offsets and path compression, so a lookup takes nearly constant time.
 
-use oriole_ir::{File, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Value};
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Role, Value};
 use oriole_support::Index;
 
 use crate::liveness::Liveness;
@@ -51,7 +51,7 @@ pub(crate) struct Hints {
 
 impl Hints {
     /// Adds the webs of a register file, and nodes for values that were created since the last call.
-    pub fn add_webs(&mut self, function: &Function, liveness: &Liveness, file: File) {
+    pub fn add_webs(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
         let known = self.nodes.len();
         self.nodes.extend(function.values.iter().enumerate().skip(known).map(|(number, class)| Node {
             parent: number as u32,
@@ -69,7 +69,7 @@ impl Hints {
     }
 
     /// Joins the webs that one phi, copy, pack or instruction with tied operands relates.
-    fn collect(&mut self, function: &Function, inst: Inst, file: File) {
+    fn collect(&mut self, function: &Function, inst: Inst, file: RegFile) {
         let part_of = |operand: &Operand| operand.part().filter(|part| function.values[part.value].file == file);
         let op = function.insts[inst].op;
         let joins = matches!(op, Op::Pseudo(Pseudo::Phi | Pseudo::Copy | Pseudo::Pack));

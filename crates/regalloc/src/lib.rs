@@ -37,7 +37,7 @@ mod spill;
 
 use std::fmt;
 
-use oriole_ir::{File, Function, Inst};
+use oriole_ir::{Function, Inst, RegFile};
 
 pub use environment::{Clobbers, Environment};
 pub use registers::RegisterSet;
@@ -45,7 +45,7 @@ pub use registers::RegisterSet;
 use crate::assign::Assigner;
 
 /// The order in which register files are allocated. The file that takes the spilled values of another file comes after that file.
-const FILES: [File; 5] = [File::UniformPredicate, File::Uniform, File::Predicate, File::Convergence, File::General];
+const FILES: [RegFile; 5] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence, RegFile::General];
 
 /// The resources that an allocated function uses.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -74,7 +74,7 @@ pub enum AllocateError {
         /// The instruction.
         inst: Inst,
         /// The register file.
-        file: File,
+        file: RegFile,
         /// Number of registers of the file that may be used.
         available: u32,
     },

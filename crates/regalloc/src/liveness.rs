@@ -14,7 +14,7 @@
 //! at the start of bb1:   10 + 100,000 + 3      through the loop exit
 //! ```
 
-use oriole_ir::{Block, File, Function, Inst, Opcode, OperandKind, Pseudo, Role, Value};
+use oriole_ir::{Block, Function, Inst, Opcode, OperandKind, Pseudo, RegFile, Role, Value};
 use oriole_support::Index;
 
 use crate::AllocateError;
@@ -106,7 +106,7 @@ pub(crate) fn phi_source(function: &Function, phi: Inst, from: Block) -> oriole_
 
 impl Liveness {
     /// Computes everything for the values of a register file. Returns an error if the function is not in strict SSA form.
-    pub fn compute(&mut self, function: &Function, flow: &ControlFlow, file: File) -> Result<(), AllocateError> {
+    pub fn compute(&mut self, function: &Function, flow: &ControlFlow, file: RegFile) -> Result<(), AllocateError> {
         let values = function.values.len();
         self.defined_at.resize(values, NO_BLOCK);
         self.seen_in.resize(values, NO_BLOCK);
@@ -159,7 +159,7 @@ impl Liveness {
     }
 
     /// Lists the instructions to handle and their operands of the file.
-    fn find_file_insts(&mut self, function: &Function, flow: &ControlFlow, file: File) {
+    fn find_file_insts(&mut self, function: &Function, flow: &ControlFlow, file: RegFile) {
         self.file_insts.clear();
         self.operands.clear();
         self.inst_spans.clear();
@@ -186,7 +186,7 @@ impl Liveness {
             return known;
         }
         let data = &function.insts[inst];
-        let bit = |file: File| 1 << file as u8;
+        let bit = |file: RegFile| 1 << file as u8;
         let mut files = if data.is_machine(Opcode::CALL) { ALL_FILES } else { 0 };
         for operand in function.operands(inst) {
             match operand.kind {
@@ -205,7 +205,7 @@ impl Liveness {
     }
 
     /// Appends an instruction to the list. Phis are listed only if they define a value of the file.
-    fn add_file_inst(&mut self, function: &Function, position: u32, inst: Inst, file: File) {
+    fn add_file_inst(&mut self, function: &Function, position: u32, inst: Inst, file: RegFile) {
         let data = &function.insts[inst];
         let (results, sources) = function.operands(inst).split_at(data.result_count());
         let first = self.operands.len() as u32;
@@ -240,7 +240,7 @@ impl Liveness {
     }
 
     /// Computes the live-in lists.
-    fn find_live(&mut self, function: &Function, flow: &ControlFlow, file: File) -> Result<(), AllocateError> {
+    fn find_live(&mut self, function: &Function, flow: &ControlFlow, file: RegFile) -> Result<(), AllocateError> {
         let blocks = function.blocks.len();
         // Upward-exposed uses, as (value, (block, at end)): the value is live at the start of the block, or, for a phi source, at its end.
         let mut upward: Vec<(Value, (Block, bool))> = Vec::new();

@@ -15,7 +15,7 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use oriole_ir::{Class, File, Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, Signs, Symbol, Target};
+use oriole_ir::{Class, Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, RegFile, Signs, Symbol, Target};
 use oriole_isa::Symbols;
 
 /// The truth table of PLOP3 for the conjunction of its three sources. With two of them true, it is the third source.
@@ -26,7 +26,7 @@ const LUT_XOR: i64 = 0x28;
 const LUT_XOR_BITS: i64 = 0x3c;
 
 /// Returns an operand of `count` physical registers.
-pub(crate) fn register(file: File, first: u16, count: u8) -> Operand {
+pub(crate) fn register(file: RegFile, first: u16, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file, first, count })
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn modifier(spelling: &str) -> Symbol {
 }
 
 /// Returns the register file of an operand; `None` for constants and other operands that are no registers.
-pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<File> {
+pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile> {
     match operand.kind {
         OperandKind::Value(part) => Some(function.values[part.value].file),
         OperandKind::Register { file, .. } | OperandKind::Zero(file) => Some(file),
@@ -99,8 +99,8 @@ impl Mover {
 
     /// Emits a move of one register or constant into `to`, an operand of register file `file`: a physical register, or a value of a file
     /// that is allocated later. An undefined source emits nothing. Returns the reason if no instruction can make the move.
-    pub fn emit(&self, sink: &mut Sink<'_>, file: File, to: Operand, from: Operand) -> Result<(), String> {
-        use File::{Convergence, General, Predicate, Uniform, UniformPredicate};
+    pub fn emit(&self, sink: &mut Sink<'_>, file: RegFile, to: Operand, from: Operand) -> Result<(), String> {
+        use RegFile::{Convergence, General, Predicate, Uniform, UniformPredicate};
         if from.kind == OperandKind::Undefined {
             return Ok(());
         }
@@ -157,33 +157,33 @@ impl Mover {
     }
 
     /// Emits `PLOP3.LUT` or `UPLOP3.LUT` with a truth table of eight bits.
-    fn logic(&self, sink: &mut Sink<'_>, file: File, to: Operand, sources: [Operand; 3], table: i64) -> Inst {
-        let opcode = if file == File::Predicate { Opcode::PLOP3 } else { Opcode::UPLOP3 };
+    fn logic(&self, sink: &mut Sink<'_>, file: RegFile, to: Operand, sources: [Operand; 3], table: i64) -> Inst {
+        let opcode = if file == RegFile::Predicate { Opcode::PLOP3 } else { Opcode::UPLOP3 };
         let nowhere = Operand::new(OperandKind::Zero(file));
         let [a, b, c] = sources;
         sink.machine(opcode, &[".LUT"], &[to, nowhere, a, b, c, table.into(), (table >> 4).into()], 2)
     }
 
     /// Emits three exclusive ors that exchange two registers without a scratch register. The checker recognizes this sequence.
-    fn swap(&self, sink: &mut Sink<'_>, file: File, first: u16, second: u16) -> Result<(), String> {
+    fn swap(&self, sink: &mut Sink<'_>, file: RegFile, first: u16, second: u16) -> Result<(), String> {
         let (a, b) = (register(file, first, 1), register(file, second, 1));
         for (to, other) in [(a, b), (b, a), (a, b)] {
             match file {
-                File::General => {
+                RegFile::General => {
                     let never = Operand::PT.inverted_predicate();
                     sink.machine(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LUT_XOR_BITS.into(), never], 1);
                 }
-                File::Uniform => {
+                RegFile::Uniform => {
                     let never = Operand::UPT.inverted_predicate();
                     sink.machine(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LUT_XOR_BITS.into(), never], 1);
                 }
-                File::Predicate => {
+                RegFile::Predicate => {
                     self.logic(sink, file, to, [to, other, Operand::PT], LUT_XOR);
                 }
-                File::UniformPredicate => {
+                RegFile::UniformPredicate => {
                     self.logic(sink, file, to, [to, other, Operand::UPT], LUT_XOR);
                 }
-                File::Convergence | File::Scoreboard => return Err("convergence barriers would have to change places".into()),
+                RegFile::Convergence | RegFile::Scoreboard => return Err("convergence barriers would have to change places".into()),
             }
         }
         Ok(())
@@ -191,7 +191,7 @@ impl Mover {
 
     /// Emits a parallel copy between registers of one file. `scratch` is a register that may be overwritten; without one, cycles take
     /// three instructions for each exchange.
-    pub fn emit_parallel(&self, sink: &mut Sink<'_>, file: File, moves: &[Move], scratch: Option<u16>) -> Result<(), String> {
+    pub fn emit_parallel(&self, sink: &mut Sink<'_>, file: RegFile, moves: &[Move], scratch: Option<u16>) -> Result<(), String> {
         for step in sequentialize(moves, scratch) {
             match step {
                 Step::Move(to, from) => self.emit(sink, file, register(file, to, 1), register(file, from, 1))?,

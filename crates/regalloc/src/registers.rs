@@ -1,6 +1,6 @@
 //! Bit sets of up to 256 registers of one file, and the search for aligned gaps in them.
 
-use oriole_ir::{Class, File};
+use oriole_ir::{Class, RegFile};
 
 const WORDS: usize = 4;
 /// Maximum number of registers by which a gap may be higher than the lowest one in order to keep a wide gap whole. Low registers are
@@ -157,7 +157,7 @@ impl RegisterSet {
     pub fn find(&self, class: Class) -> Option<u16> {
         let places = self.places(class);
         let lowest = places.lowest()?;
-        let has_tuples = matches!(class.file, File::General | File::Uniform);
+        let has_tuples = matches!(class.file, RegFile::General | RegFile::Uniform);
         for group in [2u8, 4] {
             if class.width >= group || !has_tuples {
                 continue;
@@ -216,7 +216,7 @@ impl RegisterSet {
 
 #[cfg(test)]
 mod tests {
-    use oriole_ir::{Class, File};
+    use oriole_ir::{Class, RegFile};
 
     use super::RegisterSet;
 
@@ -227,15 +227,15 @@ mod tests {
         assert_eq!(free.find(Class::R), Some(5), "the odd half of a broken pair");
         assert_eq!(free.find(Class::R2), Some(6), "the upper half of a broken quad");
         assert_eq!(free.find(Class::R4), Some(8));
-        assert_eq!(free.find(Class::new(File::General, 56)), Some(8));
-        assert_eq!(free.find(Class::new(File::General, 57)), None);
+        assert_eq!(free.find(Class::new(RegFile::General, 56)), Some(8));
+        assert_eq!(free.find(Class::new(RegFile::General, 57)), None);
     }
 
     #[test]
     fn runs_cross_words() {
         let mut free = RegisterSet::EMPTY;
         free.insert(60, 100);
-        assert_eq!(free.find(Class::new(File::General, 100)), Some(60));
+        assert_eq!(free.find(Class::new(RegFile::General, 100)), Some(60));
         assert_eq!(free.iter().collect::<Vec<_>>(), (60..160).collect::<Vec<u16>>());
         assert_eq!(free.count(), 100);
     }

@@ -3,7 +3,7 @@
 //! Spill stores can only be inserted now: whether a value is ever reloaded is known at the end of the walk. [`finish`] deletes the
 //! remaining pseudo operations after the last file and counts the registers.
 
-use oriole_ir::{File, Function, Inst, Op, OperandKind, Pseudo, Value};
+use oriole_ir::{Function, Inst, Op, OperandKind, Pseudo, RegFile, Value};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
@@ -16,7 +16,7 @@ impl Assigner<'_> {
     /// belongs at the start of blocks.
     pub(crate) fn rewrite_blocks(&mut self) -> Result<(), AllocateError> {
         let mut shadow_phis: FxHashMap<oriole_ir::Block, Vec<Inst>> = FxHashMap::default();
-        if self.file != File::General {
+        if self.file != RegFile::General {
             for (block, phi) in std::mem::take(&mut self.phis_without_register) {
                 let mut out = shadow_phis.remove(&block).unwrap_or_default();
                 self.shadow_phi(phi, &mut out);
@@ -103,9 +103,9 @@ pub(crate) fn finish(function: &mut Function, allocation: &mut Allocation) {
                 if let OperandKind::Register { file, first, count } = operand.kind {
                     let end = u32::from(first) + u32::from(count);
                     match file {
-                        File::General => allocation.registers_used = allocation.registers_used.max(end),
-                        File::Uniform => allocation.uniform_used = allocation.uniform_used.max(end),
-                        File::Convergence => allocation.barriers_used = allocation.barriers_used.max(end),
+                        RegFile::General => allocation.registers_used = allocation.registers_used.max(end),
+                        RegFile::Uniform => allocation.uniform_used = allocation.uniform_used.max(end),
+                        RegFile::Convergence => allocation.barriers_used = allocation.barriers_used.max(end),
                         _ => {}
                     }
                 }

@@ -14,7 +14,7 @@
 //! ISETP.NE.AND P3, PT, %s, RZ, PT       a reload, into P3
 //! ```
 
-use oriole_ir::{Class, File, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Value};
+use oriole_ir::{Class, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Value};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
@@ -23,8 +23,8 @@ use crate::assign::Assigner;
 use crate::moves::{Move, Sink, register};
 
 /// Returns the register file of the shadows of a file's values.
-fn shadow_file(file: File) -> File {
-    if file == File::UniformPredicate { File::Uniform } else { File::General }
+fn shadow_file(file: RegFile) -> RegFile {
+    if file == RegFile::UniformPredicate { RegFile::Uniform } else { RegFile::General }
 }
 
 impl Assigner<'_> {
@@ -94,7 +94,7 @@ impl Assigner<'_> {
             return self.repeat(inst, part, to, sink_at);
         }
         self.needs_store[part.value.position()] = true;
-        if self.file == File::General {
+        if self.file == RegFile::General {
             let slot = self.slot(part.value) + 4 * u32::from(part.first);
             self.transfer(false, slot, to, part.count, sink_at);
             return Ok(());
@@ -128,7 +128,7 @@ impl Assigner<'_> {
     pub(crate) fn store(&mut self, value: Value, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
         let at = self.defined_in[value.position()];
         let width = self.function.values[value].width;
-        if self.file == File::General {
+        if self.file == RegFile::General {
             let slot = self.slot(value);
             self.transfer(true, slot, at, width, place);
             return Ok(());
@@ -165,7 +165,9 @@ impl Assigner<'_> {
                     self.needs_store[part.value.position()] = true;
                     OperandKind::Value(Part { value: self.shadow(part.value), ..part })
                 }
-                OperandKind::Zero(File::Predicate | File::UniformPredicate) => OperandKind::Integer(i64::from(source.signs.is_empty())),
+                OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate) => {
+                    OperandKind::Integer(i64::from(source.signs.is_empty()))
+                }
                 OperandKind::Zero(_) => OperandKind::Integer(0),
                 other => other,
             };

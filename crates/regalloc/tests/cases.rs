@@ -4,7 +4,7 @@ mod generate;
 
 use generate::{Random, Shape};
 use oriole_ir::text::{parse, print};
-use oriole_ir::{File, Function, Inst, Opcode, Operand, OperandKind, RegisterLimits, Target, verify_allocated};
+use oriole_ir::{Function, Inst, Opcode, Operand, OperandKind, RegFile, RegisterLimits, Target, verify_allocated};
 use oriole_regalloc::check::check;
 use oriole_regalloc::{AllocateError, Allocation, Environment, allocate};
 
@@ -184,7 +184,7 @@ bb0:
     let mut function = parse(text).unwrap().remove(0);
     let first = function.blocks[function.entry()].insts[0];
     let error = allocate(&mut function, &environment(16)).unwrap_err();
-    assert_eq!(error, AllocateError::Limit { inst: first, file: File::General, available: 16 });
+    assert_eq!(error, AllocateError::Limit { inst: first, file: RegFile::General, available: 16 });
     let mut function = parse(text).unwrap().remove(0);
     function.is_ssa = false;
     assert!(matches!(allocate(&mut function, &environment(64)), Err(AllocateError::Invalid(_))));
@@ -373,7 +373,7 @@ fn the_checker_sees_wrong_registers() {
             let inst = insts[random.below(insts.len())];
             let results = after.insts[inst].result_count();
             let places: Vec<usize> = (0..after.operands(inst).len())
-                .filter(|&number| matches!(after.operands(inst)[number].kind, OperandKind::Register { file: File::General, count: 1, first } if first != 1))
+                .filter(|&number| matches!(after.operands(inst)[number].kind, OperandKind::Register { file: RegFile::General, count: 1, first } if first != 1))
                 .collect();
             let Some(&number) = places.get(random.below(places.len())) else { continue };
             let mut wrong = after.clone();

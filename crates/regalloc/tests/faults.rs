@@ -1,7 +1,7 @@
 //! Correct allocations into which one fault is inserted by hand: the checker must reject each.
 
 use oriole_ir::text::parse;
-use oriole_ir::{Block, File, Function, Inst, Op, Opcode, Operand, OperandKind, Target};
+use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, RegFile, Target};
 use oriole_regalloc::check::check;
 use oriole_regalloc::{Allocation, Environment, allocate};
 
@@ -43,7 +43,7 @@ impl Case {
 }
 
 fn general(first: u16) -> Operand {
-    Operand::new(OperandKind::Register { file: File::General, first, count: 1 })
+    Operand::new(OperandKind::Register { file: RegFile::General, first, count: 1 })
 }
 
 #[test]

@@ -10,7 +10,7 @@
 
 use oriole_hardware::Class;
 use oriole_hardware::units::Unit;
-use oriole_isa::{Access, File, Instruction, accesses};
+use oriole_isa::{Access, Instruction, RegFile, accesses};
 
 use crate::space::SchedSpace;
 use oriole_hardware::ThroughputClass;
@@ -92,7 +92,7 @@ pub struct Descriptor {
     /// Number of registers of the widest operand.
     pub width: u16,
     /// The register file of the first result. `None` without results.
-    pub result_file: Option<File>,
+    pub result_file: Option<RegFile>,
 }
 
 /// The error for a class that lacks a required attribute.
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!((jump.class_number, jump.pipe, jump.sub_class), (130, PipeMask::All, SubClass::Control));
         let compare = descriptor("ISETP.GE.AND P0, PT, R0, R1, PT");
         assert_eq!((compare.class_number, compare.pipe, compare.sub_class, compare.unit), (200, PipeMask::A, SubClass::Integer, Unit::Alu));
-        assert_eq!(compare.result_file, Some(File::Predicate));
+        assert_eq!(compare.result_file, Some(RegFile::Predicate));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! latency, because a schedule has to hide it; [`Dependence::need`] returns the requirement itself.
 
 use oriole_hardware::{Class, Classes, Kind, Model, Need, Port};
-use oriole_isa::{Access, AccessPlace, File, Instruction, accesses};
+use oriole_isa::{Access, AccessPlace, Instruction, RegFile, accesses};
 
 /// Cycles for an instruction of variable latency whose usual latency is not known.
 pub const INFINITE_LATENCY: i32 = 99_999;
@@ -18,7 +18,7 @@ pub struct Dependence {
     /// The kind of dependence.
     pub kind: Kind,
     /// The register file.
-    pub file: File,
+    pub file: RegFile,
     /// The register number.
     pub register: u16,
     /// Port by which the first instruction accesses the register.
@@ -66,7 +66,7 @@ pub struct OperandReg {
 
 impl OperandReg {
     #[inline]
-    fn port(self, file: File, written: bool) -> Option<Port> {
+    fn port(self, file: RegFile, written: bool) -> Option<Port> {
         if written { self.class.write_port(file, self.part) } else { self.class.read_port(file, self.slot, self.part) }
     }
 }
@@ -77,7 +77,7 @@ impl OperandReg {
 pub fn operand_latency(
     model: &Model,
     kind: Kind,
-    file: File,
+    file: RegFile,
     first: OperandReg,
     second: OperandReg,
     first_is_guarded: bool,
@@ -91,7 +91,7 @@ pub fn operand_latency(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortAccess {
     /// The register file.
-    pub file: File,
+    pub file: RegFile,
     /// The register number.
     pub register: u16,
     /// The port.
@@ -106,7 +106,7 @@ pub fn port_accesses(instruction: &Instruction) -> Vec<PortAccess> {
     let written = instruction.written();
     let slot = |operand: u8| written.iter().take(usize::from(operand)).filter(|is_written| !**is_written).count();
     let port = |access: &Access, part: usize| match access.place {
-        AccessPlace::Guard => Some(Classes::get().guard_port(access.file == File::UniformPredicate)),
+        AccessPlace::Guard => Some(Classes::get().guard_port(access.file == RegFile::UniformPredicate)),
         AccessPlace::Plain(_) | AccessPlace::Address(_) if access.written => class.write_port(access.file, part),
         AccessPlace::Plain(operand) | AccessPlace::Address(operand) => class.read_port(access.file, slot(operand), part),
     };
@@ -186,7 +186,7 @@ mod tests {
         let found: Vec<(Kind, u16)> =
             dependences(&first, &second).into_iter().map(|dependence| (dependence.kind, dependence.register)).collect();
         assert_eq!(found, [(Kind::Raw, 0), (Kind::Raw, 0), (Kind::War, 1)]);
-        assert!(second.iter().any(|touch| touch.file == File::Predicate && touch.register == 0 && !touch.written));
+        assert!(second.iter().any(|touch| touch.file == RegFile::Predicate && touch.register == 0 && !touch.written));
     }
 
     #[test]
@@ -194,12 +194,12 @@ mod tests {
         let at = |text: &str, slot, part| OperandReg { class: Class::of(&instruction(text)), slot, part };
         let sum = "IADD3 R9, R2, R8, RZ";
         let between = |kind, file, first, second| operand_latency(model("sm_90"), kind, file, first, second, false);
-        let halves = [0, 1].map(|part| between(Kind::Raw, File::General, at("IMAD.WIDE R2, R4, R5, R6", 0, part), at(sum, 0, 0)));
+        let halves = [0, 1].map(|part| between(Kind::Raw, RegFile::General, at("IMAD.WIDE R2, R4, R5, R6", 0, part), at(sum, 0, 0)));
         assert!(halves[0].is_some() && halves[0] < halves[1]);
         // The high half of the addend of a wide product is read later than the factors.
-        let wide = |slot| between(Kind::Raw, File::General, at("IMAD R2, R4, R5, R6", 0, 0), at("IMAD.WIDE R2, R4, R5, R6", slot, 1));
+        let wide = |slot| between(Kind::Raw, RegFile::General, at("IMAD R2, R4, R5, R6", 0, 0), at("IMAD.WIDE R2, R4, R5, R6", slot, 1));
         assert!(wide(2) < wide(0));
-        assert_eq!(between(Kind::Raw, File::Uniform, at(sum, 0, 0), at(sum, 0, 0)), None);
+        assert_eq!(between(Kind::Raw, RegFile::Uniform, at(sum, 0, 0), at(sum, 0, 0)), None);
     }
 
     #[test]

@@ -218,14 +218,14 @@ impl Tracker {
 mod tests {
     use super::*;
     use crate::code::{RegisterClass, from_machine};
-    use oriole_isa::{File, parse};
+    use oriole_isa::{RegFile, parse};
 
     fn code(lines: &[&str]) -> Code {
         from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>())
     }
 
     fn general(number: u16) -> u32 {
-        from_machine::register(File::General, number).unwrap()
+        from_machine::register(RegFile::General, number).unwrap()
     }
 
     /// The example in the module header, counted by hand: `R0` and `R1` are live-in, `R9` is live-out.

@@ -8,7 +8,7 @@
 //! [`Tracking::pairs`] (knob 420 of the description) tracks the even and the odd half of a register pair separately: the index is
 //! doubled and the weight is not.
 
-use oriole_isa::File;
+use oriole_isa::RegFile;
 
 /// Register class of wide registers: accumulators of the matrix units.
 pub const WIDE_CLASS: u8 = 6;
@@ -51,7 +51,7 @@ pub struct RegisterDescriptor {
 
 impl RegisterDescriptor {
     /// Creates the descriptor of an ordinary register of a register file.
-    pub fn new(file: File, index: u32) -> RegisterDescriptor {
+    pub fn new(file: RegFile, index: u32) -> RegisterDescriptor {
         RegisterDescriptor { class: class_of(file), index, affinity: Affinity::Standard }
     }
 
@@ -62,14 +62,14 @@ impl RegisterDescriptor {
 }
 
 /// Returns the register class of a register file. Scoreboards are not a physical register file and have a class above [`WIDE_CLASS`].
-pub fn class_of(file: File) -> u8 {
+pub fn class_of(file: RegFile) -> u8 {
     match file {
-        File::General => 1,
-        File::Predicate => 2,
-        File::Uniform => 3,
-        File::UniformPredicate => 4,
-        File::Convergence => 5,
-        File::Scoreboard => WIDE_CLASS + 1,
+        RegFile::General => 1,
+        RegFile::Predicate => 2,
+        RegFile::Uniform => 3,
+        RegFile::UniformPredicate => 4,
+        RegFile::Convergence => 5,
+        RegFile::Scoreboard => WIDE_CLASS + 1,
     }
 }
 
@@ -143,15 +143,16 @@ mod tests {
 
     #[test]
     fn scoreboards_are_not_a_physical_file() {
-        assert!(RegisterDescriptor::new(File::Convergence, 0).is_physical());
-        assert!(!RegisterDescriptor::new(File::Scoreboard, 0).is_physical());
+        assert!(RegisterDescriptor::new(RegFile::Convergence, 0).is_physical());
+        assert!(!RegisterDescriptor::new(RegFile::Scoreboard, 0).is_physical());
         assert!((0..4).all(|bits| Affinity::from_bits(bits).bits() == bits));
     }
 
     /// Every register file has its own class, physical files have classes up to [`WIDE_CLASS`], and the class of scoreboards is above it.
     #[test]
     fn each_file_has_a_class_of_its_own() {
-        let files = [File::General, File::Predicate, File::Uniform, File::UniformPredicate, File::Convergence, File::Scoreboard];
+        let files =
+            [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence, RegFile::Scoreboard];
         assert_eq!(files.map(class_of), [1, 2, 3, 4, 5, 7]);
         let wide = RegisterDescriptor { class: WIDE_CLASS, index: 0, affinity: Affinity::DoubleWidth };
         assert!(wide.is_physical());

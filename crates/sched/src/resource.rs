@@ -17,7 +17,7 @@
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS};
 use oriole_hardware::{Class, Profile};
-use oriole_isa::{File, Instruction, accesses};
+use oriole_isa::{Instruction, RegFile, accesses};
 
 use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
 use oriole_hardware::ThroughputClass;
@@ -111,7 +111,7 @@ pub struct Work {
 
 impl Work {
     /// Returns the resource needs of an instruction. `is_last_use` returns whether the instruction is the last reader of a register.
-    pub fn new(instruction: &Instruction, costs: &Costs, is_last_use: impl Fn(File, u16) -> bool) -> Work {
+    pub fn new(instruction: &Instruction, costs: &Costs, is_last_use: impl Fn(RegFile, u16) -> bool) -> Work {
         let class = Class::of(instruction);
         let mut operands = Vec::new();
         for access in accesses(instruction) {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     fn work(text: &str, last: &[u16]) -> Work {
-        Work::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == File::General && last.contains(&number))
+        Work::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == RegFile::General && last.contains(&number))
     }
 
     #[test]
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn scoreboard_operands_do_not_count() {
-        let register = RegisterDescriptor::new(File::Scoreboard, 0);
+        let register = RegisterDescriptor::new(RegFile::Scoreboard, 0);
         let work = Work { unit: 0, cycles: 1, operands: vec![RegisterOperand { register, written: false, last_use: true }] };
         assert_eq!(Resources::default().operand_cost(&work), 0);
     }

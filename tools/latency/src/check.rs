@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use oriole_hardware::{Class, Classes, Kind, Model, Need, Port};
-use oriole_isa::{AccessPlace, File, Target};
+use oriole_isa::{AccessPlace, RegFile, Target};
 
 use crate::code::{Run, Step};
 use crate::dependence::{self, Dependence, End};
@@ -202,11 +202,11 @@ fn crowded(run: &Run, second: usize) -> bool {
 }
 
 /// Returns the port of an access in the hardware model.
-fn port(step: &Step, end: &End, file: File) -> Option<Port> {
+fn port(step: &Step, end: &End, file: RegFile) -> Option<Port> {
     let class = Class::of(&step.instruction);
     let slot = usize::from(step.slot(&end.access).unwrap_or_default());
     match end.access.place {
-        AccessPlace::Guard => Some(Classes::get().guard_port(file == File::UniformPredicate)),
+        AccessPlace::Guard => Some(Classes::get().guard_port(file == RegFile::UniformPredicate)),
         _ if end.access.written => class.write_port(file, usize::from(end.part)),
         _ => class.read_port(file, slot, usize::from(end.part)),
     }

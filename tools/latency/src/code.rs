@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use oriole_cubin::Cubin;
-use oriole_isa::{Access, Accesses, Effect, File, Instruction, Target, Value, accesses, decode};
+use oriole_isa::{Access, Accesses, Effect, Instruction, RegFile, Target, Value, accesses, decode};
 use smallvec::SmallVec;
 
 /// An instruction with its register accesses.
@@ -79,7 +79,7 @@ pub fn step(instruction: Instruction) -> Step {
     if instruction.opcode.mnemonic() == "DEPBAR" {
         for operand in &instruction.operands {
             match operand.value {
-                Value::Register(File::Scoreboard, Some(number)) => waits |= 1 << number,
+                Value::Register(RegFile::Scoreboard, Some(number)) => waits |= 1 << number,
                 Value::Set(set) => waits |= set as u8,
                 _ => {}
             }

@@ -9,7 +9,7 @@
 //! ```
 
 use oriole_hardware::{Class, Kind};
-use oriole_isa::{Access, File, Guard};
+use oriole_isa::{Access, Guard, RegFile};
 
 use crate::code::{Run, Step};
 
@@ -81,7 +81,7 @@ fn is_alone(all: &[Dependence<'_>], number: usize) -> bool {
 fn collect<'r>(run: &'r Run, second: usize, out: &mut Vec<Dependence<'r>>) {
     let reader = &run.steps[second];
     for access in &reader.accesses {
-        if access.file == File::Convergence {
+        if access.file == RegFile::Convergence {
             continue;
         }
         for register in access.registers() {
@@ -159,7 +159,7 @@ fn exclusive(run: &Run, first: usize, second: usize) -> bool {
     if one.predicate == 7 || one.predicate != other.predicate || one.uniform != other.uniform || one.negated == other.negated {
         return false;
     }
-    let file = if one.uniform { File::UniformPredicate } else { File::Predicate };
+    let file = if one.uniform { RegFile::UniformPredicate } else { RegFile::Predicate };
     let changed = |access: &Access| access.written && access.file == file && access.registers().contains(&one.predicate.into());
     !run.steps[first..second].iter().any(|step| step.accesses.iter().any(changed))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use oriole_hardware::Kind;
-use oriole_isa::File;
+use oriole_isa::RegFile;
 use rustc_hash::FxHashMap;
 
 use crate::code::Run;
@@ -136,7 +136,7 @@ impl Mine {
         let mut out =
             "least distance / usual distance of pairs where nothing else explains the stall (how many); no scoreboard set\n".to_string();
         for kind in [Kind::Raw, Kind::Waw, Kind::War] {
-            for file in [File::General, File::Predicate, File::Uniform, File::UniformPredicate] {
+            for file in [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate] {
                 self.pivot(&mut out, kind_name(kind), file.prefix());
             }
         }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use oriole_cubin::build::{Frame, Function, Module, Shared, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter, Value};
-use oriole_isa::{Control, Effect, File, Latency, Target, encode, parse, parse_at};
+use oriole_isa::{Control, Effect, Latency, RegFile, Target, encode, parse, parse_at};
 
 const INSTRUCTION_BYTES: usize = 16;
 const CODE_ALIGN_BYTES: usize = 128;
@@ -180,8 +180,8 @@ pub fn with_all_results(text: &str) -> Option<String> {
     (present < wanted).then(|| format!("{head} {}", operands.join(", ")))
 }
 
-fn is_predicate_file(file: File) -> bool {
-    matches!(file, File::Predicate | File::UniformPredicate)
+fn is_predicate_file(file: RegFile) -> bool {
+    matches!(file, RegFile::Predicate | RegFile::UniformPredicate)
 }
 
 #[cfg(test)]

@@ -104,8 +104,8 @@ fn step(text: &str, register: &str, model: &Model) -> Option<Step> {
 }
 
 fn register_of(name: &str) -> Option<Register> {
-    use oriole_isa::File;
-    let files = [("UR", File::Uniform), ("UP", File::UniformPredicate), ("R", File::General), ("P", File::Predicate)];
+    use oriole_isa::RegFile;
+    let files = [("UR", RegFile::Uniform), ("UP", RegFile::UniformPredicate), ("R", RegFile::General), ("P", RegFile::Predicate)];
     let (prefix, file) = files.iter().find(|(prefix, _)| name.starts_with(prefix))?;
     Register::new(*file, name[prefix.len()..].parse().ok()?)
 }

@@ -9,7 +9,7 @@
 
 use crate::assembler::{Assembler, Line, Needs};
 use crate::environment::{self, expand, global, pause, safe};
-use crate::table::{Access, File, Place};
+use crate::table::{Access, Place, RegFile};
 use oriole_isa::Control;
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +160,7 @@ impl Texts {
         };
         let file = pair.first.place.file;
         let mut restore = restore(pair.first.place, pair.second.place);
-        if file != File::General {
+        if file != RegFile::General {
             restore.extend(["MOV R20, R37".into(), "UMOV UR22, 0x0".into()]);
         }
         let after = match pair.hazard {
@@ -298,23 +298,23 @@ fn restore(first: Place, second: Place) -> Vec<String> {
         return vec!["MOV R4, R50".into(), "MOV R5, R51".into(), "MOV R20, R37".into()];
     }
     let mut texts: Vec<String> = match first.file {
-        File::General => (0..4).map(|word| format!("MOV R{}, R{}", 4 + word, 36 + word)).collect(),
-        File::Uniform => (0..2).map(|word| format!("UMOV UR{}, {:#x}", 4 + word, environment::OLD_UNIFORM)).collect(),
-        File::Predicate => vec!["ISETP.NE.AND P0, PT, RZ, RZ, PT".into()],
-        File::UniformPredicate => vec!["UISETP.NE.U32.AND UP0, UPT, URZ, URZ, UPT".into()],
+        RegFile::General => (0..4).map(|word| format!("MOV R{}, R{}", 4 + word, 36 + word)).collect(),
+        RegFile::Uniform => (0..2).map(|word| format!("UMOV UR{}, {:#x}", 4 + word, environment::OLD_UNIFORM)).collect(),
+        RegFile::Predicate => vec!["ISETP.NE.AND P0, PT, RZ, RZ, PT".into()],
+        RegFile::UniformPredicate => vec!["UISETP.NE.U32.AND UP0, UPT, URZ, URZ, UPT".into()],
     };
     if second.is_address {
-        texts.push(if first.file == File::General { "MOV R5, RZ".into() } else { "UMOV UR5, 0x0".into() });
+        texts.push(if first.file == RegFile::General { "MOV R5, RZ".into() } else { "UMOV UR5, 0x0".into() });
     }
     texts
 }
 
 /// Returns the instructions that copy a result to R20.
-fn capture(file: File, word: u32) -> Vec<String> {
+fn capture(file: RegFile, word: u32) -> Vec<String> {
     match file {
-        File::General => vec![format!("MOV R20, {}", file.result(word))],
-        File::Uniform => vec![format!("MOV R20, {}", file.result(word))],
-        File::Predicate => vec!["SEL R20, R30, RZ, P0".into()],
-        File::UniformPredicate => vec!["USEL UR22, UR13, URZ, UP0".into(), "MOV R20, UR22".into()],
+        RegFile::General => vec![format!("MOV R20, {}", file.result(word))],
+        RegFile::Uniform => vec![format!("MOV R20, {}", file.result(word))],
+        RegFile::Predicate => vec!["SEL R20, R30, RZ, P0".into()],
+        RegFile::UniformPredicate => vec!["USEL UR22, UR13, URZ, UP0".into(), "MOV R20, UR22".into()],
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::assembler::Assembler;
 use crate::hazard::{self, Hazard, Load, Pair};
-use crate::table::{self, Access, File};
+use crate::table::{self, Access, RegFile};
 use crate::timing::{self, Timing};
 
 pub const PLAN_FILE: &str = "plan.json";
@@ -119,7 +119,7 @@ fn longest_cycles(first: &Access) -> u32 {
     match (first.place.file, pipe) {
         (_, Ok(Pipe::Tensor)) => 48,
         (_, Ok(Pipe::Double | Pipe::Lsu | Pipe::Xu)) => 40,
-        (File::General, _) => 20,
+        (RegFile::General, _) => 20,
         _ => 26,
     }
 }

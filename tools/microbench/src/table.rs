@@ -8,7 +8,7 @@ use std::fmt;
 /// The place of a result and its number of words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    pub file: File,
+    pub file: RegFile,
     pub words: u32,
     /// Whether the word after the result must be zero, as in addresses.
     pub is_address: bool,
@@ -22,32 +22,32 @@ pub struct Place {
 
 /// A register file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum File {
+pub enum RegFile {
     General,
     Uniform,
     Predicate,
     UniformPredicate,
 }
 
-impl File {
+impl RegFile {
     /// Returns the name of the result's register, `word` words after the first.
     pub fn result(self, word: u32) -> String {
         match self {
-            File::General => format!("R{}", 4 + word),
-            File::Uniform => format!("UR{}", 4 + word),
-            File::Predicate => "P0".into(),
-            File::UniformPredicate => "UP0".into(),
+            RegFile::General => format!("R{}", 4 + word),
+            RegFile::Uniform => format!("UR{}", 4 + word),
+            RegFile::Predicate => "P0".into(),
+            RegFile::UniformPredicate => "UP0".into(),
         }
     }
 }
 
-impl fmt::Display for File {
+impl fmt::Display for RegFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            File::General => "R",
-            File::Uniform => "UR",
-            File::Predicate => "P",
-            File::UniformPredicate => "UP",
+            RegFile::General => "R",
+            RegFile::Uniform => "UR",
+            RegFile::Predicate => "P",
+            RegFile::UniformPredicate => "UP",
         })
     }
 }
@@ -58,25 +58,25 @@ impl Place {
         let place = |file, words, is_address| {
             Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None })
         };
-        let part = |word| place(File::General, 1, false).map(|place| Place { group_word: Some(word), ..place });
-        let pointer = |word| place(File::General, 1, false).map(|place| Place { pointer_word: Some(word), ..place });
+        let part = |word| place(RegFile::General, 1, false).map(|place| Place { group_word: Some(word), ..place });
+        let pointer = |word| place(RegFile::General, 1, false).map(|place| Place { pointer_word: Some(word), ..place });
         match text {
-            "R" => place(File::General, 1, false),
-            "A" => place(File::General, 1, true),
-            "R2" => place(File::General, 2, false),
+            "R" => place(RegFile::General, 1, false),
+            "A" => place(RegFile::General, 1, true),
+            "R2" => place(RegFile::General, 2, false),
             "Q1" => part(1),
             "Q2" => part(2),
             "Q3" => part(3),
             "LO" => pointer(0),
             "HI" => pointer(1),
-            "V2" => place(File::General, 2, false),
-            "V4" => place(File::General, 4, false),
-            "R4" => place(File::General, 4, false),
-            "UR" => place(File::Uniform, 1, false),
-            "UA" => place(File::Uniform, 1, true),
-            "UR2" => place(File::Uniform, 2, false),
-            "P" => place(File::Predicate, 1, false),
-            "UP" => place(File::UniformPredicate, 1, false),
+            "V2" => place(RegFile::General, 2, false),
+            "V4" => place(RegFile::General, 4, false),
+            "R4" => place(RegFile::General, 4, false),
+            "UR" => place(RegFile::Uniform, 1, false),
+            "UA" => place(RegFile::Uniform, 1, true),
+            "UR2" => place(RegFile::Uniform, 2, false),
+            "P" => place(RegFile::Predicate, 1, false),
+            "UP" => place(RegFile::UniformPredicate, 1, false),
             _ => None,
         }
     }

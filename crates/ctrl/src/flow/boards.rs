@@ -43,7 +43,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use oriole_hardware::{Class, ControlRules, Model};
-use oriole_isa::{Control, File, Opcode, Value};
+use oriole_isa::{Control, Opcode, RegFile, Value};
 
 use super::Code;
 use super::control_flow::{ControlFlow, Worklist};
@@ -226,7 +226,7 @@ fn is_pinned(inst_accesses: &InstAccesses, part: Part) -> bool {
 /// one that a `DEPBAR` counts.
 fn pin(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) -> (u8, u8) {
     let named = |at: usize| match code.instructions[at].operands.first()?.value {
-        Value::Register(File::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
+        Value::Register(RegFile::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
         _ => None,
     };
     let counted = (0..inst_accesses.len()).filter(|&at| inst_accesses[at].opcode == Opcode::DEPBAR).filter_map(named);

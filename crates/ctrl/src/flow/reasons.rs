@@ -1,6 +1,6 @@
 //! Describes the reasons for stalls and waits in words, for `oriole disasm --why`.
 
-use oriole_isa::{File, Instruction};
+use oriole_isa::{Instruction, RegFile};
 
 use super::reg_access::{Register, file_of, number_in_file};
 use super::stalls::StallCause;
@@ -29,9 +29,9 @@ impl Reasons {
 /// Returns the name of a register in SASS syntax, such as `UR4`.
 pub fn register_name(register: Register) -> String {
     let letters = match file_of(register) {
-        File::Predicate => "P",
-        File::Uniform => "UR",
-        File::UniformPredicate => "UP",
+        RegFile::Predicate => "P",
+        RegFile::Uniform => "UR",
+        RegFile::UniformPredicate => "UP",
         _ => "R",
     };
     format!("{letters}{}", number_in_file(register))
@@ -40,7 +40,7 @@ pub fn register_name(register: Register) -> String {
 /// Returns the verb for the second instruction's use of the register: it reads, is guarded by, or overwrites it.
 fn verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'static str {
     let guard = second.guard;
-    let guard_file = if guard.uniform { File::UniformPredicate } else { File::Predicate };
+    let guard_file = if guard.uniform { RegFile::UniformPredicate } else { RegFile::Predicate };
     let is_guard = !guard.is_always() && (guard_file, u16::from(guard.predicate)) == (file_of(register), number_in_file(register));
     match kind {
         DependenceKind::Raw if is_guard => "is guarded by",

@@ -1,7 +1,7 @@
 //! Collects the register accesses of an instruction and its properties for scoreboards, in the terms of the hardware model.
 
 use oriole_hardware::{Class, Classes, ControlRules, Kind, Model, Need, Port};
-use oriole_isa::{AccessPlace, File, Instruction, Opcode, Value, accesses};
+use oriole_isa::{AccessPlace, Instruction, Opcode, RegFile, Value, accesses};
 use smallvec::SmallVec;
 
 /// A register of any file that has latencies: 256 times the index of the file, plus the number of the register in the file.
@@ -10,11 +10,11 @@ pub type Register = u16;
 /// Number of registers of all four files.
 pub const REGISTERS: usize = 4 * 256;
 
-const FILES: [File; 4] = [File::General, File::Predicate, File::Uniform, File::UniformPredicate];
+const FILES: [RegFile; 4] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate];
 
 /// Returns the register file of a register.
 #[inline]
-pub fn file_of(register: Register) -> File {
+pub fn file_of(register: Register) -> RegFile {
     FILES[usize::from(register / 256)]
 }
 
@@ -138,14 +138,14 @@ impl InstAccesses {
         let mut has_sources = false;
         let has_cache = rules.reuse_cache(class).is_some();
         for access in &accesses(instruction) {
-            if has_cache && !access.written && access.file == File::General {
+            if has_cache && !access.written && access.file == RegFile::General {
                 let slot = access.operand().and_then(|operand| instruction.reuse_slot(operand));
                 inst_accesses.cached.extend(slot.map(|slot| Cached { slot, first: access.first, count: access.count }));
             }
             let Some(file) = FILES.iter().position(|&file| file == access.file) else { continue };
             for (part, number) in access.registers().enumerate() {
                 let port = match (access.place, access.written) {
-                    (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == File::UniformPredicate)),
+                    (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == RegFile::UniformPredicate)),
                     (AccessPlace::Plain(operand) | AccessPlace::Address(operand), false) => {
                         class.read_port(access.file, slot_of(operand), part)
                     }

@@ -26,7 +26,7 @@
 //! Cost: linear in the length of the code.
 
 use oriole_hardware::ControlRules;
-use oriole_isa::{Control, File, Opcode, Pipe};
+use oriole_isa::{Control, Opcode, Pipe, RegFile};
 
 use super::Code;
 use super::control_flow::ControlFlow;
@@ -92,7 +92,7 @@ pub fn mark(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAc
             if let Some(cache) = rules.reuse_cache(inst.class) {
                 use_slots(inst, number, cache, &mut entries, controls);
             }
-            for reg_access in inst.writes.iter().filter(|reg_access| file_of(reg_access.register) == File::General) {
+            for reg_access in inst.writes.iter().filter(|reg_access| file_of(reg_access.register) == RegFile::General) {
                 entries.forget(reg_access.register);
             }
             if !controls[number].stay || may_change_threads(inst.opcode) {

@@ -40,7 +40,7 @@
 use std::iter::repeat_with;
 
 use oriole_hardware::{ControlRules, Kind, Model, Port};
-use oriole_isa::{Control, File, Opcode};
+use oriole_isa::{Control, Opcode, RegFile};
 use smallvec::SmallVec;
 
 use super::Code;
@@ -438,7 +438,7 @@ impl Walker<'_> {
         }
         // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
         // read it yet.
-        let overwrites = self.inst_accesses[number].writes.iter().any(|reg_access| file_of(reg_access.register) == File::General);
+        let overwrites = self.inst_accesses[number].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
         if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[number].class) {
             hold(i64::from(self.rules.facts.barrier_hold) - (now - barrier.0), StallCause::Barrier { first: barrier.1 });
         }

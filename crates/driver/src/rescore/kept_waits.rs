@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_ctrl::flow::Block;
-use oriole_isa::{Control, File, Instruction, Opcode, Value, accesses};
+use oriole_isa::{Control, Instruction, Opcode, RegFile, Value, accesses};
 
 use super::Obstacle;
 
@@ -121,7 +121,8 @@ struct WaitRole {
 
 impl WaitRole {
     fn of(instruction: &Instruction) -> WaitRole {
-        let has_hazards = |file: File| matches!(file, File::General | File::Predicate | File::Uniform | File::UniformPredicate);
+        let has_hazards =
+            |file: RegFile| matches!(file, RegFile::General | RegFile::Predicate | RegFile::Uniform | RegFile::UniformPredicate);
         let touched = accesses(instruction);
         let touches =
             |written: bool| touched.iter().any(|access| access.written == written && has_hazards(access.file) && !access.is_guard());
@@ -146,7 +147,7 @@ fn counted(instruction: &Instruction) -> (Option<(usize, u64)>, u8) {
     let (mut scoreboard, mut left, mut drains) = (None, 0, 0);
     for operand in &instruction.operands {
         match operand.value {
-            Value::Register(File::Scoreboard, number) => scoreboard = number.map(usize::from),
+            Value::Register(RegFile::Scoreboard, number) => scoreboard = number.map(usize::from),
             Value::Integer(number) => left = number as u64,
             Value::Set(set) => drains |= set as u8,
             _ => {}

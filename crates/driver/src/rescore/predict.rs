@@ -14,7 +14,7 @@
 //! the cycle in which the original order issued the instruction.
 
 use oriole_hardware::{Class, Model};
-use oriole_isa::{Control, File, Instruction, accesses};
+use oriole_isa::{Control, Instruction, RegFile, accesses};
 use oriole_sched::resource::Costs;
 
 const SCOREBOARDS: usize = 6;
@@ -59,7 +59,7 @@ impl Step {
         let usual = time.map_or(u64::from(timing.model.base_latency(class)), |time| time.usual.into());
         let read = time.map_or(1, |time| time.read.into());
         let touched = accesses(instruction);
-        let sources = touched.iter().filter(|access| !access.written && access.file == File::General).map(|access| {
+        let sources = touched.iter().filter(|access| !access.written && access.file == RegFile::General).map(|access| {
             let slot = access.operand().and_then(|operand| instruction.reuse_slot(operand)).map(usize::from);
             let is_kept = slot.is_some_and(|slot| control.reuse >> slot & 1 == 1);
             (slot.unwrap_or(SLOTS), access.first, access.count, is_kept)

@@ -18,7 +18,7 @@
 //! Example: with `%1 = S2R SR_TID.X`, `%2 = ISETP.LT %1, 16`, `@%2 BRA bb1; BRA bb2` and both blocks branching to `bb3`, a phi in `bb3` is
 //! divergent even if its sources are constants.
 
-use oriole_isa::{Effect, File, Opcode};
+use oriole_isa::{Effect, Opcode, RegFile};
 use oriole_support::{BitSet, Index, IndexVec};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -257,7 +257,7 @@ impl Spread<'_> {
 
     /// Returns whether nothing more can change for a value: it is in a uniform register, or known to be divergent.
     fn is_settled(&self, value: Value) -> bool {
-        matches!(self.function.values[value].file, File::Uniform | File::UniformPredicate) || self.divergent.contains(value)
+        matches!(self.function.values[value].file, RegFile::Uniform | RegFile::UniformPredicate) || self.divergent.contains(value)
     }
 
     /// Marks a value as divergent, unless it is in a uniform register.

@@ -1,6 +1,6 @@
 //! Renaming: a walk over the dominator tree that gives each definition of a variable a value of its own, and propagates copies.
 
-use oriole_isa::{File, Symbols};
+use oriole_isa::{RegFile, Symbols};
 use oriole_support::{BitSet, IndexVec};
 use smallvec::SmallVec;
 
@@ -16,7 +16,7 @@ enum Meaning {
     /// Registers of an SSA value.
     Is(Part),
     /// Not assigned yet; the register file of the variable.
-    Unset(File),
+    Unset(RegFile),
 }
 
 impl Meaning {

@@ -4,7 +4,7 @@ mod operand;
 
 use std::fmt;
 
-use oriole_isa::{File, Opcode, Symbols};
+use oriole_isa::{Opcode, RegFile, Symbols};
 use oriole_support::{BitSet, Index, IndexVec};
 
 use super::{ORDERS, SCOPES, SPACES, member};
@@ -272,4 +272,5 @@ fn read_access(text: &str) -> Read<MemoryAccess> {
 }
 
 /// The register files, in the order in which the parser tries their prefixes.
-const FILES: [File; 6] = [File::Uniform, File::UniformPredicate, File::Scoreboard, File::General, File::Predicate, File::Convergence];
+const FILES: [RegFile; 6] =
+    [RegFile::Uniform, RegFile::UniformPredicate, RegFile::Scoreboard, RegFile::General, RegFile::Predicate, RegFile::Convergence];

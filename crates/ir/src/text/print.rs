@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use oriole_isa::File;
+use oriole_isa::RegFile;
 use oriole_support::{BitSet, Index};
 
 use super::{ORDERS, REFERENCES, SCOPES, SPACES, word};
@@ -175,7 +175,7 @@ fn push_operand(text: &mut String, function: &Function, operand: &Operand, is_re
     push_trailing(text, operand);
     match operand.role {
         Role::Fixed(register) => {
-            let file = operand.value().map_or(File::General, |value| function.values[value].file);
+            let file = operand.value().map_or(RegFile::General, |value| function.values[value].file);
             let _ = write!(text, "@{}{register}", file.prefix());
         }
         Role::Tied(_) => text.push(')'),

@@ -1,6 +1,6 @@
 //! Verifier rules that hold after register allocation.
 
-use oriole_isa::File;
+use oriole_isa::RegFile;
 
 use super::Report;
 use crate::function::{Function, Inst};
@@ -21,14 +21,14 @@ pub struct RegisterLimits {
 
 impl RegisterLimits {
     /// Returns the limit of a register file.
-    pub fn of(&self, file: File) -> u16 {
+    pub fn of(&self, file: RegFile) -> u16 {
         match file {
-            File::General => self.general,
-            File::Uniform => self.uniform,
-            File::Predicate => self.predicate,
-            File::UniformPredicate => self.uniform_predicate,
-            File::Convergence => self.convergence,
-            File::Scoreboard => self.scoreboard,
+            RegFile::General => self.general,
+            RegFile::Uniform => self.uniform,
+            RegFile::Predicate => self.predicate,
+            RegFile::UniformPredicate => self.uniform_predicate,
+            RegFile::Convergence => self.convergence,
+            RegFile::Scoreboard => self.scoreboard,
         }
     }
 }

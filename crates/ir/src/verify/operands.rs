@@ -1,6 +1,6 @@
 //! Verifier rules for operands, checked one instruction at a time.
 
-use oriole_isa::{Effect, File, Memory, Opcode, Pipe};
+use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile};
 
 use super::Report;
 use crate::function::{Block, Function, Inst};
@@ -36,7 +36,7 @@ pub(super) fn check(report: &mut Report<'_>) {
 
 /// Returns the register file and the number of registers of an operand that consists of registers. The zero register fits any number:
 /// `None`.
-fn registers(function: &Function, kind: OperandKind) -> Option<(File, Option<u8>)> {
+fn registers(function: &Function, kind: OperandKind) -> Option<(RegFile, Option<u8>)> {
     match kind {
         OperandKind::Value(part) => function.values.get(part.value).map(|class| (class.file, Some(part.count))),
         OperandKind::Register { file, count, .. } => Some((file, Some(count))),
@@ -132,7 +132,7 @@ fn check_guard(report: &mut Report<'_>, function: &Function, inst: Inst) {
             return;
         }
     }
-    let is_predicate = matches!(registers(function, guard.kind), Some((File::Predicate | File::UniformPredicate, None | Some(1))));
+    let is_predicate = matches!(registers(function, guard.kind), Some((RegFile::Predicate | RegFile::UniformPredicate, None | Some(1))));
     report.check(is_predicate, || "the guard is no predicate".to_owned());
 }
 
@@ -256,8 +256,8 @@ fn check_phi(report: &mut Report<'_>, function: &Function, results: &[Operand], 
 
 /// Returns whether a copy may go from one register file to another: within a file, or from a uniform file to the corresponding per-thread
 /// file.
-fn may_copy_between(from: File, to: File) -> bool {
-    from == to || matches!((from, to), (File::Uniform, File::General) | (File::UniformPredicate, File::Predicate))
+fn may_copy_between(from: RegFile, to: RegFile) -> bool {
+    from == to || matches!((from, to), (RegFile::Uniform, RegFile::General) | (RegFile::UniformPredicate, RegFile::Predicate))
 }
 
 /// Returns whether a copy from `source` to `result` is valid.
@@ -270,7 +270,7 @@ fn can_copy(function: &Function, result: &Operand, source: &Operand) -> bool {
                 source.kind,
                 OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_) | OperandKind::Name(_)
             );
-            is_word && matches!(file, File::General | File::Uniform)
+            is_word && matches!(file, RegFile::General | RegFile::Uniform)
         }
     }
 }

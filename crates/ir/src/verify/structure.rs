@@ -1,6 +1,6 @@
 //! Verifier rules for blocks, their terminators, and phis.
 
-use oriole_isa::{File, Opcode};
+use oriole_isa::{Opcode, RegFile};
 use oriole_support::BitSet;
 
 use super::Report;
@@ -81,7 +81,7 @@ fn ends_block(function: &Function, inst: Inst) -> bool {
 
 /// Returns whether an instruction executes in all threads.
 fn is_unguarded(guard: Option<Guard>) -> bool {
-    guard.is_none_or(|guard| !guard.negated && matches!(guard.kind, OperandKind::Zero(File::Predicate | File::UniformPredicate)))
+    guard.is_none_or(|guard| !guard.negated && matches!(guard.kind, OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate)))
 }
 
 /// Checks that a block ends with control flow and has none inside.

@@ -39,8 +39,8 @@ impl Machine<'_> {
                 (part.first..part.first + part.count).map(|at| registers.map_or(0, |words| words[usize::from(at)])).collect()
             }
             OperandKind::Integer(number) => vec![number as i32],
-            OperandKind::Zero(oriole_ir::File::General) | OperandKind::Undefined => vec![0; 8],
-            OperandKind::Zero(oriole_ir::File::Predicate) => vec![0],
+            OperandKind::Zero(oriole_ir::RegFile::General) | OperandKind::Undefined => vec![0; 8],
+            OperandKind::Zero(oriole_ir::RegFile::Predicate) => vec![0],
             other => panic!("the interpreter cannot read {other:?}"),
         }
     }

@@ -161,7 +161,7 @@ pub fn random_graph(random: &mut Random, blocks: usize, far_percent: usize) -> F
             targets[to.max(1).min(blocks - 1)]
         };
         if random.chance(70) && blocks > 1 {
-            let always = Guard { kind: OperandKind::Zero(oriole_ir::File::Predicate), negated: false };
+            let always = Guard { kind: OperandKind::Zero(oriole_ir::RegFile::Predicate), negated: false };
             let to = target(random);
             builder.branch(Some(always), to);
         }

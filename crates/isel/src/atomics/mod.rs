@@ -8,7 +8,7 @@
 mod operation;
 mod swap;
 
-use oriole_ir::{Class, File, MemoryAccess, Operand, Order, Scope};
+use oriole_ir::{Class, MemoryAccess, Operand, Order, RegFile, Scope};
 use oriole_isa::Opcode;
 use oriole_ptx::ast;
 use oriole_ptx::table::Opcode as PtxOpcode;
@@ -121,7 +121,7 @@ impl Atomic {
 
     /// Returns the register class of the value in memory.
     fn class(&self) -> Class {
-        Class::new(File::General, (self.operation.bytes() / 4).max(1) as u8)
+        Class::new(RegFile::General, (self.operation.bytes() / 4).max(1) as u8)
     }
 
     /// Describes the access for later passes. Atomic accesses are marked volatile, so that no pass removes or duplicates them.

@@ -1,6 +1,6 @@
 //! Handler of `ld` and `ldu`.
 
-use oriole_ir::{Class, File, MemoryAccess, Operand, Space};
+use oriole_ir::{Class, MemoryAccess, Operand, RegFile, Space};
 use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
@@ -97,7 +97,7 @@ impl Select<'_> {
             return self.load_256(ptx, access, lanes);
         }
         let width = bytes.div_ceil(4) as u8;
-        let class = Class::new(File::General, width);
+        let class = Class::new(RegFile::General, width);
         let size = size_modifier(bytes, is_signed);
         let address = self.address(ptx.operand(1), access.space, OffsetRange::ACCESS)?;
         let value = match access.space {
@@ -206,7 +206,7 @@ impl Select<'_> {
         let value = if bytes >= 4 {
             let first = lane * bytes / 4;
             let own = &words[first..first + bytes / 4];
-            if own.len() == 1 { own[0] } else { self.b.pack(Class::new(File::General, own.len() as u8), own) }
+            if own.len() == 1 { own[0] } else { self.b.pack(Class::new(RegFile::General, own.len() as u8), own) }
         } else if count == 1 {
             words[0]
         } else {
@@ -229,7 +229,7 @@ impl Select<'_> {
         let sign = self.b.define(Class::R, "SHF.R.S32.HI $, RZ, 0x1f, {}", &[top]);
         let mut parts: Vec<Operand> = (0..own).map(|word| self.register_of(value, word)).collect();
         parts.resize(usize::from(width), sign);
-        self.b.pack(Class::new(File::General, width), &parts)
+        self.b.pack(Class::new(RegFile::General, width), &parts)
     }
 }
 

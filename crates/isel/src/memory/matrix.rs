@@ -1,6 +1,6 @@
 //! `ldmatrix` and `stmatrix`: move 8x8 matrices of 16-bit elements between shared memory and the registers of a warp.
 
-use oriole_ir::{Class, File, MemoryAccess, Operand, Space};
+use oriole_ir::{Class, MemoryAccess, Operand, RegFile, Space};
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
@@ -34,7 +34,7 @@ fn address(select: &mut Select<'_>, operand: ast::Operand) -> Result<(Operand, i
 pub(crate) fn load_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let (shape, count) = shape(select, ptx)?;
     let (base, offset) = address(select, ptx.operand(1))?;
-    let class = Class::new(File::General, count);
+    let class = Class::new(RegFile::General, count);
     let value = select.b.define(class, &format!("LDSM{shape} $, [{{}}+{{}}]"), &[base, offset.into()]);
     select.b.describe(MemoryAccess::weak(Space::Shared, 4 * count));
     for (element, destination) in select.elements(ptx.operand(0)).into_iter().enumerate() {
@@ -52,7 +52,7 @@ pub(crate) fn store_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
         let part = select.source(element, ScalarType::B32)?;
         parts.push(select.in_register(part));
     }
-    let value = if count == 1 { parts[0] } else { select.b.pack(Class::new(File::General, count), &parts) };
+    let value = if count == 1 { parts[0] } else { select.b.pack(Class::new(RegFile::General, count), &parts) };
     let (base, offset) = address(select, ptx.operand(0))?;
     select.b.emit(&format!("STSM{shape} [{{}}+{{}}], {{}}"), &[base, offset.into(), value]);
     select.b.describe(MemoryAccess::weak(Space::Shared, 4 * count));

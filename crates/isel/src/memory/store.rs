@@ -1,6 +1,6 @@
 //! Handler of `st`.
 
-use oriole_ir::{Class, File, Operand};
+use oriole_ir::{Class, Operand, RegFile};
 use oriole_ptx::ast;
 use oriole_ptx::types::ScalarType;
 
@@ -103,7 +103,7 @@ impl Select<'_> {
             return Ok(only);
         }
         let words: Vec<Operand> = words.into_iter().map(|word| if word == Operand::RZ { word } else { self.in_register(word) }).collect();
-        Ok(self.b.pack(Class::new(File::General, words.len() as u8), &words))
+        Ok(self.b.pack(Class::new(RegFile::General, words.len() as u8), &words))
     }
 
     /// Returns an element of up to 32 bits; for `_` any value will do.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use oriole_ir::{File, Function, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Signs};
+use oriole_ir::{Function, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role, Signs};
 use oriole_sem::format::{BF16, F16, F32, F64};
 use oriole_sem::{Comparison, compare};
 
@@ -86,7 +86,7 @@ impl Machine<'_> {
     fn raw(&self, operand: Operand, word: u8) -> u32 {
         match operand.kind {
             OperandKind::Value(Part { value, first, .. }) => self.words.get(&(value, first + word)).copied().unwrap_or(0xdead_beef),
-            OperandKind::Zero(File::General) => 0,
+            OperandKind::Zero(RegFile::General) => 0,
             OperandKind::Zero(_) => 1,
             OperandKind::Integer(number) => (number as u64 >> (32 * u32::from(word))) as u32,
             OperandKind::Constant { bank: 0, offset } => {

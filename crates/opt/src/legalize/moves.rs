@@ -1,7 +1,7 @@
 //! Moves operands that no encoding form takes to registers.
 
 use oriole_ir::{Class, Function, Op, Operand, OperandKind, Part, Role, Signs};
-use oriole_isa::{File, Opcode, Pipe, Symbol};
+use oriole_isa::{Opcode, Pipe, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use super::{EncodabilityCache, MoveKind};
@@ -18,7 +18,7 @@ pub(super) fn movable(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]
 /// Returns whether operand `at` could be read from a general or uniform register.
 fn is_movable(function: &Function, draft: &Draft, at: usize) -> bool {
     let operand = &draft.operands[at];
-    let is_register_file = matches!(file_of(function, operand), Some(File::General | File::Uniform));
+    let is_register_file = matches!(file_of(function, operand), Some(RegFile::General | RegFile::Uniform));
     match operand.role {
         Role::Plain => match operand.kind {
             OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_) => true,
@@ -131,13 +131,13 @@ impl MoveBuilder<'_> {
     }
 
     /// Appends a move of one register.
-    fn moved(&mut self, source: Operand, file: File) -> Operand {
-        let opcode = if file == File::Uniform { Opcode::UMOV } else { Opcode::MOV };
+    fn moved(&mut self, source: Operand, file: RegFile) -> Operand {
+        let opcode = if file == RegFile::Uniform { Opcode::UMOV } else { Opcode::MOV };
         self.prelude.define(self.function, Class::new(file, 1), opcode, &[], &[source])
     }
 
     /// Moves a number to `width` registers. The immediate of a double is its upper half; the lower half is zero.
-    fn number(&mut self, number: i64, width: u8, file: File) -> OperandKind {
+    fn number(&mut self, number: i64, width: u8, file: RegFile) -> OperandKind {
         if number == 0 {
             return OperandKind::Zero(file);
         }
@@ -157,9 +157,9 @@ impl MoveBuilder<'_> {
     }
 
     /// Moves a constant-bank operand of `width` words to registers, with a 64-bit load if the target cannot move single words.
-    fn constant(&mut self, bank: u8, offset: u32, width: u8, file: File) -> OperandKind {
+    fn constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
         let example = Operand::new(OperandKind::Register { file, first: super::EXAMPLE_REGISTER, count: 1 });
-        let (move_opcode, load) = if file == File::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
+        let (move_opcode, load) = if file == RegFile::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
         let word = Operand::constant(bank, offset);
         let operands = SmallVec::from_slice(&[example, word]);
         let moves = Draft { opcode: move_opcode, modifiers: SmallVec::new(), operands, result_count: 1 };
@@ -177,8 +177,8 @@ impl MoveBuilder<'_> {
         let file = self.function.values[part.value].file;
         let opcode = match (file, move_kind.file) {
             (own, wanted) if own == wanted => return move_kind.signs.then(|| part.into()),
-            (File::Uniform, File::General) => Opcode::MOV,
-            (File::General, File::Uniform) if self.needs_uniform() => Opcode::R2UR,
+            (RegFile::Uniform, RegFile::General) => Opcode::MOV,
+            (RegFile::General, RegFile::Uniform) if self.needs_uniform() => Opcode::R2UR,
             _ => return None,
         };
         let parts: SmallVec<[Operand; 4]> = (0..part.count)
@@ -194,8 +194,8 @@ impl MoveBuilder<'_> {
     }
 
     /// Applies signs with separate instructions. Floating-point signs are changes of the sign bit.
-    fn signed(&mut self, operand: Operand, signs: Signs, file: File) -> Option<Operand> {
-        let (part, File::General) = (operand.part()?, file) else { return None };
+    fn signed(&mut self, operand: Operand, signs: Signs, file: RegFile) -> Option<Operand> {
+        let (part, RegFile::General) = (operand.part()?, file) else { return None };
         let sign_bits: Option<u32> = match self.opcode.mnemonic().as_bytes().first() {
             Some(b'F' | b'D' | b'M') => Some(0x8000_0000),
             Some(b'H') => Some(0x8000_8000),
@@ -239,8 +239,8 @@ impl MoveBuilder<'_> {
     }
 
     /// Adds an offset to a base register or register pair.
-    fn sum(&mut self, base: Option<Operand>, offset: i64, file: File) -> Option<Operand> {
-        if file != File::General {
+    fn sum(&mut self, base: Option<Operand>, offset: i64, file: RegFile) -> Option<Operand> {
+        if file != RegFile::General {
             return None;
         }
         let low = i64::from(offset as u32);

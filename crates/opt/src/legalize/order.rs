@@ -1,7 +1,7 @@
 //! Enumerates equivalent orders of the sources of an instruction.
 
 use oriole_ir::OperandKind;
-use oriole_isa::{File, Opcode, Symbol};
+use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use crate::rewrite::Draft;
@@ -56,7 +56,7 @@ fn signs_allowed(draft: &Draft, sources: &[usize]) -> bool {
 /// Returns whether the second result of a minimum or maximum is not written. That predicate says which source was taken, so it depends on
 /// the order of the sources.
 fn has_no_predicate_result(draft: &Draft) -> bool {
-    draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(File::Predicate))
+    draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(RegFile::Predicate))
 }
 
 /// Returns a comparison, whose sources were exchanged, with the comparison operator mirrored; `None` if that is not possible.

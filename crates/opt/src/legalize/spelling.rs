@@ -9,7 +9,7 @@
 use std::sync::LazyLock;
 
 use oriole_ir::{Function, Operand, OperandKind, Role};
-use oriole_isa::{File, Opcode, Symbol};
+use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
 use crate::rewrite::{Draft, file_of};
@@ -183,7 +183,7 @@ fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
         if is_given {
             operands.push(draft.operands[taken]);
             taken += 1;
-        } else if let (true, [file @ (File::Predicate | File::UniformPredicate), ..]) = (leading.written, leading.files) {
+        } else if let (true, [file @ (RegFile::Predicate | RegFile::UniformPredicate), ..]) = (leading.written, leading.files) {
             operands.push(Operand::new(OperandKind::Zero(*file)));
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Only data flow matters to the allocator, so the opcodes and the numbers of operands are not meaningful.
 
-use oriole_ir::{Block, Class, File, Function, FunctionKind, Guard, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
+use oriole_ir::{Block, Class, Function, FunctionKind, Guard, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role, Value};
 
 /// A pseudo-random number generator (SplitMix64); the field is its state.
 pub struct Random(pub u64);
@@ -102,8 +102,8 @@ impl Maker {
             17 => Class::UR,
             18 => Class::UR2,
             19 => Class::UP,
-            20 => Class::new(File::General, 3),
-            _ => Class::new(File::General, 16),
+            20 => Class::new(RegFile::General, 3),
+            _ => Class::new(RegFile::General, 16),
         }
     }
 
@@ -139,9 +139,9 @@ impl Maker {
 
     fn number(&mut self, class: Class) -> Operand {
         match class.file {
-            File::Predicate => Operand::PT,
-            File::UniformPredicate => Operand::UPT,
-            File::Uniform => Operand::URZ,
+            RegFile::Predicate => Operand::PT,
+            RegFile::UniformPredicate => Operand::UPT,
+            RegFile::Uniform => Operand::URZ,
             _ if self.random.chance(50) => Operand::RZ,
             _ => (self.random.below(1000) as i64).into(),
         }

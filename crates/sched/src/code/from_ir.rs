@@ -5,7 +5,7 @@
 
 use oriole_hardware::{Class, Classes};
 use oriole_ir::{Function, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, Role, Signs};
-use oriole_isa::{File, Opcode, Symbol};
+use oriole_isa::{Opcode, RegFile, Symbol};
 use oriole_opt::machine::machine_instruction;
 use oriole_support::Index;
 use smallvec::SmallVec;
@@ -80,7 +80,7 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
     };
     let class = opcode.map_or_else(pseudo_class, |opcode| Classes::get().of(opcode, &data.modifiers));
     let reg_accesses = ValueAccesses::of(numbers, function, inst, opcode.is_some().then_some(class));
-    let is_uniform = |access: &RegAccess| matches!(access.file, File::Uniform | File::UniformPredicate);
+    let is_uniform = |access: &RegAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
     let new = NewItem {
         class,
         opcode,
@@ -121,7 +121,7 @@ impl ValueAccesses {
         let data = &function.insts[inst];
         if let Some(Part { value, first, count }) = data.guard.and_then(|guard| Operand::new(guard.kind).part()) {
             let file = function.values[value].file;
-            let port = class.map(|_| Classes::get().guard_port(file == File::UniformPredicate));
+            let port = class.map(|_| Classes::get().guard_port(file == RegFile::UniformPredicate));
             reg_accesses.reads.extend(numbers.registers(Part { value, first, count }).map(|register| RegAccess {
                 register,
                 file,

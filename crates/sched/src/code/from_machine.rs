@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use oriole_hardware::{Class, Classes};
 use oriole_ir::{MemoryAccess, Order};
-use oriole_isa::{AccessPlace, Accesses, File, Instruction, Opcode, Value, accesses};
+use oriole_isa::{AccessPlace, Accesses, Instruction, Opcode, RegFile, Value, accesses};
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
@@ -13,7 +13,7 @@ use super::effect::{self, OpcodeOrder};
 use super::{Access, AccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
 
 /// Register files that order instructions, in the order of their register numbers.
-const FILES: [File; 5] = [File::General, File::Predicate, File::Uniform, File::UniformPredicate, File::Convergence];
+const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
 /// Register numbers reserved for each file.
 const FILE_SIZE: u32 = 256;
 
@@ -26,7 +26,7 @@ pub fn empty() -> Code {
 }
 
 /// Returns the register number of a physical register, or `None` if its file orders no instructions.
-pub fn register(file: File, number: u16) -> Option<u32> {
+pub fn register(file: RegFile, number: u16) -> Option<u32> {
     let file = FILES.iter().position(|&other| other == file)?;
     Some(file as u32 * FILE_SIZE + u32::from(number))
 }
@@ -87,7 +87,7 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: Known<'_>) {
     let found = accesses(instruction);
     let (reads, writes) = reg_accesses(instruction, class, &found);
     let effect = effect_of(code, instruction, &found, known);
-    let is_uniform = |access: &RegAccess| matches!(access.file, File::Uniform | File::UniformPredicate);
+    let is_uniform = |access: &RegAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
     let new = NewItem {
         class,
         opcode: Some(instruction.opcode),
@@ -112,13 +112,13 @@ fn reg_accesses(instruction: &Instruction, class: Class, found: &Accesses) -> (R
     let uses_banks = !matches!(class.attribute("pipe"), Some("C" | "all"));
     for access in found {
         let slot = match access.place {
-            AccessPlace::Plain(operand) if uses_banks && !access.written && access.file == File::General => Some(slot_of(operand) as u8),
+            AccessPlace::Plain(operand) if uses_banks && !access.written && access.file == RegFile::General => Some(slot_of(operand) as u8),
             _ => None,
         };
         for (part, number) in access.registers().enumerate() {
             let Some(register) = register(access.file, number) else { continue };
             let port = match (access.place, access.written) {
-                (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == File::UniformPredicate)),
+                (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == RegFile::UniformPredicate)),
                 (_, true) => class.write_port(access.file, part),
                 (AccessPlace::Plain(operand) | AccessPlace::Address(operand), false) => {
                     class.read_port(access.file, slot_of(operand), part)

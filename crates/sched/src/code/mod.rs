@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use oriole_hardware::{Class, Port};
-use oriole_isa::{File, Opcode};
+use oriole_isa::{Opcode, RegFile};
 
 pub use effect::special_register_is_fixed;
 
@@ -29,7 +29,7 @@ pub struct RegAccess {
     /// The dense register number.
     pub register: u32,
     /// The register file.
-    pub file: File,
+    pub file: RegFile,
     /// The port in the latency grids. `None` for pseudo operations and for register files without latencies.
     pub port: Option<Port>,
     /// The operand slot (0 for the first source) if the register is read from its bank at issue. `None` for results, for virtual registers,
@@ -150,12 +150,12 @@ pub const REGISTER_CLASSES: usize = 4;
 
 impl RegisterClass {
     /// Returns the register class of a register file, or `None` if its registers are not counted.
-    pub fn of(file: File) -> Option<RegisterClass> {
+    pub fn of(file: RegFile) -> Option<RegisterClass> {
         match file {
-            File::General => Some(RegisterClass::General),
-            File::Predicate => Some(RegisterClass::Predicate),
-            File::UniformPredicate => Some(RegisterClass::UniformPredicate),
-            File::Uniform => Some(RegisterClass::Uniform),
+            RegFile::General => Some(RegisterClass::General),
+            RegFile::Predicate => Some(RegisterClass::Predicate),
+            RegFile::UniformPredicate => Some(RegisterClass::UniformPredicate),
+            RegFile::Uniform => Some(RegisterClass::Uniform),
             _ => None,
         }
     }

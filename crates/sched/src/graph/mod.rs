@@ -24,7 +24,7 @@ mod memory;
 use std::ops::Range;
 
 use oriole_hardware::{Kind, Model, Port};
-use oriole_isa::File;
+use oriole_isa::RegFile;
 
 use crate::code::{Code, Effect, Item, RegAccess};
 use memory::MemoryOrder;
@@ -458,7 +458,13 @@ impl<'m> Builder<'m> {
 /// Returns the minimum number of cycles from the issue of `first` to that of `second`, which access the same register, and whether
 /// `second` waits for a scoreboard. A pseudo operation as `first` takes no cycles. Without a port on either side, the answer is the
 /// worst case of the first item's class.
-pub(crate) fn latency(model: &Model, kind: Kind, file: File, first: (&Item, Option<Port>), second: (&Item, Option<Port>)) -> (u16, bool) {
+pub(crate) fn latency(
+    model: &Model,
+    kind: Kind,
+    file: RegFile,
+    first: (&Item, Option<Port>),
+    second: (&Item, Option<Port>),
+) -> (u16, bool) {
     let ((first, first_port), (_, second_port)) = (first, second);
     if first.opcode.is_none() {
         return (0, false);

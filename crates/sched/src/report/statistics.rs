@@ -16,7 +16,7 @@ use oriole_hardware::units::UNITS;
 use oriole_ir::analysis::{ControlFlow, Liveness, Uniformity};
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Space};
-use oriole_isa::{File, Opcode, Symbol};
+use oriole_isa::{Opcode, RegFile, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fields;
@@ -420,8 +420,8 @@ impl ExtraCounts {
     /// Counts a texture instruction by where its descriptor comes from.
     fn count_texture(&mut self, function: &Function, inst: Inst) {
         let is_uniform = |operand: &Operand| match operand.kind {
-            OperandKind::Register { file, .. } => file == File::Uniform,
-            OperandKind::Value(part) => function.values[part.value].file == File::Uniform,
+            OperandKind::Register { file, .. } => file == RegFile::Uniform,
+            OperandKind::Value(part) => function.values[part.value].file == RegFile::Uniform,
             _ => false,
         };
         let is_bindless = function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == ".B");
@@ -439,8 +439,8 @@ impl ExtraCounts {
 /// Returns whether a half-precision instruction computes one value only: all register sources use the same half twice.
 fn is_single_half(function: &Function, inst: Inst) -> bool {
     let is_register = |operand: &&Operand| {
-        matches!(operand.kind, OperandKind::Register { file: File::General, .. })
-            || operand.value().is_some_and(|value| function.values[value].file == File::General)
+        matches!(operand.kind, OperandKind::Register { file: RegFile::General, .. })
+            || operand.value().is_some_and(|value| function.values[value].file == RegFile::General)
     };
     let is_one = |operand: &Operand| operand.suffixes().any(|suffix| [Symbol::H0_H0, Symbol::H1_H1].contains(&suffix));
     let mut registers = function.sources(inst).iter().filter(is_register).peekable();

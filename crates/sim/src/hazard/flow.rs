@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_hardware::Model;
-use oriole_isa::{File, Instruction, Opcode, Value};
+use oriole_isa::{Instruction, Opcode, RegFile, Value};
 
 use super::track::{BoundaryState, InFlightAtBoundary, MAX_FIXED_LATENCY, Pending, Tracker};
 use super::{Finding, Problem, Register, Step};
@@ -334,7 +334,7 @@ impl<'a> Walk<'a> {
         let first = one.step as usize;
         let register = step.writes.first()?.register;
         // Kernels without a stack still load the stack pointer (R1) and never wait for it.
-        let is_unused_stack = Some(register) == Register::new(File::General, 1) && one.results == Pending::Until(0);
+        let is_unused_stack = Some(register) == Register::new(RegFile::General, 1) && one.results == Pending::Until(0);
         let pending = one.results != Pending::Done && step.results_wait && first != second && !is_unused_stack;
         pending.then_some(Finding { second, first, problem: Problem::PendingAtExit { register } })
     }

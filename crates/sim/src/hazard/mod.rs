@@ -28,7 +28,7 @@ pub use track::{BoundaryState, InFlightAtBoundary, Pending, Tracker};
 pub use watch::{LocatedFinding, Watch};
 
 use oriole_hardware::Kind;
-use oriole_isa::File;
+use oriole_isa::RegFile;
 
 /// A hazard: a pair of instructions of which the second issues too early.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,17 +112,17 @@ pub struct Register(pub u16);
 /// Size of tables indexed by [`Register`].
 pub(crate) const REGISTERS: usize = 4 * 256;
 /// The register files that have hazards, in the order of [`Register`] indices.
-const FILES: [File; 4] = [File::General, File::Predicate, File::Uniform, File::UniformPredicate];
+const FILES: [RegFile; 4] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate];
 
 impl Register {
     /// Returns the register, or `None` if its file has no hazards (convergence barriers, scoreboards).
-    pub fn new(file: File, number: u16) -> Option<Register> {
+    pub fn new(file: RegFile, number: u16) -> Option<Register> {
         let file = FILES.iter().position(|&other| other == file)? as u16;
         Some(Register(file * 256 + number))
     }
 
     /// Returns the register file.
-    pub fn file(self) -> File {
+    pub fn file(self) -> RegFile {
         FILES[usize::from(self.0 / 256)]
     }
 }

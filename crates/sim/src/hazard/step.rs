@@ -1,7 +1,7 @@
 //! Reduces an instruction to the facts that the hazard check needs: register accesses, scoreboards, in-order groups, reuse.
 
 use oriole_hardware::{Class, Classes, ControlRules, Model, Port};
-use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Operand, Value, accesses};
+use oriole_isa::{AccessPlace, Control, Instruction, Opcode, Operand, RegFile, Value, accesses};
 use smallvec::SmallVec;
 
 use super::Register;
@@ -80,7 +80,7 @@ impl Step {
             for (part, number) in access.registers().enumerate() {
                 let Some(register) = Register::new(access.file, number) else { continue };
                 let port = match (access.place, access.written) {
-                    (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == File::UniformPredicate)),
+                    (AccessPlace::Guard, _) => Some(Classes::get().guard_port(access.file == RegFile::UniformPredicate)),
                     (AccessPlace::Plain(operand) | AccessPlace::Address(operand), false) => {
                         class.read_port(access.file, slot_of(operand), part)
                     }
@@ -137,7 +137,7 @@ pub struct Entry {
 fn cached(instruction: &Instruction, class: Class, rules: &ControlRules) -> SmallVec<[(Entry, Register, bool); 3]> {
     let mut entries = SmallVec::new();
     let Some(cache) = rules.reuse_cache(class) else { return entries };
-    for access in accesses(instruction).iter().filter(|access| !access.written && access.file == File::General) {
+    for access in accesses(instruction).iter().filter(|access| !access.written && access.file == RegFile::General) {
         let Some(operand) = access.operand() else { continue };
         let Some(slot) = instruction.reuse_slot(operand) else { continue };
         for number in access.registers() {
@@ -155,7 +155,7 @@ fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
         _ => None,
     };
     match (instruction.opcode, &instruction.operands.first()?.value) {
-        (Opcode::DEPBAR, Value::Register(File::Scoreboard, Some(scoreboard))) if *scoreboard < u16::from(MATRIX_GROUPS) => {
+        (Opcode::DEPBAR, Value::Register(RegFile::Scoreboard, Some(scoreboard))) if *scoreboard < u16::from(MATRIX_GROUPS) => {
             Some((*scoreboard as u8, number(1)?))
         }
         (Opcode::WARPGROUP, Value::Name(_)) => Some((MATRIX_GROUPS, number(1)?)),
@@ -169,5 +169,5 @@ fn guard_of(instruction: &Instruction) -> Option<(Register, bool)> {
     if guard.uniform || guard.predicate == 7 {
         return None;
     }
-    Some((Register::new(File::Predicate, guard.predicate.into())?, guard.negated))
+    Some((Register::new(RegFile::Predicate, guard.predicate.into())?, guard.negated))
 }

@@ -22,7 +22,7 @@
 //! ```
 
 use oriole_hardware::{Kind, Model};
-use oriole_isa::{Control, File};
+use oriole_isa::{Control, RegFile};
 use smallvec::SmallVec;
 
 use super::lanes::{ALL, Mask, Pauses};
@@ -338,7 +338,7 @@ impl<'a> Tracker<'a> {
             active,
         );
         self.scoreboards_set |= write | read;
-        for access in step.writes.iter().filter(|access| access.register.file() == File::Predicate) {
+        for access in step.writes.iter().filter(|access| access.register.file() == RegFile::Predicate) {
             self.predicate_written[usize::from(access.register.0 % 8)] = self.rank;
         }
         self.rank += 1;
@@ -349,7 +349,7 @@ impl<'a> Tracker<'a> {
     pub fn end(&mut self, lanes: Mask) {
         for register in &self.touched {
             let list = &mut self.entries[usize::from(register.0)];
-            if !matches!(register.file(), File::Uniform | File::UniformPredicate) {
+            if !matches!(register.file(), RegFile::Uniform | RegFile::UniformPredicate) {
                 list.iter_mut().for_each(|entry| entry.lanes &= !lanes);
                 list.retain(|entry| entry.lanes != 0);
             }
@@ -540,7 +540,7 @@ impl<'a> Tracker<'a> {
             }
             let flight = &self.in_flight[entry.flight as usize];
             let cycles = match access.register.file() {
-                File::Uniform | File::UniformPredicate => self.now - flight.issued,
+                RegFile::Uniform | RegFile::UniformPredicate => self.now - flight.issued,
                 _ => self.pauses.age(flight.pauses, self.now - flight.issued, entry.lanes & lanes),
             };
             let kind = match (entry.write, write) {
@@ -557,7 +557,7 @@ impl<'a> Tracker<'a> {
                 self.model.need(kind, file, entry.access.port, access.port)
             };
             // The predicate result of an atomic is available once the operands were read.
-            let early = steps[first].predicate_after_read && access.register.file() == File::Predicate;
+            let early = steps[first].predicate_after_read && access.register.file() == RegFile::Predicate;
             let pending = if entry.write && !early { self.results_of(steps, flight) } else { self.reads_of(steps, flight) };
             let register = access.register;
             let (before, after) = (&steps[first], &steps[number]);
@@ -679,7 +679,7 @@ fn share_scoreboards(steps: &[Step], carried: &mut [InFlightAtBoundary]) {
 /// the active threads. Uniform registers are shared by the warp, but divergent groups hold warp-uniform values in them, so each group is
 /// checked against its own accesses only.
 fn reading_lanes(step: &Step, access: RegAccess, group: Mask, active: Mask) -> Mask {
-    let is_guard = step.guard.is_some_and(|(guard, _)| guard == access.register) || access.register.file() == File::UniformPredicate;
+    let is_guard = step.guard.is_some_and(|(guard, _)| guard == access.register) || access.register.file() == RegFile::UniformPredicate;
     if is_guard { group } else { active }
 }
 

@@ -1,6 +1,6 @@
 //! Loads from constant banks: `LDC`, `ULDC`, `LDCU`. Those without an address register become moves of an immediate.
 
-use oriole_isa::{AddressPart, AddressRegister, File, Opcode, Value};
+use oriole_isa::{AddressPart, AddressRegister, Opcode, RegFile, Value};
 
 use super::constants::Constants;
 use super::fault::Fault;
@@ -30,8 +30,8 @@ fn index(site: &Site<'_>, part: &AddressPart) -> Result<Index, super::step::Unsu
     match &part.registers[..] {
         [] => Ok(Index::None),
         [AddressRegister { number: None, .. }] => Ok(Index::None),
-        [AddressRegister { file: File::General, number, .. }] => Ok(Index::General(Row::source(site.checked(*number, 1)?))),
-        [AddressRegister { file: File::Uniform, number, .. }] => Ok(Index::Uniform(Row::source(*number))),
+        [AddressRegister { file: RegFile::General, number, .. }] => Ok(Index::General(Row::source(site.checked(*number, 1)?))),
+        [AddressRegister { file: RegFile::Uniform, number, .. }] => Ok(Index::Uniform(Row::source(*number))),
         _ => Err(site.unsupported("an address of constants with several registers")),
     }
 }

@@ -7,7 +7,7 @@
 //! program hangs). Threads at different `WARPSYNC.COLLECTIVE`s do: all continue together at one of them, and at `ENDCOLLECTIVE` each goes
 //! to the address its own `WARPSYNC.COLLECTIVE` names.
 
-use oriole_isa::{File, Opcode, Value};
+use oriole_isa::{Opcode, RegFile, Value};
 
 use super::convergence::BARRIERS;
 use super::load::INSTRUCTION;
@@ -175,7 +175,7 @@ fn branch(site: &Site<'_>) -> Built {
         condition = uniform;
     }
     let mut test = Test::Always;
-    if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Uniform, _))) {
+    if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(RegFile::Uniform, _))) {
         let mask = operands.input()?;
         let (mask, invert) = (mask.source, mask.invert);
         test = match site.one_of(&[(".DIV", false), (".CONV", true)]) {
@@ -207,8 +207,8 @@ fn jump(site: &Site<'_>) -> Built {
         Value::Integer(address) => BranchTarget::At(*address as u64),
         Value::RegisterAndNumber(file, number, place) => {
             let address = match file {
-                File::General => WideSource::General(Row::source(site.checked(*number, 2)?)),
-                File::Uniform => WideSource::Uniform(Row::source(*number)),
+                RegFile::General => WideSource::General(Row::source(site.checked(*number, 2)?)),
+                RegFile::Uniform => WideSource::Uniform(Row::source(*number)),
                 _ => return Err(site.unsupported("a jump through a register of this file")),
             };
             BranchTarget::Register { address, base: base.wrapping_add_signed(place.number) }
@@ -233,7 +233,7 @@ fn barrier(site: &Site<'_>) -> Result<(PredicateSource, usize), Unsupported> {
 /// Takes a convergence barrier and returns its number.
 fn barrier_number(operands: &mut Operands<'_>) -> Result<usize, Unsupported> {
     match operands.take()?.value {
-        Value::Register(File::Convergence, Some(number)) if usize::from(number) < BARRIERS => Ok(usize::from(number)),
+        Value::Register(RegFile::Convergence, Some(number)) if usize::from(number) < BARRIERS => Ok(usize::from(number)),
         ref other => Err(Unsupported(format!("expected a convergence barrier, found {other:?}"))),
     }
 }
@@ -252,7 +252,7 @@ fn move_barrier(site: &Site<'_>) -> Built {
     let clear = site.has(".CLEAR");
     let mut operands = site.operands();
     match &operands.peek().map(|operand| &operand.value) {
-        Some(Value::Register(File::General, _)) => {
+        Some(Value::Register(RegFile::General, _)) => {
             let d = operands.destination()?;
             if let Some(Value::Name(name)) = operands.peek().map(|operand| &operand.value) {
                 return match name.spelling() {
@@ -268,9 +268,9 @@ fn move_barrier(site: &Site<'_>) -> Built {
                 }
             }))
         }
-        Some(Value::Register(File::Convergence, _)) => {
+        Some(Value::Register(RegFile::Convergence, _)) => {
             let barrier = barrier_number(&mut operands)?;
-            if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(File::Convergence, _))) {
+            if matches!(operands.peek().map(|operand| &operand.value), Some(Value::Register(RegFile::Convergence, _))) {
                 let from = barrier_number(&mut operands)?;
                 return Ok(compute(move |warp, _| {
                     warp.barriers.copy(from, barrier);

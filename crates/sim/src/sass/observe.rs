@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use oriole_isa::{File, Instruction, Target, Value};
+use oriole_isa::{Instruction, RegFile, Target, Value};
 use rustc_hash::FxHashMap;
 
 use super::warp::{Mask, PredicateSource, Row, Source, Warp, first};
@@ -130,10 +130,10 @@ impl Observer for Trace {
             let number = number.unwrap_or(0);
             let predicate = |uniform| warp.read_predicate(PredicateSource::new(Some(number as u8), uniform, false));
             let _ = match file {
-                File::General => write!(entry.values, " R{number}={:08x}", warp.read(Source::General(Row::source(Some(number))))[lane]),
-                File::Uniform => write!(entry.values, " UR{number}={:08x}", warp.uniform(Row::source(Some(number)))),
-                File::Predicate => write!(entry.values, " P{number}={:08x}", predicate(false)),
-                File::UniformPredicate => write!(entry.values, " UP{number}={}", predicate(true) & 1),
+                RegFile::General => write!(entry.values, " R{number}={:08x}", warp.read(Source::General(Row::source(Some(number))))[lane]),
+                RegFile::Uniform => write!(entry.values, " UR{number}={:08x}", warp.uniform(Row::source(Some(number)))),
+                RegFile::Predicate => write!(entry.values, " P{number}={:08x}", predicate(false)),
+                RegFile::UniformPredicate => write!(entry.values, " UP{number}={}", predicate(true) & 1),
                 _ => Ok(()),
             };
         }

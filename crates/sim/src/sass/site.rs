@@ -4,7 +4,7 @@
 //! each one to a [`Source`], a [`Destination`] or a predicate. Constants `c[bank][offset]` become immediates, because a program is built
 //! for one launch. The decoder yields every operand of the form, including those that the text omits.
 
-use oriole_isa::{File, Format, Instruction, Opcode, Operand, Target, Value};
+use oriole_isa::{Format, Instruction, Opcode, Operand, RegFile, Target, Value};
 
 use super::constants::Constants;
 use super::step::Unsupported;
@@ -126,7 +126,7 @@ impl<'a> Operands<'a> {
 
     /// Returns whether the next operand is a predicate of either datapath.
     pub fn next_is_predicate(&self) -> bool {
-        matches!(self.peek().map(|operand| &operand.value), Some(Value::Register(File::Predicate | File::UniformPredicate, _)))
+        matches!(self.peek().map(|operand| &operand.value), Some(Value::Register(RegFile::Predicate | RegFile::UniformPredicate, _)))
     }
 
     /// Takes a destination register of either datapath.
@@ -137,8 +137,8 @@ impl<'a> Operands<'a> {
     /// Takes the first of `count` consecutive destination registers.
     pub fn wide_destination(&mut self, count: u16) -> Result<Destination, Unsupported> {
         match self.take()?.value {
-            Value::Register(File::General, number) => Ok(Destination::General(Row::destination(self.site.checked(number, count)?))),
-            Value::Register(File::Uniform, number) => Ok(Destination::Uniform(Row::destination(number))),
+            Value::Register(RegFile::General, number) => Ok(Destination::General(Row::destination(self.site.checked(number, count)?))),
+            Value::Register(RegFile::Uniform, number) => Ok(Destination::Uniform(Row::destination(number))),
             ref other => Err(Unsupported(format!("expected a register to write, found {other:?}"))),
         }
     }
@@ -146,8 +146,8 @@ impl<'a> Operands<'a> {
     /// Takes a destination predicate of either datapath.
     pub fn predicate_destination(&mut self) -> Result<PredicateDestination, Unsupported> {
         match self.take()?.value {
-            Value::Register(File::Predicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), false)),
-            Value::Register(File::UniformPredicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), true)),
+            Value::Register(RegFile::Predicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), false)),
+            Value::Register(RegFile::UniformPredicate, number) => Ok(PredicateDestination::new(number.map(|number| number as u8), true)),
             ref other => Err(Unsupported(format!("expected a predicate to write, found {other:?}"))),
         }
     }
@@ -156,8 +156,8 @@ impl<'a> Operands<'a> {
     pub fn predicate(&mut self) -> Result<PredicateSource, Unsupported> {
         let operand = self.take()?;
         match operand.value {
-            Value::Register(File::Predicate, number) => Ok(PredicateSource::new(number.map(|number| number as u8), false, operand.not)),
-            Value::Register(File::UniformPredicate, number) => {
+            Value::Register(RegFile::Predicate, number) => Ok(PredicateSource::new(number.map(|number| number as u8), false, operand.not)),
+            Value::Register(RegFile::UniformPredicate, number) => {
                 Ok(PredicateSource::new(number.map(|number| number as u8), true, operand.not))
             }
             ref other => Err(Unsupported(format!("expected a predicate, found {other:?}"))),
@@ -173,8 +173,8 @@ impl<'a> Operands<'a> {
     pub fn input(&mut self) -> Result<Input, Unsupported> {
         let operand = self.take()?;
         let source = match &operand.value {
-            Value::Register(File::General, number) => Source::General(Row::source(self.site.checked(*number, 1)?)),
-            Value::Register(File::Uniform, number) => Source::Uniform(Row::source(*number)),
+            Value::Register(RegFile::General, number) => Source::General(Row::source(self.site.checked(*number, 1)?)),
+            Value::Register(RegFile::Uniform, number) => Source::Uniform(Row::source(*number)),
             Value::Integer(value) => Source::Immediate(*value as u32),
             Value::Float(_, bits) => Source::Immediate(*bits as u32),
             value => Source::Immediate(self.constant(value, 4)? as u32),
@@ -187,8 +187,8 @@ impl<'a> Operands<'a> {
     pub fn wide_input(&mut self) -> Result<WideInput, Unsupported> {
         let operand = self.take()?;
         let source = match &operand.value {
-            Value::Register(File::General, number) => WideSource::General(Row::source(self.site.checked(*number, 2)?)),
-            Value::Register(File::Uniform, number) => WideSource::Uniform(Row::source(*number)),
+            Value::Register(RegFile::General, number) => WideSource::General(Row::source(self.site.checked(*number, 2)?)),
+            Value::Register(RegFile::Uniform, number) => WideSource::Uniform(Row::source(*number)),
             Value::Float(Format::F64High, bits) => WideSource::Immediate(bits << 32),
             Value::Float(_, bits) => WideSource::Immediate(*bits),
             Value::Integer(value) => WideSource::Immediate(*value as u64),
@@ -201,7 +201,7 @@ impl<'a> Operands<'a> {
     /// Takes a general register as the first of `count` that are read, and returns its row.
     pub fn rows(&mut self, count: u16) -> Result<Row, Unsupported> {
         match self.take()?.value {
-            Value::Register(File::General, number) => Ok(Row::source(self.site.checked(number, count)?)),
+            Value::Register(RegFile::General, number) => Ok(Row::source(self.site.checked(number, count)?)),
             ref other => Err(Unsupported(format!("expected a register, found {other:?}"))),
         }
     }

@@ -6,7 +6,7 @@ use oriole_hardware::costs::Costs;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
 use oriole_hardware::{Class, Model, Time};
-use oriole_isa::{AccessPlace, Control, File, Instruction, Opcode, Target, Value, accesses};
+use oriole_isa::{AccessPlace, Control, Instruction, Opcode, RegFile, Target, Value, accesses};
 use smallvec::SmallVec;
 
 use crate::sass::memory::address::Address;
@@ -298,7 +298,7 @@ fn pause_of(instruction: &Instruction, time: Option<Time>) -> u32 {
 /// waits for all of them.
 fn counted_scoreboards(instruction: &Instruction) -> u8 {
     let scoreboards = instruction.operands.iter().filter_map(|operand| match operand.value {
-        Value::Register(File::Scoreboard, Some(number)) if instruction.opcode == Opcode::DEPBAR && number < 6 => Some(1 << number),
+        Value::Register(RegFile::Scoreboard, Some(number)) if instruction.opcode == Opcode::DEPBAR && number < 6 => Some(1 << number),
         _ => None,
     });
     scoreboards.fold(0, |mask: u8, bit: u8| mask | bit)
@@ -311,7 +311,7 @@ fn sources(class: Class, instruction: &Instruction) -> SmallVec<[Source; 3]> {
     }
     let written = instruction.written().iter().filter(|written| **written).count();
     let found = accesses(instruction);
-    let plain = found.iter().filter(|access| !access.written && access.file == File::General);
+    let plain = found.iter().filter(|access| !access.written && access.file == RegFile::General);
     plain
         .filter_map(|access| match access.place {
             AccessPlace::Plain(operand) => Some(Source {

@@ -10,7 +10,7 @@
 //! - the section is a whole number of 8-instruction lines (`odd-bytes`, `odd-length`), and control never continues past its last
 //!   instruction that is not padding (`no-end`).
 
-use oriole_isa::{Control, File, Instruction, Opcode, Pipe, Symbol, Value, accesses, encode};
+use oriole_isa::{Control, Instruction, Opcode, Pipe, RegFile, Symbol, Value, accesses, encode};
 
 use super::section::INSTRUCTION_BYTES;
 use super::{FindingSink, Section};
@@ -51,7 +51,7 @@ fn end(section: &Section<'_>, sink: &mut FindingSink) {
     let last = section.instructions().filter(|(_, instruction)| instruction.opcode != Opcode::NOP).last();
     let leaves = |instruction: &Instruction| {
         let is_jump = matches!(instruction.opcode, Opcode::BRA | Opcode::BRX | Opcode::BRXU | Opcode::EXIT | Opcode::RET);
-        let is_condition = |value: &Value| matches!(value, Value::Register(File::Predicate | File::UniformPredicate, Some(_)));
+        let is_condition = |value: &Value| matches!(value, Value::Register(RegFile::Predicate | RegFile::UniformPredicate, Some(_)));
         is_jump && instruction.guard.is_always() && !instruction.operands.iter().any(|operand| operand.not || is_condition(&operand.value))
     };
     match last {
@@ -85,8 +85,9 @@ fn fields(section: &Section<'_>, number: usize, instruction: &Instruction, sink:
 
 /// Checks that reuse flags are set only for general registers.
 fn reuse(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
-    let of_nothing =
-        |value: &Value| !matches!(value, Value::Register(File::General, Some(_)) | Value::RegisterAndNumber(File::General, Some(_), _));
+    let of_nothing = |value: &Value| {
+        !matches!(value, Value::Register(RegFile::General, Some(_)) | Value::RegisterAndNumber(RegFile::General, Some(_), _))
+    };
     let is_texture = instruction.opcode.properties().pipe == Pipe::Tex;
     if (instruction.control.reuse != 0 && !is_texture)
         || instruction.operands.iter().any(|operand| operand.reuse && of_nothing(&operand.value))
@@ -99,7 +100,7 @@ fn reuse(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
 fn alignment(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     for access in accesses(instruction) {
         let alignment = access.count.next_power_of_two().min(WIDEST_ALIGNMENT);
-        if matches!(access.file, File::General | File::Uniform) && !access.first.is_multiple_of(alignment) {
+        if matches!(access.file, RegFile::General | RegFile::Uniform) && !access.first.is_multiple_of(alignment) {
             let (file, first, count) = (access.file.prefix(), access.first, access.count);
             sink.hazard("unaligned", number, format!("{file}{first} is the first of {count}, which start at a multiple of {alignment}"));
         }

@@ -7,7 +7,7 @@
 //!   allows for their form (`cannot-set`);
 //! - `DEPBAR` names an existing scoreboard, and its count is within the range of a scoreboard (`count-too-high`).
 
-use oriole_isa::{Control, File, Instruction, Opcode, Value};
+use oriole_isa::{Control, Instruction, Opcode, RegFile, Value};
 
 use super::{FindingSink, Section};
 
@@ -52,7 +52,7 @@ fn depbar(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     for operand in &instruction.operands {
         sink.count(1);
         match operand.value {
-            Value::Register(File::Scoreboard, scoreboard) if scoreboard.is_none_or(|index| index >= SCOREBOARDS) => {
+            Value::Register(RegFile::Scoreboard, scoreboard) if scoreboard.is_none_or(|index| index >= SCOREBOARDS) => {
                 sink.hazard("no-such-scoreboard", number, "waits for a scoreboard that does not exist");
             }
             Value::Integer(count) if count > HIGHEST_COUNT => {

@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 
 use oriole_cubin::info::{Code, Value as AttributeValue};
-use oriole_isa::{File, Instruction, Opcode, Value, accesses};
+use oriole_isa::{Instruction, Opcode, RegFile, Value, accesses};
 
 use crate::hazard::Problem;
 use crate::hazard::flow::Next;
@@ -99,7 +99,7 @@ fn branch_lists(section: &Section<'_>, reached: &[bool], sink: &mut FindingSink)
 fn registers(section: &Section<'_>, sink: &mut FindingSink) {
     let Some(allowed) = section.register_count else { return };
     for (number, instruction) in section.instructions() {
-        for access in accesses(instruction).iter().filter(|access| access.file == File::General) {
+        for access in accesses(instruction).iter().filter(|access| access.file == RegFile::General) {
             let last = access.first + access.count - 1;
             if u32::from(last) >= allowed {
                 sink.hazard("registers", number, format!("touches R{last}; the function has {allowed} registers"));
@@ -177,7 +177,7 @@ fn places(section: &Section<'_>, sink: &mut FindingSink) {
 /// Checks that every convergence barrier of a `BSYNC` is an operand of some instruction that can set it up.
 fn convergence(section: &Section<'_>, sink: &mut FindingSink) {
     let of = |instruction: &Instruction| {
-        let register = |value: &Value| if let Value::Register(File::Convergence, Some(number)) = value { Some(*number) } else { None };
+        let register = |value: &Value| if let Value::Register(RegFile::Convergence, Some(number)) = value { Some(*number) } else { None };
         instruction.operands.iter().find_map(|operand| register(&operand.value))
     };
     let prepares = |instruction: &Instruction| instruction.opcode != Opcode::BSYNC && instruction.opcode != Opcode::BREAK;

@@ -5,7 +5,7 @@ use crate::code::{Code, from_machine};
 use crate::graph::{Builder, Graph};
 use crate::pressure::BlockLiveness;
 use oriole_hardware::{Model, Profile};
-use oriole_isa::{File, Target, parse};
+use oriole_isa::{RegFile, Target, parse};
 
 fn target() -> Target {
     Target::parse("sm_90a").unwrap()
@@ -22,7 +22,7 @@ fn graph(code: &Code) -> Graph {
 fn run(code: &Code, mode: Mode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
     let graph = graph(code);
     let costs = Costs::new(&Profile::of(target()));
-    let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(File::General, number)).collect::<Vec<u32>>();
+    let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live_in), numbers(live_out));
     let mut tracker = Tracker::new(code.groups().len());
     tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });

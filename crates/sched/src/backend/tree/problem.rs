@@ -8,7 +8,7 @@
 //! are even and those of odd registers odd, so a number still shows the bank.
 
 use oriole_hardware::units::{UNITS, Unit};
-use oriole_isa::File;
+use oriole_isa::RegFile;
 use rustc_hash::FxHashMap;
 
 use super::super::{Settings, Stage};
@@ -215,7 +215,7 @@ impl<'a> Problem<'a> {
             for (slot, _) in is_wide.iter().enumerate().filter(|(_, is_wide)| **is_wide) {
                 ports.slots[slot] = NO_REGISTER;
             }
-            let written = code.writes(item).iter().find(|access| access.file == File::General);
+            let written = code.writes(item).iter().find(|access| access.file == RegFile::General);
             ports.written = written.map_or(NO_REGISTER, |access| number(access.register));
             self.ports.push(ports);
         }

@@ -5,7 +5,7 @@ use crate::code::from_machine;
 use crate::graph::Builder;
 use crate::pressure::BlockLiveness;
 use oriole_hardware::{Model, Profile};
-use oriole_isa::{File, Target, parse};
+use oriole_isa::{RegFile, Target, parse};
 
 fn target() -> Target {
     Target::parse("sm_90a").unwrap()
@@ -25,7 +25,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let region = code.regions(0..code.items.len(), usize::MAX)[0].clone();
     let graph = Builder::new(Model::of(target()), code.registers()).build(code, region.clone());
     let costs = Costs::new(&Profile::of(target()));
-    let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(File::General, number)).collect::<Vec<u32>>();
+    let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live.0), numbers(live.1));
     let mut tracker = Tracker::new(code.groups().len());
     tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });

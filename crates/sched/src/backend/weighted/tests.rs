@@ -5,7 +5,7 @@ use crate::code::{Code, from_machine};
 use crate::graph::{Builder, Graph};
 use crate::pressure::BlockLiveness;
 use oriole_hardware::{Model, Profile};
-use oriole_isa::{File, Target, parse};
+use oriole_isa::{RegFile, Target, parse};
 
 fn target() -> Target {
     Target::parse("sm_90a").unwrap()
@@ -28,7 +28,7 @@ fn settings(mode: Mode, stage: Stage, budget: Budget) -> Settings {
 }
 
 fn general(numbers: &[u16]) -> Vec<u32> {
-    numbers.iter().filter_map(|&number| from_machine::register(File::General, number)).collect()
+    numbers.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect()
 }
 
 /// Schedules the code as one region and checks the invariants of every schedule. Also returns the maximum number of live general registers.

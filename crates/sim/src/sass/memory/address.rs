@@ -4,7 +4,7 @@
 //! constant. Addresses of shared and local memory are 32-bit sums; those of global and generic memory have 64 bits. In the latter, a
 //! general register is a pair if it has the suffix `.64`, or if the instruction has `.E` and the register does not have `.U32`.
 
-use oriole_isa::{AddressPart, AddressRegister, File, Value};
+use oriole_isa::{AddressPart, AddressRegister, RegFile, Value};
 
 use crate::sass::site::{Operands, Site};
 use crate::sass::step::Unsupported;
@@ -53,7 +53,7 @@ impl Address {
             ("", [part]) | ("desc", [_, part]) => part,
             (word, _) => return Err(site.unsupported(format!("an address by `{word}`"))),
         };
-        for register in part.registers.iter().filter(|register| register.file == File::General) {
+        for register in part.registers.iter().filter(|register| register.file == RegFile::General) {
             site.checked(register.number, if is_wide && is_pair(register, site.has(".E")) { 2 } else { 1 })?;
         }
         Address::of_part(part, is_wide, site.has(".E")).ok_or_else(|| site.unsupported("an address with a register of this file"))
@@ -67,12 +67,12 @@ impl Address {
             let row = Row::source(register.number);
             match register {
                 AddressRegister { number: None, .. } => {}
-                AddressRegister { file: File::General, .. } => {
+                AddressRegister { file: RegFile::General, .. } => {
                     let scale = [(".X4", 4), (".X8", 8), (".X16", 16)].iter().find(|(name, _)| says(name)).map_or(1, |&(_, scale)| scale);
                     sum.base = if is_wide && is_pair(register, is_extended) { Base::Wide(row) } else { Base::Narrow(row, scale) };
                 }
-                AddressRegister { file: File::Uniform, .. } if is_wide => sum.uniform = Uniform::Wide(row),
-                AddressRegister { file: File::Uniform, .. } => sum.uniform = Uniform::Narrow(row),
+                AddressRegister { file: RegFile::Uniform, .. } if is_wide => sum.uniform = Uniform::Wide(row),
+                AddressRegister { file: RegFile::Uniform, .. } => sum.uniform = Uniform::Narrow(row),
                 _ => return None,
             }
         }
