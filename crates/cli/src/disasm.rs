@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use oriole_cubin::{Cubin, Image, ImageKind};
 use oriole_isa::{Control, Target, print_with};
+use oriole_support::Suffix;
 
 use crate::check::read_input;
 use crate::print;
@@ -59,7 +60,7 @@ pub struct DisasmArguments {
 }
 
 fn parse_target(name: &str) -> Result<Target, String> {
-    let known: Vec<String> = Target::all().map(|target| target.to_string()).collect();
+    let known: Vec<String> = Target::all_with_machine_code().map(|target| target.to_string()).collect();
     Target::parse(name).ok_or_else(|| format!("targets are {}", known.join(", ")))
 }
 
@@ -184,7 +185,8 @@ impl Output {
 
 /// Returns whether an image is for a target. A cubin does not distinguish `sm_100f` from `sm_100`.
 fn fits(image: &Image, arch: Target) -> bool {
-    image.target == arch.to_string() || arch.suffix() == Some('f') && image.target == format!("sm_{}", arch.number())
+    let is_family = arch.suffix() == Suffix::FamilySpecific;
+    image.target == arch.to_string() || is_family && arch.with_suffix(Suffix::Plain).is_some_and(|plain| image.target == plain.to_string())
 }
 
 /// Returns the error message for a file without a matching cubin.

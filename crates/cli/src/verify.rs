@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use oriole_cubin::ImageKind;
-use oriole_isa::{Control, print};
+use oriole_isa::{Control, Target, print};
 use oriole_sim::verify::{Finding, SectionReport, Tally, Verifier, verify};
 use serde::Serialize;
 
@@ -143,18 +143,17 @@ fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Total) -> Res
                 None => total.tallies.push(tally),
             }
         }
-        let target = report.target.to_string();
         for section in &report.sections {
             total.instructions += section.words.len();
             total.findings += section.findings.iter().filter(|finding| finding.is_hazard()).count();
-            print::out(show(arguments, file, &target, section).as_bytes());
+            print::out(show(arguments, file, report.target, section).as_bytes());
         }
     }
     Ok(())
 }
 
 /// Formats the findings of a section.
-fn show(arguments: &VerifyArguments, file: &str, target: &str, section: &SectionReport) -> String {
+fn show(arguments: &VerifyArguments, file: &str, target: Target, section: &SectionReport) -> String {
     let findings: Vec<&Finding> = section.findings.iter().filter(|finding| arguments.notes || finding.is_hazard()).collect();
     let mut out = String::new();
     for finding in findings.iter().take(if arguments.json { usize::MAX } else { arguments.show }) {
@@ -176,16 +175,15 @@ fn address(number: usize) -> u64 {
 }
 
 /// Returns the text of an instruction.
-fn assembler(target: &str, section: &SectionReport, number: usize) -> String {
-    let target = oriole_isa::Target::parse(target);
-    target.and_then(|target| print(section.words[number], target, address(number))).unwrap_or_default()
+fn assembler(target: Target, section: &SectionReport, number: usize) -> String {
+    print(section.words[number], target, address(number)).unwrap_or_default()
 }
 
-fn json(file: &str, target: &str, section: &SectionReport, finding: &Finding) -> String {
+fn json(file: &str, target: Target, section: &SectionReport, finding: &Finding) -> String {
     let first = finding.first.or(finding.at);
     let line = JsonFinding {
         file,
-        target: target.to_owned(),
+        target: target.to_string(),
         section: &section.name,
         verifier: finding.verifier.name(),
         kind: finding.kind,
@@ -199,7 +197,7 @@ fn json(file: &str, target: &str, section: &SectionReport, finding: &Finding) ->
     serde_json::to_string(&line).unwrap_or_default()
 }
 
-fn text(file: &str, target: &str, section: &SectionReport, finding: &Finding, out: &mut String) {
+fn text(file: &str, target: Target, section: &SectionReport, finding: &Finding, out: &mut String) {
     let note = if finding.is_hazard() { "" } else { "note: " };
     let place = finding.at.map_or_else(String::new, |number| format!(" {:#06x}", address(number)));
     let _ = writeln!(out, "{file}: {}{place}: {note}{} [{}]", section.name, finding.message, finding.verifier);

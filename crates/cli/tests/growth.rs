@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use modules::CASES;
 use oriole_cubin::build::{CodePatch, CodeRelocation, Frame, Function, Module, function_attributes, kernel_attributes};
-use oriole_cubin::{Cubin, Index};
+use oriole_cubin::{Cubin, FileTraits, Index};
 use oriole_driver::{Options, compile};
 use oriole_isa::Target;
 use oriole_sim::verify::{Verifier, verify};
@@ -81,7 +81,7 @@ fn modules_with_many_variables_and_declarations() {
 
 /// Returns a file in which each function calls the previous one, and a kernel calls the last.
 fn chain(count: usize) -> Module {
-    let target = oriole_cubin::Target::named("sm_90a").unwrap();
+    let traits = FileTraits::of(Target::parse("sm_90a").unwrap()).unwrap();
     let exit: u128 = 0x000f_ea00_0380_0000_0000_0000_0000_794d;
     let code: Vec<u8> = std::iter::repeat_n(exit.to_le_bytes(), 8).flatten().collect();
     let function = |number: usize| {
@@ -94,12 +94,12 @@ fn chain(count: usize) -> Module {
             frame_size: 16,
             relocations: called.iter().map(relocation).collect(),
             calls: called.into_iter().collect(),
-            attributes: if is_last { kernel_attributes(target, &[], Vec::new()) } else { function_attributes(target, Vec::new()) },
+            attributes: if is_last { kernel_attributes(&traits, &[], Vec::new()) } else { function_attributes(&traits, Vec::new()) },
             frame: if is_last { Frame::plain(128) } else { Frame::function(128) },
             ..if is_last { Function::kernel(format!("f{number}")) } else { Function::device(format!("f{number}")) }
         }
     };
-    Module::new(target, (0..count).map(function).collect())
+    Module::new(traits, (0..count).map(function).collect())
 }
 
 #[test]

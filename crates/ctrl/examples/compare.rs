@@ -52,7 +52,7 @@ fn main() {
     for file in &files {
         let Ok(bytes) = fs::read(file) else { continue };
         let Ok(cubin) = Cubin::read(&bytes) else { continue };
-        let Some(target) = Target::parse(&cubin.target_name()) else { continue };
+        let Some(target) = cubin.target() else { continue };
         let total = totals.entry(target.to_string()).or_default();
         for function in cubin.functions() {
             let indirect = indirect_branches(&cubin, function.name);

@@ -18,7 +18,7 @@ fn word_of(id: FormId, pattern: u128) -> u128 {
 
 /// Returns the text of an instruction that overwrites a register, and of one that reads it; `None` for files without such instructions.
 fn text(file: RegFile, number: u16, target: Target) -> Option<(String, String)> {
-    let has = |opcode: Opcode| target.has(opcode);
+    let has = |opcode: Opcode| opcode.exists_on(target);
     Some(match file {
         RegFile::General => (format!("MOV R{number}, RZ"), format!("MOV R0, R{number}")),
         RegFile::Predicate => (format!("ISETP.NE.AND P{number}, PT, R0, R1, PT"), format!("@P{number} MOV R0, R1")),

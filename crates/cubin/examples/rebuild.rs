@@ -6,14 +6,14 @@
 #[allow(dead_code)]
 mod parts;
 
-use oriole_cubin::{Cubin, FileType};
+use oriole_cubin::{Cubin, FileTraits, FileType};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, input, output, rest @ ..] = &arguments[..] else { return Err("usage: rebuild IN OUT [--executable]".into()) };
     let cubin = Cubin::read(&std::fs::read(input)?)?;
-    let target = cubin.target().ok_or("unknown target")?;
-    let mut module = parts::parts(&cubin, target)?;
+    let traits = cubin.target().and_then(FileTraits::of).ok_or("unknown target")?;
+    let mut module = parts::parts(&cubin, traits)?;
     if rest.iter().any(|option| option == "--executable") {
         module.file_type = FileType::Executable;
         module.settle_calls();

@@ -5,6 +5,7 @@
 //! spans of segments) is recomputed when the file is written, so that it fits after changes.
 
 use object::elf;
+use oriole_support::{Suffix, Target};
 
 use crate::compat::{CompatCode, CompatValue};
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use crate::note::Note;
 use crate::section::{Content, Section, SectionKind, SectionType};
 use crate::segment::{Place, Segment};
 use crate::symbol::Symbol;
-use crate::target::{Flags, Target, Variant};
+use crate::target::Flags;
 
 /// `e_machine` of a cubin.
 pub const EM_CUDA: u16 = elf::EM_CUDA;
@@ -220,13 +221,13 @@ impl Cubin {
             || compat.flatten().any(|attribute| attribute.code == CompatCode::CUDA_ACCELERATOR_TARGET && says_so(&attribute.value))
     }
 
-    /// Returns the target, if the table has it. A file for `sm_100f` looks like one for `sm_100`.
-    pub fn target(&self) -> Option<&'static Target> {
-        let variant = if self.is_specific() { Variant::Specific } else { Variant::Base };
-        Target::find(self.sm(), variant)
+    /// Returns the target, if there is such a target with machine code. A file for `sm_100f` looks like one for `sm_100`.
+    pub fn target(&self) -> Option<Target> {
+        let suffix = if self.is_specific() { Suffix::ArchSpecific } else { Suffix::Plain };
+        Target::new(self.sm().into(), suffix).filter(|target| target.has_machine_code())
     }
 
-    /// Returns the name of the target, for example `sm_90a`, also if the table does not have it.
+    /// Returns the name of the target, for example `sm_90a`, also if there is no such target.
     pub fn target_name(&self) -> String {
         format!("sm_{}{}", self.sm(), if self.is_specific() { "a" } else { "" })
     }

@@ -59,4 +59,4 @@ pub use cubin::{Cubin, EM_CUDA, FileType, Function, Header, OS_ABI};
 pub use error::{Error, Result};
 pub use index::Index;
 pub use strings::StringTable;
-pub use target::Target;
+pub use target::FileTraits;

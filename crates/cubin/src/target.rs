@@ -1,4 +1,4 @@
-//! Targets, and how a cubin encodes its target.
+//! What is specific to a target in cubins, and how a cubin encodes its target.
 //!
 //! The ELF header holds the number of the SM and whether the file has Mercury code besides SASS. It does not hold the suffix of the target:
 //! that a cubin is for `sm_90a` and not for `sm_90` is an attribute of the section `.nv.compat`. A file for `sm_100f` cannot be
@@ -17,16 +17,7 @@
 
 use std::fmt;
 
-/// The suffix of a target name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Variant {
-    /// `sm_90`: runs on later SMs of the same major number too.
-    Base,
-    /// `sm_90a`: exactly this SM.
-    Specific,
-    /// `sm_100f`: this SM and its family.
-    Family,
-}
+use oriole_support::{Suffix, Target};
 
 /// The generation of file layout that ptxas uses for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,12 +30,10 @@ pub enum Style {
     Blackwell,
 }
 
-/// A row of the table of targets.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Target {
-    pub name: &'static str,
-    pub sm: u8,
-    pub variant: Variant,
+/// The properties that all cubins of a target have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileTraits {
+    pub target: Target,
     pub style: Style,
     /// Value of `EIATTR_SW_WAR` of every kernel; `None` if kernels do not have it.
     pub software_workarounds: Option<u32>,
@@ -56,50 +45,41 @@ pub struct Target {
     pub reserved_variable: Option<(&'static str, u64)>,
 }
 
-const fn row(name: &'static str, sm: u8, variant: Variant, style: Style, software_workarounds: Option<u32>) -> Target {
-    Target { name, sm, variant, style, software_workarounds, has_workaround_2861232: false, fastpath_finalize: 0, reserved_variable: None }
+const fn row(number: u16, style: Style, software_workarounds: Option<u32>) -> FileTraits {
+    FileTraits {
+        target: Target::plain(number),
+        style,
+        software_workarounds,
+        has_workaround_2861232: false,
+        fastpath_finalize: 0,
+        reserved_variable: None,
+    }
 }
 
-const fn ampere(name: &'static str, sm: u8, software_workarounds: Option<u32>) -> Target {
-    Target { has_workaround_2861232: true, ..row(name, sm, Base, Ampere, software_workarounds) }
+const fn ampere(number: u16, software_workarounds: Option<u32>) -> FileTraits {
+    FileTraits { has_workaround_2861232: true, ..row(number, Style::Ampere, software_workarounds) }
 }
 
-const fn blackwell(name: &'static str, sm: u8, variant: Variant, fastpath_finalize: u32, software_workarounds: u32) -> Target {
-    Target { fastpath_finalize, ..row(name, sm, variant, Blackwell, Some(software_workarounds)) }
+const fn blackwell(number: u16, fastpath_finalize: u32, software_workarounds: u32) -> FileTraits {
+    FileTraits { fastpath_finalize, ..row(number, Style::Blackwell, Some(software_workarounds)) }
 }
 
-const fn thor(name: &'static str, variant: Variant) -> Target {
-    Target { reserved_variable: Some(("__nv_reservedSMEM_gb10b_war_var", 0x80)), ..blackwell(name, 110, variant, 0, 8) }
-}
+const THOR: FileTraits = FileTraits { reserved_variable: Some(("__nv_reservedSMEM_gb10b_war_var", 0x80)), ..blackwell(110, 0, 8) };
 
-use Style::{Ampere, Blackwell, Hopper};
-use Variant::{Base, Family, Specific};
-
-/// All targets of ptxas 13.0.88, with the properties that their cubins have in common.
-pub const TARGETS: &[Target] = &[
-    row("sm_75", 75, Base, Ampere, Some(1)),
-    ampere("sm_80", 80, None),
-    ampere("sm_86", 86, None),
-    ampere("sm_87", 87, Some(2)),
-    ampere("sm_88", 88, None),
-    row("sm_89", 89, Base, Ampere, None),
-    row("sm_90", 90, Base, Hopper, Some(8)),
-    row("sm_90a", 90, Specific, Hopper, Some(8)),
-    blackwell("sm_100", 100, Base, 9, 8),
-    blackwell("sm_100a", 100, Specific, 9, 8),
-    blackwell("sm_100f", 100, Family, 9, 8),
-    blackwell("sm_103", 103, Base, 0, 8),
-    blackwell("sm_103a", 103, Specific, 0, 8),
-    blackwell("sm_103f", 103, Family, 0, 8),
-    thor("sm_110", Base),
-    thor("sm_110a", Specific),
-    thor("sm_110f", Family),
-    blackwell("sm_120", 120, Base, 0x50, 0),
-    blackwell("sm_120a", 120, Specific, 0x50, 0),
-    blackwell("sm_120f", 120, Family, 0x50, 0),
-    blackwell("sm_121", 121, Base, 0, 0),
-    blackwell("sm_121a", 121, Specific, 0, 0),
-    blackwell("sm_121f", 121, Family, 0, 0),
+/// The numbers of all targets of ptxas 13.0.88. Targets that differ in the suffix only have the same traits.
+const ROWS: [FileTraits; 12] = [
+    row(75, Style::Ampere, Some(1)),
+    ampere(80, None),
+    ampere(86, None),
+    ampere(87, Some(2)),
+    ampere(88, None),
+    row(89, Style::Ampere, None),
+    row(90, Style::Hopper, Some(8)),
+    blackwell(100, 9, 8),
+    blackwell(103, 0, 8),
+    THOR,
+    blackwell(120, 0x50, 0),
+    blackwell(121, 0, 0),
 ];
 
 /// Maximum number of bytes of kernel parameters in the original layout. Larger parameters, which exist since PTX ISA 8.1, are described by
@@ -110,47 +90,53 @@ impl Style {
     /// Returns the offset in constant bank 0 of the parameters of a kernel with this many bytes of parameters.
     pub fn parameter_base(self, parameter_bytes: u16) -> u16 {
         match self {
-            Ampere if parameter_bytes > SMALL_PARAMETER_BYTES => 0x1a80,
-            Ampere => 0x160,
-            Hopper => 0x210,
-            Blackwell => 0x380,
+            Style::Ampere if parameter_bytes > SMALL_PARAMETER_BYTES => 0x1a80,
+            Style::Ampere => 0x160,
+            Style::Hopper => 0x210,
+            Style::Blackwell => 0x380,
         }
     }
 
     /// Returns the number of bytes that the system reserves at the start of each block's shared memory.
     pub fn reserved_shared(self) -> u64 {
         match self {
-            Ampere => 0,
-            Hopper | Blackwell => 0x400,
+            Style::Ampere => 0,
+            Style::Hopper | Style::Blackwell => 0x400,
         }
     }
 
     /// Returns the value of the symbol `.nv.reservedSmem.offset0`.
     pub(crate) fn reserved_offset(self) -> u64 {
         match self {
-            Ampere | Hopper => 0,
-            Blackwell => 0x40,
+            Style::Ampere | Style::Hopper => 0,
+            Style::Blackwell => 0x40,
         }
     }
 
     /// Returns the major and minor number in `EIATTR_MERCURY_ISA_VERSION`.
     pub(crate) fn mercury_version(self) -> u16 {
         match self {
-            Ampere => 0,
-            Hopper | Blackwell => 0x101,
+            Style::Ampere => 0,
+            Style::Hopper | Style::Blackwell => 0x101,
         }
     }
 }
 
-impl Target {
-    /// Returns the target with this name, for example `sm_90a`.
-    pub fn named(name: &str) -> Option<&'static Target> {
-        TARGETS.iter().find(|target| target.name == name)
+impl FileTraits {
+    /// Returns the traits of a target; `None` if Oriole writes no files for it.
+    pub fn of(target: Target) -> Option<FileTraits> {
+        let row = ROWS.iter().find(|row| row.target.number() == target.number())?;
+        Some(FileTraits { target, ..*row })
     }
 
-    /// Returns the target with this number and suffix.
-    pub(crate) fn find(sm: u8, variant: Variant) -> Option<&'static Target> {
-        TARGETS.iter().find(|target| target.sm == sm && target.variant == variant)
+    /// Returns the traits of all targets, by number.
+    pub fn all() -> impl Iterator<Item = FileTraits> {
+        Target::all().filter_map(FileTraits::of)
+    }
+
+    /// Returns whether the target has the suffix `a`.
+    pub(crate) fn is_specific(&self) -> bool {
+        self.target.suffix() == Suffix::ArchSpecific
     }
 
     /// Returns whether ptxas' files for the target have a Mercury capsule for each function.
@@ -175,9 +161,9 @@ const WITH_MERCURY: u32 = 2;
 
 impl Flags {
     /// Returns the flags of a file whose `.note.nv.cuinfo` is section `cuinfo`. ptxas' files for Blackwell have Mercury code.
-    pub fn new(target: &Target, has_mercury: bool, cuinfo: u8) -> Flags {
+    pub fn new(target: Target, has_mercury: bool, cuinfo: u8) -> Flags {
         let class = if has_mercury { WITH_MERCURY } else { SASS_ONLY };
-        Flags { bits: class | u32::from(target.sm) << 8 | u32::from(cuinfo) << 24, abi_version: ABI_VERSION }
+        Flags { bits: class | u32::from(target.number()) << 8 | u32::from(cuinfo) << 24, abi_version: ABI_VERSION }
     }
 
     /// Returns the number of the SM.
@@ -224,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn targets_have_different_names_and_follow_their_number() {
-        for (target, next) in TARGETS.iter().zip(&TARGETS[1..]) {
-            assert!(target.sm <= next.sm && target.name != next.name);
-            assert!(target.name.starts_with(&format!("sm_{}", target.sm)));
-        }
+    fn a_file_can_be_written_for_every_target_with_machine_code_but_volta() {
+        let volta = |target: &Target| target.architecture() == oriole_support::Architecture::Volta;
+        let with_code: Vec<Target> = Target::all_with_machine_code().filter(|target| !volta(target)).collect();
+        assert_eq!(FileTraits::all().map(|traits| traits.target).collect::<Vec<_>>(), with_code);
+        assert!(with_code.iter().all(|target| target.number() <= u16::from(u8::MAX)), "the number has eight bits in the header");
     }
 }

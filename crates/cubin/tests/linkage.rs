@@ -18,10 +18,10 @@ use std::path::Path;
 
 use common::canonical::{canonical, differences, lines_of};
 use common::parts::parts;
-use common::{Scratch, compares_everything, compile, data_folder, files_in, oracle, retarget, root, run, targets_to_compare};
+use common::{Scratch, compares_everything, compile, data_folder, files_in, oracle, retarget, root, run, targets_to_compare, traits_of};
 use oriole_cubin::build::{CodePatch, CodeRelocation, Extern, Function, Home, Module, UNKNOWN_STACK, Variable};
 use oriole_cubin::info::{Code, Value};
-use oriole_cubin::{Cubin, FileType, Index, Target};
+use oriole_cubin::{Cubin, FileTraits, FileType, Index};
 
 /// Removes the lines about Mercury and the pointers to CIEs, and moves the lines without a fixed position to the end.
 fn comparable(lines: Vec<String>) -> Vec<String> {
@@ -38,9 +38,9 @@ fn comparable(lines: Vec<String>) -> Vec<String> {
 }
 
 /// Rebuilds a file, compares it with the original, and returns the rebuilt bytes.
-fn check(name: &str, original: &[u8], target: &'static Target, failures: &mut Vec<String>) -> Option<Vec<u8>> {
+fn check(name: &str, original: &[u8], traits: FileTraits, failures: &mut Vec<String>) -> Option<Vec<u8>> {
     let cubin = Cubin::read(original).unwrap();
-    let rebuilt = match parts(&cubin, target).and_then(|module| module.build()?.write()) {
+    let rebuilt = match parts(&cubin, traits).and_then(|module| module.build()?.write()) {
         Ok(rebuilt) => rebuilt,
         Err(error) => {
             failures.push(format!("{name}: {error}"));
@@ -64,7 +64,7 @@ fn checked_in_files_say_the_same() {
     let mut failures = Vec::new();
     let files = files_in(&data_folder().join("linkage"), "cubin");
     for (name, original) in &files {
-        check(name, original, Cubin::read(original).unwrap().target().unwrap(), &mut failures);
+        check(name, original, FileTraits::of(Cubin::read(original).unwrap().target().unwrap()).unwrap(), &mut failures);
     }
     report("files", files.len(), &failures);
 }
@@ -91,14 +91,15 @@ fn fresh_files_say_the_same() {
     let Some(ptxas) = oracle("ptxas") else { return };
     let scratch = Scratch::new("linkage");
     let (mut count, mut failures) = (0, Vec::new());
-    for target in targets_to_compare() {
+    for traits in targets_to_compare() {
+        let target = traits.target.to_string();
         for (name, text, options) in modules() {
             let ptx = scratch.path("in.ptx");
-            fs::write(&ptx, retarget(&text, target.name)).unwrap();
+            fs::write(&ptx, retarget(&text, &target)).unwrap();
             for options in options {
-                let label = format!("{name} {} {}", target.name, options.join(" "));
-                let original = compile(&ptxas, &scratch, &ptx, target.name, &options);
-                check(&label, &original.unwrap_or_else(|| panic!("ptxas refuses {label}")), target, &mut failures);
+                let label = format!("{name} {} {}", target, options.join(" "));
+                let original = compile(&ptxas, &scratch, &ptx, &target, &options);
+                check(&label, &original.unwrap_or_else(|| panic!("ptxas refuses {label}")), traits, &mut failures);
                 count += 1;
             }
         }
@@ -118,14 +119,14 @@ fn the_corpus_says_the_same() {
     for (number, ptx) in sources.iter().enumerate() {
         // In a sample, the variants take turns.
         for (_, (target, option)) in ways.iter().enumerate().filter(|(way, _)| compares_everything() || number % ways.len() == *way) {
-            let target = Target::named(target).unwrap();
-            let Some(original) = compile(&ptxas, &scratch, ptx, target.name, &[option]) else { continue };
-            let label = format!("{} {} {option}", ptx.file_name().unwrap().display(), target.name);
+            let traits = traits_of(target);
+            let Some(original) = compile(&ptxas, &scratch, ptx, &target, &[option]) else { continue };
+            let label = format!("{} {} {option}", ptx.file_name().unwrap().display(), target);
             let has_debug = Cubin::read(&original).unwrap().sections().iter().any(|section| section.name.contains("debug_line"));
             if has_debug {
                 continue;
             }
-            check(&label, &original, target, &mut failures);
+            check(&label, &original, traits, &mut failures);
             count += 1;
         }
     }
@@ -171,42 +172,43 @@ fn nvlink_links_rebuilt_objects_alike() {
     let (Some(ptxas), Some(nvlink)) = (oracle("ptxas"), oracle("nvlink")) else { return };
     let scratch = Scratch::new("nvlink");
     let (mut count, mut failures) = (0, Vec::new());
-    for target in targets_to_compare() {
+    for traits in targets_to_compare() {
+        let target = traits.target.to_string();
         let rest = scratch.path("rest.ptx");
-        fs::write(&rest, retarget(REST, target.name)).unwrap();
-        fs::write(scratch.path("rest.o"), compile(&ptxas, &scratch, &rest, target.name, &["-c"]).unwrap()).unwrap();
+        fs::write(&rest, retarget(REST, &target)).unwrap();
+        fs::write(scratch.path("rest.o"), compile(&ptxas, &scratch, &rest, &target, &["-c"]).unwrap()).unwrap();
         for (name, text, _) in modules().into_iter().filter(|(name, ..)| !name.starts_with("frames")) {
             let ptx = scratch.path("in.ptx");
-            fs::write(&ptx, retarget(&text, target.name)).unwrap();
-            let original = compile(&ptxas, &scratch, &ptx, target.name, &["-c"]).unwrap();
-            let rebuilt = parts(&Cubin::read(&original).unwrap(), target).unwrap().build().unwrap().write().unwrap();
+            fs::write(&ptx, retarget(&text, &target)).unwrap();
+            let original = compile(&ptxas, &scratch, &ptx, &target, &["-c"]).unwrap();
+            let rebuilt = parts(&Cubin::read(&original).unwrap(), traits).unwrap().build().unwrap().write().unwrap();
             let link = |object: &[u8]| {
                 fs::write(scratch.path("module.o"), object).unwrap();
-                let arch = format!("-arch={}", target.name);
+                let arch = format!("-arch={}", target);
                 let linked = run(&nvlink, &[&arch, "module.o", "rest.o", "-o", "linked.cubin"], &scratch.0);
                 linked.map(|_| fs::read(scratch.path("linked.cubin")).unwrap())
             };
             let (Some(theirs), Some(ours)) = (link(&original), link(&rebuilt)) else {
-                failures.push(format!("{name} {}: nvlink fails", target.name));
+                failures.push(format!("{name} {}: nvlink fails", target));
                 continue;
             };
             let lines = |data: &[u8]| {
                 let lines = lines_of(data).unwrap();
-                if target.has_mercury() { loaded(lines) } else { lines }
+                if traits.has_mercury() { loaded(lines) } else { lines }
             };
             let found = differences(&lines(&ours), &lines(&theirs));
             if !found.is_empty() {
-                failures.push(format!("{name} {}:\n    {}", target.name, found.join("\n    ")));
+                failures.push(format!("{name} {}:\n    {}", target, found.join("\n    ")));
             }
             let linked = Cubin::read(&theirs).unwrap();
-            match parts(&linked, target).and_then(|module| module.build()?.write()) {
+            match parts(&linked, traits).and_then(|module| module.build()?.write()) {
                 Ok(again) => {
                     let found = differences(&linked_lines(&again), &linked_lines(&theirs));
                     if !found.is_empty() {
-                        failures.push(format!("linked {name} {}:\n    {}", target.name, found.join("\n    ")));
+                        failures.push(format!("linked {name} {}:\n    {}", target, found.join("\n    ")));
                     }
                 }
-                Err(error) => failures.push(format!("linked {name} {}: {error}", target.name)),
+                Err(error) => failures.push(format!("linked {name} {}: {error}", target)),
             }
             count += 1;
         }
@@ -220,14 +222,15 @@ fn rebuilt_files_disassemble_alike() {
     let (Some(ptxas), Some(nvdisasm), Some(cuobjdump)) = (oracle("ptxas"), oracle("nvdisasm"), oracle("cuobjdump")) else { return };
     let scratch = Scratch::new("disassemble");
     let (mut count, mut failures) = (0, Vec::new());
-    for target in ["sm_80", "sm_100a", "sm_120"].map(|name| Target::named(name).unwrap()) {
+    for traits in ["sm_80", "sm_100a", "sm_120"].map(traits_of) {
+        let target = traits.target.to_string();
         for (name, text, options) in modules().into_iter().filter(|(name, ..)| !["frames.ptx", "library.ptx"].contains(&name.as_str())) {
             let ptx = scratch.path("in.ptx");
-            fs::write(&ptx, retarget(&text, target.name)).unwrap();
+            fs::write(&ptx, retarget(&text, &target)).unwrap();
             for options in options.into_iter().filter(|options| !options.contains(&"-O0")) {
-                let label = format!("{name} {} {}", target.name, options.join(" "));
-                let original = compile(&ptxas, &scratch, &ptx, target.name, &options).unwrap();
-                let rebuilt = parts(&Cubin::read(&original).unwrap(), target).unwrap().build().unwrap().write().unwrap();
+                let label = format!("{name} {} {}", target, options.join(" "));
+                let original = compile(&ptxas, &scratch, &ptx, &target, &options).unwrap();
+                let rebuilt = parts(&Cubin::read(&original).unwrap(), traits).unwrap().build().unwrap().write().unwrap();
                 let print = |data: &[u8]| {
                     fs::write(scratch.path("print.cubin"), data).unwrap();
                     run(&cuobjdump, &["-elf", "print.cubin"], &scratch.0)?;
@@ -265,14 +268,14 @@ fn costs(cubin: &Cubin) -> Vec<String> {
 fn calls_cost_what_nvlink_says() {
     let (Some(ptxas), Some(nvlink)) = (oracle("ptxas"), oracle("nvlink")) else { return };
     let scratch = Scratch::new("costs");
-    let target = Target::named("sm_90a").unwrap();
+    let (target, traits) = ("sm_90a", traits_of("sm_90a"));
     for (name, text, _) in modules().into_iter().filter(|(name, ..)| ["calls.ptx", "stack.ptx", "switch.ptx"].contains(&name.as_str())) {
         let ptx = scratch.path("in.ptx");
-        fs::write(&ptx, retarget(&text, target.name)).unwrap();
-        let object = compile(&ptxas, &scratch, &ptx, target.name, &["-c"]).unwrap();
+        fs::write(&ptx, retarget(&text, target)).unwrap();
+        let object = compile(&ptxas, &scratch, &ptx, target, &["-c"]).unwrap();
         run(&nvlink, &["-arch=sm_90a", "out.cubin", "-o", "linked.cubin"], &scratch.0).unwrap();
         let linked = Cubin::read(&fs::read(scratch.path("linked.cubin")).unwrap()).unwrap();
-        let mut module = parts(&Cubin::read(&object).unwrap(), target).unwrap();
+        let mut module = parts(&Cubin::read(&object).unwrap(), traits).unwrap();
         module.file_type = FileType::Executable;
         for function in &mut module.functions {
             // Drop the relocations that only nvlink can fill in.
@@ -286,12 +289,12 @@ fn calls_cost_what_nvlink_says() {
 
 #[test]
 fn recursion_and_pointers_make_the_stack_unknown() {
-    let target = Target::named("sm_90a").unwrap();
+    let traits = traits_of("sm_90a");
     let leaf = |name: &str, size| Function { frame_size: size, registers: 30, ..Function::device(name) };
     let calling = |function: Function, callees: &[&str]| Function { calls: callees.iter().map(|&name| name.into()).collect(), ..function };
     let kernel = |callees: &[&str]| calling(Function { frame_size: 8, registers: 10, ..Function::kernel("k") }, callees);
     let settled = |functions: Vec<Function>| {
-        let mut module = Module::new(target, functions);
+        let mut module = Module::new(traits, functions);
         module.settle_calls();
         (module.functions[0].min_stack_size, module.functions[0].registers)
     };
@@ -308,10 +311,10 @@ fn recursion_and_pointers_make_the_stack_unknown() {
 
 #[test]
 fn a_name_that_is_missing_is_an_error() {
-    let target = Target::named("sm_90a").unwrap();
+    let traits = traits_of("sm_90a");
     let call = CodeRelocation { offset: 0, kind: CodePatch::Call, symbol: "nowhere".into(), addend: 0 };
     let kernel = Function { code: vec![0; 128], relocations: vec![call], ..Function::kernel("k") };
-    let error = Module::new(target, vec![kernel]).build().unwrap_err();
+    let error = Module::new(traits, vec![kernel]).build().unwrap_err();
     assert!(error.message.contains("`nowhere`"), "{error}");
 }
 
@@ -320,7 +323,7 @@ fn a_name_that_is_missing_is_an_error() {
 fn long_lists_of_undefined_functions_are_split() {
     let names: Vec<String> = (0..20_000).map(|number| format!("f{number}")).collect();
     let kernel = Function { code: vec![0; 128], externs: names.clone(), ..Function::kernel("k") };
-    let mut module = Module::new(Target::named("sm_90a").unwrap(), vec![kernel]);
+    let mut module = Module::new(traits_of("sm_90a"), vec![kernel]);
     module.file_type = FileType::Relocatable;
     module.externs = names.iter().map(Extern::function).collect();
     let cubin = Cubin::read(&module.build().unwrap().write().unwrap()).unwrap();
@@ -338,14 +341,14 @@ fn long_lists_of_undefined_functions_are_split() {
 
 #[test]
 fn what_needs_a_linker_is_refused_in_executable_files() {
-    let target = Target::named("sm_80").unwrap();
-    let mut module = Module::new(target, vec![Function::kernel("k")]);
+    let traits = traits_of("sm_80");
+    let mut module = Module::new(traits, vec![Function::kernel("k")]);
     module.variables.push(Variable::new("tentative", Home::Common, 4, 4));
     assert!(module.build().unwrap_err().message.contains("`tentative`"));
     module.file_type = FileType::Relocatable;
     assert!(module.build().is_ok());
     let offset = CodeRelocation { offset: 0x20, kind: CodePatch::ConstantOffset, symbol: "k".into(), addend: 0 };
-    let mut module = Module::new(target, vec![Function { relocations: vec![offset], ..Function::kernel("k") }]);
+    let mut module = Module::new(traits, vec![Function { relocations: vec![offset], ..Function::kernel("k") }]);
     assert!(module.build().unwrap_err().message.contains("ConstantOffset at 0x20 of `k`"));
     module.file_type = FileType::Relocatable;
     assert!(module.build().is_ok());
@@ -353,8 +356,8 @@ fn what_needs_a_linker_is_refused_in_executable_files() {
 
 #[test]
 fn variables_are_placed_by_alignment() {
-    let target = Target::named("sm_80").unwrap();
-    let mut module = Module::new(target, Vec::new());
+    let traits = traits_of("sm_80");
+    let mut module = Module::new(traits, Vec::new());
     let byte = Variable::new("byte", Home::Initialized(vec![1]), 1, 1);
     let wide = Variable::new("wide", Home::Initialized(vec![2; 16]), 16, 16);
     let zero = Variable::new("zero", Home::Zero, 4, 4);

@@ -9,11 +9,11 @@ mod common;
 use std::fs;
 
 use common::{Scratch, compares_everything, compile, data_file, data_folder, oracle, retarget, root, run};
+use oriole_cubin::FileTraits;
 use oriole_cubin::compat::{CompatCode, CompatValue};
 use oriole_cubin::info::{Attribute, Code, SPARSE_MMA, Value};
 use oriole_cubin::section::{Content, SectionType};
 use oriole_cubin::symbol::{Symbol, SymbolSection};
-use oriole_cubin::target::TARGETS;
 use oriole_cubin::{Cubin, FileType};
 
 /// Replaces each run of white space by one space.
@@ -100,7 +100,7 @@ fn header(cubin: &Cubin) -> String {
         FileType::Executable => "ET_EXEC",
         FileType::Other(_) => "?",
     };
-    let sm = cubin.target().unwrap().name.strip_prefix("sm_").unwrap();
+    let sm = cubin.target().unwrap().digits();
     let toolkit = cubin.notes().find_map(|note| match note {
         oriole_cubin::note::Note::Cuda(info) => Some(format!("{}.{}", info.toolkit / 10, info.toolkit % 10)),
         _ => None,
@@ -270,15 +270,16 @@ fn every_target_is_named_as_cuobjdump_does() {
     let scratch = Scratch::new("targets");
     let source = fs::read_to_string(root().join("examples/saxpy.ptx")).unwrap();
     let (mut facts, mut failures) = (0, Vec::new());
-    for target in TARGETS {
+    for traits in FileTraits::all() {
+        let target = traits.target.to_string();
         let ptx = scratch.path("in.ptx");
-        fs::write(&ptx, retarget(&source, target.name)).unwrap();
-        let cubin = Cubin::read(&compile(&ptxas, &scratch, &ptx, target.name, &[]).unwrap()).unwrap();
+        fs::write(&ptx, retarget(&source, &target)).unwrap();
+        let cubin = Cubin::read(&compile(&ptxas, &scratch, &ptx, &target, &[]).unwrap()).unwrap();
         let text = run(&cuobjdump, &["-elf", "out.cubin"], &scratch.0).unwrap();
-        facts += compare(target.name, &cubin, &String::from_utf8_lossy(&text), &mut failures);
-        assert_eq!(cubin.header.flags, oriole_cubin::target::Flags::new(target, target.has_mercury(), 6), "{}", target.name);
+        facts += compare(&target, &cubin, &String::from_utf8_lossy(&text), &mut failures);
+        assert_eq!(cubin.header.flags, oriole_cubin::target::Flags::new(traits.target, traits.has_mercury(), 6), "{}", target);
     }
-    report(TARGETS.len(), facts, &failures);
+    report(FileTraits::all().count(), facts, &failures);
 }
 
 #[test]

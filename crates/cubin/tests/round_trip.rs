@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 use common::{Scratch, compares_everything, compile, data_files, oracle, root};
 use oriole_cubin::Cubin;
+use oriole_cubin::FileTraits;
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::section::Content;
 use oriole_cubin::segment::Cover;
-use oriole_cubin::target::TARGETS;
 
 const OPTIONS: &[&[&str]] = &[&[], &["-O0"], &["-O1"], &["-O2"], &["-g"], &["-lineinfo"], &["-c"], &["-c", "-g"], &["-c", "-lineinfo"]];
 
@@ -68,13 +68,14 @@ fn fresh_files_come_out_unchanged() {
     let everything = compares_everything();
     let scratch = Scratch::new("round-trip");
     let (mut count, mut bytes, mut failures) = (0, 0, Vec::new());
+    let targets: Vec<String> = FileTraits::all().map(|traits| traits.target.to_string()).collect();
     for (number, ptx) in corpus().into_iter().enumerate() {
         // 23 targets and 9 sets of options are coprime, so counting through both in parallel visits every pair.
-        let cases = TARGETS.len() * OPTIONS.len();
+        let cases = targets.len() * OPTIONS.len();
         let tries = if everything { cases } else { 12 };
         let mut left = if everything { cases } else { 2 };
         for case in (0..tries).map(|step| number * 12 + step) {
-            let (target, options) = (TARGETS[case % TARGETS.len()].name, OPTIONS[case % OPTIONS.len()]);
+            let (target, options) = (&targets[case % targets.len()], OPTIONS[case % OPTIONS.len()]);
             let Some(original) = compile(&ptxas, &scratch, &ptx, target, options) else { continue };
             let name = format!("{} {target} {}", ptx.file_name().unwrap().display(), options.join(" "));
             check(&name, &original, &mut failures);

@@ -185,7 +185,7 @@ impl SchedulingReport {
             after: data.after.as_ref().map_or_else(Vec::new, |after| after.figures(&final_code, machine)),
             trace: data.trace.clone(),
             code: data.after.clone(),
-            has_uniform_registers: options.target.has(Opcode::UMOV),
+            has_uniform_registers: Opcode::UMOV.exists_on(options.target),
         }
     }
 

@@ -190,7 +190,7 @@ pub fn write_return_addresses(function: &mut Function) {
 /// On targets before sm_80 (those without `REDUX`), inserts an instruction that clears each callee-saved barrier before its `BSSY`, as
 /// ptxas does on sm_75.
 pub fn clear_barriers(function: &mut Function, target: Target) {
-    if target.has(Opcode::REDUX) {
+    if Opcode::REDUX.exists_on(target) {
         return;
     }
     for block in function.layout.clone() {

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use oriole_cubin::FileTraits;
 use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes};
 use oriole_cubin::info::{self, Attribute, Code, Value};
 use oriole_ir::ReferenceKind;
+use oriole_isa::SystemLayout;
 use oriole_isel::{Layout, Linking, VariableLayout, VariableLocation};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, Parameter, Statement};
 use oriole_ptx::source::Span;
@@ -70,7 +72,7 @@ impl<'m> Job<'m> {
 
 /// Compiles modules into one file.
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
-    if oriole_cubin::Target::named(&options.target.to_string()).is_none() {
+    if FileTraits::of(options.target).is_none() {
         let fault = Fault::Unsupported(format!("a file for {}", options.target));
         return Err(vec![CompileError { module: 0, function: String::new(), span: None, fault }]);
     }
@@ -138,7 +140,7 @@ fn place_of(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
 /// Returns an error for every memory limit of the target that is exceeded, in ptxas' order: functions from the last to the first, then the
 /// whole program.
 fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<CompileError> {
-    let limits = &options.target.profile().limits;
+    let limits = &SystemLayout::of(options.target).limits;
     let mut errors = Vec::new();
     for job in jobs.iter().rev() {
         let (variables, is_kernel) = (&job.variables, job.is_kernel());
@@ -278,7 +280,7 @@ fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) ->
 
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: the system's part and the parameters.
 fn constant_bytes(job: &Job<'_>, options: &Options) -> u32 {
-    options.target.profile().parameters_start(job.variables.parameter_bytes) + job.variables.parameter_bytes as u32
+    SystemLayout::of(options.target).parameters_start(job.variables.parameter_bytes) + job.variables.parameter_bytes as u32
 }
 
 /// Returns the resource usage of a function. `settled` is the function in the file, with resources of its callees included.
@@ -320,20 +322,20 @@ fn file(
     finished: &[Finished],
     options: &Options,
 ) -> Result<build::Module, Fault> {
-    let Some(target) = oriole_cubin::Target::named(&options.target.to_string()) else {
+    let Some(traits) = FileTraits::of(options.target) else {
         return Err(Fault::Internal(format!("no file can be written for {}", options.target)));
     };
     let mut functions: Vec<build::Function> = Vec::new();
     for (job, function) in jobs.iter().zip(finished).rev() {
         let index = &indices[job.module_number];
-        let built = to_build_function(job, function, index, &layouts[job.module_number], target, options);
+        let built = to_build_function(job, function, index, &layouts[job.module_number], &traits, options);
         if options.relocatable {
             functions.extend(index.aliases(job.function().name).map(|alias| copy_named(&built, alias.to_owned())));
         }
         functions.push(built);
     }
-    let mut module = build::Module::new(target, functions);
-    module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number);
+    let mut module = build::Module::new(traits, functions);
+    module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number());
     if options.relocatable {
         module.file_type = oriole_cubin::FileType::Relocatable;
     }
@@ -396,7 +398,7 @@ fn to_build_function(
     function: &Finished,
     index: &Index<'_>,
     layout: &Layout,
-    target: &'static oriole_cubin::Target,
+    traits: &FileTraits,
     options: &Options,
 ) -> build::Function {
     let bounds = &job.bounds;
@@ -427,7 +429,7 @@ fn to_build_function(
         registers: registers(job, function) as u8,
         frame_size: function.frame_bytes,
         min_stack_size: function.frame_bytes,
-        attributes: if job.is_kernel() { kernel_attributes(target, &job.parameters, extra) } else { function_attributes(target, extra) },
+        attributes: if job.is_kernel() { kernel_attributes(traits, &job.parameters, extra) } else { function_attributes(traits, extra) },
         parameter_bytes: job.variables.parameter_bytes as u16,
         relocations: relocations(function, options),
         externs: function.callees.iter().filter(|name| !oriole_isel::is_runtime(name) && !index.is_defined(name)).cloned().collect(),

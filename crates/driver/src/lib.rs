@@ -142,9 +142,8 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
         let what = format!("the hardware profile is for {}, not for {}", profile.target, options.target);
         return Err(vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Limit(what) }]);
     }
-    let machine = oriole_ptx::target::Target::parse(&options.target.to_string());
     let refused = modules.iter().enumerate().filter_map(|(number, module)| {
-        let what = match machine.and_then(|machine| target_mismatch(module.target, machine)) {
+        let what = match target_mismatch(module.target, options.target) {
             Some(mismatch) => format!("{} cannot run code for {}, {mismatch}", options.target, module.target),
             None => return None,
         };

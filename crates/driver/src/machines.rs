@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use oriole_ptx::target::{Suffix, Target};
+use oriole_support::{Suffix, Target};
 
 /// Why a module cannot be compiled for a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,19 +31,14 @@ impl fmt::Display for TargetMismatch {
 /// Returns why a module for target `module` cannot be compiled for `machine`, or `None` if it can.
 pub fn target_mismatch(module: Target, machine: Target) -> Option<TargetMismatch> {
     // sm_101 was renamed to sm_110. As a lower bound it keeps its old number.
-    let renamed = if module.number == 101 { 110 } else { module.number };
-    if machine.number < module.number {
+    let renamed = if module.number() == 101 { 110 } else { module.number() };
+    if machine.number() < module.number() {
         return Some(TargetMismatch::Later);
     }
-    match module.suffix {
+    match module.suffix() {
         Suffix::Plain => None,
-        Suffix::ArchSpecific if renamed != machine.number => Some(TargetMismatch::OtherMachine),
-        Suffix::ArchSpecific => (machine.suffix != Suffix::ArchSpecific).then_some(TargetMismatch::WithoutFeatures),
-        Suffix::FamilySpecific => (family(renamed) != family(machine.number)).then_some(TargetMismatch::OtherFamily),
+        Suffix::ArchSpecific if renamed != machine.number() => Some(TargetMismatch::OtherMachine),
+        Suffix::ArchSpecific => (machine.suffix() != Suffix::ArchSpecific).then_some(TargetMismatch::WithoutFeatures),
+        Suffix::FamilySpecific => (module.family() != machine.family()).then_some(TargetMismatch::OtherFamily),
     }
-}
-
-/// Returns the family of a target number: sm_100 and sm_103 are family 10.
-fn family(number: u16) -> u16 {
-    number / 10
 }

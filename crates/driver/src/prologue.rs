@@ -6,7 +6,7 @@
 use oriole_ir::{
     Function, FunctionKind, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, ReferenceKind, RegFile, Role, Space, Symbol, Target,
 };
-use oriole_isa::Symbols;
+use oriole_isa::{Symbols, SystemLayout};
 
 use crate::convention::{self, STACK_POINTER};
 use crate::error::{Excess, LimitedMemory};
@@ -30,7 +30,7 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     let slots = (registers.len() + barriers.len()) as u32;
     let unit = if is_kernel && !convention::has_abi_calls(function) { LEAST_UNIT } else { FRAME_UNIT }.max(function.frame_align);
     let frame = (u64::from(saved_at) + 4 * u64::from(slots)).next_multiple_of(u64::from(unit));
-    let limits = &target.profile().limits;
+    let limits = &SystemLayout::of(target).limits;
     let most = if has_spills || slots > 0 { limits.frame_with_slots } else { limits.frame };
     if let Some(excess) = Excess::find(LimitedMemory::Local, frame, most, is_kernel) {
         return Err(excess);
@@ -41,7 +41,7 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
 
     let mut prologue = Vec::new();
     if is_kernel {
-        let initial = Operand::constant(0, target.profile().stack_pointer);
+        let initial = Operand::constant(0, SystemLayout::of(target).stack_pointer);
         prologue.push(machine(function, Opcode::LDC, &[], &[general(STACK_POINTER.into()), initial], 1));
     }
     move_stack(function, -i64::from(frame), &mut prologue);

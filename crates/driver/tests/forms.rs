@@ -91,7 +91,7 @@ fn every_form_compiles_or_is_refused_by_name() {
     let mut compiled = 0;
     for name in TARGETS {
         let target = Target::parse(name).unwrap();
-        let platform = Platform { version: PtxVersion::new(9, 0), target: oriole_ptx::target::Target::parse(name).unwrap() };
+        let platform = Platform { version: PtxVersion::new(9, 0), target };
         for (row, _) in ROWS.iter().enumerate().filter(|(_, row)| !is_left_out(row.opcode)) {
             let cases = valid_cases(&legal_forms(row, FORMS_PER_ROW), platform);
             if cases.is_empty() {

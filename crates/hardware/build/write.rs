@@ -96,11 +96,17 @@ impl Literal for Summary {
     }
 }
 
-/// A number and perhaps a letter: the name of a target, in the parts that the library compares.
-fn target_parts(name: &str) -> Option<(u16, Option<char>)> {
+/// Returns the number of the target with this name, and the suffix as a Rust expression.
+fn target_parts(name: &str) -> Option<(u16, &'static str)> {
     let name = name.strip_prefix("sm_")?;
     let digits = name.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
-    Some((digits.parse().ok()?, name[digits.len()..].chars().next()))
+    let suffix = match &name[digits.len()..] {
+        "" => "Suffix::Plain",
+        "a" => "Suffix::ArchSpecific",
+        "f" => "Suffix::FamilySpecific",
+        _ => return None,
+    };
+    Some((digits.parse().ok()?, suffix))
 }
 
 /// `classes.tbl`: the table, and what is asked about each opcode and class.
@@ -191,7 +197,7 @@ fn number_of<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
 pub fn models(tables: &[LatencyTable], classes: &ClassTable) -> Result<String, String> {
     let mut grids = Grids::default();
     let mut models = String::new();
-    let mut targets: Vec<(u16, Option<char>, usize)> = Vec::new();
+    let mut targets: Vec<(u16, &str, usize)> = Vec::new();
     for (index, table) in tables.iter().enumerate() {
         for target in table.targets.iter().filter(|target| **target != UNIVERSAL) {
             let (number, suffix) = target_parts(target).ok_or_else(|| format!("{}.tbl: there is no target {target}", table.name))?;
@@ -218,7 +224,8 @@ pub fn models(tables: &[LatencyTable], classes: &ClassTable) -> Result<String, S
     let universal = tables.iter().position(|table| table.targets.contains(&UNIVERSAL)).ok_or("no latency table is universal")?;
     let mut text = grids.statics();
     let _ = writeln!(text, "pub(crate) static MODELS:[Model;{}]=[\n{models}];", tables.len());
-    let _ = writeln!(text, "pub(crate) static MODEL_TARGETS:[(u16,Option<char>,usize);{}]={targets:?};", targets.len());
+    let rows: Vec<String> = targets.iter().map(|(number, suffix, index)| format!("({number},{suffix},{index})")).collect();
+    let _ = writeln!(text, "pub(crate) static MODEL_TARGETS:[(u16,Suffix,usize);{}]=[{}];", rows.len(), rows.join(","));
     let _ = writeln!(text, "pub(crate) const UNIVERSAL_MODEL:usize={universal};");
     Ok(text)
 }
@@ -239,6 +246,7 @@ pub fn sheet(sheet: &ReadSheet, kind: &str, name: &str, sources: &str) -> String
 
 /// The targets of the machines that are named after one.
 pub fn machine_targets(machines: &[&str]) -> String {
-    let targets: Vec<(u16, Option<char>)> = machines.iter().filter_map(|name| target_parts(name)).collect();
-    format!("pub(crate) static MACHINE_TARGETS:[(u16,Option<char>);{}]={targets:?};\n", targets.len())
+    let parts = machines.iter().filter_map(|name| target_parts(name));
+    let rows: Vec<String> = parts.map(|(number, suffix)| format!("({number},{suffix})")).collect();
+    format!("pub(crate) static MACHINE_TARGETS:[(u16,Suffix);{}]=[{}];\n", rows.len(), rows.join(","))
 }

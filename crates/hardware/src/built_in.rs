@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 
 use oriole_isa::Symbol;
+use oriole_support::Suffix;
 
 use crate::class::{Class, Classes, Port};
 use crate::control::Facts;
@@ -107,7 +108,7 @@ mod tests {
             assert!(*model == Model::new(read_table(model.table.name).unwrap()), "{}", model.table.name);
             for target in model.table.targets.iter().filter(|target| **target != "universal") {
                 assert!(MODEL_TARGETS.iter().any(|&(number, suffix, index)| {
-                    let name = format!("sm_{number}{}", suffix.map_or(String::new(), String::from));
+                    let name = format!("sm_{number}{}", suffix.letter());
                     name == *target && MODELS[index].table.name == model.table.name
                 }));
             }

@@ -9,7 +9,7 @@ use oriole_isa::Opcode;
 
 use crate::built_in;
 use crate::class::{Class, Classes};
-use crate::facts::MACHINES;
+use crate::facts::{MACHINES, UNIVERSAL_MACHINE};
 use crate::machine::{Field, Machine};
 use crate::model::Model;
 use crate::sheet::Fact;
@@ -79,7 +79,7 @@ impl ControlRules {
     pub fn of(model: &Model) -> &'static ControlRules {
         static MADE: [OnceLock<ControlRules>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
         let known = |name: &&str| MACHINES.iter().position(|machine| machine == name);
-        let index = model.table().targets.iter().find_map(known).unwrap_or(MACHINES.len() - 1);
+        let index = model.table().targets.iter().find_map(known).unwrap_or(UNIVERSAL_MACHINE);
         MADE[index].get_or_init(|| ControlRules::new(&built_in::CONTROL[index], Machine::at(index)))
     }
 
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn every_target_has_rules_with_known_sources() {
-        for target in Target::all() {
+        for target in Target::all_with_machine_code() {
             let rules = ControlRules::of(Model::of(target));
             assert_eq!(rules.fields().count(), MEANINGS.len());
             assert!(rules.fields().all(|field| sources().any(|(name, _)| name == field.source)), "{target}");
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn sheet_mnemonics_are_opcodes() {
-        for target in Target::all() {
+        for target in Target::all_with_machine_code() {
             let facts = &ControlRules::of(Model::of(target)).facts;
             let lists = [&facts.open_stalls, &facts.settling, &facts.fences];
             let named = lists.into_iter().flat_map(|list| list.iter()).chain(facts.least_stalls.iter().map(|(mnemonic, _)| mnemonic));

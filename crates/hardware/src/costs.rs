@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn every_target_has_costs_with_known_sources() {
-        for target in Target::all() {
+        for target in Target::all_with_machine_code() {
             let costs = Costs::of(target);
             assert_eq!(costs.fields().count(), MEANINGS.len());
             for field in costs.fields() {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn gpu_rates_are_positive() {
-        for target in Target::all() {
+        for target in Target::all_with_machine_code() {
             let costs = Costs::of(target);
             let rates = [costs.l2_sectors_gpu, costs.l2_lines_gpu, costs.dram_sectors_gpu, costs.atomic_sectors_gpu];
             assert!(rates.iter().all(|&rate| rate > 0.0) && costs.multiprocessors > 0 && costs.register_banks > 0, "{target}");

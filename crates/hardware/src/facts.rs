@@ -23,6 +23,10 @@ pub(crate) const MACHINES: [&str; 16] = [
     "universal",
 ];
 
+/// Index in [`MACHINES`] of the machine for targets without figures of their own.
+#[allow(dead_code, reason = "the build script does not use it")]
+pub(crate) const UNIVERSAL_MACHINE: usize = MACHINES.len() - 1;
+
 /// Names of the units that classes execute on, in the order of the resource vector.
 pub(crate) const UNIT_NAMES: [&str; 10] = ["alu", "fma", "fp64", "mma", "lsu", "tex", "bra", "smem", "sfu", "udp"];
 

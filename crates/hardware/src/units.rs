@@ -10,7 +10,7 @@
 use oriole_isa::{Memory, Pipe, Properties, Target};
 
 use crate::built_in;
-use crate::facts::{MACHINES, UNIT_NAMES};
+use crate::facts::{MACHINES, UNIT_NAMES, UNIVERSAL_MACHINE};
 use crate::machine::{Field, Machine, machine_index};
 use crate::sheet::{self, Fact, Reading};
 use crate::tables::List;
@@ -145,7 +145,7 @@ impl Rates {
 
     /// Returns the rates of a machine.
     pub fn of_machine(machine: &Machine) -> &'static Rates {
-        Rates::at(MACHINES.iter().position(|name| *name == machine.name).unwrap_or(MACHINES.len() - 1))
+        Rates::at(MACHINES.iter().position(|name| *name == machine.name).unwrap_or(UNIVERSAL_MACHINE))
     }
 
     fn at(index: usize) -> &'static Rates {

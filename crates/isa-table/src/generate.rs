@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::check::{identity, uses};
-use crate::model::{Bits, Core, Form, Format, Guard, Instruction, Part, Piece, Prefix, RegFile, Slot, Table, Term};
+use crate::model::{Bits, Core, Form, Format, Guard, Instruction, Part, Piece, Prefix, RegFile, Slot, TARGETS, Table, Term};
 use crate::parse::MOST_RUNS;
 use crate::properties::Properties;
 use crate::widths::{WidthLine, rules_code};
@@ -73,6 +73,7 @@ fn mnemonics(out: &mut String, instructions: &[&Instruction]) {
     let names: Vec<String> = instructions.iter().map(|i| format!("{:?}", i.mnemonic)).collect();
     let values: Vec<String> = instructions.iter().map(|i| format!("Opcode::{}", i.mnemonic)).collect();
     let _ = writeln!(out, "}}\npub(crate) static MNEMONICS:[&str;{}]=[{}];", names.len(), names.join(","));
+    let _ = writeln!(out, "pub(crate) static TABLE_TARGETS:[u16;{}]={TARGETS:?};", TARGETS.len());
     let _ = writeln!(out, "pub(crate) static OPCODES:[Opcode;{}]=[{}];", values.len(), values.join(","));
 }
 

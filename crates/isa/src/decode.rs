@@ -7,13 +7,11 @@ use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
+use crate::encodings::table_column;
 use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 use crate::select::fill;
-use crate::table::{self, Bits, Core, Form, FormId, Format, Part, Piece, RegFile, Slot, Symbol, Term};
+use crate::table::{self, Bits, Core, Form, FormId, Format, Part, Piece, RegFile, Slot, Symbol, TABLE_TARGETS, Term};
 use crate::{Control, Target};
-
-/// Number of bits in the table's target sets, which is the number of targets with distinct encodings.
-const TARGET_BITS: usize = 12;
 
 /// The forms of one target, grouped by the lowest 12 bits of their encoding. The forms with opcode bits `code` are
 /// `forms[starts[code]..starts[code + 1]]`.
@@ -23,16 +21,17 @@ struct Index {
 }
 
 impl Index {
-    /// Returns the index of a target; builds it at the first use.
-    fn of(target: Target) -> &'static Index {
-        static INDICES: [OnceLock<Index>; TARGET_BITS] = [const { OnceLock::new() }; TARGET_BITS];
-        INDICES[target.table_bit()].get_or_init(|| Index::build(target.table_bit()))
+    /// Returns the index of a target; builds it at the first use. Returns `None` if the table does not describe the target.
+    fn of(target: Target) -> Option<&'static Index> {
+        static INDICES: [OnceLock<Index>; TABLE_TARGETS.len()] = [const { OnceLock::new() }; TABLE_TARGETS.len()];
+        let column = table_column(target)?;
+        Some(INDICES[column].get_or_init(|| Index::build(1 << column)))
     }
 
-    /// Builds the index by a counting sort over the opcode bits.
-    fn build(bit: usize) -> Index {
+    /// Builds the index of a target set by a counting sort over the opcode bits.
+    fn build(targets: u32) -> Index {
         let code = |form: &FormId| form.form().value as usize & 0xfff;
-        let known: Vec<FormId> = FormId::all().filter(|form| form.form().targets >> bit & 1 == 1).collect();
+        let known: Vec<FormId> = FormId::all().filter(|form| form.form().targets & targets != 0).collect();
         let mut starts = vec![0; 4097];
         for form in &known {
             starts[code(form) + 1] += 1;
@@ -53,7 +52,7 @@ impl Index {
 /// Returns the form of a word, or `None` if no form of the table matches.
 #[inline]
 pub fn form_of(word: u128, target: Target) -> Option<FormId> {
-    let index = Index::of(target);
+    let index = Index::of(target)?;
     let code = word as usize & 0xfff;
     let candidates = &index.forms[usize::from(index.starts[code])..usize::from(index.starts[code + 1])];
     candidates.iter().copied().find(|form| word & form.form().mask == form.form().value)

@@ -2,7 +2,9 @@
 //! shared memory sizes, environment registers. Offsets are in bytes. They were found by compiling a read of every special register
 //! with ptxas 13.0.88 for each target.
 
-use crate::target::Target;
+use oriole_support::{Architecture, Target};
+
+use crate::layout::no_machine_code;
 
 /// Offset in constant bank 0 of one word of the launch data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +33,7 @@ impl LaunchWord {
 
 /// The layout of the launch data in constant bank 0. Plain numbers are byte offsets unless a field says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Launch {
+pub struct LaunchLayout {
     /// `%ntid`: three words.
     pub block_size: u32,
     /// `%nctaid`: three words.
@@ -48,7 +50,7 @@ pub struct Launch {
     pub reserved_shared_size: Option<u32>,
     /// The location of the shared memory that the system reserves; `None` if nothing is reserved.
     pub reserved_shared: Option<ReservedShared>,
-    /// `%envreg0` and the following registers, below [`Launch::LATE_ENVIRONMENT`].
+    /// `%envreg0` and the following registers, below [`LaunchLayout::LATE_ENVIRONMENT`].
     environment: LaunchWord,
     /// Base offset of the other environment registers: `%envregN` is at this offset plus `4 * N`.
     late_environment: u32,
@@ -116,20 +118,39 @@ pub struct ClusterLaunch {
     pub aggregate_shared: LaunchWord,
 }
 
-impl Launch {
-    /// Number of the first environment register at [`Launch::late_environment`].
+impl LaunchLayout {
+    /// Number of the first environment register at [`LaunchLayout::late_environment`].
     const LATE_ENVIRONMENT: u32 = 16;
+
+    /// Returns the layout of the launch data in constant bank 0.
+    ///
+    /// # Panics
+    ///
+    /// If the target has no machine code ([`Target::has_machine_code`]).
+    pub fn of(target: Target) -> &'static LaunchLayout {
+        match target.architecture() {
+            Architecture::Tesla | Architecture::Fermi | Architecture::Kepler | Architecture::Maxwell | Architecture::Pascal => {
+                no_machine_code(target)
+            }
+            Architecture::Volta => &VOLTA,
+            Architecture::Turing => &TURING,
+            Architecture::Ampere if target.number() == 80 => &AMPERE,
+            Architecture::Ampere | Architecture::Ada => &SMALL_AMPERE,
+            Architecture::Hopper => &HOPPER,
+            Architecture::Blackwell => &BLACKWELL,
+        }
+    }
 
     /// Returns the location of `%envreg<number>`.
     pub fn environment(&self, number: u32) -> LaunchWord {
-        if number < Launch::LATE_ENVIRONMENT {
+        if number < LaunchLayout::LATE_ENVIRONMENT {
             return self.environment.plus(4 * number);
         }
         LaunchWord::At(self.late_environment + 4 * number)
     }
 }
 
-const TURING: Launch = Launch {
+const TURING: LaunchLayout = LaunchLayout {
     block_size: 0x0,
     grid_size: 0xc,
     grid_id: 0x30,
@@ -144,9 +165,9 @@ const TURING: Launch = Launch {
     cluster: None,
 };
 
-const VOLTA: Launch = Launch { warps: Some(64), ..TURING };
+const VOLTA: LaunchLayout = LaunchLayout { warps: Some(64), ..TURING };
 
-const AMPERE: Launch = Launch {
+const AMPERE: LaunchLayout = LaunchLayout {
     graph: 0x130,
     reserved_shared_size: Some(0x114),
     reserved_shared: Some(ReservedShared::AtEnd { end: 0x120, second: 0x124 }),
@@ -154,9 +175,9 @@ const AMPERE: Launch = Launch {
     ..TURING
 };
 
-const SMALL_AMPERE: Launch = Launch { warps: Some(48), ..AMPERE };
+const SMALL_AMPERE: LaunchLayout = LaunchLayout { warps: Some(48), ..AMPERE };
 
-const HOPPER: Launch = Launch {
+const HOPPER: LaunchLayout = LaunchLayout {
     graph: 0x190,
     environment: LaunchWord::At(0x40),
     late_environment: 0x40,
@@ -178,7 +199,7 @@ const fn moving(offset: u32) -> LaunchWord {
     LaunchWord::PerClusterSize { offset, step: 0xa0 }
 }
 
-const BLACKWELL: Launch = Launch {
+const BLACKWELL: LaunchLayout = LaunchLayout {
     block_size: 0x360,
     grid_size: 0x370,
     grid_id: 0x140,
@@ -199,17 +220,3 @@ const BLACKWELL: Launch = Launch {
         aggregate_shared: moving(0x2bc),
     }),
 };
-
-impl Target {
-    /// Returns the layout of the launch data in constant bank 0.
-    pub fn launch(self) -> &'static Launch {
-        match self.number() {
-            ..75 => &VOLTA,
-            75..80 => &TURING,
-            80..86 => &AMPERE,
-            86..90 => &SMALL_AMPERE,
-            90..100 => &HOPPER,
-            _ => &BLACKWELL,
-        }
-    }
-}

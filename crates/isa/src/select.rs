@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 use crate::Target;
 use crate::alias;
 use crate::decode::read;
+use crate::encodings::table_set;
 use crate::fill::Filler;
 use crate::instruction::{Instruction, Operand, Value};
 use crate::table::{Core, Form, FormId, Piece, Slot, Symbol};
@@ -102,7 +103,7 @@ fn swaps(instruction: &Instruction) -> impl Iterator<Item = Instruction> {
 fn kept(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     let id = instruction.form?;
     let form = id.form();
-    let fits = form.opcode == instruction.opcode && form.targets >> target.table_bit() & 1 == 1;
+    let fits = form.opcode == instruction.opcode && form.targets & table_set(target) != 0;
     let word = fits.then(|| fill(form, instruction))??;
     Some((id, word ^ instruction.residue))
 }
@@ -129,9 +130,10 @@ fn takes_as_many(form: &Form, count: usize) -> bool {
 /// that had to assume a default for an absent operand is used only if there is no other.
 fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
     let mut assumed: Option<(FormId, u128)> = None;
+    let target = table_set(target);
     for id in instruction.opcode.forms() {
         let form = id.form();
-        if form.targets >> target.table_bit() & 1 == 0 || !takes_as_many(form, instruction.operands.len()) {
+        if form.targets & target == 0 || !takes_as_many(form, instruction.operands.len()) {
             continue;
         }
         if instruction.operands.len() == form.operands.len() && !form.operands.iter().zip(&instruction.operands).all(kinds_agree) {
@@ -163,7 +165,7 @@ struct Mismatch {
 fn explain(instruction: &Instruction, target: Target) -> EncodeError {
     let mnemonic = instruction.opcode.mnemonic();
     let mut nearest: Option<Mismatch> = None;
-    for id in instruction.opcode.forms().filter(|id| id.form().targets >> target.table_bit() & 1 == 1) {
+    for id in instruction.opcode.forms().filter(|id| id.form().targets & table_set(target) != 0) {
         let found = mismatch(id.form(), instruction);
         if nearest.as_ref().is_none_or(|best| found.depth > best.depth) {
             nearest = Some(found);

@@ -1,6 +1,7 @@
 //! The instruction table as constant data: forms, fields, symbols and properties, generated from the files under `data/`.
 
 use crate::Target;
+use crate::encodings::table_set;
 use crate::widths::{Action, Condition, Kind, Role, Rule, Width};
 
 /// A number stored in one or more runs of consecutive bits, the least significant run first.
@@ -142,6 +143,12 @@ impl Opcode {
     pub fn forms(self) -> impl Iterator<Item = FormId> {
         let (start, end) = FORMS_OF[self as usize];
         (start..end).map(FormId)
+    }
+
+    /// Returns whether a target has any form of the instruction.
+    pub fn exists_on(self, target: Target) -> bool {
+        let target = table_set(target);
+        self.forms().any(|id| id.form().targets & target != 0)
     }
 
     /// Returns the facts about the instruction other than its encoding.
@@ -434,7 +441,7 @@ pub struct Properties {
 impl Properties {
     /// Returns whether the latency of the result on a target is fixed.
     pub fn latency(&self, target: Target) -> Latency {
-        if self.fixed_latency >> target.table_bit() & 1 == 1 { Latency::Fixed } else { Latency::Variable }
+        if self.fixed_latency & table_set(target) != 0 { Latency::Fixed } else { Latency::Variable }
     }
 }
 

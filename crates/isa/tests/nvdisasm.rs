@@ -195,7 +195,7 @@ fn nvdisasm_refuses_scoreboards_that_a_form_never_sets() {
             }
         }
         bases.retain(|form, _| !DEPENDS_ON_THE_WORD.contains(&form.form().opcode.mnemonic()));
-        let target = Target::new(number, None).expect("a target");
+        let target = Target::plain(number);
         let (mut may, mut may_not) = (Vec::new(), Vec::new());
         for (form, (_, word)) in bases {
             let control = Control { read_barrier: None, write_barrier: None, ..Control::of(word) };

@@ -14,7 +14,9 @@ fn written(instruction: &Instruction) -> usize {
 fn one_of_each_form() -> impl Iterator<Item = Instruction> {
     FormId::all().filter_map(|id| {
         let default = id.form().default;
-        Target::all().filter_map(|target| decode(default, target)).find(|instruction| instruction.opcode == id.form().opcode)
+        Target::all_with_machine_code()
+            .filter_map(|target| decode(default, target))
+            .find(|instruction| instruction.opcode == id.form().opcode)
     })
 }
 

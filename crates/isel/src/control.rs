@@ -109,7 +109,7 @@ pub(crate) fn trap(select: &mut Select<'_>, _: &Ptx<'_>) -> Result<(), Unsupport
 pub(crate) fn nanosleep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let duration = select.source(ptx.operand(0), ScalarType::U32)?;
     // Turing cannot suspend single threads of a warp: the whole warp has to sleep.
-    let opcode = if select.target.has(Opcode::REDUX) { "NANOSLEEP" } else { "NANOSLEEP.WARP" };
+    let opcode = if Opcode::REDUX.exists_on(select.target) { "NANOSLEEP" } else { "NANOSLEEP.WARP" };
     select.b.emit(&format!("{opcode} {{}}"), &[duration]);
     Ok(())
 }

@@ -112,7 +112,7 @@ fn pairwise(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     }
     let name = single_name(ptx);
     let holes = |suffix: &str| vec![format!("{{}}{suffix}"); sources.len()].join(", ");
-    if select.target.has(Machine::FADD2) {
+    if Machine::FADD2.exists_on(select.target) {
         let template = format!("{name}2{} $, {}", suffix(ptx), holes(".F32x2.HI_LO"));
         let result = select.b.define(Class::R2, &template, &sources);
         return select.assign(ptx.operand(0), result);
@@ -139,7 +139,7 @@ fn mixed_precision(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     }
     let summand = select.source(ptx.operand(last), ScalarType::F32)?;
     sources.push(negated_if_sub(ptx, summand));
-    let result = if select.target.has(Machine::FHADD) {
+    let result = if Machine::FHADD.exists_on(select.target) {
         let name = if ptx.opcode() == Opcode::Fma { "FHFMA" } else { "FHADD" };
         let holes = vec!["{}"; sources.len()].join(", ");
         select.b.define(Class::R, &format!("{name}{format}{} $, {holes}", suffix(ptx)), &sources)
@@ -208,7 +208,7 @@ fn extremum_single(select: &mut Select<'_>, ptx: &Ptx<'_>, sources: &[Operand]) 
     let ftz = if ptx.has(Modifier::Ftz) { ".FTZ" } else { "" };
     let nan = if ptx.has(Modifier::NaN) { ".NAN" } else { "" };
     let xorsign = if ptx.has(Modifier::Xorsign) { ".XORSIGN" } else { "" };
-    if sources.len() == 3 && select.target.has(Machine::FMNMX3) {
+    if sources.len() == 3 && Machine::FMNMX3.exists_on(select.target) {
         return select.b.define(Class::R, &format!("FMNMX3{ftz}{nan} $, {{}}, {{}}, {{}}, {which}"), sources);
     }
     let template = format!("FMNMX{ftz}{nan}{xorsign} $, {{}}, {{}}, {which}");

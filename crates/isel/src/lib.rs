@@ -11,7 +11,7 @@
 //! - **Operand limits.** Any operand may be an immediate or a constant and may have a sign. The legalization pass moves operands that no
 //!   encoding accepts into registers. The folding pass puts constants back where an encoding accepts them.
 //! - **Targets.** A global access always names its memory descriptor. Where targets differ in capabilities, handlers test for the
-//!   instruction itself (`target.has(Opcode::VIMNMX)`) or read the [`oriole_isa::Profile`].
+//!   instruction itself (`Opcode::VIMNMX.exists_on(target)`) or read the [`oriole_isa::SystemLayout`].
 //!
 //! Longer expansions (division, square roots) are PTX functions in `library/` that `Select::expand` inlines at each use.
 //!

@@ -1,10 +1,10 @@
 //! Special registers.
 //!
 //! Some are hardware registers, read with `S2R` or `CS2R`. Others are words of constant bank 0 that the CUDA driver fills at launch
-//! ([`oriole_isa::Launch`]). A few are computed from these.
+//! ([`oriole_isa::LaunchLayout`]). A few are computed from these.
 
 use oriole_ir::{Class, MemoryAccess, Operand, Space, Symbol};
-use oriole_isa::{LaunchWord, Opcode, ReservedShared};
+use oriole_isa::{LaunchLayout, LaunchWord, Opcode, ReservedShared};
 use oriole_ptx::table::{Component, SpecialRegister};
 
 use crate::error::Unsupported;
@@ -57,7 +57,7 @@ impl Select<'_> {
             return self.machine_register("CS2R", &name, is_wide).ok_or_else(refused);
         }
         if let Some(number) = row.name.strip_prefix("%envreg").and_then(|number| number.parse().ok()) {
-            let word = self.target.launch().environment(number);
+            let word = LaunchLayout::of(self.target).environment(number);
             return Ok(self.launch_word(word));
         }
         self.computed_register(special).ok_or_else(refused)
@@ -75,7 +75,7 @@ impl Select<'_> {
 
     /// Emits a read of a special register that is a word of constant bank 0, or that is computed.
     fn computed_register(&mut self, special: SpecialRegister) -> Option<Operand> {
-        let launch = self.target.launch();
+        let launch = LaunchLayout::of(self.target);
         let component = special.component.index().unwrap_or(0);
         let offset = 4 * u32::from(component);
         let axis = ["X", "Y", "Z"][usize::from(component)];
@@ -119,7 +119,7 @@ impl Select<'_> {
 
     /// Emits a read of a special register that describes the thread block's cluster; `None` on targets without clusters.
     fn cluster_register(&mut self, name: &str, axis: &str, offset: u32) -> Option<Operand> {
-        let cluster = self.target.launch().cluster?;
+        let cluster = LaunchLayout::of(self.target).cluster?;
         Some(match name {
             "%cluster_nctaid" => self.launch_word(cluster.size.plus(offset)),
             "%nclusterid" => self.launch_word(cluster.grid_size.plus(offset)),
@@ -154,7 +154,7 @@ impl Select<'_> {
 
     /// Returns `%is_explicit_cluster`, the only special register that is a predicate.
     pub(crate) fn special_predicate(&mut self, special: SpecialRegister) -> Result<Operand, Unsupported> {
-        let Some(cluster) = self.target.launch().cluster.filter(|_| special.row().name == "%is_explicit_cluster") else {
+        let Some(cluster) = LaunchLayout::of(self.target).cluster.filter(|_| special.row().name == "%is_explicit_cluster") else {
             return Err(Unsupported::new(format!("the special register {special} as a predicate")));
         };
         let word = self.constant_word(cluster.is_explicit);
@@ -164,7 +164,7 @@ impl Select<'_> {
     /// Returns the size in bytes of the block's shared memory, without the part that the system reserves at its start or end.
     fn total_shared(&mut self) -> Option<Operand> {
         let all = self.machine_register("S2R", "SR_SMEMSZ", false)?;
-        Some(match self.target.launch().reserved_shared_size {
+        Some(match LaunchLayout::of(self.target).reserved_shared_size {
             Some(offset) => {
                 let reserved = self.constant_word(offset);
                 self.difference(all, reserved)
@@ -195,7 +195,7 @@ impl Select<'_> {
         match word {
             LaunchWord::At(offset) => self.constant_word(offset),
             LaunchWord::PerClusterSize { offset, step } => {
-                debug_assert!(self.target.has(Opcode::CS2R));
+                debug_assert!(Opcode::CS2R.exists_on(self.target));
                 let size = self.b.define(Class::R, "CS2R.32 $, SR_CgaSize", &[]);
                 let before = self.b.define(Class::R, "IMAD $, {}, {}, RZ", &[size, Operand::from(-i64::from(step))]);
                 let value = self.b.define(Class::R, "LDC $, c[0x0][{}+{}]", &[before, offset.into()]);

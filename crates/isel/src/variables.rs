@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use oriole_ir::{Class, Operand, OperandKind, Reference, ReferenceKind, RegFile, Symbol};
-use oriole_isa::SharedWindow;
+use oriole_isa::{SharedWindow, SystemLayout};
 use oriole_ptx::ast::{self, AddressBase, VariableId};
 use oriole_support::Name;
 use rustc_hash::FxHashMap;
@@ -277,7 +277,7 @@ impl<'m> Select<'m> {
     /// In a cluster, blocks can access each other's shared memory: the upper eight bits of a shared address are the rank of the block in
     /// the cluster.
     pub(crate) fn shared_start(&mut self) -> Option<Operand> {
-        let profile = self.target.profile();
+        let profile = SystemLayout::of(self.target);
         if profile.shared_window != SharedWindow::Cluster {
             return None;
         }

@@ -208,15 +208,15 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
         () => "",
     };
     let template = match ty {
-        ScalarType::F32 if select.target.has(Opcode::CREDUX) => {
+        ScalarType::F32 if Opcode::CREDUX.exists_on(select.target) => {
             let absolute = if ptx.has(Modifier::Abs) { "ABS" } else { "" };
             let nan = if ptx.has(Modifier::NaN) { ".NAN" } else { "" };
             format!("CREDUX.{name}{absolute}.F32{nan} $, {{}}")
         }
         ScalarType::F32 => return select.unsupported(ptx),
-        _ if !select.target.has(Opcode::REDUX) => return select.unsupported(ptx),
+        _ if !Opcode::REDUX.exists_on(select.target) => return select.unsupported(ptx),
         // Like ptxas, uses the newer instruction for minima and maxima on targets that have it.
-        _ if matches!(name, "MIN" | "MAX") && select.target.has(Opcode::CREDUX) => format!("CREDUX.{name}{sign} $, {{}}"),
+        _ if matches!(name, "MIN" | "MAX") && Opcode::CREDUX.exists_on(select.target) => format!("CREDUX.{name}{sign} $, {{}}"),
         _ if name.is_empty() => "REDUX $, {}".to_owned(),
         _ => format!("REDUX.{name}{sign} $, {{}}"),
     };
@@ -228,7 +228,7 @@ pub(crate) fn reduction(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
 
 /// Selects `elect`.
 pub(crate) fn elect(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    if !select.target.has(Opcode::ELECT) {
+    if !Opcode::ELECT.exists_on(select.target) {
         return select.unsupported(ptx);
     }
     let (leader, is_elected) = select.split_pair(ptx.operand(0));

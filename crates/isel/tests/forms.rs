@@ -146,11 +146,10 @@ fn every_form_has_encodings() {
     let (mut selected, mut instructions) = (0, 0);
     for name in TARGETS {
         let target = Target::parse(name).unwrap();
-        let platform = oriole_ptx::target::Target::parse(name).unwrap();
         for chunk in cases.chunk_by(|a, b| a.platform == b.platform && a.independent_textures == b.independent_textures) {
             let mut fitting: Vec<Case> = chunk.to_vec();
             for case in &mut fitting {
-                case.platform.target = platform;
+                case.platform.target = target;
             }
             let (text, _) = module_text(&fitting);
             if let Some(module) = checked(&text) {
@@ -231,7 +230,7 @@ fn numbers_vectors_and_special_registers_have_encodings() {
         let target = Target::parse(name).unwrap();
         for text in &texts {
             let mut case = Case { text: text.clone(), ..sample.clone() };
-            case.platform.target = oriole_ptx::target::Target::parse(name).unwrap();
+            case.platform.target = target;
             let (module, _) = module_text(std::slice::from_ref(&case));
             match checked(&module) {
                 Some(module) => {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use oriole_ir::{Function, Target};
+use oriole_isa::SystemLayout;
 use oriole_isel::{VariableLayout, VariableLocation, select_function};
 use oriole_ptx::ast::Parameter;
 use oriole_sem::bits::{self, Permute};
@@ -65,7 +66,7 @@ fn select(ptx: &str, target: Target) -> Function {
     let mut variables = VariableLayout::default();
     for parameter in &function.parameters {
         if let Parameter::Variable(variable) = parameter {
-            variables.insert(*variable, VariableLocation::Parameter(PARAMETERS - target.profile().parameters));
+            variables.insert(*variable, VariableLocation::Parameter(PARAMETERS - SystemLayout::of(target).parameters));
         }
     }
     select_function(&module, id, target, &variables).unwrap_or_else(|errors| panic!("{ptx}\n{}", errors[0])).function

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Outcome, read, select};
 use oriole_ir::{Function, Inst, Op, Opcode, Operand, OperandKind};
-use oriole_isa::Target;
+use oriole_isa::{SystemLayout, Target};
 use oriole_isel::{Layout, Linking, select_function};
 use oriole_ptx::ast::{FunctionId, Module};
 use oriole_support::Index;
@@ -65,7 +65,7 @@ fn stochastic_rounding_takes_its_sources_in_order() {
         let code = code("sm_100a", &format!("cvt.rs.{ty}.f32 %r0, %a, %b, %c;\nst.global.b32 [%p], %r0;\nret;"));
         let inst = only(&code, Opcode::F2FP);
         let origins: Vec<Option<u32>> = code.sources(inst).iter().map(|&source| origin(&code, source)).collect();
-        let first = Target::parse("sm_100a").unwrap().profile().parameters;
+        let first = SystemLayout::of(Target::parse("sm_100a").unwrap()).parameters;
         assert_eq!(origins, [8, 12, 16].map(|offset| Some(first + offset)), "{}", oriole_ir::text::print(&code));
     }
 }

@@ -299,7 +299,7 @@ fn random_graphs_do_not_deadlock() {
 
 #[test]
 fn barriers_are_encoded_on_every_target() {
-    for target in Target::all() {
+    for target in Target::all_with_machine_code() {
         let mut function = graph(&[&[1, 2], &[3], &[3], &[]]);
         legalize::run(&mut function, target).unwrap();
         converge::run(&mut function, target, &|_| false);

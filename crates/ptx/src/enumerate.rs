@@ -81,10 +81,11 @@ fn case_of(form: &Form) -> Option<Case> {
 
 /// Returns a version and target that meet all requirements of a form.
 fn platform_for(row: &'static Row, values: &[SlotValue]) -> Option<Platform> {
-    let candidates = VERSIONS.iter().flat_map(|&version| TARGETS.iter().map(move |&target| (version, target)));
+    let targets = || TARGETS.iter().filter_map(|&(number, suffix)| Target::new(number, suffix));
+    let candidates = VERSIONS.iter().flat_map(|&version| targets().map(move |target| (version, target)));
     candidates
-        .map(|((major, minor), (number, suffix))| Platform { version: PtxVersion::new(major, minor), target: Target { number, suffix } })
-        .filter(|platform| platform.target.introduced().is_some_and(|introduced| introduced <= platform.version))
+        .map(|((major, minor), target)| Platform { version: PtxVersion::new(major, minor), target })
+        .filter(|platform| platform.target.introduced() <= platform.version)
         .find(|platform| crate::parse::unmet(row, values, platform).is_none())
 }
 

@@ -206,7 +206,7 @@ mod tests {
     fn variable_latency_is_the_usual_time() {
         let (load, sum) = (instruction("LDG.E R0, desc[UR4][R2.64]"), instruction("IADD3 R5, R0, R1, RZ"));
         let class = Class::of(&load);
-        for target in Target::all() {
+        for target in Target::all_with_machine_code() {
             let model = Model::of(target);
             let found = latency_between(model, &load, &sum).unwrap();
             assert_eq!(found, model.time(class).map_or(INFINITE_LATENCY, |time| time.usual.into()), "{target}");

@@ -72,14 +72,14 @@ fn cubin(lines: &[&str], count: usize) -> Vec<u8> {
         words.push(word(words.len(), "B------:R-:W-:Y:S00 NOP", pieces));
     }
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let machine = oriole_cubin::Target::named(&target.to_string()).expect("a target of cubins");
+    let traits = oriole_cubin::FileTraits::of(target).expect("a target of cubins");
     let exits = Attribute::words(Code::EXIT_INSTR_OFFSETS, [(end * INSTRUCTION_BYTES) as u32]);
     let kernel = Function {
         registers: 32,
-        attributes: kernel_attributes(machine, &[], vec![exits]),
+        attributes: kernel_attributes(&traits, &[], vec![exits]),
         frame: Frame::plain(code.len() as u64),
         code,
         ..Function::kernel("large")
     };
-    Module::new(machine, vec![kernel]).build().and_then(|cubin| cubin.write()).expect("a cubin")
+    Module::new(traits, vec![kernel]).build().and_then(|cubin| cubin.write()).expect("a cubin")
 }

@@ -30,7 +30,7 @@ struct Subject {
 impl Subject {
     fn new(bytes: &[u8]) -> Subject {
         let cubin = Cubin::read(bytes).expect("a cubin");
-        let target = Target::parse(&cubin.target_name()).expect("a target");
+        let target = cubin.target().expect("a target");
         let (name, section) = cubin.functions().next().map(|one| (one.name.to_owned(), one.section)).expect("a function");
         Subject { cubin, function: name, section, target }
     }

@@ -7,7 +7,6 @@ use oriole_cubin::Cubin;
 use oriole_driver::{BackendChoice, Fault, Options, ScheduleBackend, ScheduleMode, Scheduling, target_mismatch};
 use oriole_isa::{Target, decode, encode};
 use oriole_ptx::ast::Module;
-use oriole_ptx::target;
 use oriole_sim::verify::{Verifier, verify};
 
 use crate::Outcome;
@@ -54,9 +53,9 @@ pub fn check(case: &[u8]) -> Outcome {
 
 /// Returns the compiler options that the bytes select; `None` if no target of the list can run the module.
 fn options([target, level, flags]: [u8; CHOICES], module: &Module) -> Option<Options> {
-    let can_run = |name: &&str| target::Target::parse(name).is_some_and(|machine| target_mismatch(module.target, machine).is_none());
-    let targets: Vec<&str> = TARGETS.into_iter().filter(can_run).collect();
-    let target = Target::parse(targets.get(usize::from(target) % targets.len().max(1))?)?;
+    let known = TARGETS.into_iter().filter_map(Target::parse);
+    let targets: Vec<Target> = known.filter(|&machine| target_mismatch(module.target, machine).is_none()).collect();
+    let target = *targets.get(usize::from(target) % targets.len().max(1))?;
     let scheduling = match flags >> 4 {
         0 => Scheduling { backend: BackendChoice::Auto, ..Scheduling::default() },
         1 => Scheduling::off(),

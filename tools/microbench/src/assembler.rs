@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use oriole_cubin::FileTraits;
 use oriole_cubin::build::{Frame, Function, Module, Shared, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter, Value};
 use oriole_isa::{Control, Effect, Latency, RegFile, Target, encode, parse, parse_at};
@@ -119,8 +120,7 @@ impl Assembler {
 
     /// Returns a cubin with one kernel of this name. Its parameters are one block of bytes.
     pub fn cubin(&mut self, name: &str, lines: &[Line], needs: Needs) -> Result<Vec<u8>, String> {
-        let target_name = self.target.to_string();
-        let target = oriole_cubin::Target::named(&target_name).ok_or_else(|| format!("no cubin can be written for {target_name}"))?;
+        let traits = FileTraits::of(self.target).ok_or_else(|| format!("no cubin can be written for {}", self.target))?;
         let mut words = self.words(lines)?;
         let nop = self.word("NOP")? | Control::default().bits();
         // The hardware prefetches past the last instruction.
@@ -140,14 +140,14 @@ impl Assembler {
             registers: needs.registers,
             frame_size: needs.local_bytes,
             min_stack_size: needs.local_bytes,
-            attributes: kernel_attributes(target, &[block], extra),
+            attributes: kernel_attributes(&traits, &[block], extra),
             parameter_bytes: needs.parameter_bytes,
             shared: (needs.shared_bytes > 0).then(|| Shared { size: u64::from(needs.shared_bytes), alignment: 16, variables: Vec::new() }),
             frame: Frame::plain(code.len() as u64),
             code,
             ..Function::kernel(name)
         };
-        let cubin = Module::new(target, vec![kernel]).build().map_err(|error| error.to_string())?;
+        let cubin = Module::new(traits, vec![kernel]).build().map_err(|error| error.to_string())?;
         cubin.write().map_err(|error| error.to_string())
     }
 }

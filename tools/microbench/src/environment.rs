@@ -4,7 +4,7 @@
 //! same numbers. Therefore experiments can use any constants, including addresses, without extra instructions.
 
 use crate::assembler::{Assembler, Line};
-use oriole_isa::{Control, Opcode};
+use oriole_isa::{Control, Opcode, SystemLayout};
 
 pub const LANES: usize = 32;
 /// Number of registers that are loaded: R0 to R59, of which the prologue uses R0 to R3. Limited so that 32 warps fit.
@@ -78,12 +78,12 @@ pub fn parameters(pool: u64) -> Vec<u8> {
 
 /// Replaces placeholders by constants of the target: `{new}`, `{old}`, `{pattern}` and `{stack}` are offsets in constant bank 0.
 pub fn expand(assembler: &Assembler, text: &str) -> String {
-    let base = assembler.target.profile().parameters as usize;
+    let base = SystemLayout::of(assembler.target).parameters as usize;
     let offset = |parameter: usize| format!("{:#x}", base + parameter);
     text.replace("{new}", &offset(NEW_PARAMETER))
         .replace("{old}", &offset(OLD_PARAMETER))
         .replace("{pattern}", &offset(PATTERN_PARAMETER))
-        .replace("{stack}", &format!("{:#x}", assembler.target.profile().stack_pointer))
+        .replace("{stack}", &format!("{:#x}", SystemLayout::of(assembler.target).stack_pointer))
 }
 
 /// Returns an instruction that waits for all previous ones.
@@ -101,7 +101,7 @@ pub fn pause(lines: &mut Vec<Line>, times: usize) {
 /// Returns the code that loads the pool, the uniform registers and, if requested, the pattern in shared memory.
 pub fn prologue(assembler: &Assembler, with_shared: bool) -> Vec<Line> {
     let target = assembler.target;
-    let profile = target.profile();
+    let profile = SystemLayout::of(target);
     let base = profile.parameters;
     let mut texts: Vec<String> = vec![
         "S2R R0, SR_TID.X".into(),
@@ -112,7 +112,7 @@ pub fn prologue(assembler: &Assembler, with_shared: bool) -> Vec<Line> {
         "IMAD.WIDE.U32 R2, R0, R1, R2".into(),
     ];
     if let Some(descriptor) = profile.descriptor {
-        let load = if target.has(Opcode::ULDC) { "ULDC" } else { "LDCU" };
+        let load = if Opcode::ULDC.exists_on(target) { "ULDC" } else { "LDCU" };
         texts.push(format!("{load}.64 UR16, c[0x0][{descriptor:#x}]"));
     }
     texts.extend(
@@ -148,7 +148,7 @@ pub fn prologue(assembler: &Assembler, with_shared: bool) -> Vec<Line> {
 
 /// Returns the text of a global memory address, with a descriptor on targets that need one.
 pub fn global(assembler: &Assembler, address: &str) -> String {
-    match assembler.target.profile().descriptor {
+    match SystemLayout::of(assembler.target).descriptor {
         Some(_) => format!("desc[UR16][{address}]"),
         None => format!("[{address}]"),
     }

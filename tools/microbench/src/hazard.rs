@@ -10,7 +10,7 @@
 use crate::assembler::{Assembler, Line, Needs};
 use crate::environment::{self, expand, global, pause, safe};
 use crate::table::{Access, Place, RegFile};
-use oriole_isa::Control;
+use oriole_isa::{Control, SystemLayout};
 use serde::{Deserialize, Serialize};
 
 /// A distance in cycles that is certainly long enough.
@@ -152,7 +152,7 @@ struct Texts {
 
 impl Texts {
     fn new(assembler: &Assembler, pair: &Pair) -> Texts {
-        let has_descriptor = assembler.target.profile().descriptor.is_some();
+        let has_descriptor = SystemLayout::of(assembler.target).descriptor.is_some();
         let fill = |text: &str| {
             let word = if matches!(pair.hazard, Hazard::Raw | Hazard::Scoreboard) { pair.word } else { 0 };
             let text = expand(assembler, &text.replace("{D}", &pair.second.place.file.result(word)));

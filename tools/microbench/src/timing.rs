@@ -4,7 +4,7 @@
 //! Everything is repeated, so that later rounds find the code in the caches. With several warps a barrier makes them start together, and
 //! the time is that from the first start to the last end.
 
-use oriole_isa::{Control, Target};
+use oriole_isa::{Control, SystemLayout, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::assembler::{Assembler, Line, Needs};
@@ -156,7 +156,7 @@ fn line(assembler: &Assembler, text: &str, slot: u32, copy: u32) -> Result<Line,
             .replace("{here}", &here)
     };
     let mut text = expand(assembler, &turns(text.to_owned()));
-    if assembler.target.profile().descriptor.is_none() {
+    if SystemLayout::of(assembler.target).descriptor.is_none() {
         text = text.replace("desc[UR16]", "");
     }
     let mut label = None;

@@ -78,7 +78,7 @@ fn every_fixed_latency_is_measured() {
             let writes = properties.leading.iter().any(|operand| operand.written);
             let is_computation =
                 !matches!(properties.effect, Effect::Control | Effect::Barrier | Effect::Fence) && properties.pipe != Pipe::Branch;
-            target.has(*opcode) && writes && is_computation && properties.latency(target) == Latency::Fixed
+            opcode.exists_on(target) && writes && is_computation && properties.latency(target) == Latency::Fixed
         };
         let missing: Vec<&str> = Opcode::all()
             .filter(is_wanted)

@@ -260,8 +260,7 @@ pub fn judge_some(case: &Case, configurations: &[Configuration], most: usize) ->
         if compared == most {
             break;
         }
-        let machine = oriole_ptx::target::Target::parse(&configuration.target.to_string());
-        if machine.is_none_or(|machine| target_mismatch(module.target, machine).is_some()) {
+        if target_mismatch(module.target, configuration.target).is_some() {
             continue;
         }
         judge_cubin(case, &expected, &compile_module(&module, configuration)?, configuration)?;

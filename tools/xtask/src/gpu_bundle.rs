@@ -130,8 +130,7 @@ fn load(name: &str, target: Target) -> Result<Option<(String, String)>, String> 
     let text = fs::read_to_string(Path::new(TESTS).join(format!("{name}.ptx"))).map_err(|error| wrong(&error))?;
     let test = oriole_kernel_test::parse(&text).map_err(|error| wrong(&error))?;
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
-    let machine = oriole_ptx::target::Target::parse(&target.to_string());
-    if machine.is_none_or(|machine| oriole_driver::target_mismatch(checked.module.target, machine).is_some()) {
+    if oriole_driver::target_mismatch(checked.module.target, target).is_some() {
         return Ok(None);
     }
     if !test.needs_interpreter() {

@@ -18,7 +18,7 @@ const KERNELS_PER_MODULE: usize = 48;
 
 /// Writes modules with every form that the target accepts to a folder.
 pub fn write(target: &str, folder: &str) -> Result<(), String> {
-    let target: Target = Target::parse(target).ok_or_else(|| format!("unknown target {target}"))?;
+    let target: Target = Target::parse_ptx(target).ok_or_else(|| format!("unknown target {target}"))?;
     fs::create_dir_all(folder).map_err(|e| e.to_string())?;
     let mut groups: BTreeMap<(String, String, bool), Vec<Case>> = BTreeMap::new();
     for (index, row) in ROWS.iter().enumerate() {

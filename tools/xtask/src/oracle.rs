@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, thread};
 
 use oriole_ptx::enumerate::{Case, module_text};
-use oriole_ptx::target::{Suffix, Target};
+use oriole_ptx::target::Target;
 
 /// The location of ptxas, and a folder for temporary files.
 pub struct Oracle {
@@ -136,10 +136,10 @@ impl Drop for Oracle {
 
 /// Returns the architecture to compile for. ptxas 13 starts at sm_75, does not know sm_82, and calls sm_101 sm_110.
 fn architecture(target: Target) -> Target {
-    match target {
-        Target { number: 101, suffix } => Target { number: 110, suffix },
-        Target { number, suffix: Suffix::Plain } if number < 75 => Target::plain(75),
-        Target { number: 82, suffix } => Target { number: 86, suffix },
-        other => other,
-    }
+    let number = match target.number() {
+        101 => 110,
+        82 => 86,
+        number => number.max(75),
+    };
+    Target::new(number, target.suffix()).unwrap_or(target)
 }

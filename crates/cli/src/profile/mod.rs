@@ -43,7 +43,7 @@ pub struct ProfileArguments {
 }
 
 fn parse_target(name: &str) -> Result<Target, String> {
-    let known: Vec<String> = Target::all().map(|target| target.to_string()).collect();
+    let known: Vec<String> = Target::all_with_machine_code().map(|target| target.to_string()).collect();
     Target::parse(name).ok_or_else(|| format!("targets are {}", known.join(", ")))
 }
 

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
+use oriole_cubin::FileTraits;
 use oriole_driver::{TargetMismatch, target_mismatch};
-use oriole_ptx::target::Target;
+use oriole_support::Target;
 
-/// The targets that `-arch` accepts after `sm_`, `compute_` or `lto_`, as in ptxas 13.0.
-const TARGETS: &[&str] = &[
-    "75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a", "100f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a",
-    "120f", "121", "121a", "121f",
-];
+/// Returns the targets that `-arch` accepts after `sm_`, `compute_` or `lto_`. ptxas 13.0 accepts those that it writes files for.
+fn targets() -> impl Iterator<Item = Target> {
+    FileTraits::all().map(|traits| traits.target)
+}
 
 /// The kind of architecture, which determines whether code is generated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,8 +51,7 @@ impl Default for Arch {
 
 impl fmt::Display for Arch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let target = self.target.to_string();
-        write!(f, "{}{}", self.kind.prefix(), target.trim_start_matches("sm_"))
+        write!(f, "{}{}", self.kind.prefix(), self.target.digits())
     }
 }
 
@@ -60,8 +59,7 @@ impl Arch {
     /// Parses a name such as `sm_90a`.
     pub fn parse(text: &str) -> Option<Arch> {
         let (kind, number) = Kind::ALL.iter().find_map(|&kind| Some((kind, text.strip_prefix(kind.prefix())?)))?;
-        let number = TARGETS.iter().find(|&&target| target == number)?;
-        Some(Arch { kind, target: Target::parse(&format!("sm_{number}"))? })
+        Some(Arch { kind, target: targets().find(|target| target.digits() == number)? })
     }
 
     /// Returns ptxas' message if a module for `target` cannot be compiled for this architecture.
@@ -82,12 +80,15 @@ mod tests {
     use super::*;
 
     fn refuse(target: &str, arch: &str) -> Option<String> {
-        Arch::parse(arch).unwrap().refuse(Target::parse(target).unwrap())
+        Arch::parse(arch).unwrap().refuse(Target::parse_ptx(target).unwrap())
     }
 
     #[test]
     fn names_are_read_as_printed() {
-        for (kind, target) in Kind::ALL.iter().flat_map(|kind| TARGETS.iter().map(move |target| (kind, target))) {
+        // The list in the help text of ptxas 13.0.
+        let known = "75 80 86 87 88 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f";
+        assert_eq!(targets().map(Target::digits).collect::<Vec<_>>().join(" "), known);
+        for (kind, target) in Kind::ALL.iter().flat_map(|kind| known.split(' ').map(move |target| (kind, target))) {
             let name = format!("{}{target}", kind.prefix());
             assert_eq!(Arch::parse(&name).unwrap().to_string(), name);
         }

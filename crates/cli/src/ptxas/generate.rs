@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use oriole_cubin::FileTraits;
 use oriole_cubin::target::Style;
 use oriole_driver::{CompileError, Compiled, Fault, FunctionReport, Options};
 use oriole_isa::Target;
 use oriole_ptx::source::LineIndex;
 
+use super::arch::Kind;
 use super::command_line::CommandLine;
 use super::messages::{self, Messages, Place};
 use super::output::write_file;
@@ -19,8 +21,10 @@ const DEFAULT_OUTPUT: &str = "elf.o";
 
 /// Compiles the modules and writes the output file. Errors of the input go to `messages`; a returned error is fatal.
 pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, messages: &mut Messages) -> Result<(), String> {
-    let name = settings.arch.to_string();
-    let Some(target) = Target::parse(&name) else { return Err(format!("Oriole cannot generate code for '{name}'")) };
+    let target = settings.arch.target;
+    if settings.arch.kind != Kind::Real {
+        return Err(format!("Oriole cannot generate code for '{}'", settings.arch));
+    }
     let options = Options {
         level: line.number("opt-level").unwrap_or(3).clamp(0, 3) as u8,
         max_registers: settings.max_registers,
@@ -52,7 +56,7 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
         }
     }
     if line.has("verbose") {
-        print_usage(&compiled, &name, milliseconds);
+        print_usage(&compiled, target, milliseconds);
     }
     // An option may turn warnings into errors.
     if messages.has_errors() {
@@ -83,8 +87,8 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
 }
 
 /// Prints the text of `-v`. Other programs parse it.
-fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
-    let lists_banks = oriole_cubin::Target::named(arch).is_some_and(|target| target.style == Style::Ampere);
+fn print_usage(compiled: &Compiled, target: Target, milliseconds: f64) {
+    let lists_banks = FileTraits::of(target).is_some_and(|traits| traits.style == Style::Ampere);
     let mut module = format!("{} bytes gmem", compiled.global_bytes);
     for (bank, bytes) in compiled.constant_bytes.iter().filter(|_| lists_banks) {
         let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
@@ -93,7 +97,7 @@ fn print_usage(compiled: &Compiled, arch: &str, milliseconds: f64) {
     let share = milliseconds / compiled.functions.len().max(1) as f64;
     for function in compiled.functions.iter().rev() {
         if function.is_kernel {
-            messages::print(None, "info", &format!("Compiling entry function '{}' for '{arch}'", function.name));
+            messages::print(None, "info", &format!("Compiling entry function '{}' for '{target}'", function.name));
         }
         let properties = format!(
             "Function properties for {}\n    {} bytes stack frame, {} bytes spill stores, {} bytes spill loads",

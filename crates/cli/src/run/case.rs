@@ -5,9 +5,9 @@ use std::io::{self, IsTerminal};
 use oriole_driver::{Fault, Options};
 use oriole_isa::Target;
 use oriole_kernel_test::{FIRST_LINE, KernelTest};
+use oriole_ptx::Checked;
 use oriole_ptx::diag::{Diagnostic, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source};
-use oriole_ptx::{Checked, target};
 
 use super::outcome::{Outcome, Status};
 use super::{Goal, Refusal, refused};
@@ -71,7 +71,7 @@ impl Case {
     pub fn image(&self, goal: Goal, given: Option<&[u8]>) -> Result<Image, Refusal> {
         if let Some(cubin) = given {
             let read = oriole_cubin::Cubin::read(cubin).map_err(|error| refused(Status::Invalid, format!("the cubin: {error}")))?;
-            return Ok(Image { cubin: cubin.to_vec(), target: Target::parse(&read.target_name()), level: None });
+            return Ok(Image { cubin: cubin.to_vec(), target: read.target(), level: None });
         }
         let target = goal.target.or_else(|| self.default_target());
         let unknown = || refused(Status::Unsupported, format!("{} is not a target that Oriole compiles for", self.checked.module.target));
@@ -97,8 +97,8 @@ impl Case {
     /// Returns the default target if it can run the module, otherwise the module's own target.
     fn default_target(&self) -> Option<Target> {
         let own = self.checked.module.target;
-        let fits = target::Target::parse(DEFAULT_TARGET).is_some_and(|machine| oriole_driver::target_mismatch(own, machine).is_none());
-        if fits { Target::parse(DEFAULT_TARGET) } else { Target::parse(&own.to_string()) }
+        let default = Target::parse(DEFAULT_TARGET).filter(|&machine| oriole_driver::target_mismatch(own, machine).is_none());
+        default.or_else(|| own.has_machine_code().then_some(own))
     }
 }
 

@@ -9,6 +9,7 @@ use oriole_gpu::batch::{self, Answer, Images, Settings, Verdict};
 use oriole_gpu::driver::Driver;
 use oriole_isa::Target;
 use oriole_kernel_test::KernelTest;
+use oriole_support::Suffix;
 
 use super::case::{Case, Image};
 use super::outcome::{Outcome, Status};
@@ -20,8 +21,9 @@ const WORKER: &str = "gpu-worker";
 /// Returns the target of the GPU of this machine, with the architecture-specific features if it has any.
 pub fn architecture() -> Result<Option<Target>, String> {
     let driver = Driver::load().map_err(|error| format!("there is no GPU to run on: {error}"))?;
-    let number = driver.architecture;
-    Ok(Target::parse(&format!("sm_{number}a")).or_else(|| Target::parse(&format!("sm_{number}"))))
+    let number = u16::try_from(driver.architecture).unwrap_or(u16::MAX);
+    let target = [Suffix::ArchSpecific, Suffix::Plain].into_iter().find_map(|suffix| Target::new(number, suffix));
+    Ok(target.filter(|target| target.has_machine_code()))
 }
 
 /// Runs as a worker.

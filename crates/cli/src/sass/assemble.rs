@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use oriole_cubin::Cubin;
 use oriole_cubin::section::SectionKind;
 use oriole_isa::{Control, Effect, Instruction, Latency, RegFile, Target, Value, encode, find_form, parse_at};
+use oriole_support::Suffix;
 
 use super::moves::Moves;
 use super::program::SIZE;
@@ -66,8 +67,8 @@ pub fn assemble(text: &str) -> Result<Assembled, Vec<Problem>> {
 
 /// Returns whether a cubin is for a target. A cubin does not distinguish `sm_100f` from `sm_100`.
 fn is_for(cubin: &Cubin, target: Target) -> bool {
-    let own = Target::parse(&cubin.target_name());
-    own == Some(target) || target.suffix() == Some('f') && own.is_some_and(|own| own.suffix().is_none() && own.number() == target.number())
+    let stored = if target.suffix() == Suffix::FamilySpecific { target.with_suffix(Suffix::Plain) } else { Some(target) };
+    stored.is_some_and(|stored| cubin.target() == Some(stored) || cubin.target() == Some(target))
 }
 
 fn assemble_section(section: &SourceSection<'_>, target: Target) -> Result<Vec<u128>, Vec<Problem>> {

@@ -54,9 +54,8 @@ pub struct CodeSection<'c> {
 impl<'c> Program<'c> {
     /// Collects the code of a cubin.
     pub fn new(cubin: &'c Cubin) -> Result<Program<'c>, String> {
-        let name = cubin.target_name();
-        let unknown = || format!("there is no table of instructions for {name}");
-        let target = Target::parse(&name).ok_or_else(unknown)?;
+        let unknown = || format!("there is no table of instructions for {}", cubin.target_name());
+        let target = cubin.target().ok_or_else(unknown)?;
         let index = Index::new(cubin);
         let sections: Vec<CodeSection<'_>> = cubin.functions().map(|function| section(&index, &function)).collect();
         let mut positions = HashMap::new();

@@ -23,7 +23,7 @@ use crate::info::{Attribute, Code, Value};
 use crate::note::{CudaInfo, Note};
 use crate::relocation::{Relocation, RelocationType};
 use crate::section::{Content, Section, TextInfo};
-use crate::target::{Flags, Style, Variant};
+use crate::target::{Flags, Style};
 
 /// Maximum number of symbols in one attribute: the size of an attribute is a 16-bit number of bytes.
 const MAX_SYMBOLS: usize = u16::MAX as usize / size_of::<u32>();
@@ -46,7 +46,7 @@ pub(super) fn assemble(module: &Module) -> Result<Cubin> {
     let header = Header {
         file_type: module.file_type,
         os_abi: OS_ABI,
-        flags: Flags::new(module.target, module.has_mercury(), cuinfo as u8),
+        flags: Flags::new(module.traits.target, module.has_mercury(), cuinfo as u8),
         entry: 0,
         section_names: maker.index(Role::SectionNames) as usize,
         ident_padding: [0; 7],
@@ -54,7 +54,7 @@ pub(super) fn assemble(module: &Module) -> Result<Cubin> {
         program_header_size: crate::read::PROGRAM_HEADER_SIZE as u16,
         stray_program_header_offset: 0,
     };
-    let segments = if module.is_relocatable() { Vec::new() } else { segments(module.target.style, &sections) };
+    let segments = if module.is_relocatable() { Vec::new() } else { segments(module.traits.style, &sections) };
     Ok(Cubin { header, segments, layout: maker.layout(), sections })
 }
 
@@ -68,7 +68,7 @@ impl Module {
             !function.is_kernel || !function.relocations.is_empty() || !function.subroutines.is_empty() || function.constants.is_some()
         });
         let more = calls || self.is_relocatable() || !self.variables.is_empty() || !self.externs.is_empty();
-        if more && self.target.has_mercury() && self.functions.iter().any(|function| function.capsule.is_some()) {
+        if more && self.traits.has_mercury() && self.functions.iter().any(|function| function.capsule.is_some()) {
             return Err(Error::new("Mercury capsules are built only for executable files of kernels without calls and variables"));
         }
         if !self.is_relocatable() {
@@ -154,14 +154,14 @@ impl Maker<'_> {
 
     /// Returns a section with header and content.
     fn section(&self, role: Role) -> Result<Section> {
-        let shape = role.shape(self.module.target.style, self.module.is_relocatable());
+        let shape = role.shape(self.module.traits.style, self.module.is_relocatable());
         let alignment = match role {
             Role::Shared(k) => self.module.functions[k].shared.as_ref().map_or(1, |shared| shared.alignment),
             Role::Constants(k) => self.module.functions[k].constants.as_ref().map_or(4, |constants| constants.alignment),
             Role::ZeroVariables | Role::InitializedVariables | Role::ConstantVariables | Role::SharedVariables => {
                 self.variable_alignment(role)
             }
-            Role::ReservedShared | Role::MercuryReservedShared if self.module.target.reserved_variable.is_some() => RESERVED_ALIGNMENT,
+            Role::ReservedShared | Role::MercuryReservedShared if self.module.traits.reserved_variable.is_some() => RESERVED_ALIGNMENT,
             _ => shape.alignment,
         };
         let mut section = Section::new(self.module.section_name(role), shape.section_type, shape.flags, alignment, self.content(role)?);
@@ -181,7 +181,7 @@ impl Maker<'_> {
             Role::FunctionInfo(k) => (symbols, self.index(Role::Text(k))),
             Role::Relocations(patched, _) => (symbols, self.index(patched.role())),
             Role::Text(k) => {
-                let early = self.module.target.style == Style::Ampere;
+                let early = self.module.traits.style == Style::Ampere;
                 let registers = if early { self.module.functions[k].registers } else { 0 };
                 (symbols, TextInfo::new(self.function(k), registers).0)
             }
@@ -198,7 +198,7 @@ impl Maker<'_> {
     /// Returns the content of a section.
     fn content(&self, role: Role) -> Result<Content> {
         let module = self.module;
-        let style = module.target.style;
+        let style = module.traits.style;
         let capsule = |k: usize| {
             let missing = || Error::new(format!("kernel `{}` has no capsule", module.functions[k].name));
             module.functions[k].capsule.as_ref().ok_or_else(missing)
@@ -281,7 +281,7 @@ impl Maker<'_> {
     }
 
     pub(super) fn reserved_variable_size(&self) -> u64 {
-        self.module.target.reserved_variable.map_or(0, |(_, size)| size)
+        self.module.traits.reserved_variable.map_or(0, |(_, size)| size)
     }
 
     fn mercury_frames(&self) -> frame::Encoded {
@@ -334,7 +334,7 @@ impl Maker<'_> {
             list.extend(module.kernels().map(stack));
         }
         if module.kernels().next().is_none() {
-            list.push(Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(module.target.style.mercury_version())));
+            list.push(Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(module.traits.style.mercury_version())));
         }
         list
     }
@@ -350,8 +350,8 @@ impl Maker<'_> {
         }
         if !function.externs.is_empty() {
             let symbols = function.externs.iter().map(|name| self.find(name)).collect::<Result<Vec<u32>>>()?;
-            let own = rank(self.module.target, Code::EXTERNS);
-            let place = attributes.iter().position(|attribute| rank(self.module.target, attribute.code) > own);
+            let own = rank(&self.module.traits, Code::EXTERNS);
+            let place = attributes.iter().position(|attribute| rank(&self.module.traits, attribute.code) > own);
             let place = place.unwrap_or(attributes.len());
             let lists = symbols.chunks(MAX_SYMBOLS).map(|list| Attribute::new(Code::EXTERNS, Value::Symbols(list.to_vec())));
             attributes.splice(place..place, lists);
@@ -371,14 +371,14 @@ impl Maker<'_> {
 
     /// Returns the attributes of `.nv.compat`.
     fn compat(&self) -> Vec<CompatAttribute> {
-        let target = self.module.target;
-        let words: Vec<u8> = [target.fastpath_finalize, 0].into_iter().flat_map(u32::to_le_bytes).collect();
-        let is_specific = u8::from(target.variant == Variant::Specific);
+        let traits = self.module.traits;
+        let words: Vec<u8> = [traits.fastpath_finalize, 0].into_iter().flat_map(u32::to_le_bytes).collect();
+        let is_specific = u8::from(traits.is_specific());
         [
             (CompatCode::CUDA_ACCELERATOR_TARGET, CompatValue::Byte(is_specific)),
             (CompatCode::ISA_CLASS, CompatValue::Byte(1)),
             (CompatCode::INST_TCGEN05_MMA, CompatValue::Byte(5)),
-            (CompatCode::MERCURY_ISA_MAJOR_MINOR_VERSION, CompatValue::Half(target.style.mercury_version())),
+            (CompatCode::MERCURY_ISA_MAJOR_MINOR_VERSION, CompatValue::Half(traits.style.mercury_version())),
             (CompatCode::INST_TENSORMAP_V1, CompatValue::Byte(0)),
             (CompatCode::ENABLE_OPPORTUNISTIC_FINALIZATION, CompatValue::Byte(1)),
             (CompatCode::CAN_FASTPATH_FINALIZE, CompatValue::Bytes(words)),

@@ -1,7 +1,7 @@
 //! The attributes of a function, in the order in which ptxas writes them.
 
 use crate::info::{Attribute, Code, Parameter, ParameterBank, ParameterV2, Value};
-use crate::target::{SMALL_PARAMETER_BYTES, Style, Target};
+use crate::target::{FileTraits, SMALL_PARAMETER_BYTES, Style};
 
 /// Ten times the version of the CUDA API, for `EIATTR_CUDA_API_VERSION`.
 pub const API_VERSION: u32 = 130;
@@ -74,8 +74,8 @@ const HOPPER: &[Code] = &[
 ];
 
 /// Returns the position of an attribute in the order of a target; unknown attributes come last.
-pub(super) fn rank(target: &Target, code: Code) -> usize {
-    let order = match target.style {
+pub(super) fn rank(traits: &FileTraits, code: Code) -> usize {
+    let order = match traits.style {
         Style::Ampere => AMPERE,
         Style::Hopper | Style::Blackwell => HOPPER,
     };
@@ -86,23 +86,23 @@ pub(super) fn rank(target: &Target, code: Code) -> usize {
 ///
 /// `parameters` are in the order of declaration. An attribute in `extra` replaces the default one with the same code, for example
 /// `EIATTR_MAXREG_COUNT` of a kernel with `.maxnreg`. The builder fills in the symbol of `EIATTR_PARAM_CBANK` and adds `EIATTR_EXTERNS`.
-pub fn kernel_attributes(target: &Target, parameters: &[Parameter], extra: Vec<Attribute>) -> Vec<Attribute> {
+pub fn kernel_attributes(traits: &FileTraits, parameters: &[Parameter], extra: Vec<Attribute>) -> Vec<Attribute> {
     let mut list = vec![Attribute::new(Code::MAXREG_COUNT, Value::Half(NO_LIMIT))];
-    if target.reserved_variable.is_some() {
+    if traits.reserved_variable.is_some() {
         list.push(Attribute::new(Code::RESERVED_SMEM_USED, Value::Flag));
     }
-    if target.has_mercury() {
+    if traits.has_mercury() {
         list.push(Attribute::new(Code::VRC_CTA_INIT_COUNT, Value::Byte(0)));
     }
     if !parameters.is_empty() {
         let size = parameters.iter().map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0);
-        let bank = ParameterBank { symbol: 0, offset: target.style.parameter_base(size), size };
+        let bank = ParameterBank { symbol: 0, offset: traits.style.parameter_base(size), size };
         list.push(Attribute::new(Code::PARAM_CBANK, Value::ParameterBank(bank)));
         list.push(Attribute::new(Code::CBANK_PARAM_SIZE, Value::Half(size)));
         // ptxas writes the last parameter first.
         list.extend(parameters.iter().rev().map(|parameter| parameter_attribute(parameter, size)));
     }
-    function_attributes(target, or_given(list, extra))
+    function_attributes(traits, or_given(list, extra))
 }
 
 /// Returns the attribute of one parameter of a kernel with `total` bytes of parameters. ptxas 13.0.88 uses the second form for all
@@ -126,19 +126,19 @@ fn or_given(usual: Vec<Attribute>, given: Vec<Attribute>) -> Vec<Attribute> {
 }
 
 /// Returns the attributes of any function, in ptxas' order: those that every function has, and `extra`.
-pub fn function_attributes(target: &Target, extra: Vec<Attribute>) -> Vec<Attribute> {
+pub fn function_attributes(traits: &FileTraits, extra: Vec<Attribute>) -> Vec<Attribute> {
     let mut list = vec![
         Attribute::words(Code::CUDA_API_VERSION, [API_VERSION]),
-        Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(target.style.mercury_version())),
+        Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(traits.style.mercury_version())),
     ];
-    if target.has_workaround_2861232 {
+    if traits.has_workaround_2861232 {
         list.push(Attribute::new(Code::SW2861232_WAR, Value::Flag));
     }
-    list.extend(target.software_workarounds.map(|bits| Attribute::words(Code::SW_WAR, [bits])));
-    if target.style != Style::Ampere {
+    list.extend(traits.software_workarounds.map(|bits| Attribute::words(Code::SW_WAR, [bits])));
+    if traits.style != Style::Ampere {
         list.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(0)));
     }
     let mut list = or_given(list, extra);
-    list.sort_by_key(|attribute| rank(target, attribute.code));
+    list.sort_by_key(|attribute| rank(traits, attribute.code));
     list
 }

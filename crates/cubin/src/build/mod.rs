@@ -11,18 +11,19 @@
 //! ```
 //! use oriole_cubin::build::{Frame, Function, Module, kernel_attributes};
 //! use oriole_cubin::info::{Attribute, Code};
-//! use oriole_cubin::Target;
+//! use oriole_cubin::FileTraits;
+//! use oriole_support::Target;
 //!
-//! let target = Target::named("sm_90").unwrap();
+//! let traits = FileTraits::of(Target::parse("sm_90").unwrap()).unwrap();
 //! let exits = Attribute::words(Code::EXIT_INSTR_OFFSETS, [0x10]);
 //! let kernel = Function {
 //!     code: vec![0; 256], // the machine code
 //!     registers: 4,
-//!     attributes: kernel_attributes(target, &[], vec![exits]),
+//!     attributes: kernel_attributes(&traits, &[], vec![exits]),
 //!     frame: Frame::plain(256),
 //!     ..Function::kernel("nothing")
 //! };
-//! let bytes = Module::new(target, vec![kernel]).build()?.write()?;
+//! let bytes = Module::new(traits, vec![kernel]).build()?.write()?;
 //! # assert_eq!(oriole_cubin::Cubin::read(&bytes)?.kernels().next().unwrap().name, "nothing");
 //! # Ok::<(), oriole_cubin::Error>(())
 //! ```
@@ -34,9 +35,10 @@
 //! ```
 //! use oriole_cubin::build::{CodePatch, CodeRelocation, Extern, Frame, Function, Home, Linkage, Module, Variable};
 //! use oriole_cubin::build::{function_attributes, kernel_attributes};
-//! use oriole_cubin::Target;
+//! use oriole_cubin::FileTraits;
+//! use oriole_support::Target;
 //!
-//! let target = Target::named("sm_90a").unwrap();
+//! let traits = FileTraits::of(Target::parse("sm_90a").unwrap()).unwrap();
 //! let patch = |offset, kind, symbol: &str, addend| CodeRelocation { offset, kind, symbol: symbol.into(), addend };
 //! let kernel = Function {
 //!     code: vec![0; 512],
@@ -51,18 +53,18 @@
 //!     ],
 //!     calls: vec!["square".into(), "vprintf".into()],
 //!     externs: vec!["vprintf".into()],
-//!     attributes: kernel_attributes(target, &[], vec![]),
+//!     attributes: kernel_attributes(&traits, &[], vec![]),
 //!     frame: Frame::plain(512),
 //!     ..Function::kernel("main")
 //! };
 //! let function = Function {
 //!     code: vec![0; 128],
 //!     registers: 24,
-//!     attributes: function_attributes(target, vec![]),
+//!     attributes: function_attributes(&traits, vec![]),
 //!     frame: Frame::function(128),
 //!     ..Function::device("square")
 //! };
-//! let mut module = Module::new(target, vec![function, kernel]);
+//! let mut module = Module::new(traits, vec![function, kernel]);
 //! module.variables.push(Variable { linkage: Linkage::Local, ..Variable::new("format", Home::Initialized(b"%d\n\0".to_vec()), 4, 1) });
 //! module.externs.push(Extern::function("vprintf"));
 //! module.place_variables();
@@ -95,12 +97,12 @@ use crate::error::Result;
 use crate::info::Attribute;
 use crate::note::ToolInfo;
 use crate::relocation::Relocation;
-use crate::target::Target;
+use crate::target::FileTraits;
 
 /// The parts of a cubin.
 #[derive(Clone, Debug)]
 pub struct Module {
-    pub target: &'static Target,
+    pub traits: FileTraits,
     /// Executable, or relocatable for nvlink.
     pub file_type: FileType,
     /// The SM in the `.target` of the PTX source.
@@ -286,11 +288,11 @@ pub struct Capsule {
 
 impl Module {
     /// Returns an executable module that names Oriole as its producer.
-    pub fn new(target: &'static Target, functions: Vec<Function>) -> Module {
+    pub fn new(traits: FileTraits, functions: Vec<Function>) -> Module {
         Module {
-            target,
+            traits,
             file_type: FileType::Executable,
-            virtual_sm: u16::from(target.sm),
+            virtual_sm: traits.target.number(),
             toolkit: API_VERSION,
             tool: ToolInfo {
                 version: 2,
@@ -298,7 +300,7 @@ impl Module {
                 tool: "oriole".into(),
                 tool_version: format!("Oriole {}", env!("CARGO_PKG_VERSION")),
                 branch: String::new(),
-                arguments: format!("-arch {} ", target.name),
+                arguments: format!("-arch {} ", traits.target),
             },
             functions,
             variables: Vec::new(),

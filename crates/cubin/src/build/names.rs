@@ -70,8 +70,8 @@ impl Module {
             SymbolRole::Section(role) => self.section_name(role),
             SymbolRole::ReservedOffset => RESERVED_OFFSET.into(),
             SymbolRole::ReservedAlias => RESERVED_ALIAS.into(),
-            SymbolRole::ReservedVariable => self.target.reserved_variable.map_or("", |(name, _)| name).into(),
-            SymbolRole::ReservedEnd if self.target.style == Style::Hopper => String::new(),
+            SymbolRole::ReservedVariable => self.traits.reserved_variable.map_or("", |(name, _)| name).into(),
+            SymbolRole::ReservedEnd if self.traits.style == Style::Hopper => String::new(),
             SymbolRole::ReservedEnd => RESERVED_END.into(),
             SymbolRole::Unified(i) => UNIFIED[i].into(),
             SymbolRole::Function(k) => self.functions[k].name.clone(),
@@ -112,12 +112,12 @@ impl Module {
             return StringTable::new();
         }
         let mut table = self.table(Table::Sections);
-        if self.target.style != Style::Ampere {
+        if self.traits.style != Style::Ampere {
             self.push_all(&mut table, Role::Parameters);
         }
         if self.has_mercury() {
             for &role in sections {
-                let shape = role.shape(self.target.style, self.is_relocatable());
+                let shape = role.shape(self.traits.style, self.is_relocatable());
                 if shape.flags & crate::section::flags::MERCURY != 0 {
                     table.push(&self.section_name(role));
                 }
@@ -135,7 +135,7 @@ impl Module {
         for role in self.visible() {
             table.push(&self.symbol_name(role));
         }
-        if self.target.style != Style::Ampere {
+        if self.traits.style != Style::Ampere {
             self.push_all(&mut table, Role::Parameters);
         }
         table
@@ -151,7 +151,7 @@ impl Module {
     /// Returns the common part of both tables, in ptxas' order.
     fn table(&self, kind: Table) -> StringTable {
         let mut table = StringTable::new();
-        let early = self.target.style == Style::Ampere;
+        let early = self.traits.style == Style::Ampere;
         let mut push = |name: &str| table.push(name);
         HEAD.into_iter().for_each(&mut push);
         if !early {
@@ -180,7 +180,7 @@ impl Module {
                 self.declared_names(kind, &mut push);
             }
             if first_sharing == Some(k) && kind == Table::Symbols {
-                match self.target.style {
+                match self.traits.style {
                     Style::Hopper => push(&"\0".repeat(RESERVED_END.len())),
                     _ => push(RESERVED_END),
                 }
@@ -210,7 +210,7 @@ impl Module {
         push(RESERVED_OFFSET);
         push(".nv.shared.reserved.0");
         push(RESERVED_ALIAS);
-        if let Some((name, _)) = self.target.reserved_variable {
+        if let Some((name, _)) = self.traits.reserved_variable {
             push(name);
         }
     }
@@ -218,7 +218,7 @@ impl Module {
     /// Appends the names of sections and symbols of variables. From Hopper on, the names of numbered banks overwrite longer names of an
     /// earlier stage.
     fn declared_names(&self, kind: Table, push: &mut impl FnMut(&str)) {
-        let late = self.target.style != Style::Ampere;
+        let late = self.traits.style != Style::Ampere;
         for role in self.declarations() {
             let name = self.symbol_name(role);
             match role {
@@ -233,7 +233,7 @@ impl Module {
 
     /// Appends the names of the relocation sections for constant bank 4.
     fn address_names(&self, kind: Table, push: &mut impl FnMut(&str)) {
-        if self.target.style == Style::Ampere {
+        if self.traits.style == Style::Ampere {
             return push(".rel.nv.constant4");
         }
         push(".rel.nv.constant.pic");
@@ -245,7 +245,7 @@ impl Module {
 
     /// Returns the number of zero bytes after `.shstrtab`.
     pub(super) fn room_for_names(&self) -> usize {
-        match self.target.style {
+        match self.traits.style {
             _ if !self.is_plain() => 0,
             Style::Ampere => 0,
             Style::Hopper => 14 + self.functions.iter().map(|kernel| ".nv.capmerc.text.".len() + kernel.name.len() + 1).sum::<usize>(),

@@ -48,7 +48,7 @@ pub(super) fn groups(module: &Module) -> Vec<Group> {
 /// Splits the relocations of a section into groups. From Hopper on there is one group. Before, there is one group for each kind of addend;
 /// the kind of the first relocation comes first. `is_there` asks for a group even if it is empty.
 fn split(module: &Module, patched: Patched, patches: Vec<Patch>, is_there: bool) -> Vec<Group> {
-    let early = module.target.style == Style::Ampere;
+    let early = module.traits.style == Style::Ampere;
     if !early {
         let wanted = is_there || !patches.is_empty();
         return wanted.then_some(Group { patched, addends: Addends::Explicit, patches }).into_iter().collect();
@@ -69,7 +69,7 @@ impl Module {
     /// Returns the relocations of the code of function `k`.
     fn code_patches(&self, k: usize) -> Vec<Patch> {
         let patch = |relocation: &super::CodeRelocation| {
-            let relocation_type = relocation.kind.relocation_type(self.target, self.file_type)?;
+            let relocation_type = relocation.kind.relocation_type(&self.traits, self.file_type)?;
             Some(Patch { offset: relocation.offset, relocation_type, symbol: Err(relocation.symbol.clone()), addend: relocation.addend })
         };
         let mut list: Vec<Patch> = self.functions[k].relocations.iter().filter_map(patch).collect();
@@ -94,7 +94,7 @@ impl Module {
         for variable in self.variables.iter().filter(|variable| variable.home.role() == Some(role)) {
             list.extend(variable.relocations.iter().map(|relocation| Patch {
                 offset: variable.offset + relocation.offset,
-                relocation_type: relocation.kind.relocation_type(self.target, self.file_type),
+                relocation_type: relocation.kind.relocation_type(&self.traits, self.file_type),
                 symbol: Err(relocation.symbol.clone()),
                 addend: relocation.addend,
             }));
@@ -105,7 +105,7 @@ impl Module {
 
     /// Returns the relocations of `.debug_frame`: for each function the addresses in its CIEs, then those in its FDEs.
     fn frame_patches(&self) -> Vec<Patch> {
-        let early = self.target.style == Style::Ampere;
+        let early = self.traits.style == Style::Ampere;
         let (mut list, mut starts) = (Vec::new(), Vec::new());
         let frames = self.frames();
         for (i, (&(k, offset, _), places)) in frames.iter().zip(self.encode_frames().places).enumerate() {

@@ -80,7 +80,7 @@ impl Patched {
 impl Module {
     /// Returns whether the file has Mercury sections.
     pub(super) fn has_mercury(&self) -> bool {
-        self.target.has_mercury() && self.functions.iter().all(|function| function.capsule.is_some())
+        self.traits.has_mercury() && self.functions.iter().all(|function| function.capsule.is_some())
     }
 
     pub(super) fn indices(&self) -> std::ops::Range<usize> {
@@ -101,7 +101,7 @@ impl Module {
     pub(super) fn sections(&self, relocated: &[Role]) -> Vec<Role> {
         use Role::{CallGraph, Compat, Constants, CudaNote, Frames, FunctionInfo, Info, Null, Parameters, RelocationActions};
         use Role::{SectionNames, Shared, Strings, Symbols, Text, ToolNote};
-        let early = self.target.style == Style::Ampere;
+        let early = self.traits.style == Style::Ampere;
         let mut list = vec![Null, SectionNames, Strings, Symbols, Frames, ToolNote, CudaNote, Info];
         list.extend((!early).then_some(Compat));
         list.extend(self.indices().map(FunctionInfo));
@@ -135,7 +135,7 @@ impl Module {
     /// Returns whether the file has a section for the shared memory that the system reserves. Executable files from Hopper on always have
     /// it, relocatable files only if there is a variable in it.
     pub(super) fn has_reserved_section(&self) -> bool {
-        self.target.style != Style::Ampere && (!self.is_relocatable() || self.target.reserved_variable.is_some())
+        self.traits.style != Style::Ampere && (!self.is_relocatable() || self.traits.reserved_variable.is_some())
     }
 
     /// Returns what the declarations of variables create, in order: sections, and the symbols that are not listed at the end.

@@ -43,7 +43,7 @@ impl Module {
     /// the same symbols without those of parameters.
     pub(super) fn symbols(&self) -> Vec<SymbolRole> {
         use SymbolRole::{Function, Section};
-        let early = self.target.style == Style::Ampere;
+        let early = self.traits.style == Style::Ampere;
         let mut list = vec![SymbolRole::Null, Section(Role::ToolNote), Section(Role::CudaNote)];
         // The end of reserved memory is listed with the first function that uses shared memory.
         let outside = self.variables.iter().any(|variable| variable.home == Home::Shared);
@@ -89,12 +89,12 @@ impl Module {
     /// Returns the symbols that every file has and those of variables.
     fn module_symbols(&self) -> Vec<SymbolRole> {
         let mut list = Vec::new();
-        if self.target.style != Style::Ampere {
+        if self.traits.style != Style::Ampere {
             list.extend(self.is_relocatable().then(|| (0..UNIFIED.len()).map(SymbolRole::Unified)).into_iter().flatten());
             list.push(SymbolRole::ReservedOffset);
         }
         if self.has_reserved_section() {
-            let variable = self.target.reserved_variable.map(|_| SymbolRole::ReservedVariable);
+            let variable = self.traits.reserved_variable.map(|_| SymbolRole::ReservedVariable);
             list.extend(variable.map(|_| SymbolRole::Section(Role::ReservedShared)));
             list.extend((!self.is_relocatable()).then_some(SymbolRole::ReservedAlias));
             list.extend(variable);
@@ -144,7 +144,7 @@ impl Maker<'_> {
 
     /// Returns the symbol for a role.
     pub(super) fn symbol(&self, role: SymbolRole) -> Symbol {
-        let style = self.module.target.style;
+        let style = self.module.traits.style;
         let defined = |role| SymbolSection::Section(self.index(role));
         let name = || self.module.symbol_name(role);
         let weak = |symbol_type, section| Symbol::new(name(), elf::STB_WEAK, symbol_type, section);

@@ -11,8 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use oriole_cubin::Target;
-use oriole_cubin::target::TARGETS;
+use oriole_cubin::FileTraits;
 
 /// One target for each file layout: before Hopper, Hopper, Blackwell.
 const SAMPLE: [&str; 3] = ["sm_80", "sm_90a", "sm_120a"];
@@ -23,8 +22,13 @@ pub fn compares_everything() -> bool {
 }
 
 /// Returns the targets for tests with many calls of the vendor's tools.
-pub fn targets_to_compare() -> Vec<&'static Target> {
-    TARGETS.iter().filter(|target| compares_everything() || SAMPLE.contains(&target.name)).collect()
+pub fn targets_to_compare() -> Vec<FileTraits> {
+    FileTraits::all().filter(|traits| compares_everything() || SAMPLE.contains(&traits.target.to_string().as_str())).collect()
+}
+
+/// Returns the traits of the target with this name.
+pub fn traits_of(name: &str) -> FileTraits {
+    FileTraits::of(oriole_support::Target::parse(name).expect("a target")).expect("a target with files")
 }
 
 pub fn root() -> PathBuf {

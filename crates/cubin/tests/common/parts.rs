@@ -11,7 +11,7 @@ use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::{Content, Section};
 use oriole_cubin::symbol::{STT_CUDA_OBJECT, Symbol, SymbolSection};
 use oriole_cubin::target::SMALL_PARAMETER_BYTES;
-use oriole_cubin::{Cubin, FileType, Result, Target};
+use oriole_cubin::{Cubin, FileTraits, FileType, Result};
 
 const COMMON: u16 = 0xfff2;
 
@@ -20,12 +20,12 @@ pub fn bytes(section: Option<&Section>) -> Vec<u8> {
 }
 
 /// Returns the parts of a module, as a compiler would pass them to the builder.
-pub fn parts(cubin: &Cubin, target: &'static Target) -> Result<Module> {
+pub fn parts(cubin: &Cubin, traits: FileTraits) -> Result<Module> {
     let frames = decode_frames(&bytes(cubin.section_named(".debug_frame")))?;
     let mercury = decode_frames(&bytes(cubin.section_named(".nv.merc.debug_frame")))?;
-    let reader = Reader { cubin, target, frames, starts: relocations(cubin, ".debug_frame"), mercury };
+    let reader = Reader { cubin, traits, frames, starts: relocations(cubin, ".debug_frame"), mercury };
     let functions = cubin.functions().enumerate().map(|(k, found)| reader.function(k, found.name, found.symbol, found.is_kernel));
-    let mut module = Module::new(target, functions.collect());
+    let mut module = Module::new(traits, functions.collect());
     module.file_type = cubin.header.file_type;
     for note in cubin.notes() {
         match note {
@@ -58,7 +58,7 @@ pub fn relocations(cubin: &Cubin, patched: &str) -> Vec<Relocation> {
 
 struct Reader<'a> {
     cubin: &'a Cubin,
-    target: &'static Target,
+    traits: FileTraits,
     frames: Vec<PlacedFrame>,
     /// The relocations of `.debug_frame`.
     starts: Vec<Relocation>,
@@ -121,7 +121,7 @@ impl Reader<'_> {
             min_stack_size: self.per_symbol(symbol, Code::MIN_STACK_SIZE).unwrap_or(0),
             attributes: self.attributes(name, is_kernel),
             externs: self.extern_names(name),
-            parameter_bytes: parameter_bytes(self.target, bank.len() as u16),
+            parameter_bytes: parameter_bytes(&self.traits, bank.len() as u16),
             shared: self.shared(name),
             constants: self.constants(name),
             had_relocations: relocations.is_empty() && cubin.find(&format!(".rela{text}")).is_some(),
@@ -167,7 +167,7 @@ impl Reader<'_> {
         let Content::NoBits(size) = section.content else { panic!("shared memory has bytes") };
         let variable =
             |(_, symbol): (u32, &Symbol)| SharedVariable { name: symbol.name.clone(), size: symbol.size, alignment: symbol.value };
-        let reserved = if self.is_relocatable() { 0 } else { self.target.style.reserved_shared() };
+        let reserved = if self.is_relocatable() { 0 } else { self.traits.style.reserved_shared() };
         let variables = self.inside(&section.name).into_iter().map(variable).collect();
         Some(Shared { size: size - reserved, alignment: section.alignment, variables })
     }
@@ -310,7 +310,7 @@ impl Reader<'_> {
         };
         let mut parameters: Vec<Parameter> = all.iter().filter_map(parameter).collect();
         parameters.sort_by_key(|parameter| parameter.ordinal);
-        let always_reserved = self.target.reserved_variable.is_some();
+        let always_reserved = self.traits.reserved_variable.is_some();
         let in_kernels = |code| code == Code::VRC_CTA_INIT_COUNT || always_reserved && code == Code::RESERVED_SMEM_USED;
         let is_derived = |code| derived.contains(&code) || is_kernel && in_kernels(code);
         let is_usual = |attribute: &Attribute| match (attribute.code, &attribute.value) {
@@ -320,7 +320,7 @@ impl Reader<'_> {
         };
         let mut extra: Vec<Attribute> = all.iter().filter(|attribute| !is_usual(attribute)).cloned().collect();
         extra.reverse();
-        if is_kernel { kernel_attributes(self.target, &parameters, extra) } else { function_attributes(self.target, extra) }
+        if is_kernel { kernel_attributes(&self.traits, &parameters, extra) } else { function_attributes(&self.traits, extra) }
     }
 
     fn capsule(&self, name: &str, frame: Frame) -> Capsule {
@@ -355,8 +355,8 @@ pub fn prototype_pairs(cubin: &Cubin) -> Vec<(u32, u32)> {
 }
 
 /// Returns the size in bytes of a kernel's parameters, given the size of constant bank 0 up to their end.
-fn parameter_bytes(target: &Target, bank_bytes: u16) -> u16 {
-    let style = target.style;
+fn parameter_bytes(traits: &FileTraits, bank_bytes: u16) -> u16 {
+    let style = traits.style;
     let large = bank_bytes.saturating_sub(style.parameter_base(u16::MAX));
     if large > SMALL_PARAMETER_BYTES { large } else { bank_bytes.saturating_sub(style.parameter_base(0)) }
 }

@@ -214,8 +214,7 @@ impl Rescored {
 /// Rewrites the control words of a cubin. Fails if the file cannot be read, or if the options do not fit it.
 pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
     let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
-    let name = cubin.target_name();
-    let target = Target::parse(&name).ok_or_else(|| format!("there is no table of instructions for {name}"))?;
+    let target = cubin.target().ok_or_else(|| format!("there is no table of instructions for {}", cubin.target_name()))?;
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != target) {
         return Err(format!("the hardware profile is for {}, not for {target}", profile.target));
     }

@@ -38,7 +38,7 @@ pub(crate) struct Atomic {
 /// Selects `atom`, `red`.
 pub(crate) fn atomic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     // Vectors, bf16 and 128-bit operations exist on targets with clusters, which also have `REDG`.
-    let is_known = |operation: &Operation| !operation.needs_cluster_target() || select.target.has(Opcode::REDG);
+    let is_known = |operation: &Operation| !operation.needs_cluster_target() || Opcode::REDG.exists_on(select.target);
     let Some(operation) = Operation::of(ptx).filter(is_known) else { return select.unsupported(ptx) };
     let atomic = Atomic::read(select, ptx, operation)?;
     if atomic.needs_branches() {
@@ -136,7 +136,7 @@ impl Atomic {
             return Some(self.in_shared(select));
         }
         if !is_wanted && self.access.space == AccessSpace::Global && self.operation.has_reduction() {
-            let opcode = if select.target.has(Opcode::REDG) { "REDG" } else { "RED" };
+            let opcode = if Opcode::REDG.exists_on(select.target) { "REDG" } else { "RED" };
             let template = format!("{opcode}{} desc[{{}}][{{}}.64+{{}}], {{}}", self.modifiers(select));
             select.b.emit(&template, &[self.descriptor, self.address.base, self.address.offset.into(), self.value]);
             select.b.describe(self.description());

@@ -11,6 +11,7 @@
 //! thread of the warp succeeds, so the loop terminates.
 
 use oriole_ir::{Class, Guard, MemoryAccess, Operand, Value};
+use oriole_isa::SystemLayout;
 
 use super::Atomic;
 use super::operation::Kind;
@@ -183,7 +184,7 @@ impl Atomic {
 
 /// Returns the modifier of an ordinary (weak) access.
 fn plain(select: &Select<'_>) -> &'static str {
-    if select.target.profile().descriptor.is_none() { ".SYS" } else { "" }
+    if SystemLayout::of(select.target).descriptor.is_none() { ".SYS" } else { "" }
 }
 
 impl Select<'_> {

@@ -63,7 +63,7 @@ fn narrowed(select: &mut Select<'_>, ptx: &Ptx<'_>, source: Operand, to: ScalarT
     let is_special = ptx.has(Modifier::Relu) || ptx.has(Modifier::Satfinite);
     let is_directed = ptx.has(Modifier::Rm) || ptx.has(Modifier::Rp);
     let is_flushed = ptx.has(Modifier::Ftz) && to == ScalarType::Bf16;
-    if select.target.has(oriole_ir::Opcode::F2FP) && !is_directed && !is_flushed {
+    if oriole_ir::Opcode::F2FP.exists_on(select.target) && !is_directed && !is_flushed {
         let template = format!("{} $, RZ, {{}}", packing_name(select, ptx, to));
         return select.b.define(Class::R, &template, &[source]);
     }

@@ -122,7 +122,7 @@ pub(crate) fn difference_sum(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
     }
     let (a, b) = (select.extended(ptx.operand(1), ty)?, select.extended(ptx.operand(2), ty)?);
     let c = select.source(ptx.operand(3), ty)?;
-    let sum = if select.target.has(oriole_isa::Opcode::VABSDIFF) {
+    let sum = if oriole_isa::Opcode::VABSDIFF.exists_on(select.target) {
         let template = if is_signed { "VABSDIFF $, {}, {}, {}" } else { "VABSDIFF.U32 $, {}, {}, {}" };
         select.b.define(Class::R, template, &[a, b, c])
     } else {

@@ -1,7 +1,7 @@
 //! Generic addresses: `cvta`, `isspacep`.
 
 use oriole_ir::{Class, Operand};
-use oriole_isa::SharedWindow;
+use oriole_isa::{SharedWindow, SystemLayout};
 use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
@@ -74,7 +74,7 @@ impl Select<'_> {
 
     /// Returns the 64-bit generic address at which the window of a memory space starts.
     fn window(&mut self, ptx: &Ptx<'_>, space: AccessSpace) -> Result<[Operand; 2], Unsupported> {
-        let profile = self.target.profile();
+        let profile = SystemLayout::of(self.target);
         let offset = match (space, profile.shared_window) {
             (AccessSpace::Local, _) => profile.local_window,
             (AccessSpace::Constant, _) => profile.constant_window,

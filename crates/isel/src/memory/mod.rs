@@ -20,6 +20,7 @@ pub(crate) use modifiers::{Access, AccessSpace, has_clusters, order_of, scope_of
 pub(crate) use store::store;
 
 use oriole_ir::{Class, Operand, OperandKind, Symbol, Value};
+use oriole_isa::SystemLayout;
 
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -31,7 +32,7 @@ impl Select<'_> {
         if let Some(value) = self.descriptor {
             return self.b.whole(value);
         }
-        let Some(offset) = self.target.profile().descriptor else { return Operand::URZ };
+        let Some(offset) = SystemLayout::of(self.target).descriptor else { return Operand::URZ };
         let value: Value = self.b.value(Class::UR2);
         self.b.at_entry(|b| {
             let whole = b.whole(value);
@@ -44,7 +45,7 @@ impl Select<'_> {
     /// Returns the descriptor of an access with a cache policy. It replaces the usual descriptor and is marked by a suffix. The policy is
     /// moved to a uniform register although threads may have different ones: it is only a hint, so any thread's policy will do.
     pub(crate) fn policy_descriptor(&mut self, ptx: &Ptx<'_>, position: usize) -> Result<Operand, Unsupported> {
-        if self.target.profile().descriptor.is_none() {
+        if SystemLayout::of(self.target).descriptor.is_none() {
             return self.unsupported(ptx);
         }
         let policy = self.wide_source(ptx.operand(position), oriole_ptx::types::ScalarType::U64)?;

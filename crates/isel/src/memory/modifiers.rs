@@ -1,7 +1,7 @@
 //! The meaning of the modifiers of a memory access, and their spelling in machine instructions.
 
 use oriole_ir::{MemoryAccess, Order, Scope, Space, Target};
-use oriole_isa::SharedWindow;
+use oriole_isa::{SharedWindow, SystemLayout};
 use oriole_ptx::ast::{self, AddressBase, VariableId};
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::StateSpace;
@@ -109,17 +109,17 @@ impl Access {
 
 /// Returns whether every access must spell out a scope, even a weak one.
 fn always_names_scope(target: Target) -> bool {
-    target.profile().descriptor.is_none()
+    SystemLayout::of(target).descriptor.is_none()
 }
 
 /// Returns the opcode of loads from shared memory; targets without memory descriptors need the modifier `.U`.
 pub(crate) fn shared_load(target: Target) -> &'static str {
-    if target.profile().descriptor.is_none() { "LDS.U" } else { "LDS" }
+    if SystemLayout::of(target).descriptor.is_none() { "LDS.U" } else { "LDS" }
 }
 
 /// Returns whether the target supports thread block clusters.
 pub(crate) fn has_clusters(target: Target) -> bool {
-    target.profile().shared_window == SharedWindow::Cluster
+    SystemLayout::of(target).shared_window == SharedWindow::Cluster
 }
 
 /// Returns the modifier of a strong access with a scope. There is no cluster scope; GPU scope, which includes it, is used.

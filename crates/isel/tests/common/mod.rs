@@ -89,6 +89,6 @@ fn try_case(case: &Case, name: &str) -> Outcome {
 /// Returns the platform for a target: in the PTX version of the form, or in the first version that supports the target.
 fn platform(name: &str, version: ptx::PtxVersion) -> Option<ptx::Platform> {
     let target = ptx::Target::parse(name)?;
-    let version = version.max(target.introduced()?);
+    let version = version.max(target.introduced());
     Some(ptx::Platform { version, target })
 }

@@ -145,12 +145,11 @@ fn lower_platform(platform: &Platform, dice: &mut Dice) -> Platform {
     let lower: Vec<Platform> = if dice.below(2) == 0 {
         VERSIONS.iter().map(|&(major, minor)| Platform { version: PtxVersion::new(major, minor), ..*platform }).collect()
     } else {
-        TARGETS.iter().map(|&(number, suffix)| Platform { target: Target { number, suffix }, ..*platform }).collect()
+        let targets = TARGETS.iter().filter_map(|&(number, suffix)| Target::new(number, suffix));
+        targets.map(|target| Platform { target, ..*platform }).collect()
     };
-    let possible: Vec<Platform> = lower
-        .into_iter()
-        .filter(|lower| lower.version <= platform.version && lower.target.introduced().is_some_and(|version| version <= lower.version))
-        .collect();
+    let possible: Vec<Platform> =
+        lower.into_iter().filter(|lower| lower.version <= platform.version && lower.target.introduced() <= lower.version).collect();
     if possible.is_empty() { *platform } else { possible[dice.below(possible.len())] }
 }
 

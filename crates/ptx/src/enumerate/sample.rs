@@ -33,7 +33,7 @@ const DECLARED: &[(&str, (u8, u8), u16)] = &[
 
 pub(super) fn registers(platform: &Platform) -> String {
     let has = |&&(_, (major, minor), target): &&(&str, (u8, u8), u16)| {
-        platform.version >= PtxVersion::new(major, minor) && platform.target.number >= target
+        platform.version >= PtxVersion::new(major, minor) && platform.target.number() >= target
     };
     let mut text: String = DECLARED.iter().filter(has).map(|(ty, ..)| format!(".reg .{ty} %{ty}_<300>;\n")).collect();
     text.push_str(".reg .v2 .b32 %pair; .reg .v4 .b32 %quad;\n.local .align 16 .b8 loc[64];\n");

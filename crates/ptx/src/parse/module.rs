@@ -1,5 +1,7 @@
 //! Parses the module scope: the header, then variables, functions and debug information in any order.
 
+use std::cmp::Reverse;
+
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -12,7 +14,7 @@ use crate::ast::{Alias, FunctionId, FunctionKind, Item, Linkage, Statement, Text
 use crate::diag::{Code, Diagnostic};
 use crate::lexer::{BadToken, TokenKind};
 use crate::source::Span;
-use crate::target::{PtxVersion, Requirement, Target};
+use crate::target::{PtxVersion, Requirement, Suffix, Target};
 
 /// State of the module as a whole.
 #[derive(Default)]
@@ -150,7 +152,7 @@ impl Parser<'_> {
         loop {
             let span = self.expect_identifier("a target such as `sm_90`")?;
             let text = self.lexer.str(span);
-            if let Some(target) = Target::parse(text) {
+            if let Some(target) = Target::parse_ptx(text) {
                 self.set_target(target, span);
             } else if first {
                 return self.unknown_target(text, span);
@@ -165,9 +167,10 @@ impl Parser<'_> {
     }
 
     fn unknown_target(&mut self, text: &str, span: Span) -> Parse<()> {
-        // Newer targets first, because ties go to the first.
-        let mut names: Vec<String> = Target::all().map(|target| target.to_string()).collect();
-        names.reverse();
+        // Newer targets and the suffix `a` first, because ties go to the first.
+        let mut targets: Vec<Target> = Target::all().collect();
+        targets.sort_by_key(|target| (Reverse(target.number()), target.suffix() != Suffix::ArchSpecific));
+        let names: Vec<String> = targets.iter().map(Target::to_string).collect();
         let near = oriole_support::closest(text, names.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
         let finding = Diagnostic::new(Code::UnknownTarget, span, format!("there is no target `{text}`")).maybe_help(near);
         Err(self.report(finding))
@@ -176,7 +179,7 @@ impl Parser<'_> {
     fn set_target(&mut self, target: Target, span: Span) {
         self.module.target = target;
         self.platform.target = target;
-        let Some(introduced) = target.introduced() else { return };
+        let introduced = target.introduced();
         if self.platform.version < introduced {
             let finding = Diagnostic::new(Code::TargetNeedsVersion, span, format!("{target} needs PTX version {introduced} or later"))
                 .label(format!("this module says `.version {}`", self.platform.version))

@@ -58,8 +58,8 @@ mod variables;
 pub use finding::{Error, Finding, FindingKind};
 use oriole_kernel_test::KernelTest;
 use oriole_ptx::ast::Module;
+use program::CallTarget;
 pub use program::Program;
-use program::Target;
 use variables::Image;
 
 use crate::Launch;
@@ -114,7 +114,7 @@ impl Program {
     /// Returns the size in bytes of each parameter of a kernel; `None` if the kernel does not exist or cannot be run.
     pub fn parameter_sizes(&self, kernel: &str) -> Option<Vec<u32>> {
         match &self.functions[*self.kernels.get(kernel)? as usize] {
-            Target::Code(code) => Some(code.kernel.as_ref()?.parameters.iter().map(|&(_, bytes)| bytes).collect()),
+            CallTarget::Code(code) => Some(code.kernel.as_ref()?.parameters.iter().map(|&(_, bytes)| bytes).collect()),
             _ => None,
         }
     }
@@ -122,7 +122,7 @@ impl Program {
     /// Returns the functions that cannot be run, each with the first reason.
     pub fn refused(&self) -> Vec<(&str, &Error)> {
         let refused = self.functions.iter().filter_map(|target| match target {
-            Target::Refused { name, error } => Some((name.as_str(), error)),
+            CallTarget::Refused { name, error } => Some((name.as_str(), error)),
             _ => None,
         });
         refused.collect()

@@ -457,7 +457,7 @@ pub(crate) enum Builtin {
 }
 
 /// The definition of a function.
-pub(crate) enum Target {
+pub(crate) enum CallTarget {
     Code(FunctionCode),
     Builtin(Builtin),
     /// Declared but not defined.
@@ -472,7 +472,7 @@ pub(crate) enum Target {
 /// A PTX module, decoded.
 pub struct Program {
     pub(crate) code: Vec<Op>,
-    pub(crate) functions: Vec<Target>,
+    pub(crate) functions: Vec<CallTarget>,
     /// Constants. Entry 0 is zero; addresses of global variables are zero until the program is loaded.
     pub(crate) pool: Vec<u64>,
     /// Pool entries that are addresses of global variables: (entry, variable, offset).

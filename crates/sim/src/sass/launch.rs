@@ -1,6 +1,6 @@
 //! Prepares a launch like the driver: fills the constant banks with parameters and launch dimensions, and sizes local and shared memory.
 
-use oriole_isa::{LaunchWord, ReservedShared, SharedWindow, Target};
+use oriole_isa::{LaunchLayout, LaunchWord, ReservedShared, SharedWindow, SystemLayout, Target};
 
 use super::constants::{BANK_BYTES, Constants};
 use super::fault::{Error, ErrorKind};
@@ -61,7 +61,7 @@ impl Code {
         if kernel.parameters.len() != launch.arguments.len() {
             return Err(wrong(format!("takes {} parameters, got {}", kernel.parameters.len(), launch.arguments.len())));
         }
-        let profile = self.target.profile();
+        let profile = SystemLayout::of(self.target);
         let reserved = profile.reserved_shared;
         // Dynamic shared memory starts aligned after the static part; without dynamic memory the end is exact.
         let own_shared = kernel.shared.max(reserved).next_multiple_of(if launch.shared_bytes == 0 { 1 } else { SHARED_ALIGNMENT });
@@ -97,7 +97,7 @@ impl Code {
 
 /// Fills the driver's words of constant bank 0, that is, everything except the parameters.
 fn fill(bank: &mut [u8], target: Target, launch: &Launch, map: &Map) {
-    let (profile, layout) = (target.profile(), target.launch());
+    let (profile, layout) = (SystemLayout::of(target), LaunchLayout::of(target));
     let mut bytes = |offset: u32, value: &[u8]| bank[offset as usize..offset as usize + value.len()].copy_from_slice(value);
     let place = |word: LaunchWord| match word {
         LaunchWord::At(offset) => offset,

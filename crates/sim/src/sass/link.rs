@@ -10,8 +10,7 @@ use super::world::Map;
 
 /// Applies every relocation of code, constants and variables.
 pub(super) fn apply(cubin: &Cubin, sections: &mut Sections) -> Result<(), Error> {
-    let target = oriole_isa::Target::parse(&cubin.target_name());
-    let Some(map) = target.map(Map::new) else { return Ok(()) };
+    let Some(map) = cubin.target().map(Map::new) else { return Ok(()) };
     for section in cubin.sections() {
         let Content::Relocations(relocations) = &section.content else { continue };
         let patched = section.info as usize;

@@ -7,7 +7,7 @@ use oriole_cubin::info::{Attribute, Code as InfoCode, Value};
 use oriole_cubin::section::{Content, SectionKind};
 use oriole_cubin::symbol::SymbolSection;
 use oriole_cubin::{Cubin, Index};
-use oriole_isa::{Instruction, Target, decode};
+use oriole_isa::{Instruction, SystemLayout, Target, decode};
 use rustc_hash::FxHashMap;
 
 use super::fault::{Error, ErrorKind};
@@ -92,8 +92,8 @@ impl Code {
     /// Reads a cubin and resolves its relocations.
     pub fn load(bytes: &[u8]) -> Result<Code, Error> {
         let cubin = Cubin::read(bytes).map_err(|error| Error::new(ErrorKind::Load, error.to_string()))?;
-        let name = cubin.target_name();
-        let target = Target::parse(&name).ok_or_else(|| Error::new(ErrorKind::Load, format!("code for {name} is not known")))?;
+        let unknown = || Error::new(ErrorKind::Load, format!("code for {} is not known", cubin.target_name()));
+        let target = cubin.target().ok_or_else(unknown)?;
         let mut sections = Sections::of(&cubin)?;
         link::apply(&cubin, &mut sections)?;
         let functions: Vec<Function> = sections.functions(&cubin, target);
@@ -260,7 +260,7 @@ fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<S
             Kernel {
                 function: index,
                 registers: of_symbol(InfoCode::REGCOUNT).map_or(255, |count| count.min(255) as u16),
-                parameters_start: parameters_start(attributes).unwrap_or(target.profile().parameters),
+                parameters_start: parameters_start(attributes).unwrap_or(SystemLayout::of(target).parameters),
                 parameters: parameters(attributes),
                 stack,
                 shared,

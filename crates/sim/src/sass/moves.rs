@@ -1,6 +1,6 @@
 //! Moves between registers and register files, reads of special registers, packing of predicates.
 
-use oriole_isa::{Opcode, Value};
+use oriole_isa::{LaunchLayout, Opcode, SystemLayout, Value};
 
 use super::launch::CLUSTER_SIZE_WORD;
 use super::site::Site;
@@ -173,7 +173,9 @@ impl Special {
             Special::VirtualId => identity.warp << 8,
             Special::VirtualConfiguration => WARPS << 8,
             Special::SharedSize => {
-                let behind = world.map.target.launch().reserved_shared_size.filter(|_| world.map.target.profile().reserved_shared == 0);
+                let behind = LaunchLayout::of(world.map.target)
+                    .reserved_shared_size
+                    .filter(|_| SystemLayout::of(world.map.target).reserved_shared == 0);
                 world.map.shared_bytes + behind.map_or(0, |offset| world.constants.read(0, offset, 4) as u32)
             }
             Special::SharedWindowHigh => (world.map.shared_window >> 32) as u32,

@@ -1,7 +1,7 @@
 //! Tests of thread behaviour with small assembler programs: divergence, convergence, barriers, forward progress, error messages. Also
 //! checks that no encodable word makes the simulator panic.
 
-use oriole_isa::{Target, decode, encode, parse_at};
+use oriole_isa::{SystemLayout, Target, decode, encode, parse_at};
 
 use super::load::{Code, Function, Kernel};
 use super::warp::Warp;
@@ -21,7 +21,7 @@ fn assemble(lines: &[&str]) -> Code {
 
 fn code_of(target: Target, words: Vec<u128>) -> Code {
     let instructions = words.iter().map(|&word| decode(word, target)).collect();
-    let parameters_start = target.profile().parameters;
+    let parameters_start = SystemLayout::of(target).parameters;
     let kernel = Kernel { registers: 32, parameters_start, parameters: vec![(0, 8)], shared: 0x400 + 256, ..Kernel::default() };
     Code {
         target,

@@ -1,6 +1,6 @@
 //! The memories a warp accesses, and their windows in the generic address space.
 
-use oriole_isa::{SharedWindow, Target};
+use oriole_isa::{SharedWindow, SystemLayout, Target};
 
 use super::constants::Constants;
 use crate::Memory;
@@ -49,7 +49,7 @@ impl Map {
     /// Makes the windows of a target. Where code reads the base from a constant, its lower half is not zero, so that code that ignores it
     /// fails.
     pub fn new(target: Target) -> Map {
-        let is_cluster = target.profile().shared_window == SharedWindow::Cluster;
+        let is_cluster = SystemLayout::of(target).shared_window == SharedWindow::Cluster;
         Map {
             target,
             shared_window: if is_cluster { 0x7a00_0000_0000 } else { 0x7a00_1000_0000 },

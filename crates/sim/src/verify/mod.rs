@@ -273,8 +273,7 @@ pub fn verify_cubin(bytes: &[u8], verifiers: &[Verifier]) -> Result<Report, Stri
 ///
 /// If its target has no instruction table.
 pub fn verify(cubin: &Cubin, verifiers: &[Verifier]) -> Result<Report, String> {
-    let name = cubin.target_name();
-    let target = Target::parse(&name).ok_or_else(|| format!("there is no table of instructions for {name}"))?;
+    let target = cubin.target().ok_or_else(|| format!("there is no table of instructions for {}", cubin.target_name()))?;
     let index = Index::new(cubin);
     let sections = cubin.functions().map(|function| {
         let section = Section::new(&index, &function, target);

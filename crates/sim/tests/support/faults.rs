@@ -126,7 +126,7 @@ impl Kernel {
     }
 
     fn cubin(&self, words: &[u128]) -> Result<Vec<u8>, String> {
-        let target = oriole_cubin::Target::named(&target().to_string()).ok_or("no cubin can be written")?;
+        let traits = oriole_cubin::FileTraits::of(target()).ok_or("no cubin can be written")?;
         let mut parameters = Vec::new();
         let mut end = 0;
         for (ordinal, parameter) in self.test.parameters.iter().enumerate() {
@@ -145,14 +145,14 @@ impl Kernel {
         let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let kernel = Function {
             registers: REGISTERS,
-            attributes: kernel_attributes(target, &parameters, vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits)]),
+            attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits)]),
             parameter_bytes: end,
             shared: Some(Shared { size: SHARED_BYTES, alignment: 16, variables: Vec::new() }),
             frame: Frame::plain(code.len() as u64),
             code,
             ..Function::kernel(&self.test.kernel)
         };
-        Module::new(target, vec![kernel]).build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
+        Module::new(traits, vec![kernel]).build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
     }
 }
 

@@ -28,7 +28,8 @@ use rustc_hash::FxHashMap;
 
 use super::finding::Error;
 use super::program::{
-    Action, Builtin, FIRST_REGISTER, FIRST_TEMPORARY, FunctionCode, Guard, Kernel, Op, Passed, Program, Pure, Slot, Source, Taint, Target,
+    Action, Builtin, CallTarget, FIRST_REGISTER, FIRST_TEMPORARY, FunctionCode, Guard, Kernel, Op, Passed, Program, Pure, Slot, Source,
+    Taint,
 };
 use super::variables::{Variables, member_stride, variable_bytes};
 
@@ -106,19 +107,19 @@ pub(crate) fn decode(module: &Module, text: &[u8]) -> Result<Program, Error> {
                 }
                 let start = program.code.len();
                 match decode_function(module, &functions, &mut program, &lines, function, body) {
-                    Ok(code) => Target::Code(code),
+                    Ok(code) => CallTarget::Code(code),
                     Err(error) => {
                         program.code.truncate(start);
-                        Target::Refused { name: name.to_owned(), error }
+                        CallTarget::Refused { name: name.to_owned(), error }
                     }
                 }
             }
             None => match name {
-                "vprintf" => Target::Builtin(Builtin::Print),
-                "malloc" => Target::Builtin(Builtin::Allocate),
-                "free" => Target::Builtin(Builtin::Free),
-                "__assertfail" => Target::Builtin(Builtin::AssertFail),
-                _ => Target::Missing(name.to_owned()),
+                "vprintf" => CallTarget::Builtin(Builtin::Print),
+                "malloc" => CallTarget::Builtin(Builtin::Allocate),
+                "free" => CallTarget::Builtin(Builtin::Free),
+                "__assertfail" => CallTarget::Builtin(Builtin::AssertFail),
+                _ => CallTarget::Missing(name.to_owned()),
             },
         };
         program.functions.push(target);

@@ -6,7 +6,7 @@ use super::print::formatted;
 use super::warp::{Frame, LANES, Warp, lanes_of};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Action, Builtin, Call, Callee, FUNCTION_BASE, FUNCTION_SPACING, FunctionCode, Passed, Space, Target};
+use crate::ptx::program::{Action, Builtin, Call, CallTarget, Callee, FUNCTION_BASE, FUNCTION_SPACING, FunctionCode, Passed, Space};
 
 /// Maximum call depth of a thread.
 const MAX_CALL_DEPTH: usize = 10_000;
@@ -124,18 +124,18 @@ impl Warp {
             };
             let parcels: Vec<ParameterBytes> = call.arguments.iter().map(|argument| self.collect(machine, lane, *argument)).collect();
             match &program.functions[number] {
-                Target::Code(function) => self.call_function(machine, block, lane, function, &parcels, pc, line)?,
-                Target::Builtin(builtin) => {
+                CallTarget::Code(function) => self.call_function(machine, block, lane, function, &parcels, pc, line)?,
+                CallTarget::Builtin(builtin) => {
                     let result = self.call_builtin(machine, block, lane, *builtin, &parcels, line)?;
                     if let Some(&place) = call.results.first() {
                         self.deliver(lane, place, &ParameterBytes { bytes: result.to_le_bytes().to_vec(), undefined: vec![0; 8] });
                     }
                 }
-                Target::Refused { name, error } => {
+                CallTarget::Refused { name, error } => {
                     let message = format!("{name} cannot be run: {error}");
                     return Err(machine.stop(FindingKind::BadCall, block, self, lane, line, message));
                 }
-                Target::Missing(name) => {
+                CallTarget::Missing(name) => {
                     let message = format!("the function {name} is not defined in this module");
                     return Err(machine.stop(FindingKind::BadCall, block, self, lane, line, message));
                 }
@@ -241,7 +241,7 @@ impl Warp {
                 continue;
             };
             let results = match &program.functions[function as usize] {
-                Target::Code(code) => &code.results[..],
+                CallTarget::Code(code) => &code.results[..],
                 _ => &[],
             };
             let parcels: Vec<ParameterBytes> = results.iter().map(|&result| self.collect(machine, lane, result)).collect();

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashSet;
 
 use super::finding::{Error, Finding, FindingKind};
-use super::program::{Action, Callee, Program, Target};
+use super::program::{Action, CallTarget, Callee, Program};
 use super::variables::Image;
 use super::{Options, Report};
 use crate::Launch;
@@ -75,7 +75,7 @@ pub(crate) fn run(program: &Program, image: &Image, launch: &Launch, memory: &mu
     let unknown = || Error::Launch(format!("there is no kernel {}", launch.kernel));
     let &number = program.kernels.get(&launch.kernel).ok_or_else(unknown)?;
     check_callees(program, number)?;
-    let Target::Code(function) = &program.functions[number as usize] else { return Err(unknown()) };
+    let CallTarget::Code(function) = &program.functions[number as usize] else { return Err(unknown()) };
     let Some(kernel) = &function.kernel else { return Err(unknown()) };
     let (threads, blocks) = (launch.threads(), launch.blocks());
     let is_refused =
@@ -180,9 +180,9 @@ fn check_callees(program: &Program, kernel: u32) -> Result<(), Error> {
     let mut open = vec![kernel];
     while let Some(number) = open.pop() {
         let code = match &program.functions[number as usize] {
-            Target::Code(code) => code,
-            Target::Refused { error, .. } => return Err(error.clone()),
-            Target::Builtin(_) | Target::Missing(_) => continue,
+            CallTarget::Code(code) => code,
+            CallTarget::Refused { error, .. } => return Err(error.clone()),
+            CallTarget::Builtin(_) | CallTarget::Missing(_) => continue,
         };
         for op in &program.code[code.entry as usize..code.end as usize] {
             if let Action::Call(call) = &op.action

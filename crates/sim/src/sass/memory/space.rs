@@ -1,6 +1,6 @@
 //! Resolves addresses to a memory and an offset, and accesses the bytes there.
 
-use oriole_isa::SharedWindow;
+use oriole_isa::{SharedWindow, SystemLayout};
 
 use crate::sass::warp::Warp;
 use crate::sass::world::{Map, WINDOW_BYTES, World};
@@ -54,7 +54,7 @@ impl Space {
                     return Where::Constant(VARIABLES, offset);
                 }
                 if let Some(offset) = window(map.parameter_window, WINDOW_BYTES) {
-                    let profile = map.target.profile();
+                    let profile = SystemLayout::of(map.target);
                     let start = i64::from(profile.parameters) - i64::from(profile.parameter_window_start);
                     return Where::Constant(0, offset.wrapping_add_signed(start));
                 }
@@ -66,7 +66,7 @@ impl Space {
 
 /// Returns the size of the shared memory window in bytes.
 pub fn shared_window_bytes(map: &Map) -> u64 {
-    match map.target.profile().shared_window {
+    match SystemLayout::of(map.target).shared_window {
         SharedWindow::Cluster => CLUSTER_BLOCKS * WINDOW_BYTES,
         SharedWindow::Constant(_) => WINDOW_BYTES,
     }

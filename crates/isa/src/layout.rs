@@ -1,13 +1,12 @@
-//! Target facts other than encodings: addresses in constant bank 0, memory windows, and limits of one program.
+//! What the CUDA driver and the hardware define for programs of a target: addresses in constant bank 0, memory windows, and limits.
 //!
 //! The offsets in constant bank 0 and the window registers were found by compiling test programs with ptxas 13.0.88 for each target.
 
-use crate::table::Opcode;
-use crate::target::Target;
+use oriole_support::{Architecture, Target};
 
-/// The facts about one target. Offsets are in bytes.
+/// The system layout of one target. Offsets are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Profile {
+pub struct SystemLayout {
     /// Offset of the kernel parameters in constant bank 0 if they take at most [`SMALL_PARAMETER_BYTES`] bytes.
     pub parameters: u32,
     /// Offset of the kernel parameters in constant bank 0 if they take more than [`SMALL_PARAMETER_BYTES`] bytes.
@@ -20,7 +19,7 @@ pub struct Profile {
     pub constant_window: u32,
     /// Offset in constant bank 0 of a 64-bit generic address from which the kernel parameters are reached.
     pub parameter_window: u32,
-    /// Distance in bytes from the address at [`Profile::parameter_window`] to the parameters at [`Profile::parameters`].
+    /// Distance in bytes from the address at [`SystemLayout::parameter_window`] to the parameters at [`SystemLayout::parameters`].
     pub parameter_window_start: u32,
     /// How the generic address of shared memory is computed.
     pub shared_window: SharedWindow,
@@ -48,16 +47,33 @@ pub struct Limits {
     pub frame_with_slots: u64,
 }
 
-/// Largest number of parameter bytes for which a kernel's parameters are at [`Profile::parameters`]. Larger sizes exist since PTX ISA 8.1.
+/// Largest number of parameter bytes for which a kernel's parameters are at [`SystemLayout::parameters`]. Larger sizes exist since PTX ISA 8.1.
 pub const SMALL_PARAMETER_BYTES: u64 = 4352;
 
-impl Profile {
+impl SystemLayout {
+    /// Returns the system layout of a target.
+    ///
+    /// # Panics
+    ///
+    /// If the target has no machine code ([`Target::has_machine_code`]).
+    pub fn of(target: Target) -> &'static SystemLayout {
+        match target.architecture() {
+            Architecture::Tesla | Architecture::Fermi | Architecture::Kepler | Architecture::Maxwell | Architecture::Pascal => {
+                no_machine_code(target)
+            }
+            Architecture::Volta | Architecture::Turing => &TURING,
+            Architecture::Ampere | Architecture::Ada => &AMPERE,
+            Architecture::Hopper => &HOPPER,
+            Architecture::Blackwell => &BLACKWELL,
+        }
+    }
+
     /// Returns the offset in constant bank 0 of the parameters of a kernel with `bytes` bytes of parameters.
     pub fn parameters_start(&self, bytes: u64) -> u32 {
         if bytes > SMALL_PARAMETER_BYTES { self.large_parameters } else { self.parameters }
     }
 
-    /// Returns the distance in bytes from the address at [`Profile::parameter_window`] to the parameters of a kernel with `bytes` bytes
+    /// Returns the distance in bytes from the address at [`SystemLayout::parameter_window`] to the parameters of a kernel with `bytes` bytes
     /// of them.
     pub fn parameters_in_window(&self, bytes: u64) -> u32 {
         self.parameter_window_start + self.parameters_start(bytes) - self.parameters
@@ -77,7 +93,7 @@ pub enum SharedWindow {
 const LIMITS: Limits =
     Limits { static_shared: 0xc000, constants: 0x1_0000, parameters: 0x7ffc, frame: 0x7fff_fff0, frame_with_slots: 0x7f_fff0 };
 
-const TURING: Profile = Profile {
+const TURING: SystemLayout = SystemLayout {
     parameters: 0x160,
     large_parameters: 0x1a80,
     stack_pointer: 0x28,
@@ -90,8 +106,8 @@ const TURING: Profile = Profile {
     reserved_shared: 0,
     limits: LIMITS,
 };
-const AMPERE: Profile = Profile { descriptor: Some(0x118), ..TURING };
-const HOPPER: Profile = Profile {
+const AMPERE: SystemLayout = SystemLayout { descriptor: Some(0x118), ..TURING };
+const HOPPER: SystemLayout = SystemLayout {
     parameters: 0x210,
     large_parameters: 0x210,
     constant_window: 0xd0,
@@ -102,7 +118,7 @@ const HOPPER: Profile = Profile {
     reserved_shared: 0x400,
     ..TURING
 };
-const BLACKWELL: Profile = Profile {
+const BLACKWELL: SystemLayout = SystemLayout {
     parameters: 0x380,
     large_parameters: 0x380,
     stack_pointer: 0x37c,
@@ -113,19 +129,8 @@ const BLACKWELL: Profile = Profile {
     ..HOPPER
 };
 
-impl Target {
-    /// Returns the facts about this target.
-    pub fn profile(self) -> &'static Profile {
-        match self.number() {
-            ..80 => &TURING,
-            80..90 => &AMPERE,
-            90..100 => &HOPPER,
-            _ => &BLACKWELL,
-        }
-    }
-
-    /// Returns whether the target has any form of the instruction.
-    pub fn has(self, opcode: Opcode) -> bool {
-        opcode.forms().any(|id| id.form().targets >> self.table_bit() & 1 == 1)
-    }
+/// Stops at a target without machine code. [`Target::parse`] does not return one, and `oriole_driver::compile` rejects one at its start.
+#[cold]
+pub(crate) fn no_machine_code(target: Target) -> ! {
+    panic!("{target} has no machine code")
 }
