@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::info::Attribute;
 use crate::note::Note;
 use crate::section::{Content, Section, SectionKind, SectionType};
-use crate::segment::{Place, Segment};
+use crate::segment::{FileRange, Segment};
 use crate::symbol::Symbol;
 use crate::target::Flags;
 
@@ -110,7 +110,7 @@ impl Cubin {
     }
 
     /// Returns the offset and size of each section in the file that [`Cubin::write`] returns.
-    pub fn places(&self) -> Result<Vec<Place>> {
+    pub fn places(&self) -> Result<Vec<FileRange>> {
         crate::write::places(self)
     }
 

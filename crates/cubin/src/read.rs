@@ -13,7 +13,7 @@ use crate::bytes::{Bytes, align_up, file_alignment};
 use crate::cubin::{Cubin, EM_CUDA, FileType, Header, Piece};
 use crate::error::{Error, Result};
 use crate::section::{Content, Section, SectionType};
-use crate::segment::{Cover, Place, Segment, Span, infer};
+use crate::segment::{Cover, FileRange, Segment, Span, infer};
 use crate::strings::StringTable;
 use crate::target::Flags;
 use crate::{callgraph, compat, info, note, relocation, symbol};
@@ -41,7 +41,7 @@ pub(crate) fn read(data: &[u8]) -> Result<Cubin> {
     let names = table_of(file, &headers, header.section_names, "the table of section names")?;
     let mut budget = NameBudget::new(file);
     let mut sections = outline(file, &headers, names, &mut budget)?;
-    let places: Vec<Place> = headers.iter().map(|raw| Place { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
+    let places: Vec<FileRange> = headers.iter().map(|raw| FileRange { offset: raw.sh_offset.get(LE), size: raw.sh_size.get(LE) }).collect();
     // The layout finds overlaps, so checking it before contents are copied ensures that no byte is copied twice.
     let layout = layout(file, raw, &mut sections, &places)?;
     let indices = index_sections(&headers);
@@ -323,7 +323,7 @@ struct Part {
 }
 
 /// Sorts all parts into file order and records the gaps between them that alignment does not explain.
-fn layout(file: Bytes<'_>, raw: &RawHeader, sections: &mut [Section], places: &[Place]) -> Result<Vec<Piece>> {
+fn layout(file: Bytes<'_>, raw: &RawHeader, sections: &mut [Section], places: &[FileRange]) -> Result<Vec<Piece>> {
     let mut parts = parts(raw, sections, places);
     parts.sort_by_key(|part| part.key);
     let mut layout = Vec::with_capacity(parts.len());
@@ -385,7 +385,7 @@ fn odd_gap(file: Bytes<'_>, start: u64, end: u64, usual_end: u64) -> Result<Opti
 }
 
 /// Returns all parts of the file: sections with a position of their own and the two header tables.
-fn parts(raw: &RawHeader, sections: &[Section], places: &[Place]) -> Vec<Part> {
+fn parts(raw: &RawHeader, sections: &[Section], places: &[FileRange]) -> Vec<Part> {
     let mut parts = Vec::with_capacity(sections.len() + 2);
     let mut before: Key = (0, false, 0, 0);
     for (index, (section, place)) in sections.iter().zip(places).enumerate().skip(1) {
@@ -424,7 +424,7 @@ fn describe(piece: &Piece, sections: &[Section]) -> String {
 }
 
 /// Reads the program headers.
-fn segments(file: Bytes<'_>, raw: &RawHeader, sections: &[Section], places: &[Place]) -> Result<Vec<Segment>> {
+fn segments(file: Bytes<'_>, raw: &RawHeader, sections: &[Section], places: &[FileRange]) -> Result<Vec<Segment>> {
     let count = u64::from(raw.e_phnum.get(LE));
     if count == 0 {
         return Ok(Vec::new());

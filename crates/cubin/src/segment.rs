@@ -46,7 +46,7 @@ pub struct Span {
 
 /// Offset and size of a section in the file, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct FileRange {
     pub offset: u64,
     pub size: u64,
 }
@@ -78,7 +78,7 @@ impl Growing {
     }
 
     /// Extends the span by a section.
-    fn add(&mut self, section: &Section, place: Place) {
+    fn add(&mut self, section: &Section, place: FileRange) {
         let has_bytes = !matches!(section.content, Content::NoBits(_));
         let end = place.offset.saturating_add(if has_bytes { place.size } else { 0 });
         let file_size = end.saturating_sub(self.span.offset).max(self.span.file_size);
@@ -96,7 +96,7 @@ impl Growing {
 }
 
 /// Returns the span of a range of sections.
-pub(crate) fn span(sections: &[Section], places: &[Place]) -> Span {
+pub(crate) fn span(sections: &[Section], places: &[FileRange]) -> Span {
     let mut growing = Growing::starting_at(places.first().map_or(0, |place| place.offset));
     for (section, place) in sections.iter().zip(places) {
         growing.add(section, *place);
@@ -109,7 +109,7 @@ const TRIES: usize = 64;
 
 /// Finds the range of sections that a segment covers. The access rights of every section must be a subset of the segment's, and a section
 /// must be writable exactly if the segment is.
-pub(crate) fn infer(wanted: Span, segment_access: u32, sections: &[Section], places: &[Place]) -> Cover {
+pub(crate) fn infer(wanted: Span, segment_access: u32, sections: &[Section], places: &[FileRange]) -> Cover {
     let fits = |index: usize| {
         let access = access(&sections[index]);
         is_loaded(&sections[index]) && access & !segment_access == 0 && (access ^ segment_access) & elf::PF_W == 0

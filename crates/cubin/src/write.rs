@@ -15,7 +15,7 @@ use crate::cubin::{Cubin, EM_CUDA, Piece};
 use crate::error::{Error, Result};
 use crate::read::{HEADER_SIZE, PROGRAM_HEADER_SIZE, SECTION_HEADER_SIZE, TABLE_ALIGNMENT};
 use crate::section::{Content, SectionType};
-use crate::segment::{self, Cover, Place, Span};
+use crate::segment::{self, Cover, FileRange, Span};
 use crate::strings::{Names, StringTable};
 use crate::{callgraph, compat, info, note, relocation, symbol};
 
@@ -51,7 +51,7 @@ pub(crate) fn write(cubin: &Cubin) -> Result<Vec<u8>> {
 }
 
 /// Returns the offset and size of each section in the written file.
-pub(crate) fn places(cubin: &Cubin) -> Result<Vec<Place>> {
+pub(crate) fn places(cubin: &Cubin) -> Result<Vec<FileRange>> {
     Ok(Plan::new(cubin, &Encoded::new(cubin)?)?.places)
 }
 
@@ -118,14 +118,14 @@ fn names<'t>(cubin: &Cubin, tables: &'t mut BTreeMap<usize, Names>, index: usize
 
 /// File offsets of all parts.
 struct Plan {
-    places: Vec<Place>,
+    places: Vec<FileRange>,
     section_headers: u64,
     program_headers: u64,
 }
 
 impl Plan {
     fn new(cubin: &Cubin, encoded: &Encoded<'_>) -> Result<Plan> {
-        let mut plan = Plan { places: vec![Place::default(); cubin.sections.len()], section_headers: 0, program_headers: 0 };
+        let mut plan = Plan { places: vec![FileRange::default(); cubin.sections.len()], section_headers: 0, program_headers: 0 };
         let mut cursor = HEADER_SIZE;
         for piece in &cubin.layout {
             match piece {
@@ -136,13 +136,13 @@ impl Plan {
                     plan.places[*index] = match (&section.content, &encoded.contents[*index]) {
                         (Content::NoBits(size), _) => {
                             cursor = if section.is_elsewhere() { cursor } else { usual };
-                            Place { offset: section.fixed_offset.unwrap_or(usual), size: *size }
+                            FileRange { offset: section.fixed_offset.unwrap_or(usual), size: *size }
                         }
                         (_, Some(bytes)) => {
                             cursor = usual + bytes.len() as u64;
-                            Place { offset: usual, size: bytes.len() as u64 }
+                            FileRange { offset: usual, size: bytes.len() as u64 }
                         }
-                        (_, None) => Place { offset: usual, size: 0 },
+                        (_, None) => FileRange { offset: usual, size: 0 },
                     };
                 }
                 Piece::SectionHeaders => {

@@ -230,7 +230,7 @@ pub struct Module<'driver> {
 
 /// Grid size, block size, and dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct LaunchShape {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared_bytes: u32,
@@ -238,7 +238,7 @@ pub struct Shape {
 
 impl Module<'_> {
     /// Launches a kernel asynchronously. Each argument holds the bytes of one parameter.
-    pub fn launch(&self, kernel: &str, shape: Shape, arguments: &mut [Vec<u8>]) -> Result<(), Error> {
+    pub fn launch(&self, kernel: &str, shape: LaunchShape, arguments: &mut [Vec<u8>]) -> Result<(), Error> {
         let f = &self.driver.functions;
         let name = CString::new(kernel).map_err(|_| plain_error("the kernel's name has a zero byte".into()))?;
         let mut function = std::ptr::null_mut();

@@ -1,6 +1,6 @@
 //! Runs one kernel test on the GPU: fills the buffers, launches, compares, and measures the time if requested.
 
-use crate::driver::{DeviceMemory, Driver, Error, Shape};
+use crate::driver::{DeviceMemory, Driver, Error, LaunchShape};
 use oriole_kernel_test::{Expectation, KernelTest, Value};
 
 /// Number of guard bytes before and after each buffer, which no kernel may write.
@@ -26,7 +26,7 @@ impl From<Error> for Failure {
 }
 
 /// The result of a launch.
-pub struct Outcome {
+pub struct LaunchOutcome {
     /// Each buffer of the test with its bytes after the launch.
     pub buffers: Vec<(String, Vec<u8>)>,
     /// One message for each buffer whose guard bytes were overwritten.
@@ -35,7 +35,7 @@ pub struct Outcome {
     pub microseconds: Option<f64>,
 }
 
-impl Outcome {
+impl LaunchOutcome {
     /// Returns the differences from the expected results, one message for each wrong buffer.
     pub fn findings(&self, test: &KernelTest) -> Vec<String> {
         let mut findings = self.outside.clone();
@@ -72,7 +72,7 @@ pub fn run(driver: &Driver, test: &KernelTest, image: &[u8]) -> Result<(), Failu
 }
 
 /// Runs a test once for its outputs, then `timed_launches` times for the time; each launch starts with the initial contents.
-pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches: usize) -> Result<Outcome, Error> {
+pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches: usize) -> Result<LaunchOutcome, Error> {
     let module = driver.load_module(image)?;
     let mut arguments = Vec::new();
     let mut buffers: Vec<Guarded<'_, '_>> = Vec::new();
@@ -88,11 +88,11 @@ pub fn execute(driver: &Driver, test: &KernelTest, image: &[u8], timed_launches:
             Value::Bytes(bytes) => arguments.push(bytes.clone()),
         }
     }
-    let shape = Shape { grid: test.grid, block: test.block, shared_bytes: test.shared_bytes };
+    let shape = LaunchShape { grid: test.grid, block: test.block, shared_bytes: test.shared_bytes };
     buffers.iter().try_for_each(Guarded::fill)?;
     module.launch(&test.kernel, shape, &mut arguments)?;
     driver.synchronize()?;
-    let mut outcome = Outcome { buffers: Vec::new(), outside: Vec::new(), microseconds: None };
+    let mut outcome = LaunchOutcome { buffers: Vec::new(), outside: Vec::new(), microseconds: None };
     for Guarded { name, content, memory } in &buffers {
         let data = memory.read()?;
         let (before, rest) = data.split_at(GUARD_BYTES);
@@ -141,7 +141,7 @@ mod tests {
     fn outcomes_are_judged() {
         let header = "// kernel-test 1\n// kernel: k\n// param d: u8[2] = zero\n// expect d: exact = 1 2\n";
         let test = oriole_kernel_test::parse(header).expect("valid");
-        let outcome = |bytes: &[u8], outside: &[&str]| Outcome {
+        let outcome = |bytes: &[u8], outside: &[&str]| LaunchOutcome {
             buffers: vec![("d".into(), bytes.to_vec())],
             outside: outside.iter().map(|&text| text.to_owned()).collect(),
             microseconds: None,

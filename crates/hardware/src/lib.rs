@@ -29,5 +29,5 @@ mod notation;
 pub use class::{Class, Classes, Port};
 pub use control::ControlRules;
 pub use file::{Profile, ProfileError};
-pub use model::{Kind, Model, Need, Time, Waits};
+pub use model::{DependenceKind, Model, Need, Time, Waits};
 pub use rate::ThroughputClass;

@@ -19,8 +19,8 @@ pub use crate::summary::{SCOREBOARD_STALL, Time, Waits};
 use crate::tables::{Cell, LatencyTable};
 
 /// The kind of dependence between two instructions.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DependenceKind {
     /// Read after write: the second instruction reads a register that the first writes.
     Raw,
     /// Write after read: the second instruction overwrites a register that the first reads.
@@ -66,14 +66,14 @@ impl Model {
     }
 
     #[inline]
-    fn cell(&self, kind: Kind, file: usize, first: Port, second: Port) -> Option<Cell> {
+    fn cell(&self, kind: DependenceKind, file: usize, first: Port, second: Port) -> Option<Cell> {
         self.table.grids[kind as usize][file].get(first.0, second.0)
     }
 
     /// Returns the requirement between two instructions that access the same register. A pair of ports without a figure needs the largest
     /// number of cycles in the table.
     #[inline]
-    pub fn need(&self, kind: Kind, file: RegFile, first: Port, second: Port) -> Need {
+    pub fn need(&self, kind: DependenceKind, file: RegFile, first: Port, second: Port) -> Need {
         let Some(file) = file_index(file) else { return Need { cycles: 1, scoreboard: false } };
         match self.cell(kind, file, first, second) {
             Some(cell) => Need { cycles: cell.cycles, scoreboard: cell.scoreboard },
@@ -83,7 +83,7 @@ impl Model {
 
     /// Returns the requirement if the first instruction has a guard.
     #[inline]
-    pub fn need_guarded(&self, kind: Kind, file: RegFile, first: Port, second: Port) -> Need {
+    pub fn need_guarded(&self, kind: DependenceKind, file: RegFile, first: Port, second: Port) -> Need {
         let need = self.need(kind, file, first, second);
         let more = file_index(file).and_then(|file| self.cell(kind, file, first, second)).map_or(0, |cell| cell.guarded);
         Need { cycles: need.cycles + more, ..need }
@@ -92,7 +92,7 @@ impl Model {
     /// Returns the number of cycles after which an access by the port `first` needs no further distance from any second access, scoreboards
     /// aside.
     #[inline]
-    pub fn max_need_by_port(&self, kind: Kind, file: RegFile, first: Port) -> u8 {
+    pub fn max_need_by_port(&self, kind: DependenceKind, file: RegFile, first: Port) -> u8 {
         file_index(file).map_or(1, |file| self.summary.max_need_by_port[kind as usize][file][usize::from(first.0)])
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let need = |part| {
             let first = wide.write_port(RegFile::General, part).expect("it writes registers");
             let second = add.read_port(RegFile::General, 0, 0).expect("it reads registers");
-            model.need(Kind::Raw, RegFile::General, first, second).cycles
+            model.need(DependenceKind::Raw, RegFile::General, first, second).cycles
         };
         assert!(need(0) < need(1));
     }

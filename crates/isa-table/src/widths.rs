@@ -189,7 +189,7 @@ pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn F
         let rules: Vec<String> = all.iter().map(|line| line.code(symbol)).collect::<Result<_, _>>()?;
         out.push_str(&format!("&[{}],\n", rules.join(",")));
         let named: BTreeSet<&str> = all.iter().flat_map(|line| &line.effects).map(|effect| effect.role.kind).collect();
-        let bits: Vec<String> = named.iter().map(|kind| format!("1<<Kind::{kind} as u16")).collect();
+        let bits: Vec<String> = named.iter().map(|kind| format!("1<<OperandPurpose::{kind} as u16")).collect();
         kinds.push_str(&format!("{},\n", if bits.is_empty() { "0".to_string() } else { bits.join("|") }));
     }
     Ok(format!("{out}];\n{kinds}];\n"))
@@ -217,7 +217,9 @@ impl WidthLine {
         let effects: Vec<String> = self
             .effects
             .iter()
-            .map(|effect| format!("(Role{{kind:Kind::{},index:{:?}}},Action::{})", effect.role.kind, effect.role.index, effect.action))
+            .map(|effect| {
+                format!("(Role{{kind:OperandPurpose::{},index:{:?}}},Action::{})", effect.role.kind, effect.role.index, effect.action)
+            })
             .collect();
         Ok(format!("Rule{{conditions:&[{}],effects:&[{}]}}", conditions.join(","), effects.join(",")))
     }

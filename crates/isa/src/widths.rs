@@ -34,18 +34,18 @@ pub(crate) enum Condition {
 /// The purpose of an operand, and its index among the operands with that purpose. A rule without an index applies to all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Role {
-    pub kind: Kind,
+    pub kind: OperandPurpose,
     pub index: Option<u8>,
 }
 
 /// The purpose of an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum OperandPurpose {
     /// A register that is written, not counting predicates.
     Destination,
     /// An operand that is not written, of any kind; the index counts these operands.
     Source,
-    /// A source that is a uniform register; the index is that of [`Kind::Source`].
+    /// A source that is a uniform register; the index is that of [`OperandPurpose::Source`].
     UniformSource,
     /// A general register in the brackets of a source.
     Address,
@@ -90,9 +90,9 @@ pub(crate) enum Width {
     Repeats {
         each: u16,
     },
-    /// The sum for [`Kind::Coordinates`].
+    /// The sum for [`OperandPurpose::Coordinates`].
     Coordinates,
-    /// The sum for [`Kind::Extras`].
+    /// The sum for [`OperandPurpose::Extras`].
     Extras,
     /// Half of the sum of both; `round_up` is 1 to round up and 0 to round down.
     HalfOfBoth {
@@ -136,7 +136,7 @@ pub(crate) fn extent(instruction: &Instruction, roles: &[Role], suffixes: &Symbo
 }
 
 /// Returns the number that the rules give for a kind that is not an operand.
-fn sum(instruction: &Instruction, kind: Kind) -> u16 {
+fn sum(instruction: &Instruction, kind: OperandPurpose) -> u16 {
     let said = apply(instruction, &[Role { kind, index: None }], &Symbols::new());
     said.decided.unwrap_or(0) + said.more
 }
@@ -203,9 +203,11 @@ fn registers(width: Width, instruction: &Instruction) -> u16 {
         Width::Fixed(number) => u16::from(number),
         Width::ShapeColumns { divisor } => number_in_modifier(instruction, shape_columns).unwrap_or(1) / divisor,
         Width::Repeats { each } => number_in_modifier(instruction, repeats).unwrap_or(1) * each,
-        Width::Coordinates => sum(instruction, Kind::Coordinates),
-        Width::Extras => sum(instruction, Kind::Extras),
-        Width::HalfOfBoth { round_up } => (sum(instruction, Kind::Coordinates) + sum(instruction, Kind::Extras) + round_up) / 2,
+        Width::Coordinates => sum(instruction, OperandPurpose::Coordinates),
+        Width::Extras => sum(instruction, OperandPurpose::Extras),
+        Width::HalfOfBoth { round_up } => {
+            (sum(instruction, OperandPurpose::Coordinates) + sum(instruction, OperandPurpose::Extras) + round_up) / 2
+        }
         Width::MaskLow => (mask(instruction) & 0xf).count_ones() as u16,
         Width::MaskHigh => (mask(instruction) >> 4 & 0xf).count_ones() as u16,
         Width::ComponentsLower => (mask(instruction) & 0xf).count_ones().min(2) as u16,
@@ -243,8 +245,8 @@ fn mask(instruction: &Instruction) -> u64 {
 pub(crate) fn source_roles(index: u8, file: RegFile) -> SmallVec<[Role; 2]> {
     let mut roles: SmallVec<[Role; 2]> = SmallVec::new();
     if file == RegFile::Uniform {
-        roles.push(Role { kind: Kind::UniformSource, index: Some(index) });
+        roles.push(Role { kind: OperandPurpose::UniformSource, index: Some(index) });
     }
-    roles.push(Role { kind: Kind::Source, index: Some(index) });
+    roles.push(Role { kind: OperandPurpose::Source, index: Some(index) });
     roles
 }

@@ -15,7 +15,7 @@ use oriole_ptx::ast::{self, Body, FunctionId, Initializer, LabelId, Module, Para
 use oriole_ptx::table::Opcode;
 use oriole_ptx::types::StateSpace;
 
-use crate::convention::{self, CALL_ADDRESS, DYNAMIC_STACK, FIRST_REGISTER, ParameterLocation, RETURN_ADDRESS, Shape, Signature};
+use crate::convention::{self, CALL_ADDRESS, DYNAMIC_STACK, FIRST_REGISTER, ParameterLocation, ParameterShape, RETURN_ADDRESS, Signature};
 use crate::error::Unsupported;
 use crate::layout::aligned;
 use crate::parameters::{TouchedWords, Words, address_taken, parameter_variable};
@@ -322,7 +322,7 @@ impl<'m> Select<'m> {
     }
 
     /// Returns the words of an argument with their numbers.
-    fn argument(&mut self, argument: ast::Operand, shape: Shape) -> Result<Vec<(u32, Operand)>, Unsupported> {
+    fn argument(&mut self, argument: ast::Operand, shape: ParameterShape) -> Result<Vec<(u32, Operand)>, Unsupported> {
         let words = match argument {
             ast::Operand::Variable(id) if self.frame.module.variables[id].space == StateSpace::Param => {
                 if self.frame.module.variables[id].size_bytes().is_none()
@@ -386,7 +386,7 @@ impl<'m> Select<'m> {
             self.start(block);
             self.write_return(&function.returns, &signature, return_address, result_address)?;
         }
-        let parameters: Vec<(Rc<Words>, Shape, ParameterLocation, Option<u32>)> = function
+        let parameters: Vec<(Rc<Words>, ParameterShape, ParameterLocation, Option<u32>)> = function
             .parameters
             .iter()
             .zip(&signature.parameters)
@@ -418,7 +418,8 @@ impl<'m> Select<'m> {
                 if let Some(words) = self.register_words.get(&declaration) {
                     return Ok(Rc::new(Words::new(words.iter().copied())));
                 }
-                let words = (0..Shape::of(self.frame.module, parameter)?.words()).map(|_| self.b.value(Class::R)).collect::<Vec<_>>();
+                let words =
+                    (0..ParameterShape::of(self.frame.module, parameter)?.words()).map(|_| self.b.value(Class::R)).collect::<Vec<_>>();
                 self.register_words.insert(declaration, words.clone());
                 Ok(Rc::new(Words::new(words)))
             }
@@ -441,7 +442,7 @@ impl<'m> Select<'m> {
     /// address is taken into the frame.
     fn write_entry(
         &mut self,
-        parameters: &[(Rc<Words>, Shape, ParameterLocation, Option<u32>)],
+        parameters: &[(Rc<Words>, ParameterShape, ParameterLocation, Option<u32>)],
         result_in_memory: bool,
         return_address: Value,
         result_address: Value,

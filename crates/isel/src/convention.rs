@@ -29,7 +29,7 @@ const WORD: u32 = 4;
 
 /// Size, alignment and type of a parameter or result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct ParameterShape {
     /// Size in bytes; 0 for variable arguments.
     pub bytes: u32,
     /// Alignment in bytes.
@@ -40,14 +40,14 @@ pub(crate) struct Shape {
     pub scalar: Option<ScalarType>,
 }
 
-impl Shape {
+impl ParameterShape {
     /// Returns the number of registers that it fills.
     pub(crate) fn words(self) -> usize {
         self.bytes.div_ceil(WORD) as usize
     }
 
     /// Computes the shape of a declared parameter or result.
-    pub(crate) fn of(module: &Module, parameter: &Parameter) -> Result<Shape, Unsupported> {
+    pub(crate) fn of(module: &Module, parameter: &Parameter) -> Result<ParameterShape, Unsupported> {
         match *parameter {
             Parameter::Variable(id) => {
                 let variable = &module.variables[id];
@@ -57,16 +57,16 @@ impl Shape {
                 let is_variadic = variable.dimensions.iter().any(Option::is_none);
                 let bytes = variable.size_bytes().map_or(0, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
                 let scalar = (variable.dimensions.is_empty() && variable.lanes == 1).then_some(ty);
-                Ok(Shape { bytes, align: (variable.align_bytes() as u32).max(1), is_variadic, scalar })
+                Ok(ParameterShape { bytes, align: (variable.align_bytes() as u32).max(1), is_variadic, scalar })
             }
             // ptxas passes predicates only in functions with several results, by a convention of its own. Oriole passes a predicate as a
             // word.
             Parameter::Register { ty: ScalarType::Pred, .. } => {
-                Ok(Shape { bytes: WORD, align: WORD, is_variadic: false, scalar: Some(ScalarType::Pred) })
+                Ok(ParameterShape { bytes: WORD, align: WORD, is_variadic: false, scalar: Some(ScalarType::Pred) })
             }
             Parameter::Register { ty, lanes, .. } => {
                 let bytes = ty.bytes() * u32::from(lanes.max(1));
-                Ok(Shape { bytes, align: bytes, is_variadic: false, scalar: (lanes <= 1).then_some(ty) })
+                Ok(ParameterShape { bytes, align: bytes, is_variadic: false, scalar: (lanes <= 1).then_some(ty) })
             }
         }
     }
@@ -85,9 +85,9 @@ pub(crate) enum ParameterLocation {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Signature {
     /// Shape and location of each parameter.
-    pub parameters: Vec<(Shape, ParameterLocation)>,
+    pub parameters: Vec<(ParameterShape, ParameterLocation)>,
     /// Shape and location of each result.
-    pub results: Vec<(Shape, ParameterLocation)>,
+    pub results: Vec<(ParameterShape, ParameterLocation)>,
     /// Whether the result is returned in memory whose address the first parameter register holds.
     pub result_in_memory: bool,
     /// Size of the parameters on the stack in bytes.
@@ -97,7 +97,7 @@ pub(crate) struct Signature {
 impl Signature {
     /// Assigns locations to results and parameters.
     pub(crate) fn new(module: &Module, returns: &[Parameter], parameters: &[Parameter]) -> Result<Signature, Unsupported> {
-        let shapes = |list: &[Parameter]| list.iter().map(|parameter| Shape::of(module, parameter)).collect::<Result<Vec<_>, _>>();
+        let shapes = |list: &[Parameter]| list.iter().map(|parameter| ParameterShape::of(module, parameter)).collect::<Result<Vec<_>, _>>();
         let (returns, parameters) = (shapes(returns)?, shapes(parameters)?);
         let mut free = Free::new();
         let registers: Option<Vec<u8>> = returns.iter().map(|shape| free.take(*shape)).collect();
@@ -146,7 +146,7 @@ impl Free {
     }
 
     /// Takes the lowest free registers that satisfy size and alignment. Returns the first of them, or `None`.
-    fn take(&mut self, shape: Shape) -> Option<u8> {
+    fn take(&mut self, shape: ParameterShape) -> Option<u8> {
         let (count, align) = (shape.words() as u32, (shape.align / WORD).max(1));
         if count > u32::from(REGISTER_COUNT) {
             return None;
@@ -177,7 +177,7 @@ pub fn prototype(module: &Module, returns: &[Parameter], parameters: &[Parameter
 
 /// Returns the part of a prototype string for one parameter or result.
 fn type_code(module: &Module, parameter: &Parameter) -> String {
-    let Ok(shape) = Shape::of(module, parameter) else { return "l".into() };
+    let Ok(shape) = ParameterShape::of(module, parameter) else { return "l".into() };
     let Some(ty) = shape.scalar else { return format!("b{}", shape.bytes) };
     let letter = match (ty, ty.bits()) {
         (ScalarType::F32, _) => "f",
@@ -201,7 +201,7 @@ mod tests {
         assert!(checked.is_valid(), "{:?}", checked.diagnostics);
         let function = checked.module.functions.iter().next().unwrap();
         let signature = Signature::new(&checked.module, &function.returns, &function.parameters).unwrap();
-        let location = |&(shape, location): &(Shape, ParameterLocation)| match location {
+        let location = |&(shape, location): &(ParameterShape, ParameterLocation)| match location {
             ParameterLocation::Register(first) if shape.words() == 1 => format!("R{first}"),
             ParameterLocation::Register(first) => format!("R{first}-{}", usize::from(first) + shape.words() - 1),
             ParameterLocation::Stack(at) => format!("[{at}]"),

@@ -4,7 +4,7 @@
 //! [`latency`] returns the number of cycles between their issues for one such dependence. Where a scoreboard is required, that is the usual
 //! latency, because a schedule has to hide it; [`Dependence::need`] returns the requirement itself.
 
-use oriole_hardware::{Class, Classes, Kind, Model, Need, Port};
+use oriole_hardware::{Class, Classes, DependenceKind as Kind, Model, Need, Port};
 use oriole_isa::{Access, AccessPlace, Instruction, RegFile, accesses};
 
 /// Cycles for an instruction of variable latency whose usual latency is not known.

@@ -6,15 +6,15 @@
 use oriole_cli::sass::assemble::assemble;
 use oriole_cubin::Cubin;
 
-use crate::Outcome;
+use crate::CaseOutcome;
 use crate::damage_text::damage_text;
 use crate::listing::control_listing;
 use crate::numbers::Numbers;
 use crate::seeds;
 
 /// Judges a case.
-pub fn check(case: &[u8]) -> Outcome {
-    let Ok(text) = std::str::from_utf8(case) else { return Outcome::Refused };
+pub fn check(case: &[u8]) -> CaseOutcome {
+    let Ok(text) = std::str::from_utf8(case) else { return CaseOutcome::Refused };
     let bytes = match assemble(text) {
         Ok(assembled) => assembled.bytes,
         Err(problems) => {
@@ -23,7 +23,7 @@ pub fn check(case: &[u8]) -> Outcome {
             for problem in problems {
                 assert!((1..=lines).contains(&problem.line) && problem.column > 0, "{problem:?} is not in the text");
             }
-            return Outcome::Refused;
+            return CaseOutcome::Refused;
         }
     };
     let cubin = Cubin::read(&bytes).unwrap_or_else(|error| panic!("what was assembled cannot be read: {error}"));
@@ -32,7 +32,7 @@ pub fn check(case: &[u8]) -> Outcome {
         Ok(again) => assert!(again.bytes == bytes, "the listing of what was assembled assembles to another file"),
         Err(problems) => panic!("the listing of what was assembled does not assemble: {:?}", problems.first()),
     }
-    Outcome::Accepted
+    CaseOutcome::Accepted
 }
 
 /// Returns control listings of cubins.

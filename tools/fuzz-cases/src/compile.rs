@@ -9,7 +9,7 @@ use oriole_isa::{Target, decode, encode};
 use oriole_ptx::ast::Module;
 use oriole_sim::verify::{Verifier, verify};
 
-use crate::Outcome;
+use crate::CaseOutcome;
 use crate::damage_text::damage_text;
 use crate::numbers::Numbers;
 use crate::seeds;
@@ -22,23 +22,23 @@ const MOST_BYTES: usize = 30_000;
 const TARGETS: [&str; 8] = ["sm_90a", "sm_75", "sm_80", "sm_89", "sm_100a", "sm_103a", "sm_120a", "sm_90"];
 
 /// Judges a case.
-pub fn check(case: &[u8]) -> Outcome {
-    let Some((choices, text)) = case.split_first_chunk::<CHOICES>() else { return Outcome::Refused };
+pub fn check(case: &[u8]) -> CaseOutcome {
+    let Some((choices, text)) = case.split_first_chunk::<CHOICES>() else { return CaseOutcome::Refused };
     if text.len() > MOST_BYTES {
-        return Outcome::Refused;
+        return CaseOutcome::Refused;
     }
     let checked = oriole_ptx::check(text, &oriole_ptx::Options::default());
     if !checked.is_valid() {
-        return Outcome::Refused;
+        return CaseOutcome::Refused;
     }
-    let Some(options) = options(*choices, &checked.module) else { return Outcome::Refused };
+    let Some(options) = options(*choices, &checked.module) else { return CaseOutcome::Refused };
     let modules = [&checked.module];
     match oriole_driver::compile(&modules, &options) {
         Ok(compiled) => {
             let again = oriole_driver::compile(&modules, &options).map(|compiled| compiled.cubin);
             assert!(again.is_ok_and(|again| again == compiled.cubin), "the same text gives different bytes");
             check_cubin(&compiled.cubin, options.target);
-            Outcome::Accepted
+            CaseOutcome::Accepted
         }
         Err(errors) => {
             assert!(!errors.is_empty(), "refused without a reason");
@@ -46,7 +46,7 @@ pub fn check(case: &[u8]) -> Outcome {
                 assert!(!matches!(error.fault, Fault::Internal(_)), "{error}");
                 assert!(error.span.is_none_or(|span| span.end as usize <= text.len()), "{error} is not in the text");
             }
-            Outcome::Refused
+            CaseOutcome::Refused
         }
     }
 }

@@ -14,7 +14,7 @@ use oriole_isa::{decode, encode};
 use oriole_sim::sass::Code;
 use oriole_sim::verify::{Verifier, verify};
 
-use crate::Outcome;
+use crate::CaseOutcome;
 use crate::damage_bytes::damage_bytes;
 use crate::listing::control_listing;
 use crate::numbers::Numbers;
@@ -24,17 +24,17 @@ use crate::seeds;
 const MOST_IMAGES: usize = 3;
 
 /// Judges a case.
-pub fn check(case: &[u8]) -> Outcome {
+pub fn check(case: &[u8]) -> CaseOutcome {
     if let Ok(cubin) = Cubin::read(case) {
         let written = cubin.write().unwrap_or_else(|error| panic!("a cubin is read, but not written: {error}"));
         assert!(written == case, "a cubin is read and written differently");
     }
-    let Ok(images) = oriole_cubin::open(case) else { return Outcome::Refused };
-    let mut outcome = Outcome::Refused;
+    let Ok(images) = oriole_cubin::open(case) else { return CaseOutcome::Refused };
+    let mut outcome = CaseOutcome::Refused;
     for image in images.iter().filter(|image| image.kind == ImageKind::Cubin).take(MOST_IMAGES) {
         if let Ok(cubin) = image.cubin() {
             check_cubin(&cubin);
-            outcome = Outcome::Accepted;
+            outcome = CaseOutcome::Accepted;
         }
     }
     outcome

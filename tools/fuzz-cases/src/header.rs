@@ -8,7 +8,7 @@ use oriole_ptx::ast::Module;
 use oriole_sim::kernel_test::Setup;
 use oriole_sim::ptx::{Options, Program};
 
-use crate::Outcome;
+use crate::CaseOutcome;
 use crate::damage_text::damage_text;
 use crate::numbers::Numbers;
 use crate::seeds;
@@ -22,22 +22,22 @@ const MOST_STEPS: u64 = 5000;
 const HEAP_BYTES: u64 = 1 << 16;
 
 /// Judges a case.
-pub fn check(case: &[u8]) -> Outcome {
+pub fn check(case: &[u8]) -> CaseOutcome {
     let text = String::from_utf8_lossy(case);
     let test = match parse(&text) {
         Ok(test) => test,
         Err(message) => {
             assert!(!message.is_empty(), "refused without a reason");
-            return Outcome::Refused;
+            return CaseOutcome::Refused;
         }
     };
     check_header(&test);
     let checked = oriole_ptx::check(case, &oriole_ptx::Options::default());
     if !checked.is_valid() || !is_small(&test) {
-        return Outcome::Refused;
+        return CaseOutcome::Refused;
     }
     interpret(&checked.module, case, &test);
-    Outcome::Accepted
+    CaseOutcome::Accepted
 }
 
 fn check_header(test: &KernelTest) {

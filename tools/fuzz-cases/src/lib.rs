@@ -19,7 +19,7 @@ use numbers::Numbers;
 
 /// The result of a case that satisfies all conditions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum CaseOutcome {
     /// The input was rejected with a reason.
     Refused,
     /// The input was accepted, and the result was checked.
@@ -31,7 +31,7 @@ pub enum Outcome {
 pub struct FuzzTarget {
     pub name: &'static str,
     /// Judges a case; panics if a condition is violated.
-    pub check: fn(&[u8]) -> Outcome,
+    pub check: fn(&[u8]) -> CaseOutcome,
     /// Returns initial cases.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Modifies a case.

@@ -9,7 +9,7 @@ use oriole_driver::{Fault, Options};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 
-use crate::Outcome;
+use crate::CaseOutcome;
 use crate::damage_text::{damage_number, damage_text};
 use crate::numbers::Numbers;
 
@@ -27,13 +27,13 @@ E:  ret;
 }\n";
 
 /// Judges a case.
-pub fn check(case: &[u8]) -> Outcome {
+pub fn check(case: &[u8]) -> CaseOutcome {
     let text = String::from_utf8_lossy(case);
     let profile = match Profile::from_text("case", &text) {
         Ok(profile) => profile,
         Err(error) => {
             assert!(!error.to_string().is_empty(), "refused without a reason");
-            return Outcome::Refused;
+            return CaseOutcome::Refused;
         }
     };
     let written = profile.to_text();
@@ -42,7 +42,7 @@ pub fn check(case: &[u8]) -> Outcome {
         Err(error) => panic!("a profile that was written cannot be read: {error}"),
     }
     check_compile(profile);
-    Outcome::Accepted
+    CaseOutcome::Accepted
 }
 
 fn check_compile(profile: Profile) {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::numbers::Numbers;
-use crate::{FuzzTarget, Outcome};
+use crate::{CaseOutcome, FuzzTarget};
 
 /// Time limit per case in a debug build; a slower case is a failure.
 const MOST_TIME: Duration = Duration::from_secs(20);
@@ -30,7 +30,7 @@ pub struct Summary {
 }
 
 /// Judges one case; the error is the message of the violated condition.
-pub fn judge(target: FuzzTarget, case: &[u8]) -> Result<Outcome, String> {
+pub fn judge(target: FuzzTarget, case: &[u8]) -> Result<CaseOutcome, String> {
     let start = Instant::now();
     let judged = catch_unwind(AssertUnwindSafe(|| (target.check)(case)));
     let outcome = judged.map_err(|payload| {
@@ -57,7 +57,7 @@ pub fn run(target: FuzzTarget, seed: u64, least: usize, time: Duration, most_fai
             summary.cases += 1;
             fs::write(current, &case).unwrap_or_else(|error| panic!("{}: {error}", current.display()));
             match judge(target, &case) {
-                Ok(outcome) => summary.accepted += usize::from(outcome == Outcome::Accepted),
+                Ok(outcome) => summary.accepted += usize::from(outcome == CaseOutcome::Accepted),
                 Err(message) => {
                     let known =
                         failures.entry(kind_of(&message)).or_insert_with(|| Failure { case: case.clone(), message: message.clone() });

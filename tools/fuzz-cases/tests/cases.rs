@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{env, fs};
 
-use oriole_fuzz_cases::{Outcome, TARGETS, runner, target};
+use oriole_fuzz_cases::{CaseOutcome, TARGETS, runner, target};
 
 /// Limit on the time per target. There are five targets, and a test run must stay short; the fuzzer is for longer runs.
 const MOST_SECONDS: u64 = 5;
@@ -77,7 +77,7 @@ fn undamaged_cubins_and_listings_are_accepted() {
     for name in ["cubin", "asm", "profile"] {
         let target = target(name).expect("a target");
         for (number, case) in (target.seeds)().iter().enumerate() {
-            assert_eq!(runner::judge(target, case), Ok(Outcome::Accepted), "seed {number} of {name}");
+            assert_eq!(runner::judge(target, case), Ok(CaseOutcome::Accepted), "seed {number} of {name}");
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use oriole_hardware::{Class, Classes, Kind, Model, Need, Port};
+use oriole_hardware::{Class, Classes, DependenceKind, Model, Need, Port};
 use oriole_isa::{AccessPlace, RegFile, Target};
 
 use crate::code::{Run, Step};
@@ -213,7 +213,7 @@ fn port(step: &Step, end: &End, file: RegFile) -> Option<Port> {
 }
 
 fn note(findings: &mut BTreeMap<String, Finding>, found: &Dependence<'_>, need: u8) {
-    let guarded = if found.kind != Kind::War && !found.first.instruction.guard.is_always() { "@" } else { "" };
+    let guarded = if found.kind != DependenceKind::War && !found.first.instruction.guard.is_always() { "@" } else { "" };
     let key = format!(
         "{} {} {guarded}{} {} -> {} {}",
         kind_name(found.kind),

@@ -8,14 +8,14 @@
 //! S01  FADD R3, R0, R4     read after write of R0, 2 + 3 = 5 cycles
 //! ```
 
-use oriole_hardware::{Class, Kind};
+use oriole_hardware::{Class, DependenceKind};
 use oriole_isa::{Access, Guard, RegFile};
 
 use crate::code::{Run, Step};
 
 /// Two instructions that access the same register, at least one of them as a write.
 pub struct Dependence<'r> {
-    pub kind: Kind,
+    pub kind: DependenceKind,
     pub first: &'r Step,
     pub second: &'r Step,
     /// The accesses of both instructions to the register.
@@ -72,7 +72,7 @@ fn is_alone(all: &[Dependence<'_>], number: usize) -> bool {
                 && other.first_end.access == this.first_end.access
                 && other.first_end.part == this.first_end.part;
             // Sources are read early, so a write-after-read dependence is not the reason of a long stall.
-            let harmless = matches!(other.kind, Kind::War) && !matches!(this.kind, Kind::War);
+            let harmless = matches!(other.kind, DependenceKind::War) && !matches!(this.kind, DependenceKind::War);
             other_number == number || same || harmless || other.cycles > RIVAL_CYCLES
         })
 }
@@ -112,16 +112,16 @@ fn walk_back<'r>(run: &'r Run, second: usize, end: End, register: u16, out: &mut
                 continue;
             }
             let kind = match (access.written, end.access.written) {
-                (true, false) => Kind::Raw,
-                (false, true) => Kind::War,
-                (true, true) => Kind::Waw,
+                (true, false) => DependenceKind::Raw,
+                (false, true) => DependenceKind::War,
+                (true, true) => DependenceKind::Waw,
                 (false, false) => continue,
             };
             replaced |= access.written && step.instruction.guard.is_always();
             let control = step.instruction.control;
             let set = |barrier: Option<u8>| barrier.map_or(0, |number| 1u8 << number);
             let released = match kind {
-                Kind::War => set(control.read_barrier) | set(control.write_barrier),
+                DependenceKind::War => set(control.read_barrier) | set(control.write_barrier),
                 _ => set(control.write_barrier),
             };
             let in_order = order & settled_orders != 0;

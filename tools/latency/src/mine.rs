@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use oriole_hardware::Kind;
+use oriole_hardware::DependenceKind;
 use oriole_isa::RegFile;
 use rustc_hash::FxHashMap;
 
@@ -50,11 +50,11 @@ pub struct Mine {
     pub instructions: u64,
 }
 
-pub fn kind_name(kind: Kind) -> &'static str {
+pub fn kind_name(kind: DependenceKind) -> &'static str {
     match kind {
-        Kind::Raw => "RAW",
-        Kind::War => "WAR",
-        Kind::Waw => "WAW",
+        DependenceKind::Raw => "RAW",
+        DependenceKind::War => "WAR",
+        DependenceKind::Waw => "WAW",
     }
 }
 
@@ -135,7 +135,7 @@ impl Mine {
     pub fn pivots(&self) -> String {
         let mut out =
             "least distance / usual distance of pairs where nothing else explains the stall (how many); no scoreboard set\n".to_string();
-        for kind in [Kind::Raw, Kind::Waw, Kind::War] {
+        for kind in [DependenceKind::Raw, DependenceKind::Waw, DependenceKind::War] {
             for file in [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate] {
                 self.pivot(&mut out, kind_name(kind), file.prefix());
             }

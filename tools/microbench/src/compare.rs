@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use oriole_hardware::{Kind, Model};
+use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::{Control, Target, parse};
 use oriole_sim::hazard::{Register, Step};
 
@@ -55,9 +55,9 @@ fn compare_line(line: &str, model: &Model, sides: &Sides) -> Option<Compared> {
     let measured = quiet.parse::<u32>().ok()?.max(busy.parse().unwrap_or(0));
     let word: u32 = word.parse().ok()?;
     let (kind, first_side, second_side) = match kind {
-        "raw" => (Kind::Raw, sides.producers.get(first)?, sides.consumers.get(second)?),
-        "waw" => (Kind::Waw, sides.producers.get(first)?, sides.seconds.get(&(file.to_owned(), second))?),
-        "war" => (Kind::War, sides.readers.get(first)?, sides.seconds.get(&(file.to_owned(), second))?),
+        "raw" => (DependenceKind::Raw, sides.producers.get(first)?, sides.consumers.get(second)?),
+        "waw" => (DependenceKind::Waw, sides.producers.get(first)?, sides.seconds.get(&(file.to_owned(), second))?),
+        "war" => (DependenceKind::War, sides.readers.get(first)?, sides.seconds.get(&(file.to_owned(), second))?),
         _ => return None,
     };
     let place = first_side.place;
@@ -66,7 +66,7 @@ fn compare_line(line: &str, model: &Model, sides: &Sides) -> Option<Compared> {
     let register = register_of(&name)?;
     let first_step = step(first_side.text, &place.file.result(0), model)?;
     let seconds = [place.file.result(0), name].into_iter().filter_map(|name| step(second_side.text, &name, model));
-    let (from, to) = (touches(&first_step, kind != Kind::War), kind != Kind::Raw);
+    let (from, to) = (touches(&first_step, kind != DependenceKind::War), kind != DependenceKind::Raw);
     for second_step in seconds {
         let pairs = from.iter().filter(|touch| touch.0 == register).flat_map(|one| {
             touches(&second_step, to).into_iter().filter(|touch| touch.0 == register).map(move |two| (one.1, two.1)).collect::<Vec<_>>()

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::analyze::{is_ragged, slope, smallest};
 use crate::hazard::{Hazard, Load};
 use crate::plan::Question;
-use crate::run::{Answer, Machine, Outcome};
+use crate::run::{Answer, ExperimentResult, Machine};
 use crate::timing::Timing;
 
 /// Reads results, prints tables, and writes the figures if a path is given. Later files override earlier ones.
 pub fn report(results: &[PathBuf], tsv: Option<&Path>) -> Result<(), String> {
     let mut machine = None;
-    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut outcomes: Vec<ExperimentResult> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for path in results {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -34,7 +34,7 @@ pub fn report(results: &[PathBuf], tsv: Option<&Path>) -> Result<(), String> {
 }
 
 /// Parses a file of results into the machine and the outcomes.
-pub fn read(text: &str) -> Result<(Machine, Vec<Outcome>), String> {
+pub fn read(text: &str) -> Result<(Machine, Vec<ExperimentResult>), String> {
     let mut lines = text.lines();
     let machine = serde_json::from_str(lines.next().ok_or("the file is empty")?).map_err(|error| format!("line 1: {error}"))?;
     let outcome = |(index, line): (usize, &str)| serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 2));
@@ -75,7 +75,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    pub fn new(outcomes: &[Outcome]) -> Figures {
+    pub fn new(outcomes: &[ExperimentResult]) -> Figures {
         let mut figures = Figures::default();
         let mut places: HashMap<(Hazard, &str, &str, &str, u32), usize> = HashMap::new();
         for outcome in outcomes {
@@ -259,7 +259,7 @@ fn group<T: Clone, K: PartialEq>(items: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<
 mod tests {
     use super::*;
 
-    fn outcome(first: &str, second: &str, load: Load, row: &str) -> Outcome {
+    fn outcome(first: &str, second: &str, load: Load, row: &str) -> ExperimentResult {
         let question = Question::Distance {
             hazard: Hazard::Raw,
             file: "R".into(),
@@ -270,7 +270,7 @@ mod tests {
             longest_cycles: row.len() as u32,
             needs_two_ends: false,
         };
-        Outcome { question, answer: Answer::Distances { verdicts: vec![row.into(); 4], problem: None } }
+        ExperimentResult { question, answer: Answer::Distances { verdicts: vec![row.into(); 4], problem: None } }
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn alike_instructions_share_a_column_and_a_row() {
         let rows = [("MOV", "FADD", "xx."), ("SEL", "FADD", "xx."), ("MOV", "FMUL", "xx."), ("SEL", "FMUL", "xx."), ("MOV", "LDS", "x..")];
-        let outcomes: Vec<Outcome> = rows.map(|(first, second, row)| outcome(first, second, Load::Quiet, row)).to_vec();
+        let outcomes: Vec<ExperimentResult> = rows.map(|(first, second, row)| outcome(first, second, Load::Quiet, row)).to_vec();
         let text = Figures::new(&outcomes).tables();
         assert!(text.contains("   3   3  FADD FMUL\n"), "{text}");
         assert!(text.contains("   2      LDS\n"), "{text}");

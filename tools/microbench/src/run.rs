@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use oriole_gpu::driver::{Driver, Error, Shape};
+use oriole_gpu::driver::{Driver, Error, LaunchShape};
 use serde::{Deserialize, Serialize};
 
 use crate::analyze;
@@ -31,7 +31,7 @@ const READY: &str = "ready";
 
 /// The result of one experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ExperimentResult {
     pub question: Question,
     pub answer: Answer,
 }
@@ -80,7 +80,7 @@ pub fn run(folder: &Path, results: &Path, program: &Path) -> Result<(), String> 
         let is_hopeless = sides.iter().any(|side| faults.get(side).is_some_and(|&count| count >= MOST_FAULTS));
         let asked = if is_hopeless { None } else { Some(worker.ask(number)) };
         let failure = |why: String| {
-            let outcome = Outcome { question: experiment.question.clone(), answer: Answer::Failed(why) };
+            let outcome = ExperimentResult { question: experiment.question.clone(), answer: Answer::Failed(why) };
             serde_json::to_string(&outcome).map_err(|error| error.to_string())
         };
         let answer = match asked.unwrap_or_else(|| Ok(String::new())) {
@@ -181,7 +181,7 @@ pub fn work(folder: &Path) -> Result<(), String> {
             }
             Err(error) => Answer::Failed(error.message),
         };
-        let outcome = Outcome { question: experiment.question.clone(), answer };
+        let outcome = ExperimentResult { question: experiment.question.clone(), answer };
         println!("{}", serde_json::to_string(&outcome).map_err(|error| error.to_string())?);
     }
     Ok(())
@@ -265,7 +265,7 @@ fn launch(driver: &Driver, image: &[u8], warps: u32, result_bytes: usize, memory
         }
     }
     pool.write(&rows)?;
-    let shape = Shape { grid: [1, 1, 1], block: [LANES as u32 * warps, 1, 1], shared_bytes: 0 };
+    let shape = LaunchShape { grid: [1, 1, 1], block: [LANES as u32 * warps, 1, 1], shared_bytes: 0 };
     module.launch("kernel", shape, &mut [environment::parameters(pool.address)])?;
     driver.synchronize()?;
     let bytes = output.read()?;

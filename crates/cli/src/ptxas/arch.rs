@@ -13,7 +13,7 @@ fn targets() -> impl Iterator<Item = Target> {
 
 /// The kind of architecture, which determines whether code is generated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ArchKind {
     /// `sm_NN`: generates machine code.
     Real,
     /// `compute_NN`: only checks.
@@ -22,14 +22,14 @@ pub enum Kind {
     LinkTime,
 }
 
-impl Kind {
-    const ALL: [Kind; 3] = [Kind::Real, Kind::Virtual, Kind::LinkTime];
+impl ArchKind {
+    const ALL: [ArchKind; 3] = [ArchKind::Real, ArchKind::Virtual, ArchKind::LinkTime];
 
     fn prefix(self) -> &'static str {
         match self {
-            Kind::Real => "sm_",
-            Kind::Virtual => "compute_",
-            Kind::LinkTime => "lto_",
+            ArchKind::Real => "sm_",
+            ArchKind::Virtual => "compute_",
+            ArchKind::LinkTime => "lto_",
         }
     }
 }
@@ -38,14 +38,14 @@ impl Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arch {
     /// The kind of architecture.
-    pub kind: Kind,
+    pub kind: ArchKind,
     /// The target.
     pub target: Target,
 }
 
 impl Default for Arch {
     fn default() -> Self {
-        Arch { kind: Kind::Real, target: Target::plain(75) }
+        Arch { kind: ArchKind::Real, target: Target::plain(75) }
     }
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Arch {
 impl Arch {
     /// Parses a name such as `sm_90a`.
     pub fn parse(text: &str) -> Option<Arch> {
-        let (kind, number) = Kind::ALL.iter().find_map(|&kind| Some((kind, text.strip_prefix(kind.prefix())?)))?;
+        let (kind, number) = ArchKind::ALL.iter().find_map(|&kind| Some((kind, text.strip_prefix(kind.prefix())?)))?;
         Some(Arch { kind, target: targets().find(|target| target.digits() == number)? })
     }
 
@@ -88,7 +88,7 @@ mod tests {
         // The list in the help text of ptxas 13.0.
         let known = "75 80 86 87 88 89 90 90a 100 100a 100f 103 103a 103f 110 110a 110f 120 120a 120f 121 121a 121f";
         assert_eq!(targets().map(Target::digits).collect::<Vec<_>>().join(" "), known);
-        for (kind, target) in Kind::ALL.iter().flat_map(|kind| known.split(' ').map(move |target| (kind, target))) {
+        for (kind, target) in ArchKind::ALL.iter().flat_map(|kind| known.split(' ').map(move |target| (kind, target))) {
             let name = format!("{}{target}", kind.prefix());
             assert_eq!(Arch::parse(&name).unwrap().to_string(), name);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::arch::Arch;
-use super::table::{Kind, OPTIONS, Spec};
+use super::table::{OPTIONS, OptionKind, Spec};
 
 /// Limit on the nesting of options files, so that a file that names itself does not recurse forever.
 const DEEPEST_OPTIONS_FILE: usize = 16;
@@ -61,9 +61,9 @@ impl CommandLine {
             }
             let option = recognize(&argument)?;
             let value = match (option.spec.kind, option.value) {
-                (Kind::Flag, Some(_)) => return Err(format!("no argument expected after '{}'", option.typed)),
-                (Kind::Flag, None) => String::new(),
-                (Kind::AttachedNumber, None) if !option.typed.starts_with("--") => continue,
+                (OptionKind::Flag, Some(_)) => return Err(format!("no argument expected after '{}'", option.typed)),
+                (OptionKind::Flag, None) => String::new(),
+                (OptionKind::AttachedNumber, None) if !option.typed.starts_with("--") => continue,
                 (_, Some(value)) => value.to_string(),
                 (_, None) => arguments.next().ok_or_else(|| format!("argument expected after '{}'", option.typed))?,
             };
@@ -75,9 +75,9 @@ impl CommandLine {
     /// Adds the value of an option after checking it.
     fn add(&mut self, spec: &'static Spec, value: String, depth: usize) -> Result<(), Fatal> {
         match spec.kind {
-            Kind::Flag => drop(self.values.entry(spec.long).or_insert_with(|| vec![value])),
-            Kind::Texts => self.values.entry(spec.long).or_default().push(value),
-            Kind::List => {
+            OptionKind::Flag => drop(self.values.entry(spec.long).or_insert_with(|| vec![value])),
+            OptionKind::Texts => self.values.entry(spec.long).or_default().push(value),
+            OptionKind::List => {
                 let parts = value.split(',').filter(|part| !part.is_empty()).map(str::to_string);
                 for part in parts {
                     if spec.long == "options-file" {
@@ -87,7 +87,13 @@ impl CommandLine {
                     }
                 }
             }
-            Kind::Boolean | Kind::Number | Kind::AttachableNumber | Kind::AttachedNumber | Kind::Text | Kind::OneOf(_) | Kind::Arch => {
+            OptionKind::Boolean
+            | OptionKind::Number
+            | OptionKind::AttachableNumber
+            | OptionKind::AttachedNumber
+            | OptionKind::Text
+            | OptionKind::OneOf(_)
+            | OptionKind::Arch => {
                 check_value(spec, &value)?;
                 let values = self.values.entry(spec.long).or_default();
                 if values.last().is_some_and(|last| *last != value) {
@@ -130,9 +136,9 @@ fn recognize(argument: &str) -> Result<Recognized<'_>, Fatal> {
         return Ok(Recognized { spec, typed, value });
     }
     // `-O2` and `-m64`: the only options whose value may follow without `=`.
-    let attached = OPTIONS
-        .iter()
-        .find(|spec| matches!(spec.kind, Kind::AttachedNumber | Kind::AttachableNumber) && argument[1..].starts_with(spec.short));
+    let attached = OPTIONS.iter().find(|spec| {
+        matches!(spec.kind, OptionKind::AttachedNumber | OptionKind::AttachableNumber) && argument[1..].starts_with(spec.short)
+    });
     match attached.filter(|_| argument.is_char_boundary(2)) {
         Some(spec) => Ok(Recognized { spec, typed: &argument[..2], value: Some(&argument[2..]) }),
         None => Err(format!("Unknown option '{}'", &typed[1..])),
@@ -141,11 +147,11 @@ fn recognize(argument: &str) -> Result<Recognized<'_>, Fatal> {
 
 fn check_value(spec: &Spec, value: &str) -> Result<(), Fatal> {
     match spec.kind {
-        Kind::Boolean if !matches!(value, "true" | "false") => Err(format!("'{value}': expected true or false")),
-        Kind::Number | Kind::AttachedNumber => number(value).map(drop),
-        Kind::AttachableNumber if value.is_empty() || number(value)? != 64 => undefined(spec, value),
-        Kind::OneOf(allowed) if !allowed.contains(&value) => undefined(spec, value),
-        Kind::Arch if Arch::parse(value).is_none() => undefined(spec, value),
+        OptionKind::Boolean if !matches!(value, "true" | "false") => Err(format!("'{value}': expected true or false")),
+        OptionKind::Number | OptionKind::AttachedNumber => number(value).map(drop),
+        OptionKind::AttachableNumber if value.is_empty() || number(value)? != 64 => undefined(spec, value),
+        OptionKind::OneOf(allowed) if !allowed.contains(&value) => undefined(spec, value),
+        OptionKind::Arch if Arch::parse(value).is_none() => undefined(spec, value),
         _ => Ok(()),
     }
 }

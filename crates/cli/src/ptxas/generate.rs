@@ -9,9 +9,9 @@ use oriole_driver::{CompileError, Compiled, Fault, FunctionReport, Options};
 use oriole_isa::Target;
 use oriole_ptx::source::LineIndex;
 
-use super::arch::Kind;
+use super::arch::ArchKind;
 use super::command_line::CommandLine;
-use super::messages::{self, Messages, Place};
+use super::messages::{self, MessagePlace, Messages};
 use super::output::write_file;
 use super::program::Parsed;
 use super::settings::Settings;
@@ -22,7 +22,7 @@ const DEFAULT_OUTPUT: &str = "elf.o";
 /// Compiles the modules and writes the output file. Errors of the input go to `messages`; a returned error is fatal.
 pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, messages: &mut Messages) -> Result<(), String> {
     let target = settings.arch.target;
-    if settings.arch.kind != Kind::Real {
+    if settings.arch.kind != ArchKind::Real {
         return Err(format!("Oriole cannot generate code for '{}'", settings.arch));
     }
     let options = Options {
@@ -73,7 +73,7 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
         // Code that Oriole itself adds has no position in a file.
         let place = error.span.zip(modules.get(error.module)).map(|(span, parsed)| {
             let lines = indices[error.module].get_or_insert_with(|| LineIndex::new(&parsed.text));
-            Place { file: &parsed.name, line: lines.line_column(span.start).0 }
+            MessagePlace { file: &parsed.name, line: lines.line_column(span.start).0 }
         });
         match &error.fault {
             Fault::Unsupported(feature) => messages.error(place, &format!("{feature} is not supported by Oriole yet")),

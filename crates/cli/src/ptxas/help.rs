@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use oriole_ptx::target::PtxVersion;
 
-use super::table::{Kind, OPTIONS, Spec};
+use super::table::{OPTIONS, OptionKind, Spec};
 
 /// Returns the text of `--version`.
 ///
@@ -48,7 +48,7 @@ pub fn help() -> String {
 }
 
 fn spelling(spec: &Spec) -> String {
-    let value = if spec.kind == Kind::Flag { String::new() } else { format!(" <{}>", spec.value) };
+    let value = if spec.kind == OptionKind::Flag { String::new() } else { format!(" <{}>", spec.value) };
     format!("{:<52}(-{})", format!("--{}{value}", spec.long), spec.short)
 }
 

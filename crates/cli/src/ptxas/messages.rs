@@ -23,7 +23,7 @@ pub enum Warnings {
 
 /// The position of a message.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct MessagePlace<'a> {
     /// The name of the file, as given.
     pub file: &'a str,
     /// The line, counted from 1.
@@ -53,13 +53,13 @@ impl Messages {
     }
 
     /// Prints an error.
-    pub fn error(&mut self, place: Option<Place<'_>>, text: &str) {
+    pub fn error(&mut self, place: Option<MessagePlace<'_>>, text: &str) {
         (self.errors, self.is_aborted) = (true, true);
         print(place, "error", text);
     }
 
     /// Prints a warning, as the options request.
-    pub fn warning(&mut self, place: Option<Place<'_>>, text: &str) {
+    pub fn warning(&mut self, place: Option<MessagePlace<'_>>, text: &str) {
         match self.warnings {
             Warnings::Shown => print(place, "warning", text),
             Warnings::Hidden => {}
@@ -75,13 +75,13 @@ impl Messages {
 }
 
 /// Prints a message independent of the options.
-pub fn print(place: Option<Place<'_>>, kind: &str, text: &str) {
+pub fn print(place: Option<MessagePlace<'_>>, kind: &str, text: &str) {
     error_line(format_args!("{}", format_message(place, kind, text)));
 }
 
-fn format_message(place: Option<Place<'_>>, kind: &str, text: &str) -> String {
+fn format_message(place: Option<MessagePlace<'_>>, kind: &str, text: &str) -> String {
     match place {
-        Some(Place { file, line }) => format!("ptxas {file}, line {line}; {kind:<7} : {text}"),
+        Some(MessagePlace { file, line }) => format!("ptxas {file}, line {line}; {kind:<7} : {text}"),
         None => format!("ptxas {kind:<7} : {text}"),
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     fn kinds_are_padded() {
         assert_eq!(format_message(None, "fatal", "x"), "ptxas fatal   : x");
         assert_eq!(format_message(None, "info", "x"), "ptxas info    : x");
-        assert_eq!(format_message(Some(Place { file: "a.ptx", line: 3 }), "error", "x"), "ptxas a.ptx, line 3; error   : x");
-        assert_eq!(format_message(Some(Place { file: "a.ptx", line: 3 }), "warning", "x"), "ptxas a.ptx, line 3; warning : x");
+        assert_eq!(format_message(Some(MessagePlace { file: "a.ptx", line: 3 }), "error", "x"), "ptxas a.ptx, line 3; error   : x");
+        assert_eq!(format_message(Some(MessagePlace { file: "a.ptx", line: 3 }), "warning", "x"), "ptxas a.ptx, line 3; warning : x");
     }
 }

@@ -9,8 +9,8 @@ use oriole_ptx::diag::{self, Code, Severity};
 use oriole_ptx::lexer::{Lexer, TokenKind};
 use oriole_ptx::source::{LineIndex, Source};
 
-use super::arch::{Arch, Kind};
-use super::messages::{Messages, Place};
+use super::arch::{Arch, ArchKind};
+use super::messages::{MessagePlace, Messages};
 use super::settings::Settings;
 
 /// Limit on the number of errors. ptxas has none; this one keeps memory bounded.
@@ -133,7 +133,7 @@ impl Program {
         let twice: Vec<_> = found.iter().filter(is_twice).collect();
         let lines = if twice.is_empty() { BTreeMap::new() } else { first_lines(source.text) };
         for (name, kind, _) in twice {
-            let place = Place { file: source.name, line: lines.get(name).copied().unwrap_or(1) };
+            let place = MessagePlace { file: source.name, line: lines.get(name).copied().unwrap_or(1) };
             messages.error(Some(place), &format!("Duplicate definition of {kind} '{name}'"));
         }
         for (name, _, visible) in found {
@@ -165,7 +165,7 @@ fn first_lines(text: &[u8]) -> BTreeMap<String, u32> {
 /// Prints a finding in ptxas' format.
 fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, messages: &mut Messages) {
     for (span, text) in diag::ptxas_messages(finding) {
-        let place = Some(Place { file: source.name, line: lines.line_column(span.start).0 });
+        let place = Some(MessagePlace { file: source.name, line: lines.line_column(span.start).0 });
         match (finding.code.severity(), finding.code) {
             // The driver counts constants during code generation, as ptxas does.
             (Severity::Error, Code::TooMuchConstantData) => {}
@@ -173,7 +173,7 @@ fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, ar
             // ptxas accepts any order without a warning, and checks pragmas only when it generates code. With -Werror these warnings
             // would reject inputs that ptxas accepts.
             (Severity::Warning, Code::ModifierOrder) => {}
-            (Severity::Warning, Code::UnknownPragma) if arch.kind != Kind::Real => {}
+            (Severity::Warning, Code::UnknownPragma) if arch.kind != ArchKind::Real => {}
             (Severity::Warning, _) => messages.warning(place, &text),
         }
     }

@@ -2,7 +2,7 @@
 
 use oriole_driver::LaunchOptions;
 
-use super::arch::{Arch, Kind};
+use super::arch::{Arch, ArchKind};
 use super::command_line::CommandLine;
 use super::messages::Messages;
 
@@ -35,7 +35,7 @@ impl Settings {
         let max_registers = check_registers(line, arch, messages)?;
         let launch = check_launch_bounds(line, arch, messages);
         check_debug_options(line, messages);
-        let generates = arch.kind == Kind::Real && !line.has("dry-run");
+        let generates = arch.kind == ArchKind::Real && !line.has("dry-run");
         let entries = if generates { line.values("entry").to_vec() } else { Vec::new() };
         Ok(Settings { arch, wants_code: generates, entries, max_registers, launch })
     }
@@ -77,7 +77,7 @@ fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages) -> R
     let limit = count.filter(|count| (0..=MOST_REGISTERS).contains(count)).map(|count| count.max(LEAST_REGISTERS) as u32);
     if let Some(count) = count {
         // On a virtual architecture ptxas ignores every value, as if it were too large.
-        if arch.kind != Kind::Real || !(0..=MOST_REGISTERS).contains(&count) {
+        if arch.kind != ArchKind::Real || !(0..=MOST_REGISTERS).contains(&count) {
             messages.warning(None, &format!("Too big maxrregcount value specified {count}, will be ignored"));
         } else if count < LEAST_REGISTERS {
             let text = format!("For profile {arch} adjusting per thread register count of {count} to lower bound of {LEAST_REGISTERS}");
@@ -106,7 +106,7 @@ fn register_count(line: &CommandLine, option: &str) -> Result<Option<i64>, Strin
 /// Returns the effective launch bounds. A register limit, even an ignored one, overrides them; virtual architectures have neither.
 fn check_launch_bounds(line: &CommandLine, arch: Arch, messages: &mut Messages) -> LaunchOptions {
     let override_directives = line.has("override-directive-values");
-    let limited = line.has("maxrregcount") && arch.kind == Kind::Real;
+    let limited = line.has("maxrregcount") && arch.kind == ArchKind::Real;
     for option in ["minnctapersm", "maxntid"] {
         if limited && line.has(option) {
             messages.warning(None, &format!("Conflicting options -maxrregcount and -{option} specified, ignoring -{option} option"));

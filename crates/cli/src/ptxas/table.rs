@@ -5,7 +5,7 @@
 
 /// The kind of value that an option takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum OptionKind {
     /// No value.
     Flag,
     /// `true` or `false`.
@@ -36,18 +36,18 @@ pub struct Spec {
     /// The name after one dash.
     pub short: &'static str,
     /// The kind of value.
-    pub kind: Kind,
+    pub kind: OptionKind,
     /// The placeholder of the value in the help text.
     pub value: &'static str,
     /// The description in the help text; [`NO_EFFECT`] for options without effect.
     pub help: &'static str,
 }
 
-const fn spec(long: &'static str, short: &'static str, kind: Kind, value: &'static str, help: &'static str) -> Spec {
+const fn spec(long: &'static str, short: &'static str, kind: OptionKind, value: &'static str, help: &'static str) -> Spec {
     Spec { long, short, kind, value, help }
 }
 
-use Kind::{Arch, AttachableNumber, AttachedNumber, Boolean, Flag, List, Number, OneOf, Text, Texts};
+use OptionKind::{Arch, AttachableNumber, AttachedNumber, Boolean, Flag, List, Number, OneOf, Text, Texts};
 
 /// The help text of options without effect.
 pub const NO_EFFECT: &str = "";

@@ -9,7 +9,7 @@ use oriole_ptx::Checked;
 use oriole_ptx::diag::{Diagnostic, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source};
 
-use super::outcome::{Outcome, Status};
+use super::outcome::{RunOutcome, Status};
 use super::{Goal, Refusal, refused};
 use crate::check::read_input;
 use crate::compile::{diagnostic, show};
@@ -89,7 +89,7 @@ impl Case {
                 let (message, span) = first.unwrap_or_default();
                 let line = span.map(|span| LineIndex::new(&self.text).line_column(span.start).0);
                 let place = line.map_or(String::new(), |line| format!("line {line}: "));
-                Err(Outcome { target: Some(target), level: Some(goal.level), ..refused(status, format!("{place}{message}")) }.into())
+                Err(RunOutcome { target: Some(target), level: Some(goal.level), ..refused(status, format!("{place}{message}")) }.into())
             }
         }
     }

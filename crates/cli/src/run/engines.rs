@@ -9,7 +9,7 @@ use oriole_sim::timing::{self, Effort, Estimate};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use super::case::{Case, Image};
-use super::outcome::{Outcome, Status, TraceWindow};
+use super::outcome::{RunOutcome, Status, TraceWindow};
 use super::{Goal, Refusal, Watching, refused};
 
 /// Number of instructions of a warp in a trace.
@@ -20,7 +20,7 @@ const LONG_WINDOW: usize = 10_000;
 const COLUMNS: &str = "offset  threads   active  instruction                                                   values of the thread";
 
 /// Runs a test in the PTX interpreter.
-pub fn interpret(case: &Case) -> Outcome {
+pub fn interpret(case: &Case) -> RunOutcome {
     let program = match interpreter(case) {
         Ok(program) => program,
         Err(outcome) => return *outcome,
@@ -32,7 +32,7 @@ pub fn interpret(case: &Case) -> Outcome {
         Err(error) => return stopped(error),
     };
     if !report.findings.is_empty() {
-        return Outcome { printed: report.output, ..undefined(report.findings) };
+        return RunOutcome { printed: report.output, ..undefined(report.findings) };
     }
     let mut test = case.test.clone();
     for expectation in &mut test.expectations {
@@ -40,8 +40,8 @@ pub fn interpret(case: &Case) -> Outcome {
             expectation.resolve(element, bytes);
         }
     }
-    let outcome = Outcome::judge(&test, |name| setup.contents(name));
-    Outcome { instructions: Some(report.instructions), printed: report.output, ..outcome }
+    let outcome = RunOutcome::judge(&test, |name| setup.contents(name));
+    RunOutcome { instructions: Some(report.instructions), printed: report.output, ..outcome }
 }
 
 /// Returns the test with all expected values. Runs the interpreter if the test takes expected values from it.
@@ -57,13 +57,13 @@ fn interpreter(case: &Case) -> Result<Program, Refusal> {
     Ok(Program::new(&case.checked.module, &case.text).map_err(stopped)?)
 }
 
-fn undefined(findings: Vec<Finding>) -> Outcome {
+fn undefined(findings: Vec<Finding>) -> RunOutcome {
     let message = findings.first().map_or(String::new(), ToString::to_string);
-    Outcome { findings, message, ..Outcome::new(Status::Undefined) }
+    RunOutcome { findings, message, ..RunOutcome::new(Status::Undefined) }
 }
 
 /// Returns the outcome for an error of the interpreter.
-fn stopped(error: ptx::Error) -> Outcome {
+fn stopped(error: ptx::Error) -> RunOutcome {
     let message = error.to_string();
     match error {
         ptx::Error::Unsupported { .. } => refused(Status::Unsupported, message),
@@ -72,13 +72,13 @@ fn stopped(error: ptx::Error) -> Outcome {
             let is_trap = matches!(fault.kind, FindingKind::Trap | FindingKind::TooManySteps);
             let status = if is_trap { Status::Faulted } else { Status::Undefined };
             let findings = std::iter::once(fault).chain(earlier).collect();
-            Outcome { findings, message, ..Outcome::new(status) }
+            RunOutcome { findings, message, ..RunOutcome::new(status) }
         }
     }
 }
 
 /// Runs a test in the simulator, with the given cubin or the result of compiling the test.
-pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watching) -> Outcome {
+pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watching) -> RunOutcome {
     let prepared = completed(case).and_then(|test| Ok((test, case.image(goal, cubin)?)));
     let (test, image) = match prepared {
         Ok(prepared) => prepared,
@@ -93,7 +93,7 @@ pub fn simulate(case: &Case, goal: Goal, cubin: Option<&[u8]>, watching: Watchin
         }
         Err(error) => refused(Status::Invalid, format!("the cubin: {error}")),
     };
-    Outcome { target, level, ..outcome }
+    RunOutcome { target, level, ..outcome }
 }
 
 /// Returns the findings of the verifiers in machine code, one line each.
@@ -124,14 +124,14 @@ impl Simulation<'_> {
     }
 
     /// Runs the test and collects the reports that `watching` requests.
-    fn run(&self, watching: Watching) -> Outcome {
+    fn run(&self, watching: Watching) -> RunOutcome {
         let mut hazards = hazard::Watch::new();
         let (setup, result) = if watching.hazards { self.launch(&mut hazards) } else { self.launch(&mut Silent) };
         let hazards: Vec<String> = hazards.findings().iter().map(ToString::to_string).chain(self.verified.iter().cloned()).collect();
         let mut outcome = match result {
             Ok(report) => {
-                let judged = Outcome::judge(self.test, |name| setup.contents(name));
-                Outcome { instructions: Some(report.warp_instructions), printed: report.printed, ..judged }
+                let judged = RunOutcome::judge(self.test, |name| setup.contents(name));
+                RunOutcome { instructions: Some(report.warp_instructions), printed: report.printed, ..judged }
             }
             Err(error) => self.stopped(&error),
         };
@@ -158,7 +158,7 @@ impl Simulation<'_> {
     }
 
     /// Returns the outcome for an error of the simulator, with a trace of the faulting warp.
-    fn stopped(&self, error: &sass::Error) -> Outcome {
+    fn stopped(&self, error: &sass::Error) -> RunOutcome {
         let status = match error.kind {
             ErrorKind::Load | ErrorKind::Launch => Status::Invalid,
             ErrorKind::Unsupported => Status::Unsupported,
@@ -177,7 +177,7 @@ impl Simulation<'_> {
     }
 
     /// Returns a trace of the thread that wrote the first wrong element.
-    fn before_difference(&self, setup: &Setup, outcome: &Outcome) -> Option<TraceWindow> {
+    fn before_difference(&self, setup: &Setup, outcome: &RunOutcome) -> Option<TraceWindow> {
         let buffer = outcome.buffers.first()?;
         let by_place = self.test.expectations.iter().any(|e| e.parameter == buffer.name && e.tolerance != Tolerance::AnyOrder);
         if !by_place {

@@ -12,7 +12,7 @@ use oriole_kernel_test::KernelTest;
 use oriole_support::Suffix;
 
 use super::case::{Case, Image};
-use super::outcome::{Outcome, Status};
+use super::outcome::{RunOutcome, Status};
 use super::{Goal, Refusal, engines, refused};
 
 /// The hidden command that starts a worker.
@@ -42,7 +42,7 @@ struct Waiting {
 }
 
 /// Runs all tests that can be run. Returns one outcome per case, in the same order.
-pub fn run(cases: &[Result<Case, Refusal>], goal: Goal, cubin: Option<&[u8]>) -> Vec<Outcome> {
+pub fn run(cases: &[Result<Case, Refusal>], goal: Goal, cubin: Option<&[u8]>) -> Vec<RunOutcome> {
     let prepare = |case: &Result<Case, Refusal>| {
         let case = case.as_ref().map_err(Clone::clone)?;
         Ok(Waiting { test: engines::completed(case)?, image: case.image(goal, cubin)? })
@@ -62,7 +62,7 @@ pub fn run(cases: &[Result<Case, Refusal>], goal: Goal, cubin: Option<&[u8]>) ->
                 || refused(Status::Faulted, "no answer"),
                 |answer| outcome_of(answer, &waiting.test, &settings(path), &name_of(number)),
             );
-            Outcome { target: waiting.image.target, level: waiting.image.level, ..outcome }
+            RunOutcome { target: waiting.image.target, level: waiting.image.level, ..outcome }
         }
     });
     outcomes.collect()
@@ -105,16 +105,16 @@ fn write(folder: &Path, number: usize, case: &Case, waiting: &Waiting) -> io::Re
 }
 
 /// Converts the answer of a worker to an outcome.
-fn outcome_of(answer: &Answer, test: &KernelTest, settings: &Settings, name: &str) -> Outcome {
+fn outcome_of(answer: &Answer, test: &KernelTest, settings: &Settings, name: &str) -> RunOutcome {
     match &answer.verdict {
-        Verdict::Passed => Outcome::new(Status::Passed),
+        Verdict::Passed => RunOutcome::new(Status::Passed),
         Verdict::Skipped(why) => refused(Status::Skipped, why),
         Verdict::Faulted(why) => refused(Status::Faulted, why),
         Verdict::Failed(why) => {
             let buffers: Vec<(&str, Option<Vec<u8>>)> =
                 test.parameters.iter().map(|p| (p.name.as_str(), fs::read(settings.output_path(name, &p.name)).ok())).collect();
             let contents = |wanted: &str| buffers.iter().find(|(name, _)| *name == wanted).and_then(|(_, bytes)| bytes.as_deref());
-            let outcome = Outcome::judge(test, contents);
+            let outcome = RunOutcome::judge(test, contents);
             // If the outputs are missing or correct, something else failed, and the worker's message says what.
             if outcome.status == Status::Wrong { outcome } else { refused(Status::Faulted, why) }
         }

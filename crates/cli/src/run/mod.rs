@@ -18,7 +18,7 @@ use oriole_sim::sass;
 
 use crate::sched_choice::SchedulingChoice;
 use case::Case;
-use outcome::{Outcome, Status};
+use outcome::{RunOutcome, Status};
 use report::Report;
 
 /// Run kernel tests: PTX files whose header says how to launch a kernel and what must come out.
@@ -189,9 +189,9 @@ pub fn work(arguments: &WorkerArguments) -> ExitCode {
 }
 
 /// The outcome of a test that could not be run.
-type Refusal = Box<Outcome>;
+type Refusal = Box<RunOutcome>;
 
 /// Returns an outcome with only a status and a message.
-fn refused(status: Status, message: impl Into<String>) -> Outcome {
-    Outcome { message: message.into(), ..Outcome::new(status) }
+fn refused(status: Status, message: impl Into<String>) -> RunOutcome {
+    RunOutcome { message: message.into(), ..RunOutcome::new(status) }
 }

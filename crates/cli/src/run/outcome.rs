@@ -42,7 +42,7 @@ impl Status {
 
 /// The outcome of a kernel test with all details.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     pub status: Status,
     /// One line that gives the reason; empty if the test passed.
     pub message: String,
@@ -80,9 +80,9 @@ pub struct TraceWindow {
     pub lines: Vec<String>,
 }
 
-impl Outcome {
-    pub fn new(status: Status) -> Outcome {
-        Outcome {
+impl RunOutcome {
+    pub fn new(status: Status) -> RunOutcome {
+        RunOutcome {
             status,
             message: String::new(),
             target: None,
@@ -98,7 +98,7 @@ impl Outcome {
     }
 
     /// Compares the buffers after a launch with the expectations; `contents` returns the bytes of a buffer.
-    pub fn judge<'a>(test: &KernelTest, contents: impl Fn(&str) -> Option<&'a [u8]>) -> Outcome {
+    pub fn judge<'a>(test: &KernelTest, contents: impl Fn(&str) -> Option<&'a [u8]>) -> RunOutcome {
         let mut buffers = Vec::new();
         for expectation in &test.expectations {
             let name = &expectation.parameter;
@@ -110,9 +110,9 @@ impl Outcome {
                 buffers.push(WrongBuffer { name: name.clone(), element, elements, wrong, block_size: own_element(test, elements) });
             }
         }
-        let Some(first) = buffers.first() else { return Outcome::new(Status::Passed) };
+        let Some(first) = buffers.first() else { return RunOutcome::new(Status::Passed) };
         let message = format!("{} of {} elements of {} are not what they must be", first.wrong.len(), first.elements, first.name);
-        Outcome { message, buffers, ..Outcome::new(Status::Wrong) }
+        RunOutcome { message, buffers, ..RunOutcome::new(Status::Wrong) }
     }
 }
 

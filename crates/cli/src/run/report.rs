@@ -8,7 +8,7 @@ use oriole_sim::timing::Estimate;
 use serde_json::{Value, json};
 
 use super::Engine;
-use super::outcome::{Outcome, Status, WrongBuffer};
+use super::outcome::{RunOutcome, Status, WrongBuffer};
 use crate::print;
 
 /// Number of wrong elements printed per buffer.
@@ -35,7 +35,7 @@ impl Report {
     }
 
     /// Prints and counts the outcome of a file.
-    pub fn add(&mut self, file: &str, outcome: &Outcome) {
+    pub fn add(&mut self, file: &str, outcome: &RunOutcome) {
         match outcome.status {
             Status::Passed => self.passed += 1,
             _ => self.failed += 1,
@@ -58,7 +58,7 @@ impl Report {
 }
 
 /// Formats an outcome for people.
-fn text(name: &str, engine: Engine, outcome: &Outcome) -> String {
+fn text(name: &str, engine: Engine, outcome: &RunOutcome) -> String {
     let mut out = format!("{name}: {} ({}", outcome.status.name(), engine.name());
     if let Some(target) = outcome.target {
         let _ = write!(out, ", {target}");
@@ -146,7 +146,7 @@ fn timing_object(timing: &Result<Estimate, String>) -> Value {
     }
 }
 
-fn object(name: &str, engine: Engine, outcome: &Outcome) -> Value {
+fn object(name: &str, engine: Engine, outcome: &RunOutcome) -> Value {
     json!({
         "file": name,
         "engine": engine.name(),

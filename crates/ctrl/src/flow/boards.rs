@@ -48,7 +48,7 @@ use oriole_isa::{Control, Opcode, RegFile, Value};
 use super::Code;
 use super::control_flow::{ControlFlow, Worklist};
 use super::reg_access::{InstAccesses, Pinned};
-use super::waits::{Part, Wait};
+use super::waits::{Wait, WaitedEvent};
 
 /// Estimated cycles from one instruction to the next. Stalls are not computed yet.
 const PACE: i64 = 2;
@@ -58,7 +58,7 @@ const UNKNOWN_TIME: i64 = 30;
 /// A part of an instruction that is waited for, and that needs a scoreboard.
 struct Holder<'w> {
     first: usize,
-    part: Part,
+    part: WaitedEvent,
     /// All waits for it.
     waits: &'w [Wait],
     /// Usual number of cycles from issue until it is done.
@@ -143,8 +143,8 @@ pub fn allocate(
         let index = scan.assign(one, one.first, waits_at, given[at]);
         let scoreboard = Some(index as u8);
         match one.part {
-            Part::Results => controls[one.first].write_barrier = scoreboard,
-            Part::Reads => controls[one.first].read_barrier = scoreboard,
+            WaitedEvent::Results => controls[one.first].write_barrier = scoreboard,
+            WaitedEvent::Reads => controls[one.first].read_barrier = scoreboard,
         }
         for wait in one.waits {
             controls[wait.second as usize].wait |= 1 << index;
@@ -152,7 +152,7 @@ pub fn allocate(
     }
     for wait in waits.iter().filter(|wait| is_pinned(&inst_accesses[wait.first as usize], wait.part)) {
         let first = controls[wait.first as usize];
-        let board = if wait.part == Part::Results { first.write_barrier } else { first.read_barrier };
+        let board = if wait.part == WaitedEvent::Results { first.write_barrier } else { first.read_barrier };
         controls[wait.second as usize].wait |= board.map_or(0, |board| 1 << board);
     }
     drop_implied(code, control_flow, &mut controls);
@@ -197,26 +197,26 @@ fn drop_implied(code: &Code<'_>, control_flow: &ControlFlow, controls: &mut [Con
 fn holder<'w>(control_flow: &ControlFlow, inst_accesses: &[InstAccesses], waits: &'w [Wait], model: &Model, end: usize) -> Holder<'w> {
     let (first, part) = (waits[0].first as usize, waits[0].part);
     let class = inst_accesses[first].class;
-    let time = model.time(class).map_or(UNKNOWN_TIME, |time| i64::from(if part == Part::Results { time.usual } else { time.read }));
+    let time = model.time(class).map_or(UNKNOWN_TIME, |time| i64::from(if part == WaitedEvent::Results { time.usual } else { time.read }));
     let earliest = waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= first).min();
     let carried_by_loop = earliest.map(|earliest| control_flow.loop_around(first, earliest).map_or((0, end), |one| (one.start, one.end)));
     Holder { first, part, waits, time, class, carried_by_loop }
 }
 
 /// Returns whether the encoding form of an instruction can set a scoreboard for its results or its reads.
-fn may_set(inst_accesses: &InstAccesses, part: Part) -> bool {
+fn may_set(inst_accesses: &InstAccesses, part: WaitedEvent) -> bool {
     match part {
-        Part::Results => inst_accesses.may_set_for_results,
-        Part::Reads => inst_accesses.may_set_for_reads,
+        WaitedEvent::Results => inst_accesses.may_set_for_results,
+        WaitedEvent::Reads => inst_accesses.may_set_for_reads,
     }
 }
 
 /// Returns whether the code itself names the scoreboard for this part.
-fn is_pinned(inst_accesses: &InstAccesses, part: Part) -> bool {
+fn is_pinned(inst_accesses: &InstAccesses, part: WaitedEvent) -> bool {
     match inst_accesses.pinned {
         Pinned::No => false,
-        Pinned::Write => part == Part::Results,
-        Pinned::Read => part == Part::Reads,
+        Pinned::Write => part == WaitedEvent::Results,
+        Pinned::Read => part == WaitedEvent::Reads,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Describes the reasons for stalls and waits in words, for `oriole disasm --why`.
 
+use oriole_hardware::DependenceKind;
 use oriole_isa::{Instruction, RegFile};
 
 use super::reg_access::{Register, file_of, number_in_file};
 use super::stalls::StallCause;
-use super::waits::{Cause, DependenceKind, Part, Wait};
+use super::waits::{Cause, Wait, WaitedEvent};
 
 /// The reasons of a function's stalls and waits.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +53,7 @@ fn verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'sta
 
 /// Describes why instruction `second` waits; `first` is the name of the instruction it waits for.
 pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
-    let what = if wait.part == Part::Results { "the result of" } else { "the sources of" };
+    let what = if wait.part == WaitedEvent::Results { "the result of" } else { "the sources of" };
     match wait.cause {
         Cause::Register(kind, register) => format!("{} {} of {first}", verb(kind, register, second), register_name(register)),
         Cause::ControlTransfer => format!("hands over; waits for {what} {first}"),

@@ -39,14 +39,13 @@
 
 use std::iter::repeat_with;
 
-use oriole_hardware::{ControlRules, Kind, Model, Port};
+use oriole_hardware::{ControlRules, DependenceKind, Model, Port};
 use oriole_isa::{Control, Opcode, RegFile};
 use smallvec::SmallVec;
 
 use super::Code;
 use super::control_flow::{ControlFlow, Worklist};
 use super::reg_access::{Drain, InstAccesses, REGISTERS, Register, file_of, need};
-use super::waits::DependenceKind;
 
 /// The reason for the length of an instruction's stall. `first` is the number of the instruction whose latency has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,16 +142,16 @@ impl State {
 fn lasting(model: &Model, access: &Access) -> i64 {
     let file = file_of(access.register);
     let cycles = if access.write {
-        model.max_need_by_port(Kind::Raw, file, access.port).max(model.max_need_by_port(Kind::Waw, file, access.port))
+        model.max_need_by_port(DependenceKind::Raw, file, access.port).max(model.max_need_by_port(DependenceKind::Waw, file, access.port))
     } else {
-        model.max_need_by_port(Kind::War, file, access.port)
+        model.max_need_by_port(DependenceKind::War, file, access.port)
     };
     cycles.into()
 }
 
 /// The result of [`compute_stalls`] besides the stalls.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct StallSummary {
     /// Sorted by instruction, one for each at most.
     pub shortfalls: Vec<Shortfall>,
     /// For each instruction the reason for its stall; empty unless requested.
@@ -168,7 +167,7 @@ pub fn compute_stalls(
     rules: &ControlRules,
     controls: &mut [Control],
     with_causes: bool,
-) -> Outcome {
+) -> StallSummary {
     // Start from the minimum stalls; they only grow from here on.
     for (control, inst) in controls.iter_mut().zip(inst_accesses) {
         let wants = rules.requirements(inst.opcode);
@@ -187,7 +186,7 @@ pub fn compute_stalls(
         set: [(-LONG_AGO, 0); BOARDS],
         barrier: (-LONG_AGO, 0),
         busy: vec![(-LONG_AGO, 0); rules.paced_units()],
-        outcome: Outcome { shortfalls: Vec::new(), causes },
+        outcome: StallSummary { shortfalls: Vec::new(), causes },
     };
     let mut left: Vec<Option<State>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
@@ -251,7 +250,7 @@ struct Walker<'a> {
     barrier: (i64, u32),
     /// For each unit: time at which it got its last instruction in this block, and the instruction.
     busy: Vec<(i64, u32)>,
-    outcome: Outcome,
+    outcome: StallSummary,
 }
 
 /// Number of cycles missing before an instruction, and the cause; 0 or negative if none are missing.
@@ -399,7 +398,7 @@ impl Walker<'_> {
             let after = cycles_of(self.controls[number]);
             for &register in &self.used {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.first as usize)) {
-                    let cycles = i64::from(self.model.max_need_by_port(Kind::Raw, file_of(register), access.port));
+                    let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
                     hold(cycles - after - (now - access.at), StallCause::ControlTransfer { first: access.first });
                 }
             }
@@ -410,13 +409,13 @@ impl Walker<'_> {
     /// Returns the cycles missing between an earlier access and one at `now` through `port`. Two reads never depend on each other.
     fn missing_for(&self, access: &Access, port: Port, write: bool, now: i64) -> Missing {
         let kind = match (access.write, write) {
-            (true, false) => Kind::Raw,
-            (false, true) => Kind::War,
-            (true, true) => Kind::Waw,
+            (true, false) => DependenceKind::Raw,
+            (false, true) => DependenceKind::War,
+            (true, true) => DependenceKind::Waw,
             (false, false) => return (0, StallCause::Own),
         };
         let cycles = need(self.model, kind, access.register, access.port, port, access.guarded).cycles;
-        let cause = StallCause::Register { first: access.first, kind: kind.into(), register: access.register, cycles };
+        let cause = StallCause::Register { first: access.first, kind, register: access.register, cycles };
         (i64::from(cycles) - (now - access.at), cause)
     }
 
@@ -588,7 +587,7 @@ impl Walker<'_> {
                 }
             }
             if inst_accesses.drain == Drain::Everything && access.write {
-                let cycles = i64::from(self.model.max_need_by_port(Kind::Raw, file_of(access.register), access.port));
+                let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
                 hold(cycles - cycles_of(self.controls[number]) + access.at, StallCause::ControlTransfer { first: access.first });
             }
         }

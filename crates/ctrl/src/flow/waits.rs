@@ -36,7 +36,7 @@
 
 use std::iter::repeat_with;
 
-use oriole_hardware::{Kind, Model};
+use oriole_hardware::{DependenceKind, Model};
 use smallvec::SmallVec;
 
 use super::Code;
@@ -45,7 +45,7 @@ use super::reg_access::{Drain, InstAccesses, REGISTERS, RegAccess, Register, nee
 
 /// The event of an in-flight instruction that another instruction waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum WaitedEvent {
     /// Its results are written. This implies that its sources have been read.
     Results,
     /// Its sources have been read.
@@ -67,30 +67,12 @@ pub enum Cause {
     TooManyInFlight,
 }
 
-/// The kind of a dependence: [`Kind`], but ordered. Read-after-write, write-after-read, write-after-write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DependenceKind {
-    Raw,
-    War,
-    Waw,
-}
-
-impl From<Kind> for DependenceKind {
-    fn from(kind: Kind) -> DependenceKind {
-        match kind {
-            Kind::Raw => DependenceKind::Raw,
-            Kind::War => DependenceKind::War,
-            Kind::Waw => DependenceKind::Waw,
-        }
-    }
-}
-
 /// One instruction waits for a part of another. Instructions are given by their numbers in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
     /// The instruction that is waited for. In a loop it may be `second` itself or come after it.
     pub first: u32,
-    pub part: Part,
+    pub part: WaitedEvent,
     /// The instruction that waits before it issues.
     pub second: u32,
     pub cause: Cause,
@@ -256,7 +238,7 @@ struct Walker<'a> {
     /// Rank of the next instruction.
     rank: u32,
     /// In-flight instructions that the current instruction needs: rank, index, part, cause.
-    needed: Vec<(u32, u32, Part, Cause)>,
+    needed: Vec<(u32, u32, WaitedEvent, Cause)>,
     /// The state at the end of the last block walked.
     exit_state: Vec<Carried>,
     /// Whether the code has an acquire; without one, loads without a destination register are never waited for.
@@ -354,8 +336,8 @@ impl<'a> Walker<'a> {
         let inst_accesses = &self.inst_accesses[number];
         // A fence is complete only when it is done, so the instruction directly after it waits.
         for id in std::mem::take(&mut self.fences) {
-            self.need(id, Part::Results, Cause::Fence);
-            self.need(id, Part::Reads, Cause::Fence);
+            self.need(id, WaitedEvent::Results, Cause::Fence);
+            self.need(id, WaitedEvent::Reads, Cause::Fence);
         }
         match inst_accesses.drain {
             Drain::Nothing | Drain::Groups(_) => {}
@@ -364,7 +346,7 @@ impl<'a> Walker<'a> {
                 for at in 0..self.alive.len() {
                     let id = self.alive[at];
                     // One wait is enough: finished results imply that the sources have been read.
-                    let part = if self.flights[id as usize].results { Part::Results } else { Part::Reads };
+                    let part = if self.flights[id as usize].results { WaitedEvent::Results } else { WaitedEvent::Reads };
                     self.need(id, part, Cause::ControlTransfer);
                 }
             }
@@ -373,17 +355,17 @@ impl<'a> Walker<'a> {
                 for at in 0..self.alive.len() {
                     let id = self.alive[at];
                     if self.inst_accesses[self.flights[id as usize].number as usize].is_load {
-                        self.need(id, Part::Results, Cause::Acquire);
+                        self.need(id, WaitedEvent::Results, Cause::Acquire);
                     }
                 }
             }
         }
         for reg_access in &inst_accesses.reads {
-            self.check_conflicts(number, *reg_access, Kind::Raw);
+            self.check_conflicts(number, *reg_access, DependenceKind::Raw);
         }
         for reg_access in &inst_accesses.writes {
-            self.check_conflicts(number, *reg_access, Kind::Waw);
-            self.check_conflicts(number, *reg_access, Kind::War);
+            self.check_conflicts(number, *reg_access, DependenceKind::Waw);
+            self.check_conflicts(number, *reg_access, DependenceKind::War);
         }
         for reg_access in inst_accesses.reads.iter().filter(|_| inst_accesses.late_reads) {
             self.limit_readers(reg_access.register);
@@ -397,7 +379,7 @@ impl<'a> Walker<'a> {
         let is_load_without_result = self.has_acquires && inst_accesses.is_load && inst_accesses.writes.is_empty();
         if is_load_without_result && self.loads_without_result.len() >= MAX_LOADS_WITHOUT_RESULT {
             let oldest = self.loads_without_result.remove(0);
-            self.need(oldest, Part::Results, Cause::TooManyInFlight);
+            self.need(oldest, WaitedEvent::Results, Cause::TooManyInFlight);
             self.wait_for_needed(number);
         }
         if inst_accesses.late_results || inst_accesses.late_reads || is_load_without_result {
@@ -418,9 +400,9 @@ impl<'a> Walker<'a> {
     }
 
     /// Records that the current instruction needs a part of an in-flight instruction, if that part is outstanding.
-    fn need(&mut self, id: u32, part: Part, cause: Cause) {
+    fn need(&mut self, id: u32, part: WaitedEvent, cause: Cause) {
         let flight = &self.flights[id as usize];
-        if if part == Part::Results { flight.results } else { flight.reads } {
+        if if part == WaitedEvent::Results { flight.results } else { flight.reads } {
             self.needed.push((flight.rank, id, part, cause));
         }
     }
@@ -443,9 +425,9 @@ impl<'a> Walker<'a> {
 
     /// Records a wait of instruction `second` for a part of an in-flight instruction, unless that part is done. Marks everything as done
     /// that the wait implies.
-    fn wait(&mut self, id: u32, part: Part, second: usize, cause: Cause) {
+    fn wait(&mut self, id: u32, part: WaitedEvent, second: usize, cause: Cause) {
         let flight = self.flights[id as usize];
-        let is_open = if part == Part::Results { flight.results } else { flight.reads };
+        let is_open = if part == WaitedEvent::Results { flight.results } else { flight.reads };
         if !is_open {
             return;
         }
@@ -460,29 +442,29 @@ impl<'a> Walker<'a> {
         }
         // An instruction without results does not pass through the stage where results are written in order, so it implies nothing about
         // the results of others; likewise for sources. Reads are implied by either part.
-        if let Some(order) = inst_accesses.order.filter(|_| part == Part::Results && !inst_accesses.writes.is_empty()) {
-            self.close_older_in_group(order, Part::Results, flight.rank);
+        if let Some(order) = inst_accesses.order.filter(|_| part == WaitedEvent::Results && !inst_accesses.writes.is_empty()) {
+            self.close_older_in_group(order, WaitedEvent::Results, flight.rank);
         }
         if let Some(queue) = inst_accesses.queue.filter(|_| !inst_accesses.reads.is_empty()) {
-            self.close_older_in_group(queue, Part::Reads, flight.rank);
+            self.close_older_in_group(queue, WaitedEvent::Reads, flight.rank);
         }
     }
 
     /// Marks a part of an in-flight instruction as done. Finished results imply that the sources have been read.
-    fn close(&mut self, id: u32, part: Part) {
+    fn close(&mut self, id: u32, part: WaitedEvent) {
         let flight = &mut self.flights[id as usize];
         flight.reads = false;
-        if part == Part::Results {
+        if part == WaitedEvent::Results {
             flight.results = false;
         }
     }
 
     /// Marks a part of all in-flight instructions of a group that were issued before `rank` as done. Each in-flight instruction is passed
     /// once, so this is amortized constant time.
-    fn close_older_in_group(&mut self, group: u8, part: Part, rank: u32) {
+    fn close_older_in_group(&mut self, group: u8, part: WaitedEvent, rank: u32) {
         let group = usize::from(group);
         loop {
-            let in_order_group = if part == Part::Results { &mut self.orders[group] } else { &mut self.queues[group] };
+            let in_order_group = if part == WaitedEvent::Results { &mut self.orders[group] } else { &mut self.queues[group] };
             let Some(&id) = in_order_group.flights.get(in_order_group.head) else { return };
             if self.flights[id as usize].rank >= rank {
                 return;
@@ -507,7 +489,7 @@ impl<'a> Walker<'a> {
             let id = self.alive[at];
             let flight = self.flights[id as usize];
             if self.inst_accesses[flight.number as usize].order == order && flight.rank <= rank {
-                self.close(id, Part::Results);
+                self.close(id, WaitedEvent::Results);
             }
         }
     }
@@ -527,7 +509,7 @@ impl<'a> Walker<'a> {
         self.flights.push(InFlight { number: number as u32, rank, written: 0, read: 0, results, reads, in_order_guarantee });
         if results {
             for &reg_access in &inst_accesses.writes {
-                self.add_access(id, reg_access, Part::Results, in_order_guarantee);
+                self.add_access(id, reg_access, WaitedEvent::Results, in_order_guarantee);
             }
             if let Some(order) = inst_accesses.order {
                 self.orders[usize::from(order)].flights.push(id);
@@ -535,7 +517,7 @@ impl<'a> Walker<'a> {
         }
         if reads {
             for &reg_access in &inst_accesses.reads {
-                self.add_access(id, reg_access, Part::Reads, in_order_guarantee);
+                self.add_access(id, reg_access, WaitedEvent::Reads, in_order_guarantee);
             }
             if let Some(queue) = inst_accesses.queue {
                 self.queues[usize::from(queue)].flights.push(id);
@@ -555,9 +537,9 @@ impl<'a> Walker<'a> {
     /// an instruction that needs one of them also needs the new one, and waiting for the new one implies the old one.
     ///
     /// An in-flight instruction that loses its last entry this way can be needed by no register access any more, so it is marked as done.
-    fn add_access(&mut self, id: u32, reg_access: RegAccess, part: Part, in_order_guarantee: bool) {
+    fn add_access(&mut self, id: u32, reg_access: RegAccess, part: WaitedEvent, in_order_guarantee: bool) {
         let at = usize::from(reg_access.register);
-        let is_results = part == Part::Results;
+        let is_results = part == WaitedEvent::Results;
         // Carried into the block: its position among the others is unknown, so it replaces nothing.
         if self.flights[id as usize].rank == 0 {
             let flight = &mut self.flights[id as usize];
@@ -626,7 +608,7 @@ impl<'a> Walker<'a> {
         let list = &mut self.readers[usize::from(register)];
         list.retain(|entry| flights[entry.flight as usize].reads);
         if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_PER_REGISTER) {
-            self.needed.push((self.flights[oldest.flight as usize].rank, oldest.flight, Part::Reads, Cause::TooManyInFlight));
+            self.needed.push((self.flights[oldest.flight as usize].rank, oldest.flight, WaitedEvent::Reads, Cause::TooManyInFlight));
         }
     }
 
@@ -635,7 +617,7 @@ impl<'a> Walker<'a> {
     /// be quadratic.
     fn limit_carried(&mut self) {
         for &register in &self.used {
-            for (lists, part) in [(&self.writers, Part::Results), (&self.readers, Part::Reads)] {
+            for (lists, part) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
                 let list = &lists[usize::from(register)];
                 let more = list.len().saturating_sub(KEPT_PER_REGISTER);
                 self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, part, Cause::TooManyInFlight)));
@@ -645,10 +627,10 @@ impl<'a> Walker<'a> {
 
     /// Compares one register access of the current instruction with the in-flight instructions that access the register, and records those
     /// it needs.
-    fn check_conflicts(&mut self, number: usize, reg_access: RegAccess, kind: Kind) {
+    fn check_conflicts(&mut self, number: usize, reg_access: RegAccess, kind: DependenceKind) {
         let at = usize::from(reg_access.register);
-        let is_war = kind == Kind::War;
-        let part = if is_war { Part::Reads } else { Part::Results };
+        let is_war = kind == DependenceKind::War;
+        let part = if is_war { WaitedEvent::Reads } else { WaitedEvent::Results };
         if (if is_war { &self.readers[at] } else { &self.writers[at] }).is_empty() {
             return;
         }
@@ -665,11 +647,11 @@ impl<'a> Walker<'a> {
             // Within a group that finishes in order, results are written in order, and one that overwrites another comes later anyway.
             // Within a group that reads in order, the older sources are read before the newer instruction even starts.
             let in_order = match kind {
-                Kind::Waw => before.order.is_some() && before.order == after.order,
-                Kind::War => before.queue.is_some() && before.queue == after.queue,
-                Kind::Raw => false,
+                DependenceKind::Waw => before.order.is_some() && before.order == after.order,
+                DependenceKind::War => before.queue.is_some() && before.queue == after.queue,
+                DependenceKind::Raw => false,
             };
-            let is_full = list.len() >= MAX_PER_REGISTER && place == 0 && kind != Kind::Raw;
+            let is_full = list.len() >= MAX_PER_REGISTER && place == 0 && kind != DependenceKind::Raw;
             if is_full {
                 self.needed.push((flight.rank, entry.flight, part, Cause::TooManyInFlight));
                 continue;
@@ -682,7 +664,7 @@ impl<'a> Walker<'a> {
             {
                 continue;
             }
-            self.needed.push((flight.rank, entry.flight, part, Cause::Register(kind.into(), reg_access.register)));
+            self.needed.push((flight.rank, entry.flight, part, Cause::Register(kind, reg_access.register)));
         }
         *(if is_war { &mut self.readers[at] } else { &mut self.writers[at] }) = list;
     }

@@ -200,7 +200,7 @@ impl Home {
 }
 
 /// The fields of a section header that depend on the role only.
-pub(super) struct Shape {
+pub(super) struct SectionShape {
     pub section_type: SectionType,
     pub flags: u64,
     pub alignment: u64,
@@ -209,7 +209,7 @@ pub(super) struct Shape {
 
 impl Role {
     /// Returns the header fields of a section with this role.
-    pub fn shape(self, style: Style, is_relocatable: bool) -> Shape {
+    pub fn shape(self, style: Style, is_relocatable: bool) -> SectionShape {
         let early = style == Style::Ampere;
         // In relocatable files, the section type tells the linker which memory a section is for.
         let typed = |for_linker, plain| if is_relocatable { for_linker } else { plain };
@@ -249,7 +249,7 @@ impl Role {
             Role::MercuryReservedShared => (SectionType::CUDA_RESERVED_SHARED, flags::MERCURY | flags::WRITE | flags::ALLOC, 1, 0),
             Role::MercurySymbols => (SectionType::MERCURY_SYMTAB, flags::MERCURY, 8, 24),
         };
-        Shape { section_type, flags, alignment, entry_size }
+        SectionShape { section_type, flags, alignment, entry_size }
     }
 
     /// Returns the Mercury counterpart that represents this section in the Mercury symbol table.

@@ -48,7 +48,7 @@ pub mod flags {
 
 /// The header of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct FatbinEntry {
     pub kind: u16,
     /// Major and minor version.
     pub version: (u16, u16),
@@ -59,7 +59,7 @@ pub struct Entry {
     pub options: Vec<u8>,
 }
 
-impl Entry {
+impl FatbinEntry {
     /// Returns the compression of the payload.
     pub fn compression(&self) -> Compression {
         match (self.flags & flags::ZSTD != 0, self.flags & flags::LZ4 != 0) {
@@ -149,7 +149,7 @@ fn entries(data: Bytes<'_>, images: &mut Vec<Image>, budget: &mut u64) -> Result
 }
 
 /// Decodes the header of an entry.
-fn entry(head: Bytes<'_>) -> Result<Entry> {
+fn entry(head: Bytes<'_>) -> Result<FatbinEntry> {
     let text = |at: u64, length: u64, what: &str| head.window(at, length, what).map(Bytes::data);
     let name = match (head.u32(32, "the name of an image")?, head.u32(36, "the name of an image")?) {
         (0, _) | (_, 0) => None,
@@ -165,7 +165,7 @@ fn entry(head: Bytes<'_>) -> Result<Entry> {
             text(place, u64::from(head.u32(at + 4, "the options of an image")?), "the options of an image")?.to_vec()
         }
     };
-    Ok(Entry {
+    Ok(FatbinEntry {
         kind: head.u16(0, "the kind of an image")?,
         version: (head.u16(26, "a version")?, head.u16(24, "a version")?),
         sm: head.u32(28, "the SM of an image")?,
@@ -176,7 +176,7 @@ fn entry(head: Bytes<'_>) -> Result<Entry> {
 }
 
 /// Returns the decompressed image of an entry.
-fn image(entry: Entry, head: Bytes<'_>, payload: Bytes<'_>) -> Result<Image> {
+fn image(entry: FatbinEntry, head: Bytes<'_>, payload: Bytes<'_>) -> Result<Image> {
     let compression = entry.compression();
     let bytes = match compression {
         Compression::None if entry.kind() == ImageKind::Ptx => without_padding(payload.data()).to_vec(),

@@ -18,7 +18,7 @@ use crate::cubin::{Cubin, EM_CUDA};
 use crate::error::{Error, Result};
 
 pub use compress::Compression;
-use fatbin::{Entry, MAGIC};
+use fatbin::{FatbinEntry, MAGIC};
 
 /// A cubin or PTX text that was found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Image {
     pub offset: u64,
     pub compression: Compression,
     /// The entry header, if the image is from a fatbin.
-    pub entry: Option<Entry>,
+    pub entry: Option<FatbinEntry>,
     /// The decompressed image.
     pub bytes: Vec<u8>,
 }

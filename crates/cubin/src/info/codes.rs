@@ -5,10 +5,12 @@
 //! format. Offsets of instructions have the layout `Words`.
 
 use super::Code;
-use super::value::Shape::{self, BranchTargets, Bytes, Mbarriers, Pairs, Parameter, ParameterBank, ParameterV2, PerSymbol, Symbols, Words};
+use super::value::ValueLayout::{
+    self, BranchTargets, Bytes, Mbarriers, Pairs, Parameter, ParameterBank, ParameterV2, PerSymbol, Symbols, Words,
+};
 
 /// Code, name, layout of the value.
-pub(super) const ROWS: &[(u8, &str, Shape)] = &[
+pub(super) const ROWS: &[(u8, &str, ValueLayout)] = &[
     (0x00, "ERROR", Words),
     (0x01, "PAD", Words),
     (0x02, "IMAGE_SLOT", Words),

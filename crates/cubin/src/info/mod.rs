@@ -21,7 +21,7 @@ pub use value::{BranchTargets, Mbarrier, MbarrierKind, Parameter, ParameterBank,
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
-use value::Shape;
+use value::ValueLayout;
 
 /// The code of an attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,13 +39,13 @@ impl Code {
         codes::ROWS.iter().find(|(_, row, _)| *row == name).map(|(code, _, _)| Code(*code))
     }
 
-    fn row(self) -> Option<&'static (u8, &'static str, Shape)> {
+    fn row(self) -> Option<&'static (u8, &'static str, ValueLayout)> {
         codes::ROWS.iter().find(|(code, _, _)| *code == self.0)
     }
 
     /// Returns the layout of a sized value.
-    fn shape(self) -> Shape {
-        self.row().map_or(Shape::Bytes, |(_, _, shape)| *shape)
+    fn shape(self) -> ValueLayout {
+        self.row().map_or(ValueLayout::Bytes, |(_, _, shape)| *shape)
     }
 }
 

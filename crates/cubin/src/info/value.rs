@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 
 /// The layout of a value in the sized format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ValueLayout {
     Bytes,
     Words,
     Symbols,
@@ -266,7 +266,7 @@ impl Value {
         }
     }
 
-    pub(super) fn decode(shape: Shape, record: &Record<'_>) -> Value {
+    pub(super) fn decode(shape: ValueLayout, record: &Record<'_>) -> Value {
         let [low, high] = record.half.to_le_bytes();
         match record.format {
             Format::None if record.half == 0 => Value::Flag,
@@ -278,31 +278,31 @@ impl Value {
     }
 
     /// Decodes a sized value; `None` if it does not fit the layout.
-    fn sized(shape: Shape, bytes: &[u8]) -> Option<Value> {
+    fn sized(shape: ValueLayout, bytes: &[u8]) -> Option<Value> {
         let words = words(bytes)?;
         match shape {
-            Shape::Bytes => None,
-            Shape::Words => Some(Value::Words(words)),
-            Shape::Symbols => Some(Value::Symbols(words)),
-            Shape::PerSymbol => match words[..] {
+            ValueLayout::Bytes => None,
+            ValueLayout::Words => Some(Value::Words(words)),
+            ValueLayout::Symbols => Some(Value::Symbols(words)),
+            ValueLayout::PerSymbol => match words[..] {
                 [symbol, value] => Some(Value::PerSymbol { symbol, value }),
                 _ => None,
             },
-            Shape::Pairs => {
+            ValueLayout::Pairs => {
                 let (pairs, rest) = words.as_chunks();
                 rest.is_empty().then(|| Value::Pairs(pairs.iter().map(|&[first, second]| (first, second)).collect()))
             }
-            Shape::Parameter => Parameter::decode(&words).map(Value::Parameter),
-            Shape::ParameterV2 => ParameterV2::decode(&words).map(Value::ParameterV2),
-            Shape::ParameterBank => match words[..] {
+            ValueLayout::Parameter => Parameter::decode(&words).map(Value::Parameter),
+            ValueLayout::ParameterV2 => ParameterV2::decode(&words).map(Value::ParameterV2),
+            ValueLayout::ParameterBank => match words[..] {
                 [symbol, place] => {
                     let (offset, size) = halves(place);
                     Some(Value::ParameterBank(ParameterBank { symbol, offset, size }))
                 }
                 _ => None,
             },
-            Shape::BranchTargets => BranchTargets::decode(&words).map(Value::BranchTargets),
-            Shape::Mbarriers => Mbarrier::decode(&words).map(Value::Mbarriers),
+            ValueLayout::BranchTargets => BranchTargets::decode(&words).map(Value::BranchTargets),
+            ValueLayout::Mbarriers => Mbarrier::decode(&words).map(Value::Mbarriers),
         }
     }
 
@@ -363,8 +363,8 @@ mod tests {
 
     #[test]
     fn a_value_that_does_not_fit_its_layout_stays_bytes() {
-        assert_eq!(Value::sized(Shape::Parameter, &[0; 8]), None);
-        assert_eq!(Value::sized(Shape::Words, &[0; 3]), None);
+        assert_eq!(Value::sized(ValueLayout::Parameter, &[0; 8]), None);
+        assert_eq!(Value::sized(ValueLayout::Words, &[0; 3]), None);
         assert_eq!(BranchTargets::decode(&[0x10, 0, u32::MAX, 1]), None);
     }
 }

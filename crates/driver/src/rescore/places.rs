@@ -13,7 +13,7 @@ use oriole_cubin::Index;
 use oriole_cubin::info::Code;
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::{Content, Section, SectionType};
-use oriole_cubin::segment::Place;
+use oriole_cubin::segment::FileRange;
 use oriole_cubin::symbol::SymbolSection;
 use oriole_isa::{Instruction, Opcode, Value};
 
@@ -32,7 +32,7 @@ pub struct File<'a> {
     data: &'a [u8],
     index: &'a Index<'a>,
     /// Offset and size of each section in the file.
-    places: &'a [Place],
+    places: &'a [FileRange],
     /// Addresses in code sections that relocations refer to.
     referred: HashMap<usize, Vec<u64>>,
     /// The unwinding programs of `.debug_frame`, by the offset of their start address in that section.
@@ -61,7 +61,7 @@ struct Lines {
 
 impl<'a> File<'a> {
     /// Collects the references of a file.
-    pub fn new(data: &'a [u8], index: &'a Index<'a>, places: &'a [Place]) -> File<'a> {
+    pub fn new(data: &'a [u8], index: &'a Index<'a>, places: &'a [FileRange]) -> File<'a> {
         let mut referred: HashMap<usize, Vec<u64>> = HashMap::new();
         for section in index.cubin().sections() {
             for (relocation, symbol) in located(index, section) {

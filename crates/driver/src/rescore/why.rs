@@ -1,7 +1,7 @@
 //! Explains control words: runs the analysis of `ctrl` on decoded code and describes its reasons in words.
 
 use oriole_ctrl::flow::reasons::{Reasons, describe_stall, describe_wait, stall_first};
-use oriole_ctrl::flow::waits::{Part as Awaited, Wait};
+use oriole_ctrl::flow::waits::{Wait, WaitedEvent as Awaited};
 use oriole_ctrl::flow::{Code, assign_with_reasons};
 use oriole_cubin::Index;
 use oriole_hardware::Model;

@@ -18,7 +18,7 @@ use crate::error::Unsupported;
 use crate::memory::{Access, AccessSpace, Address, OffsetRange, strong};
 use crate::ptx::Ptx;
 use crate::select::Select;
-use operation::{Kind, Operation};
+use operation::{AtomicKind, Operation};
 
 /// An atomic operation with its operands.
 pub(crate) struct Atomic {
@@ -72,7 +72,7 @@ impl Atomic {
         };
         let range = if operation.is_half_word() { OffsetRange::NONE } else { OffsetRange::ATOMIC };
         let address = select.address(ptx.operand(first), access.space, range)?;
-        let is_swap = operation.kind == Kind::CompareAndSwap;
+        let is_swap = operation.kind == AtomicKind::CompareAndSwap;
         let values = select.lanes(ptx.operand(first + if is_swap { 2 } else { 1 }), lanes);
         let value = select.atomic_operand(&values, operation.ty)?;
         let expected = match is_swap {

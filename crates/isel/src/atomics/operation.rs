@@ -9,7 +9,7 @@ use crate::select::Select;
 
 /// What the operation does to the value in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum AtomicKind {
     Add,
     Min,
     Max,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 /// An atomic operation on a type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
-    pub kind: Kind,
+    pub kind: AtomicKind,
     /// The type of an element.
     pub ty: ScalarType,
     /// The number of elements.
@@ -36,16 +36,16 @@ impl Operation {
     /// Reads the operation from the modifiers of `atom` or `red`.
     pub(super) fn of(ptx: &Ptx<'_>) -> Option<Operation> {
         let kinds = [
-            (Modifier::Add, Kind::Add),
-            (Modifier::Min, Kind::Min),
-            (Modifier::Max, Kind::Max),
-            (Modifier::Inc, Kind::Increment),
-            (Modifier::Dec, Kind::Decrement),
-            (Modifier::And, Kind::And),
-            (Modifier::Or, Kind::Or),
-            (Modifier::Xor, Kind::Xor),
-            (Modifier::Exch, Kind::Exchange),
-            (Modifier::Cas, Kind::CompareAndSwap),
+            (Modifier::Add, AtomicKind::Add),
+            (Modifier::Min, AtomicKind::Min),
+            (Modifier::Max, AtomicKind::Max),
+            (Modifier::Inc, AtomicKind::Increment),
+            (Modifier::Dec, AtomicKind::Decrement),
+            (Modifier::And, AtomicKind::And),
+            (Modifier::Or, AtomicKind::Or),
+            (Modifier::Xor, AtomicKind::Xor),
+            (Modifier::Exch, AtomicKind::Exchange),
+            (Modifier::Cas, AtomicKind::CompareAndSwap),
         ];
         let kind = kinds.iter().find(|(modifier, _)| ptx.has(*modifier)).map(|&(_, kind)| kind)?;
         Some(Operation { kind, ty: ptx.ty(), lanes: ptx.vector_lanes() })
@@ -75,36 +75,36 @@ impl Operation {
     /// Returns whether there is an instruction for shared memory.
     pub(super) fn is_native_in_shared(self) -> bool {
         match self.kind {
-            Kind::Exchange | Kind::CompareAndSwap => true,
+            AtomicKind::Exchange | AtomicKind::CompareAndSwap => true,
             _ => self.bytes() == 4 && !self.is_float(),
         }
     }
 
     /// Returns whether there is an instruction that does not return the old value.
     pub(super) fn has_reduction(self) -> bool {
-        !matches!(self.kind, Kind::Exchange | Kind::CompareAndSwap)
+        !matches!(self.kind, AtomicKind::Exchange | AtomicKind::CompareAndSwap)
     }
 
     /// Returns the machine's modifier for the operation.
     pub(super) fn mnemonic(self) -> &'static str {
         match self.kind {
-            Kind::Add => ".ADD",
-            Kind::Min => ".MIN",
-            Kind::Max => ".MAX",
-            Kind::Increment => ".INC",
-            Kind::Decrement => ".DEC",
-            Kind::And => ".AND",
-            Kind::Or => ".OR",
-            Kind::Xor => ".XOR",
-            Kind::Exchange => ".EXCH",
-            Kind::CompareAndSwap => ".CAS",
+            AtomicKind::Add => ".ADD",
+            AtomicKind::Min => ".MIN",
+            AtomicKind::Max => ".MAX",
+            AtomicKind::Increment => ".INC",
+            AtomicKind::Decrement => ".DEC",
+            AtomicKind::And => ".AND",
+            AtomicKind::Or => ".OR",
+            AtomicKind::Xor => ".XOR",
+            AtomicKind::Exchange => ".EXCH",
+            AtomicKind::CompareAndSwap => ".CAS",
         }
     }
 
     /// Returns the machine's modifier for the type.
     pub(super) fn type_modifier(self) -> &'static str {
         use ScalarType::{Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64};
-        let is_compared = matches!(self.kind, Kind::Min | Kind::Max);
+        let is_compared = matches!(self.kind, AtomicKind::Min | AtomicKind::Max);
         match (self.ty, self.bytes()) {
             (F32, 4) => ".F32.FTZ.RN",
             (F32, 8) => ".F32x2.FTZ.RN",
@@ -127,15 +127,15 @@ impl Operation {
     /// Emits the computation of the new value from the old one and the operand, for use in compare-and-swap loops.
     pub(super) fn apply(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
         match self.kind {
-            Kind::Exchange | Kind::CompareAndSwap | Kind::Increment | Kind::Decrement => value,
-            Kind::Add if self.is_float() => self.add_floats(select, old, value),
-            Kind::Add if self.bytes() == 8 => {
+            AtomicKind::Exchange | AtomicKind::CompareAndSwap | AtomicKind::Increment | AtomicKind::Decrement => value,
+            AtomicKind::Add if self.is_float() => self.add_floats(select, old, value),
+            AtomicKind::Add if self.bytes() == 8 => {
                 let [a, b] = [old, value].map(|operand| [select.low(operand), select.high(operand)]);
                 select.add_pairs(a, b)
             }
-            Kind::Add => select.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[old, value]),
-            Kind::And | Kind::Or | Kind::Xor => self.combine(select, old, value),
-            Kind::Min | Kind::Max => self.choose(select, old, value),
+            AtomicKind::Add => select.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, RZ", &[old, value]),
+            AtomicKind::And | AtomicKind::Or | AtomicKind::Xor => self.combine(select, old, value),
+            AtomicKind::Min | AtomicKind::Max => self.choose(select, old, value),
         }
     }
 
@@ -154,8 +154,8 @@ impl Operation {
     /// Emits a bitwise operation on 32 or 64 bits.
     fn combine(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
         let table = match self.kind {
-            Kind::And => "0xc0",
-            Kind::Or => "0xfc",
+            AtomicKind::And => "0xc0",
+            AtomicKind::Or => "0xfc",
             _ => "0x3c",
         };
         let template = format!("LOP3.LUT $, {{}}, {{}}, RZ, {table}, !PT");
@@ -173,7 +173,7 @@ impl Operation {
 
     /// Emits the minimum or maximum of two 64-bit integers.
     fn choose(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
-        let relation = if self.kind == Kind::Min { "LT" } else { "GT" };
+        let relation = if self.kind == AtomicKind::Min { "LT" } else { "GT" };
         let sign = if self.ty == ScalarType::S64 { "" } else { ".U32" };
         let [a, b] = [old, value].map(|operand| [select.low(operand), select.high(operand)]);
         let low = select.b.define(Class::P, &format!("ISETP.{relation}.U32.AND $, PT, {{}}, {{}}, PT"), &[a[0], b[0]]);

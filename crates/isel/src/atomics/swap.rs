@@ -14,7 +14,7 @@ use oriole_ir::{Class, Guard, MemoryAccess, Operand, Value};
 use oriole_isa::SystemLayout;
 
 use super::Atomic;
-use super::operation::Kind;
+use super::operation::AtomicKind;
 use crate::memory::{AccessSpace, Address, strong};
 use crate::select::Select;
 
@@ -149,7 +149,7 @@ impl Atomic {
         select.b.assign(word, guess);
         let again = select.open_loop();
         let before = select.b.whole(word);
-        let (expected, new) = if self.operation.kind == Kind::CompareAndSwap {
+        let (expected, new) = if self.operation.kind == AtomicKind::CompareAndSwap {
             let compared = self.expected.unwrap_or(Operand::RZ);
             let expected = select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, insert, compared]);
             (expected, select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, insert, self.value]))
@@ -160,7 +160,7 @@ impl Atomic {
             (before, select.b.define(Class::R, "PRMT $, {}, {}, {}", &[before, keep, sums]))
         };
         let seen = self.swap(select, Class::R, address, expected, new);
-        let is_done = if self.operation.kind == Kind::CompareAndSwap {
+        let is_done = if self.operation.kind == AtomicKind::CompareAndSwap {
             // Done if the other half of the word has not changed: then either the swap succeeded, or the addressed half differs from the
             // compare value.
             let others = [seen, expected].map(|whole| select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[whole, insert]));

@@ -7,7 +7,7 @@
 use oriole_ir::{Class, Operand, Value};
 use oriole_ptx::table::{Modifier, Opcode};
 
-use super::multiply::{Part, product};
+use super::multiply::{ProductPart, product};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
@@ -30,7 +30,7 @@ pub(crate) fn add_carrying(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
 
 /// Selects `mad.cc`, `madc`.
 pub(crate) fn multiply_add_carrying(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let product = product(select, ptx, Part::of(ptx))?;
+    let product = product(select, ptx, ProductPart::of(ptx))?;
     let c = select.words(ptx.operand(3), ptx.ty())?;
     finish(select, ptx, &product, &c, ptx.opcode() == Opcode::Madc, false)
 }

@@ -12,56 +12,56 @@ use crate::words::Pair;
 
 /// The part of a product that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
+pub(super) enum ProductPart {
     Low,
     High,
     Whole,
 }
 
-impl Part {
-    pub(super) fn of(ptx: &Ptx<'_>) -> Part {
+impl ProductPart {
+    pub(super) fn of(ptx: &Ptx<'_>) -> ProductPart {
         if ptx.has(Modifier::Wide) {
-            Part::Whole
+            ProductPart::Whole
         } else if ptx.has(Modifier::Hi) {
-            Part::High
+            ProductPart::High
         } else {
-            Part::Low
+            ProductPart::Low
         }
     }
 }
 
 /// Selects `mul`.
 pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let product = product(select, ptx, Part::of(ptx))?;
+    let product = product(select, ptx, ProductPart::of(ptx))?;
     select.assign_words(ptx.operand(0), &product)
 }
 
 /// Selects `mad` without carry.
 pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
-    let sum = match (Part::of(ptx), ty.bits()) {
-        (Part::Low, 16 | 32) => {
+    let sum = match (ProductPart::of(ptx), ty.bits()) {
+        (ProductPart::Low, 16 | 32) => {
             let [a, b, c] = [select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?, select.source(ptx.operand(3), ty)?];
             vec![multiply_words(select, a, b, c)]
         }
-        (Part::Whole, 16) => {
+        (ProductPart::Whole, 16) => {
             let (a, b) = (select.extended(ptx.operand(1), ty)?, select.extended(ptx.operand(2), ty)?);
             let c = select.source(ptx.operand(3), ScalarType::B32)?;
             vec![multiply_words(select, a, b, c)]
         }
-        (Part::Whole, _) => {
+        (ProductPart::Whole, _) => {
             let (a, b) = (select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?);
             let c = select.wide_source(ptx.operand(3), ScalarType::B64)?;
             let sum = whole(select, ty.is_signed(), a, b, c);
             return select.assign(ptx.operand(0), sum);
         }
-        (Part::Low, _) => {
+        (ProductPart::Low, _) => {
             let (a, b) = (select.halves(ptx.operand(1), ty)?, select.halves(ptx.operand(2), ty)?);
             let c = select.wide_source(ptx.operand(3), ty)?;
             low_of_pairs(select, a, b, c).to_vec()
         }
-        (Part::High, _) => {
-            let product = product(select, ptx, Part::High)?;
+        (ProductPart::High, _) => {
+            let product = product(select, ptx, ProductPart::High)?;
             let c = select.words(ptx.operand(3), ty)?;
             match (product.as_slice(), c.as_slice()) {
                 (&[p0, p1], &[c0, c1]) => select.pair_sum([p0, p1], [c0, c1]).to_vec(),
@@ -74,31 +74,31 @@ pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
 }
 
 /// Emits the product of operands 1 and 2 and returns the words of the wanted part, low word first.
-pub(super) fn product(select: &mut Select<'_>, ptx: &Ptx<'_>, part: Part) -> Result<Vec<Operand>, Unsupported> {
+pub(super) fn product(select: &mut Select<'_>, ptx: &Ptx<'_>, part: ProductPart) -> Result<Vec<Operand>, Unsupported> {
     let ty = ptx.ty();
     let is_signed = ty.is_signed();
     if ty.bits() == 64 {
         let (a, b) = (select.halves(ptx.operand(1), ty)?, select.halves(ptx.operand(2), ty)?);
         let words = match part {
-            Part::Low => low_of_pairs(select, a, b, Operand::RZ),
+            ProductPart::Low => low_of_pairs(select, a, b, Operand::RZ),
             _ => high_of_pairs(select, is_signed, a, b),
         };
         return Ok(words.to_vec());
     }
     if ty.bits() == 16 {
-        if part == Part::Low {
+        if part == ProductPart::Low {
             let (a, b) = (select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?);
             return Ok(vec![multiply_words(select, a, b, Operand::RZ)]);
         }
         let (a, b) = (select.extended(ptx.operand(1), ty)?, select.extended(ptx.operand(2), ty)?);
         let product = multiply_words(select, a, b, Operand::RZ);
-        return Ok(vec![if part == Part::High { select.shift_right(product, 16.into(), is_signed) } else { product }]);
+        return Ok(vec![if part == ProductPart::High { select.shift_right(product, 16.into(), is_signed) } else { product }]);
     }
     let (a, b) = (select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?);
     Ok(match part {
-        Part::Low => vec![multiply_words(select, a, b, Operand::RZ)],
-        Part::High => vec![high_of_words(select, is_signed, a, b)],
-        Part::Whole => {
+        ProductPart::Low => vec![multiply_words(select, a, b, Operand::RZ)],
+        ProductPart::High => vec![high_of_words(select, is_signed, a, b)],
+        ProductPart::Whole => {
             let product = whole(select, is_signed, a, b, Operand::RZ);
             vec![select.low(product), select.high(product)]
         }

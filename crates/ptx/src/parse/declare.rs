@@ -24,7 +24,7 @@ const MOST_BYTES: u128 = 1 << 63;
 pub(super) struct Specifiers {
     pub linkage: Linkage,
     /// `.reg` or a state space; `None` if it is missing.
-    pub space: Option<Place>,
+    pub space: Option<DeclaredPlace>,
     pub align: Option<u64>,
     pub attributes: Vec<Attribute>,
     /// Number of elements of the vector type; 1 for a scalar.
@@ -38,21 +38,21 @@ pub(super) struct Specifiers {
 
 /// The place of a declared object: a register or a state space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum DeclaredPlace {
     Register,
     Memory(StateSpace),
 }
 
 /// Returns the place that a directive names; `None` if it names none.
-pub(super) fn place_of(directive: &str) -> Option<Place> {
+pub(super) fn place_of(directive: &str) -> Option<DeclaredPlace> {
     Some(match directive {
-        ".reg" => Place::Register,
-        ".const" => Place::Memory(StateSpace::Const),
-        ".global" => Place::Memory(StateSpace::Global),
-        ".local" => Place::Memory(StateSpace::Local),
-        ".param" => Place::Memory(StateSpace::Param),
-        ".shared" => Place::Memory(StateSpace::Shared),
-        ".tex" => Place::Memory(StateSpace::Tex),
+        ".reg" => DeclaredPlace::Register,
+        ".const" => DeclaredPlace::Memory(StateSpace::Const),
+        ".global" => DeclaredPlace::Memory(StateSpace::Global),
+        ".local" => DeclaredPlace::Memory(StateSpace::Local),
+        ".param" => DeclaredPlace::Memory(StateSpace::Param),
+        ".shared" => DeclaredPlace::Memory(StateSpace::Shared),
+        ".tex" => DeclaredPlace::Memory(StateSpace::Tex),
         _ => return None,
     })
 }
@@ -88,7 +88,7 @@ impl Parser<'_> {
         loop {
             let declarator = self.parse_declarator()?;
             match specifiers.space {
-                Some(Place::Register) => self.declare_register(&specifiers, declarator)?,
+                Some(DeclaredPlace::Register) => self.declare_register(&specifiers, declarator)?,
                 _ => self.declare_variable(&specifiers, declarator)?,
             }
             if !self.eat(b',') {
@@ -141,8 +141,8 @@ impl Parser<'_> {
         Ok(specifiers)
     }
 
-    fn refuse_constant_bank(&mut self, place: Place) -> Parse<()> {
-        if place != Place::Memory(StateSpace::Const) || !self.at(b'[') {
+    fn refuse_constant_bank(&mut self, place: DeclaredPlace) -> Parse<()> {
+        if place != DeclaredPlace::Memory(StateSpace::Const) || !self.at(b'[') {
             return Ok(());
         }
         let finding =
@@ -293,14 +293,14 @@ impl Parser<'_> {
         let version = self.platform.version;
         let old = version.major < 3;
         let finding = match (specifiers.space, in_function) {
-            (Some(Place::Register | Place::Memory(StateSpace::Local)), false) if !old => {
+            (Some(DeclaredPlace::Register | DeclaredPlace::Memory(StateSpace::Local)), false) if !old => {
                 Diagnostic::new(Code::MisplacedStateSpace, span, "registers and local memory belong to functions, not to modules")
                     .help("move the declaration into the function that uses it")
             }
-            (Some(Place::Memory(StateSpace::Param)), false) => {
+            (Some(DeclaredPlace::Memory(StateSpace::Param)), false) => {
                 Diagnostic::new(Code::MisplacedStateSpace, span, "`.param` variables belong to functions, not to modules")
             }
-            (Some(Place::Memory(StateSpace::Param)), true) if version.major < 2 => match self.function.kind {
+            (Some(DeclaredPlace::Memory(StateSpace::Param)), true) if version.major < 2 => match self.function.kind {
                 Some(FunctionKind::Entry) if version < PtxVersion::new(1, 4) => return,
                 _ => Diagnostic::new(
                     Code::MisplacedStateSpace,
@@ -309,11 +309,11 @@ impl Parser<'_> {
                 )
                 .help("declare it in the parameter list of the kernel"),
             },
-            (Some(Place::Memory(StateSpace::Tex)), false) if version < PtxVersion::new(1, 5) => return,
-            (Some(Place::Memory(StateSpace::Tex)), true) if version < PtxVersion::new(1, 5) => {
+            (Some(DeclaredPlace::Memory(StateSpace::Tex)), false) if version < PtxVersion::new(1, 5) => return,
+            (Some(DeclaredPlace::Memory(StateSpace::Tex)), true) if version < PtxVersion::new(1, 5) => {
                 Diagnostic::new(Code::MisplacedStateSpace, span, "textures are declared at module scope")
             }
-            (Some(Place::Memory(StateSpace::Tex)), _) => {
+            (Some(DeclaredPlace::Memory(StateSpace::Tex)), _) => {
                 Diagnostic::new(Code::RemovedFeature, span, "the `.tex` space was removed in PTX version 1.5")
                     .help("declare a `.global .texref`")
             }
@@ -442,7 +442,7 @@ impl Parser<'_> {
 
     /// Declares a variable and parses its initial value.
     fn declare_variable(&mut self, specifiers: &Specifiers, declarator: Declarator) -> Parse<()> {
-        let Some(Place::Memory(space)) = specifiers.space else { return Ok(()) };
+        let Some(DeclaredPlace::Memory(space)) = specifiers.space else { return Ok(()) };
         self.check_variable(specifiers, space, &declarator);
         let mut variable = Variable {
             name: declarator.name,

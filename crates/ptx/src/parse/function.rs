@@ -2,7 +2,7 @@
 
 use oriole_support::Index;
 
-use super::declare::{Place, at_least, needs, opaque_type, place_of};
+use super::declare::{DeclaredPlace, at_least, needs, opaque_type, place_of};
 use super::labels::Labels;
 use super::symbols::Symbol;
 use super::{Parse, Parser};
@@ -236,7 +236,7 @@ impl Parser<'_> {
             return self.error(Code::BadArray, name_span, "parameters have at most one dimension");
         }
         match specifiers.space {
-            Some(Place::Register) if kind == FunctionKind::Function => {
+            Some(DeclaredPlace::Register) if kind == FunctionKind::Function => {
                 let VariableType::Scalar(ty) = specifiers.ty else {
                     return self.error(
                         Code::BadOpaqueDeclaration,
@@ -251,7 +251,7 @@ impl Parser<'_> {
                 let declaration = if prototype { None } else { self.add_register(name, name_span, ty, lanes, None, None, true) };
                 Ok(Parameter::Register { name, ty, lanes, declaration })
             }
-            Some(Place::Memory(StateSpace::Param)) => {
+            Some(DeclaredPlace::Memory(StateSpace::Param)) => {
                 self.check_parameter(&specifiers, kind, &declarator, name_span)?;
                 let variable = Variable {
                     name: declarator.name,
@@ -342,7 +342,7 @@ impl Parser<'_> {
             self.require_version("a kernel's pointer to a texture, sampler or surface", self.span(), 4, 3);
             pointer.target = Some(PointerTarget::Opaque(opaque));
             self.lexer.advance();
-        } else if let Some(Place::Memory(space)) = place_of(self.lexer.text()) {
+        } else if let Some(DeclaredPlace::Memory(space)) = place_of(self.lexer.text()) {
             if !matches!(space, StateSpace::Const | StateSpace::Global | StateSpace::Local | StateSpace::Shared) {
                 return self.error(
                     Code::BadPointerAttribute,

@@ -23,7 +23,7 @@ mod memory;
 
 use std::ops::Range;
 
-use oriole_hardware::{Kind, Model, Port};
+use oriole_hardware::{DependenceKind as Kind, Model, Port};
 use oriole_isa::RegFile;
 
 use crate::code::{Code, Effect, Item, RegAccess};

@@ -14,7 +14,7 @@
 use std::ops::Range;
 
 use oriole_hardware::units::UNITS;
-use oriole_hardware::{Kind, Model, Port, Time};
+use oriole_hardware::{DependenceKind as Kind, Model, Port, Time};
 use oriole_ir::analysis::{ControlFlow, Dominators, Loops};
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind};
 use oriole_isa::Control;

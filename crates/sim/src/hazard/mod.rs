@@ -27,7 +27,7 @@ pub use step::Step;
 pub use track::{BoundaryState, InFlightAtBoundary, Pending, Tracker};
 pub use watch::{LocatedFinding, Watch};
 
-use oriole_hardware::Kind;
+use oriole_hardware::DependenceKind;
 use oriole_isa::RegFile;
 
 /// A hazard: a pair of instructions of which the second issues too early.
@@ -95,12 +95,12 @@ pub enum Dependence {
     WriteAfterWrite,
 }
 
-impl From<Kind> for Dependence {
-    fn from(kind: Kind) -> Self {
+impl From<DependenceKind> for Dependence {
+    fn from(kind: DependenceKind) -> Self {
         match kind {
-            Kind::Raw => Dependence::ReadAfterWrite,
-            Kind::War => Dependence::WriteAfterRead,
-            Kind::Waw => Dependence::WriteAfterWrite,
+            DependenceKind::Raw => Dependence::ReadAfterWrite,
+            DependenceKind::War => Dependence::WriteAfterRead,
+            DependenceKind::Waw => Dependence::WriteAfterWrite,
         }
     }
 }

@@ -14,13 +14,13 @@
 //! ```
 
 use super::lanes::Mask;
-use super::step::Entry;
+use super::step::ReuseEntry;
 use super::{Finding, Problem, Register, Step};
 
 /// A register value that may be in a reuse cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kept {
-    pub entry: Entry,
+    pub entry: ReuseEntry,
     pub register: Register,
     /// Index of the instruction that put it there.
     pub step: u32,

@@ -43,7 +43,7 @@ pub struct Step {
     /// Cycles from its issue until a wait for its scoreboard takes effect.
     pub scoreboard_stall: u8,
     /// Reuse-cache entries it reads through: (entry, register, whether `.reuse` keeps the value).
-    pub cached: SmallVec<[(Entry, Register, bool); 3]>,
+    pub cached: SmallVec<[(ReuseEntry, Register, bool); 3]>,
     /// Whether its active threads exit.
     pub ends: bool,
 }
@@ -127,21 +127,21 @@ fn is_condition(operand: &Operand) -> bool {
 
 /// An entry of a reuse cache: each cache has slots, and each slot one entry per register bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct ReuseEntry {
     pub cache: u8,
     pub slot: u8,
     pub bank: u8,
 }
 
 /// Returns the reuse-cache entries an instruction reads through; none for units without a cache, which do not affect the other caches.
-fn cached(instruction: &Instruction, class: Class, rules: &ControlRules) -> SmallVec<[(Entry, Register, bool); 3]> {
+fn cached(instruction: &Instruction, class: Class, rules: &ControlRules) -> SmallVec<[(ReuseEntry, Register, bool); 3]> {
     let mut entries = SmallVec::new();
     let Some(cache) = rules.reuse_cache(class) else { return entries };
     for access in accesses(instruction).iter().filter(|access| !access.written && access.file == RegFile::General) {
         let Some(operand) = access.operand() else { continue };
         let Some(slot) = instruction.reuse_slot(operand) else { continue };
         for number in access.registers() {
-            let entry = Entry { cache, slot, bank: rules.register_bank(number) };
+            let entry = ReuseEntry { cache, slot, bank: rules.register_bank(number) };
             entries.extend(Register::new(access.file, number).map(|register| (entry, register, instruction.operands[operand].reuse)));
         }
     }

@@ -21,7 +21,7 @@
 //! 3: FADD R8, R4, R4                        NotWaited: reads R4 without waiting for SB0
 //! ```
 
-use oriole_hardware::{Kind, Model};
+use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::{Control, RegFile};
 use smallvec::SmallVec;
 
@@ -544,9 +544,9 @@ impl<'a> Tracker<'a> {
                 _ => self.pauses.age(flight.pauses, self.now - flight.issued, entry.lanes & lanes),
             };
             let kind = match (entry.write, write) {
-                (true, false) => Kind::Raw,
-                (false, true) => Kind::War,
-                (true, true) => Kind::Waw,
+                (true, false) => DependenceKind::Raw,
+                (false, true) => DependenceKind::War,
+                (true, true) => DependenceKind::Waw,
                 (false, false) => return true,
             };
             let first = flight.step as usize;
@@ -563,9 +563,9 @@ impl<'a> Tracker<'a> {
             let (before, after) = (&steps[first], &steps[number]);
             // Within one in-order group the hardware itself keeps writes, and reads before writes, in order.
             let in_order = match kind {
-                Kind::Waw => before.result_order_group.is_some() && before.result_order_group == after.result_order_group,
-                Kind::War => before.read_order_group.is_some() && before.read_order_group == after.read_order_group,
-                Kind::Raw => false,
+                DependenceKind::Waw => before.result_order_group.is_some() && before.result_order_group == after.result_order_group,
+                DependenceKind::War => before.read_order_group.is_some() && before.read_order_group == after.read_order_group,
+                DependenceKind::Raw => false,
             };
             let excluded = self.excludes(flight, before, after);
             let kind = kind.into();

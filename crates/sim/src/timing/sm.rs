@@ -71,7 +71,7 @@ struct Part {
 }
 
 /// The result of a run.
-pub struct Outcome {
+pub struct SmRun {
     /// Cycles until the last instruction and the last memory access have completed.
     pub cycles: u64,
     pub stalls: Stalls,
@@ -124,7 +124,7 @@ impl<'t> Multiprocessor<'t> {
     }
 
     /// Runs `blocks` with at most `resident` at a time; a block that ends is replaced by the next one.
-    pub fn run(mut self, blocks: &'t [BlockTrace], resident: usize) -> Outcome {
+    pub fn run(mut self, blocks: &'t [BlockTrace], resident: usize) -> SmRun {
         let mut waiting = blocks.iter();
         for block in waiting.by_ref().take(resident.max(1)) {
             self.start(block, 0);
@@ -146,7 +146,7 @@ impl<'t> Multiprocessor<'t> {
                 break;
             }
         }
-        Outcome { cycles: self.end.max(self.memory.idle()), stalls: Stalls::of(self.stalls, self.trace), instructions: self.issued }
+        SmRun { cycles: self.end.max(self.memory.idle()), stalls: Stalls::of(self.stalls, self.trace), instructions: self.issued }
     }
 
     /// Makes a block resident: its warps may issue from cycle `now` on, and are dealt to the sub-partitions in turn.

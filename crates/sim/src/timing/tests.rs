@@ -5,7 +5,7 @@ use oriole_isa::{Control, Target, parse};
 
 use super::code::Figures;
 use super::memory::LaunchContext;
-use super::sm::{Multiprocessor, Outcome};
+use super::sm::{Multiprocessor, SmRun};
 use super::trace::{BlockTrace, Event, Footprint, Trace};
 
 const ALONE: LaunchContext = LaunchContext { active: 1, from_dram: false, cache_bytes: 1 << 17 };
@@ -44,7 +44,7 @@ impl Body {
     }
 
     /// Runs `copies` repetitions of the body in each of `warps` warps.
-    fn run(&self, warps: usize, copies: usize) -> Outcome {
+    fn run(&self, warps: usize, copies: usize) -> SmRun {
         let events: Vec<Event> = self.body.iter().copied().cycle().take(copies * self.body.len()).collect();
         let block = BlockTrace { warps: vec![events; warps] };
         Multiprocessor::new(&self.figures, &self.trace, ALONE).run(&[block], 1)

@@ -17,16 +17,16 @@ pub(crate) type Bytes = SmallVec<[u8; 32]>;
 
 /// A memory space and an address in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct MemoryLocation {
     pub(crate) space: Space,
     pub(crate) address: u64,
 }
 
-impl Place {
+impl MemoryLocation {
     /// Resolves an address; a generic one is resolved by the window it is in.
-    pub(crate) fn of(space: Space, address: u64) -> Place {
+    pub(crate) fn of(space: Space, address: u64) -> MemoryLocation {
         if space != Space::Generic {
-            return Place { space, address };
+            return MemoryLocation { space, address };
         }
         let windows = [
             (Space::Shared, SHARED_WINDOW),
@@ -35,7 +35,7 @@ impl Place {
             (Space::Parameter, PARAMETER_WINDOW),
         ];
         let found = windows.into_iter().find(|(_, start)| address.wrapping_sub(*start) < WINDOW_BYTES);
-        found.map_or(Place { space: Space::Global, address }, |(space, start)| Place { space, address: address - start })
+        found.map_or(MemoryLocation { space: Space::Global, address }, |(space, start)| MemoryLocation { space, address: address - start })
     }
 
     fn space_name(self) -> &'static str {
@@ -55,8 +55,8 @@ impl Place {
 }
 
 /// Returns why an access to a memory of `size` bytes is invalid; `None` if it is valid.
-fn refusal(place: Place, bytes: usize, size: usize) -> Option<(FindingKind, String)> {
-    let Place { address, .. } = place;
+fn refusal(place: MemoryLocation, bytes: usize, size: usize) -> Option<(FindingKind, String)> {
+    let MemoryLocation { address, .. } = place;
     let space = place.space_name();
     if address.checked_add(bytes as u64).is_none_or(|end| end > size as u64) {
         let message = format!("{bytes} bytes at {address:#x} are not inside of the {size} bytes of {space} memory");
@@ -85,13 +85,13 @@ fn global_refusal(fault: &Fault) -> (FindingKind, String) {
 
 impl Warp {
     /// Computes the location a thread accesses.
-    pub(crate) fn place(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: &Address, line: u32) -> Place {
+    pub(crate) fn place(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: &Address, line: u32) -> MemoryLocation {
         if machine.options.undefined_values && self.read_undefined(address.base, lane) != 0 {
             machine.uninitialized(block, self, lane, line, "the address of this access was never written");
         }
         let frame = if address.in_frame { u64::from(self.local_base[lane]) } else { 0 };
         let value = self.read(&machine.pool, address.base, lane).wrapping_add_signed(address.offset).wrapping_add(frame);
-        Place::of(address.space, value)
+        MemoryLocation::of(address.space, value)
     }
 
     /// Reads memory: returns the bytes, and for each byte the mask of its undefined bits.
@@ -100,7 +100,7 @@ impl Warp {
         machine: &mut Machine<'_>,
         block: &Block,
         lane: usize,
-        place: Place,
+        place: MemoryLocation,
         bytes: usize,
         line: u32,
     ) -> Result<(Bytes, Bytes), Stop> {
@@ -136,7 +136,7 @@ impl Warp {
         machine: &mut Machine<'_>,
         block: &mut Block,
         lane: usize,
-        place: Place,
+        place: MemoryLocation,
         bytes: usize,
         line: u32,
         write: impl Fn(usize) -> Option<(u8, u8)>,
@@ -385,7 +385,7 @@ impl Warp {
         machine: &mut Machine<'_>,
         block: &mut Block,
         lane: usize,
-        place: Place,
+        place: MemoryLocation,
         access: Access,
         contents: &[u8],
     ) {

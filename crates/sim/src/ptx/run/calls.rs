@@ -1,6 +1,6 @@
 //! Calls: frames, parameter passing, and the functions that the driver provides.
 
-use super::access::Place;
+use super::access::MemoryLocation;
 use super::block::Block;
 use super::print::formatted;
 use super::warp::{Frame, LANES, Warp, lanes_of};
@@ -282,7 +282,7 @@ impl Warp {
                     position = u64::next_multiple_of(position, size);
                     let address = arguments.wrapping_add(position);
                     position += size;
-                    let place = Place::of(Space::Generic, address);
+                    let place = MemoryLocation::of(Space::Generic, address);
                     let (bytes, _) = self.peek(machine, block, lane, place, size as usize, line)?;
                     let value = little(&bytes, 0, size as usize);
                     let string = if is_text { self.text(machine, block, lane, value, line)? } else { Vec::new() };
@@ -323,7 +323,7 @@ impl Warp {
     fn text(&self, machine: &mut Machine<'_>, block: &Block, lane: usize, address: u64, line: u32) -> Result<Vec<u8>, Stop> {
         let mut text = Vec::new();
         loop {
-            let place = Place::of(Space::Generic, address + text.len() as u64);
+            let place = MemoryLocation::of(Space::Generic, address + text.len() as u64);
             let (bytes, _) = self.peek(machine, block, lane, place, 1, line)?;
             match bytes.first() {
                 None | Some(0) => return Ok(text),

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::access::Place;
+use super::access::MemoryLocation;
 use super::block::Block;
 use super::races::Access;
 use super::warp::{Warp, lanes_of};
@@ -15,8 +15,8 @@ use crate::ptx::program::CopyAsync;
 /// A copy that has been issued but not performed.
 #[derive(Clone, Copy)]
 struct Copy {
-    to: Place,
-    from: Place,
+    to: MemoryLocation,
+    from: MemoryLocation,
     bytes: usize,
     /// Number of bytes read; the rest is filled with zeros.
     source_bytes: usize,
@@ -102,7 +102,7 @@ impl Warp {
         let Copy { to, from, bytes, source_bytes, line } = copy;
         let mut contents = vec![0; bytes];
         for (number, byte) in contents.iter_mut().take(source_bytes).enumerate() {
-            let place = Place { address: from.address + number as u64, ..from };
+            let place = MemoryLocation { address: from.address + number as u64, ..from };
             *byte = self.peek(machine, block, lane, place, 1, line)?.0[0];
         }
         if block.races.is_some() {

@@ -93,13 +93,13 @@ pub fn relation(site: &Site<'_>) -> Result<(Relation, Join), Unsupported> {
 
 /// The destinations of a comparison, and the predicate it is combined with.
 #[derive(Clone, Copy)]
-pub struct Outcome {
+pub struct ComparisonResult {
     pub places: [PredicateDestination; 2],
     pub join: Join,
     pub other: PredicateSource,
 }
 
-impl Outcome {
+impl ComparisonResult {
     /// Writes a comparison and its negation.
     #[inline]
     pub fn write(self, warp: &mut Warp, mask: Mask, result: Mask) {
@@ -125,7 +125,7 @@ pub fn integers(site: &Site<'_>) -> Built {
     let places = [operands.predicate_destination()?, operands.predicate_destination()?];
     if let Some(signed) = site.one_of(&[(".U64", false), (".S64", true)]) {
         let (a, b) = (operands.wide_integer()?, operands.wide_integer()?);
-        let outcome = Outcome { places, join, other: operands.predicate()? };
+        let outcome = ComparisonResult { places, join, other: operands.predicate()? };
         if extended {
             return Err(Unsupported("an extended comparison of 64 bits".into()));
         }
@@ -136,7 +136,7 @@ pub fn integers(site: &Site<'_>) -> Built {
         }));
     }
     let (a, b) = (operands.integer()?, operands.integer()?);
-    let outcome = Outcome { places, join, other: operands.predicate()? };
+    let outcome = ComparisonResult { places, join, other: operands.predicate()? };
     let lower = if extended { Some(operands.predicate()?) } else { None };
     // Flipping the sign bit maps the signed order to the unsigned order.
     let flip = if site.has(".U32") { 0 } else { 1 << 31 };
@@ -174,7 +174,7 @@ pub fn singles(site: &Site<'_>) -> Built {
     let mut operands = site.operands();
     let places = [operands.predicate_destination()?, operands.predicate_destination()?];
     let (a, b) = (operands.single()?, operands.single()?);
-    let outcome = Outcome { places, join, other: operands.predicate()? };
+    let outcome = ComparisonResult { places, join, other: operands.predicate()? };
     operands.end()?;
     let ftz = site.has(".FTZ");
     Ok(compute(move |warp, mask| {
@@ -219,7 +219,7 @@ pub fn doubles(site: &Site<'_>) -> Built {
         if !other.is_always() || !site.has(".AND") {
             return Err(Unsupported("a minimum of doubles joined with a predicate".into()));
         }
-        let outcome = Outcome { places, join: Join::And, other };
+        let outcome = ComparisonResult { places, join: Join::And, other };
         return Ok(compute(move |warp, mask| {
             let (a, b) = (a.read(warp), b.read(warp));
             let takes_first = mask_of(|lane| match (F64.is_nan(a[lane]), F64.is_nan(b[lane])) {
@@ -232,7 +232,7 @@ pub fn doubles(site: &Site<'_>) -> Built {
         }));
     }
     let (relation, join) = relation(site)?;
-    let outcome = Outcome { places, join, other };
+    let outcome = ComparisonResult { places, join, other };
     Ok(compute(move |warp, mask| {
         let (a, b) = (a.read(warp), b.read(warp));
         let result = mask_of(|lane| relation.of_order(f64::from_bits(a[lane]).partial_cmp(&f64::from_bits(b[lane]))));

@@ -17,28 +17,28 @@ pub fn canonical(value: f64) -> u64 {
 
 /// The arithmetic operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DoubleOperation {
     Add,
     Multiply,
     Fused,
 }
 
 /// `DADD d, a, b`, `DMUL d, a, b`, `DFMA d, a, b, c`: rounding to nearest with the host's arithmetic, other modes with the reference.
-pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
+pub fn arithmetic(site: &Site<'_>, kind: DoubleOperation) -> Built {
     accept(site, &[".RM", ".RP", ".RZ"])?;
     let mode = float::Mode::new(rounding(site));
     let mut operands = site.operands();
     let d = operands.wide_destination(2)?;
     let (a, b) = (operands.double()?, operands.double()?);
-    let c = if kind == Kind::Fused { operands.double()? } else { a };
+    let c = if kind == DoubleOperation::Fused { operands.double()? } else { a };
     operands.end()?;
     if mode.rounding == Rounding::NearestEven {
         return Ok(compute(move |warp, mask| {
             let [a, b, c] = [a, b, c].map(|input| input.read(warp).map(f64::from_bits));
             let values: WideLanes = match kind {
-                Kind::Add => std::array::from_fn(|lane| canonical(a[lane] + b[lane])),
-                Kind::Multiply => std::array::from_fn(|lane| canonical(a[lane] * b[lane])),
-                Kind::Fused => std::array::from_fn(|lane| canonical(a[lane].mul_add(b[lane], c[lane]))),
+                DoubleOperation::Add => std::array::from_fn(|lane| canonical(a[lane] + b[lane])),
+                DoubleOperation::Multiply => std::array::from_fn(|lane| canonical(a[lane] * b[lane])),
+                DoubleOperation::Fused => std::array::from_fn(|lane| canonical(a[lane].mul_add(b[lane], c[lane]))),
             };
             warp.write_wide(d, mask, &values);
         }));
@@ -46,9 +46,9 @@ pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
     Ok(compute(move |warp, mask| {
         let [a, b, c] = [a, b, c].map(|input| input.read(warp));
         for_active_wide(warp, mask, d, |lane| match kind {
-            Kind::Add => float::add(F64, a[lane], b[lane], mode),
-            Kind::Multiply => float::mul(F64, a[lane], b[lane], mode),
-            Kind::Fused => float::fma(F64, a[lane], b[lane], c[lane], mode),
+            DoubleOperation::Add => float::add(F64, a[lane], b[lane], mode),
+            DoubleOperation::Multiply => float::mul(F64, a[lane], b[lane], mode),
+            DoubleOperation::Fused => float::fma(F64, a[lane], b[lane], c[lane], mode),
         });
     }))
 }

@@ -13,7 +13,7 @@ use crate::sass::site::{Input, Operands, Site, suffixes};
 use crate::sass::step::{Action, Built, Unsupported, compute, mask_of};
 use crate::sass::warp::{Destination, Lanes, Source, Warp};
 
-use super::compare::{Outcome, accept_comparison, holds, relation};
+use super::compare::{ComparisonResult, accept_comparison, holds, relation};
 use super::float::{canonical, fused_odd};
 use super::operand::{Typed, accept_with, float_mode, for_active};
 
@@ -137,21 +137,21 @@ pub fn narrow<const BF: bool>(value: f64) -> u32 {
 
 /// The arithmetic operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum HalfOperation {
     Add,
     Multiply,
     Fused,
 }
 
-impl Kind {
+impl HalfOperation {
     /// Computes one half with the host's arithmetic, rounded to nearest.
     #[inline]
     fn native<const BF: bool>(self, operands: [u32; 3]) -> u32 {
         let [x, y, z] = operands.map(|bits| f64::from(widen::<BF>(bits)));
         narrow::<BF>(match self {
-            Kind::Add => x + y,
-            Kind::Multiply => x * y,
-            Kind::Fused => fused_odd([x, y, z]),
+            HalfOperation::Add => x + y,
+            HalfOperation::Multiply => x * y,
+            HalfOperation::Fused => fused_odd([x, y, z]),
         })
     }
 
@@ -159,17 +159,17 @@ impl Kind {
     fn exact(self, format: Format, [a, b, c]: [u32; 3], mode: Mode) -> u32 {
         let (a, b, c) = (a.into(), b.into(), c.into());
         (match self {
-            Kind::Add => float::add(format, a, b, mode),
-            Kind::Multiply => float::mul(format, a, b, mode),
-            Kind::Fused => float::fma(format, a, b, c, mode),
+            HalfOperation::Add => float::add(format, a, b, mode),
+            HalfOperation::Multiply => float::mul(format, a, b, mode),
+            HalfOperation::Fused => float::fma(format, a, b, c, mode),
         }) as u32
     }
 }
 
 /// Rejects single-precision operands, which are implemented only for sums of `f16`.
-fn refuse_singles(site: &Site<'_>, kind: Kind) -> Result<(), Unsupported> {
+fn refuse_singles(site: &Site<'_>, kind: HalfOperation) -> Result<(), Unsupported> {
     let has_single = site.instruction.operands.iter().flat_map(suffixes).any(|suffix| suffix == ".F32");
-    if has_single && (kind != Kind::Add || format(site) != F16) {
+    if has_single && (kind != HalfOperation::Add || format(site) != F16) {
         return Err(Unsupported(format!("a single as an operand of {}", site.opcode().mnemonic())));
     }
     Ok(())
@@ -177,7 +177,7 @@ fn refuse_singles(site: &Site<'_>, kind: Kind) -> Result<(), Unsupported> {
 
 /// `HADD2 d, a, b`, `HMUL2 d, a, b`, `HFMA2 d, a, b, c`. `.MMA` selects another execution unit and does not change the result. With `.OOB`,
 /// a factor with all bits set makes the result zero.
-pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
+pub fn arithmetic(site: &Site<'_>, kind: HalfOperation) -> Built {
     accept_with(site, &[".BF16_V2", ".F32", ".FTZ", ".FMZ", ".OOB", ".SAT", ".RELU", ".MMA"], &SWIZZLES)?;
     refuse_singles(site, kind)?;
     let format = format(site);
@@ -191,7 +191,7 @@ pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
         return to_single(site, operands, d, kind);
     }
     let (a, b) = (Halves::of(&mut operands)?, Halves::of(&mut operands)?);
-    let c = if kind == Kind::Fused { Halves::of(&mut operands)? } else { b };
+    let c = if kind == HalfOperation::Fused { Halves::of(&mut operands)? } else { b };
     operands.unused_predicates(1)?;
     operands.end()?;
     if !mode.ftz && !drops {
@@ -218,7 +218,7 @@ pub fn arithmetic(site: &Site<'_>, kind: Kind) -> Built {
 }
 
 /// Makes the action for modes that do not flush subnormals.
-fn nearest<const BF: bool>(d: Destination, inputs: [Halves; 3], kind: Kind, mode: Mode) -> Action {
+fn nearest<const BF: bool>(d: Destination, inputs: [Halves; 3], kind: HalfOperation, mode: Mode) -> Action {
     let clamps = mode.sat || mode.relu;
     compute(move |warp, mask| {
         let [a, b, c] = inputs.map(|input| input.read(warp));
@@ -233,8 +233,8 @@ fn nearest<const BF: bool>(d: Destination, inputs: [Halves; 3], kind: Kind, mode
 }
 
 /// `HADD2.F32 d, a, b`: the sum of the lower halves, as a single.
-fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Destination, kind: Kind) -> Built {
-    if kind != Kind::Add || format(site) != F16 {
+fn to_single(site: &Site<'_>, mut operands: Operands<'_>, d: Destination, kind: HalfOperation) -> Built {
+    if kind != HalfOperation::Add || format(site) != F16 {
         return Err(Unsupported(format!("{} with a single as result", site.opcode().mnemonic())));
     }
     let (a, b) = (Halves::of(&mut operands)?, Halves::of(&mut operands)?);
@@ -320,7 +320,7 @@ pub fn set_predicates(site: &Site<'_>) -> Built {
     }
     let places = [place, operands.predicate_destination()?];
     let (a, b) = (Halves::of(&mut operands)?, Halves::of(&mut operands)?);
-    let outcome = Outcome { places, join, other: operands.predicate()? };
+    let outcome = ComparisonResult { places, join, other: operands.predicate()? };
     operands.end()?;
     Ok(compute(move |warp, mask| {
         let (a, b) = (a.read(warp), b.read(warp));
