@@ -94,13 +94,13 @@ fn write_if_new(path: &Path, bytes: &[u8]) {
 fn add_runtime(root: &Path, copy: &Path) {
     write_if_new(&copy.join("crates/mutant/Cargo.toml"), include_bytes!("../inject/Cargo.toml"));
     write_if_new(&copy.join("crates/mutant/src/lib.rs"), include_bytes!("../inject/runtime.rs"));
-    write_if_new(&copy.join("crates/sim/tests/mutant_kernels.rs"), include_bytes!("../inject/kernels.rs"));
+    write_if_new(&copy.join("crates/driver/tests/mutant_kernels.rs"), include_bytes!("../inject/kernels.rs"));
     let dependency = "oriole-mutant = { path = \"../mutant\" }\n";
     for package in packages() {
         let path = package.join("Cargo.toml");
         let mut text = fs::read_to_string(root.join(&path)).expect("a manifest");
-        let section = if package.ends_with("sim") { "[dev-dependencies]\n" } else { "[dependencies]\n" };
-        if package.ends_with("sim") || CRATES.iter().any(|name| package == Path::new("crates").join(name)) {
+        let section = if package.ends_with("driver") { "[dev-dependencies]\n" } else { "[dependencies]\n" };
+        if package.ends_with("driver") || CRATES.iter().any(|name| package == Path::new("crates").join(name)) {
             text = text.replacen(section, &format!("{section}{dependency}"), 1);
             assert!(text.contains(dependency), "{} has no section {section}", path.display());
         }
@@ -116,10 +116,9 @@ fn merge_tests(package: &Path) {
     let mut modules = BTreeSet::new();
     for entry in fs::read_dir(package.join("tests")).expect("a package with tests").flatten() {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "all") else { continue };
-        // Tests of the simulator that do not use the compiler cannot reach a mutant.
-        let text = fs::read_to_string(&path).expect("a test");
-        if !package.ends_with("sim") || text.contains("oriole_driver") {
+        if path.join("main.rs").exists() {
+            modules.insert(format!("#[path = \"{name}/main.rs\"]\nmod {name};\n"));
+        } else if let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "all") {
             modules.insert(format!("#[path = \"{name}\"]\nmod {module};\n"));
         }
     }
@@ -129,7 +128,7 @@ fn merge_tests(package: &Path) {
 
 /// Returns the folders of the packages whose tests can reach the crates under test.
 fn packages() -> Vec<PathBuf> {
-    let crates = CRATES.iter().chain(&["sim", "driver", "cli"]).map(|name| Path::new("crates").join(name));
+    let crates = CRATES.iter().chain(&["driver", "cli"]).map(|name| Path::new("crates").join(name));
     crates.chain([PathBuf::from("tools/ptx-fuzz")]).collect()
 }
 

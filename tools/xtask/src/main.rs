@@ -1,5 +1,6 @@
 //! Development tasks: `cargo run --release -p xtask -- TASK`.
 
+mod dependencies;
 mod gpu_bundle;
 mod kernel_tests;
 mod modules;
@@ -20,6 +21,7 @@ usage: cargo run --release -p xtask -- TASK
   gpu-bundle OUT.tar.gz [--arch SM] [--rivals] [--filter TEXT]
                       pack the kernel tests, their cubins at -O0 and -O3 (with --rivals also those of ptxas) and the runner;
                       on a machine with a GPU, unpack it and call oriole-gpu-bundle/run.sh
+  dependencies        check that dependencies are used, point down the table of docs/architecture.md, and have accepted licences
   sass FILE           compare the isa crate with texts of nvdisasm, lines `target hex text`
 ";
 
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
+        ["dependencies"] => dependencies::check(),
         ["verdicts"] => verdicts::record("all"),
         ["verdicts", name] => verdicts::record(name),
         ["modules", target, folder] => modules::write(target, folder),

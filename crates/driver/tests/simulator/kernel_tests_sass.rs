@@ -141,7 +141,7 @@ fn samples_of_what_ptxas_makes() {
 /// Further tests of matrices, copies and jump tables, with values from the manual's figures.
 #[test]
 fn more_than_the_kernel_tests() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulator/modules");
     let oracle = oriole_oracles::tool("ptxas");
     let mut results = Vec::new();
     for path in fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {

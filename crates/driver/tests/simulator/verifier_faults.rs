@@ -1,14 +1,10 @@
 //! Tests the seven verifiers: correct code, and changes that one of them must find, by its name and as the right problem. Uses the kernels
 //! of `tests/faults` with all their faults, and changes that assembler text cannot express: bits, attributes, symbols.
 
-#[path = "support/faults.rs"]
-#[allow(dead_code, reason = "other tests use more of it")]
-mod faults;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use faults::{kernels, target};
+use super::faults::{kernels, target};
 use oriole_cubin::Cubin;
 use oriole_cubin::info::{Attribute, BranchTargets, Code, Value as Info};
 use oriole_cubin::section::Content;

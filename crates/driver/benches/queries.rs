@@ -1,4 +1,4 @@
-//! Measures the speed of latency queries: `cargo bench -p oriole-sched --bench queries`.
+//! Measures the speed of latency queries: `cargo bench -p oriole-driver --bench queries`.
 //!
 //! The corpus is compiled for Hopper and decoded. Each register dependence between two instructions of a window is one query. It is asked
 //! twice: once with known ports, as schedulers keep them, and once by class and operand, which has to look up the ports. The benchmark runs
