@@ -1,5 +1,5 @@
-//! Reads the tables under `data/` (`build/notation`), refuses those that leave something open (`build/check.rs`), and writes them as
-//! constants (`build/write.rs`) that the library includes (`src/built_in.rs`).
+//! Parses the tables under `data/` (`build/notation`), rejects incomplete or contradictory ones (`build/check.rs`), and writes them as
+//! Rust constants (`build/write.rs`) that the library includes (`src/built_in.rs`).
 
 #[macro_use]
 #[path = "src/facts.rs"]
@@ -73,12 +73,12 @@ fn run() -> Result<(), String> {
     fs::write(&out, code).map_err(|e| format!("{}: {e}", out.display()))
 }
 
-/// The text of a file; tables borrow from it until the end.
+/// Returns the text of a file. The text is leaked, because the tables borrow from it.
 fn read(path: &Path) -> Result<&'static str, String> {
     fs::read_to_string(path).map(|text| &*text.leak()).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// All latency tables by name.
+/// Returns all latency tables by name.
 fn latency_tables(folder: &Path, classes: &ClassTable) -> Result<Vec<LatencyTable>, String> {
     let mut texts = BTreeMap::new();
     for (name, path) in files(folder, "tbl")? {
@@ -95,7 +95,7 @@ fn one_table(name: &str, texts: &Texts, classes: &ClassTable) -> Result<LatencyT
     latency_table(file, text, classes, &|base| one_table(base, texts, classes).ok()).map_err(|e| e.to_string())
 }
 
-/// Every mnemonic with the lines of its forms, which name all modifiers; sorted, as opcodes are.
+/// Returns every mnemonic with the lines of its forms, which name all modifiers, sorted like the opcodes.
 fn mnemonics(folder: &Path) -> Result<BTreeMap<String, String>, String> {
     let mut all = BTreeMap::new();
     for (_, path) in files(folder, "sass")? {

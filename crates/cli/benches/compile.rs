@@ -1,9 +1,9 @@
-//! How long it takes to compile the corpus: `cargo bench -p oriole-cli --bench compile`.
+//! Measures the time to compile the corpus: `cargo bench -p oriole-cli --bench compile`.
 //!
-//! Every file of `corpus`, `corpus/handwritten` and `examples` that Oriole compiles for the target is compiled by one process of our
-//! `ptxas` and by one of the vendor's (`ORIOLE_ORACLES`, or `.oracles/bin`), in turn; the best time of several rounds counts
-//! for each, and times are summed over the files. The third column is the library: text in memory to a cubin in
-//! memory. Then come two kernels of 200,000 instructions, one straight line and one of loops.
+//! Each file of `corpus`, `corpus/handwritten` and `examples` that Oriole compiles for the target is compiled by a process of Oriole's
+//! `ptxas` and by a process of NVIDIA's (`ORIOLE_ORACLES`, or `.oracles/bin`), in turn. The time of a file is the best of several
+//! rounds, and the times of all files are added up. The third column is the time of the library, from text in memory to a cubin in
+//! memory. Two kernels of 200,000 instructions follow: one without branches, and one with loops.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -16,9 +16,9 @@ use oriole_driver::{Options, compile};
 use oriole_isa::Target;
 
 const TARGET: &str = "sm_90a";
-/// After this long, a compiler is stopped.
+/// Time limit for a compiler process.
 const LIMIT: Duration = Duration::from_secs(120);
-/// PTX instructions of a large kernel.
+/// Number of PTX instructions of a large kernel.
 const LARGE: usize = 200_000;
 
 fn main() {
@@ -51,7 +51,7 @@ fn corpus(root: &Path, vendor: &Path, rounds: u32) {
     let mut compiled = 0;
     for file in &files {
         let text = fs::read(file).expect("the corpus can be read");
-        // The vendor's takes debug modules without optimization only.
+        // NVIDIA's ptxas compiles debug modules at -O0 only.
         if file.to_string_lossy().ends_with(".debug.ptx") || translate(&text, target).is_none() {
             continue;
         }
@@ -82,7 +82,7 @@ fn corpus(root: &Path, vendor: &Path, rounds: u32) {
     println!("least gain: {}, {:.1} times as fast", slowest.1, 1.0 / slowest.0);
 }
 
-/// The time from text to a cubin in this process; nothing if the file cannot be compiled.
+/// Returns the time from text to a cubin in this process; `None` if the file cannot be compiled.
 fn translate(text: &[u8], target: Target) -> Option<Duration> {
     let start = Instant::now();
     let checked = oriole_ptx::check(text, &oriole_ptx::Options::default());
@@ -99,8 +99,8 @@ fn output() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("compile.cubin")
 }
 
-/// The time of a process that compiles a file. Nobody else runs meanwhile: a parent that looks now and then whether it is done would take
-/// processor time from a compiler with several threads.
+/// Returns the time of a process that compiles a file. This process blocks meanwhile: polling would take processor time from a compiler
+/// with several threads.
 fn process(program: &Path, level: &str, file: &Path) -> Duration {
     let start = Instant::now();
     let status = command(program, level, file).status().expect("the compiler starts");
@@ -114,7 +114,7 @@ fn command(program: &Path, level: &str, file: &Path) -> Command {
     command
 }
 
-/// The same, at most [`LIMIT`], to the hundredth of a second.
+/// Like the function above, with a time limit of [`LIMIT`] and a resolution of 10 ms.
 fn process_within_limit(program: &Path, level: &str, file: &Path) -> Duration {
     let start = Instant::now();
     let mut child = command(program, level, file).spawn().expect("the compiler starts");
@@ -148,7 +148,7 @@ const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .ent
     .reg .b32 %r<40>;\n.reg .b64 %rd<4>;\n.reg .f32 %f<40>;\n.reg .pred %p<2>;\nld.param.u64 %rd0, [data];\nld.param.u32 %r0, [count];\n\
     cvta.to.global.u64 %rd1, %rd0;\n";
 
-/// Sixteen chains of arithmetic that end in memory now and then.
+/// Returns a kernel of sixteen chains of arithmetic instructions with occasional stores.
 fn body(text: &mut String, number: usize) {
     let (a, b) = (number % 16 + 1, (number * 7 + 3) % 16 + 1);
     let offset = number / 8 % 1024 * 4;
@@ -177,7 +177,7 @@ fn straight_line() -> String {
     text + "ret;\n}\n"
 }
 
-/// Loops of sixty instructions, one after the other.
+/// Returns a kernel with a sequence of loops of sixty instructions.
 fn loops() -> String {
     let mut text = start();
     for number in 0..LARGE / 64 {

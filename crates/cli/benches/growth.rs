@@ -1,9 +1,9 @@
-//! How the time to compile grows with the number of functions, variables, labels and so on:
+//! Measures how the compile time grows with the number of functions, variables, labels and other items:
 //! `cargo bench -p oriole-cli --bench growth [-- WORD...]`.
 //!
-//! Each kind of module is compiled at a quarter of its size and at its full size by our `ptxas`, and at full size by the vendor's
-//! (`ORIOLE_ORACLES`, or `.oracles/bin`). Four times the size should take about four times as long; the last column says how much it is. Then
-//! the other commands read what came out. Words choose the kinds whose names contain one of them.
+//! Each kind of module is compiled at a quarter of its size and at full size by Oriole's `ptxas`, and at full size by NVIDIA's
+//! (`ORIOLE_ORACLES`, or `.oracles/bin`). The last column is the ratio of the two times of Oriole, which should be about 4. Then the other
+//! commands read the cubins. With WORD arguments, only kinds whose names contain one of the words are measured.
 
 #[path = "growth/modules.rs"]
 mod modules;
@@ -15,13 +15,13 @@ use std::{env, fs, thread};
 
 use modules::{CASES, Case};
 
-/// After this long, a program is stopped.
+/// Time limit for a process.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() {
     let words: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     if !env::args().any(|argument| argument == "--bench") {
-        // `cargo test --benches` wants to know that it runs, not how long it takes.
+        // `cargo test --benches` only checks that the benchmark runs.
         return run(&CASES[0], 100, None);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -62,14 +62,14 @@ fn run(case: &Case, count: usize, vendor: Option<&Path>) {
     }
 }
 
-/// Commands that read a cubin.
+/// The commands that read a cubin.
 const READERS: [&[&str]; 4] = [&["disasm"], &["roundtrip"], &["verify"], &["rescore", "--stats"]];
 
 fn read_back(words: &[&str], cubin: &Path, folder: &Path) -> Option<Duration> {
     timed(Command::new(env!("CARGO_BIN_EXE_oriole")).args(words).arg(cubin).current_dir(folder))
 }
 
-/// The time of a process; none if it fails or takes too long.
+/// Returns the time of a process; `None` if it fails or exceeds the limit.
 fn timed(command: &mut Command) -> Option<Duration> {
     let start = Instant::now();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");

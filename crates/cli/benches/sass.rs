@@ -1,10 +1,10 @@
-//! How fast machine code is read and written: `cargo bench -p oriole-cli --bench sass`.
+//! Measures the speed of decoding, printing and encoding machine code: `cargo bench -p oriole-cli --bench sass`.
 //!
-//! The cubin is made by ptxas from the corpus, so the benchmark needs the vendor's tools (`ORIOLE_ORACLES`, or
-//! `.oracles/bin`). Processes are timed as a whole: `nvdisasm -c FILE` and `oriole disasm FILE`, in turn. Then, on one
-//! core: decoding and printing without a file around it, and encoding, of decoded instructions in the form they
-//! had and of the same instructions by the contest of all forms. The best of
-//! several rounds counts, because everything else on the machine only adds.
+//! NVIDIA's ptxas compiles the corpus to a cubin, so the benchmark needs NVIDIA's tools (`ORIOLE_ORACLES`, or
+//! `.oracles/bin`). Whole processes are timed first: `nvdisasm -c FILE` and `oriole disasm FILE`, in turn. Then, on one
+//! core and in memory: decoding and printing; encoding decoded instructions in their known form; and encoding the same
+//! instructions with a search of all forms. Each result is the best of
+//! several rounds, because other load on the machine can only add time.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::{env, fs};
 use oriole_cubin::Cubin;
 use oriole_isa::{Instruction, Target, decode, encode, print_with};
 
-/// Files of the corpus that together make a cubin of more than 10,000 instructions.
+/// Files of the corpus whose common cubin has more than 10,000 instructions.
 const SOURCES: [&str; 8] = ["unrolled", "attention", "double_math", "wide_integers", "matmul_tiled", "float_math", "sorting", "irregular"];
 const TARGET: &str = "sm_90a";
 
@@ -50,7 +50,7 @@ fn main() {
     report("encode, contest", new.len(), best(rounds, || encode_all(&new, target)));
 }
 
-/// One module of several; names that more than one has are told apart.
+/// Combines several modules into one; renames functions and variables that occur in more than one.
 fn module(root: &Path) -> String {
     let mut text = format!(".version 9.0\n.target {TARGET}\n.address_size 64\n");
     for (index, name) in SOURCES.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Reads the data sheets, and refuses tables that leave something open: a mnemonic without a class, a modifier that no instruction has, a
-//! pair of ports without a figure, a machine that lacks a fact, a fact without a reader or without a source.
+//! Parses the data sheets, and rejects incomplete tables: a mnemonic without a class, a modifier that no instruction has, a pair of ports
+//! without a figure, a machine without one of the facts, a fact that no code reads, a fact without a source.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::sheet::{Fact, Reading};
 use crate::tables::{ClassTable, LatencyTable, List};
 use crate::write::Literal;
 
-/// A field, and how its value is read and then written as a constant.
+/// The name of a field, and a function that parses its value and returns it as a Rust constant.
 pub type FieldReader = (&'static str, fn(&'static str) -> Result<String, String>);
 
 macro_rules! field_readers {
@@ -23,7 +23,7 @@ pub const RATE_FIELDS: &[FieldReader] = unit_rates!(field_readers);
 pub const COST_FIELDS: &[FieldReader] = timing_costs!(field_readers);
 pub const CONTROL_FIELDS: &[FieldReader] = control_facts!(field_readers);
 
-/// A sheet with all machines of the list.
+/// A data sheet with the facts of every machine in [`MACHINES`].
 pub struct ReadSheet {
     pub machines: Vec<ReadMachine>,
     pub sources: Vec<(&'static str, &'static str)>,
@@ -32,9 +32,9 @@ pub struct ReadSheet {
 /// A machine of a sheet.
 pub struct ReadMachine {
     pub name: &'static str,
-    /// In the order of the fields.
+    /// The facts, in the order of the fields.
     pub facts: Vec<Fact>,
-    /// What they say, as constants.
+    /// The values of the facts, as Rust constants.
     pub values: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub fn read_sheet(sheet: Sheet, fields: &[FieldReader]) -> Result<ReadSheet, Str
     Ok(ReadSheet { machines, sources })
 }
 
-/// The sheet describes the machines of the list in its order; what stands above them, others may be like.
+/// Checks that a sheet describes the machines of [`MACHINES`] in this order, after `every`, whose facts all machines inherit.
 fn check_names(sheet: Sheet) -> Result<(), String> {
     let names = sheet.text.lines().filter_map(|line| line.strip_prefix("machine ")?.split_whitespace().next());
     if names.skip(1).eq(MACHINES) { Ok(()) } else { Err(format!("{}: the machines are not `every` and those of the list", sheet.file)) }
@@ -70,7 +70,7 @@ fn read_machine(sheet: Sheet, name: &'static str, fields: &[FieldReader], source
     Ok(ReadMachine { name, facts, values })
 }
 
-/// Every mnemonic has a class, and rules name modifiers that their mnemonic has. `mnemonics` are all of them with the lines of their forms.
+/// Checks that every mnemonic has a class, and that rules name modifiers of their mnemonic. `mnemonics` has the lines of the forms of each.
 pub fn check_rules(classes: &ClassTable, mnemonics: &BTreeMap<String, String>) -> Result<(), String> {
     for rule in classes.rules {
         let described = mnemonics.get(rule.mnemonic).ok_or_else(|| format!("classes.tbl:{}: there is no {}", rule.line, rule.mnemonic))?;
@@ -91,7 +91,7 @@ pub fn check_rules(classes: &ClassTable, mnemonics: &BTreeMap<String, String>) -
     Ok(())
 }
 
-/// Every pair of ports that two instructions can make has a figure in every table.
+/// Checks that every table has a figure for every pair of ports that two instructions can have.
 pub fn check_grids(tables: &[LatencyTable], classes: &ClassTable) -> Result<(), String> {
     tables.iter().find_map(|table| table.missing(classes)).map_or(Ok(()), Err)
 }

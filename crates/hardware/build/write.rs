@@ -1,6 +1,6 @@
-//! Writes the tables as Rust: the one place that knows how they become constants. `src/built_in.rs` includes the result.
+//! Writes the tables as Rust constants, which `src/built_in.rs` includes.
 //!
-//! What can stand in a constant says how it is written ([`Literal`]). The text of numbers, strings and plain structs is what `{:?}` prints.
+//! A type whose values occur in a constant implements [`Literal`]. Numbers, strings and plain structs are written as `{:?}` prints them.
 
 use std::fmt::Write;
 
@@ -12,12 +12,12 @@ use crate::sheet::Fact;
 use crate::summary::{Summary, Time, Waits};
 use crate::tables::{Cell, ClassRow, ClassTable, GUARD, Grid, LatencyTable, List, Rule, TimeRow};
 
-/// What the table is for that targets without one of their own get.
+/// The entry in the list of targets of the table for targets without a table.
 const UNIVERSAL: &str = "universal";
 
-/// Something that can be written as a constant.
+/// A value that can be written as a Rust constant.
 pub trait Literal {
-    /// Its text.
+    /// Returns the Rust expression for the value.
     fn literal(&self) -> String;
 }
 
@@ -109,7 +109,7 @@ fn target_parts(name: &str) -> Option<(u16, &'static str)> {
     Some((digits.parse().ok()?, suffix))
 }
 
-/// `classes.tbl`: the table, and what is asked about each opcode and class.
+/// Returns the constants of `classes.tbl`: the table, and the facts that are looked up by opcode and by class.
 pub fn classes(table: &ClassTable, mnemonics: &[&str], rate_names: &[&str]) -> Result<String, String> {
     let rules_of = |mnemonic: &&str| {
         let own = table.rules.iter().filter(|rule| rule.mnemonic == *mnemonic);
@@ -143,7 +143,7 @@ pub fn classes(table: &ClassTable, mnemonics: &[&str], rate_names: &[&str]) -> R
     ))
 }
 
-/// Numbers for the groups that the classes name by an attribute, in the order in which they are first named.
+/// Numbers the groups that the classes name with an attribute, in the order of their first occurrence.
 fn groups(table: &ClassTable, attribute: &str) -> Vec<Option<u8>> {
     let mut names: Vec<&str> = Vec::new();
     let mut number = |name: &'static str| {
@@ -156,7 +156,7 @@ fn groups(table: &ClassTable, attribute: &str) -> Vec<Option<u8>> {
     table.classes.iter().map(|row| row.attribute(attribute).map(&mut number)).collect()
 }
 
-/// Different figures and different grids, each written once.
+/// The distinct figures and the distinct grids, each written once.
 #[derive(Default)]
 struct Grids {
     figures: Vec<Option<Cell>>,
@@ -185,7 +185,7 @@ impl Grids {
     }
 }
 
-/// The place of an item in a list that has each once.
+/// Returns the index of an item in a list of distinct items; adds the item if it is new.
 fn number_of<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     items.iter().position(|other| *other == item).unwrap_or_else(|| {
         items.push(item);
@@ -193,7 +193,7 @@ fn number_of<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     })
 }
 
-/// The latency tables, each with its summary, and the targets that they are for.
+/// Returns the constants of the latency tables, each with its summary, and of the targets of each table.
 pub fn models(tables: &[LatencyTable], classes: &ClassTable) -> Result<String, String> {
     let mut grids = Grids::default();
     let mut models = String::new();
@@ -230,7 +230,7 @@ pub fn models(tables: &[LatencyTable], classes: &ClassTable) -> Result<String, S
     Ok(text)
 }
 
-/// A sheet: a struct of this type for each machine under one name, the sources under another.
+/// Returns the constants of a sheet: an array `name` with a struct of type `kind` for each machine, and the list of sources.
 pub fn sheet(sheet: &ReadSheet, kind: &str, name: &str, sources: &str) -> String {
     let mut text = format!("pub(crate) static {name}:[{kind};{}]=[\n", sheet.machines.len());
     for machine in &sheet.machines {
@@ -244,7 +244,7 @@ pub fn sheet(sheet: &ReadSheet, kind: &str, name: &str, sources: &str) -> String
     text
 }
 
-/// The targets of the machines that are named after one.
+/// Returns the constant with the targets that machines are named after.
 pub fn machine_targets(machines: &[&str]) -> String {
     let parts = machines.iter().filter_map(|name| target_parts(name));
     let rows: Vec<String> = parts.map(|(number, suffix)| format!("({number},{suffix})")).collect();

@@ -1,14 +1,14 @@
-//! How fast and how lean checking is: `cargo bench -p oriole-ptx`.
+//! Measures the time and the memory that checking PTX takes: `cargo bench -p oriole-ptx`.
 //!
-//! Texts are generated, the same every time. Each is checked several times in this process; the best time counts, because
-//! everything else on the machine only adds. Times are processor time where Linux tells it, so that other programs
-//! running at the same time matter little; checking uses one thread, so on an idle machine it is the time that passes.
+//! The texts are generated, always the same. Each is checked several times in this process; the result is the best time, because
+//! other load on the machine can only add time. On Linux the processor time is measured, so that other processes hardly
+//! matter; checking uses one thread, so on an idle machine processor time and wall-clock time are equal.
 //!
-//! Memory is the peak of a fresh process that reads and checks the file, less that of one that only starts and reads it:
-//! what checking adds. If `ORIOLE_ORACLES` names a folder with ptxas, ptxas checks the same file (`-arch=compute_90a`: no
-//! code) in the same run. Its time is that of a whole process, so it is compared with that of a whole process of ours.
+//! Memory is the peak of a new process that reads and checks the file, minus the peak of a process that only reads it. If
+//! `ORIOLE_ORACLES` names a folder with ptxas, ptxas checks the same file (`-arch=compute_90a`, which generates no
+//! code). The time of a whole process of ptxas is compared with the time of a whole process of Oriole.
 //!
-//! The program calls itself for the figures of a process: `--measure check FILE`.
+//! To measure a process, the program starts itself with `--measure check FILE`.
 
 #[path = "check/generate.rs"]
 mod generate;
@@ -24,7 +24,7 @@ struct Case {
     name: &'static str,
     bytes: usize,
     statements_per_kernel: u32,
-    /// How many bytes of debug sections follow the kernels.
+    /// Number of bytes of debug sections after the kernels.
     debug_bytes: usize,
 }
 
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--measure", what, file] => measure_self(what == "check", file),
-        // `cargo test --benches` runs this too, without `--bench`, and wants to be done soon.
+        // `cargo test --benches` runs the program without `--bench` and only checks that it works.
         _ if arguments.iter().any(|argument| argument == "--bench") => bench(CASES, 10),
         _ => bench(&[Case { name: "small", bytes: 50_000, statements_per_kernel: 100, debug_bytes: 10_000 }], 1),
     }
@@ -87,7 +87,7 @@ fn best(rounds: u32, work: impl Fn() -> Duration) -> Duration {
 
 fn time_of_check(text: &[u8]) -> Duration {
     let (start, processor) = (Instant::now(), own_processor_time());
-    // Freeing is not part of checking: `oriole check` leaves it to the end of the process.
+    // Freeing memory is not measured: `oriole check` ends its process without freeing.
     let _checked = check_valid(text);
     match (processor, own_processor_time()) {
         (Some(before), Some(after)) => after - before,
@@ -111,13 +111,13 @@ fn time_of_ptxas(ptxas: &Path, file: &Path) -> Duration {
     }
 }
 
-/// What a process of ours took.
+/// Time and memory of a process of Oriole.
 struct Measured {
     memory_bytes: u64,
     time: Duration,
 }
 
-/// Starts this program again; it reads a file, checks it or not, and says what that took.
+/// Starts this program again, which reads a file, checks it if requested, and prints its time and memory.
 fn measured_child(what: &str, file: &Path) -> Measured {
     let start = Instant::now();
     let program = env::current_exe().expect("this program has a path");
@@ -140,23 +140,23 @@ fn measure_self(checks: bool, file: &str) {
     println!("{} {}", peak_memory_bytes().unwrap_or_default(), time.as_nanos());
 }
 
-/// The peak of this process; Linux only.
+/// Returns the peak memory of this process in bytes; Linux only.
 fn peak_memory_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
-/// Since the start of this process; Linux only.
+/// Returns the processor time since the start of this process; Linux only.
 fn own_processor_time() -> Option<Duration> {
     let text = fs::read_to_string("/proc/self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Of children that have ended, in steps of 10 ms; Linux only.
+/// Returns the processor time of child processes that have ended, with a resolution of 10 ms; Linux only.
 fn processor_time_of_children() -> Option<Duration> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in parentheses, may hold blanks; user and system time of children are the 14th and 15th field after it.
+    // The process name, in parentheses, may contain spaces. The user and system time of children are the 14th and 15th field after it.
     let fields: Vec<u64> = text.rsplit_once(')')?.1.split(' ').map(|field| field.parse().unwrap_or_default()).collect();
     Some(Duration::from_millis(10 * (fields.get(14)? + fields.get(15)?)))
 }

@@ -1,7 +1,7 @@
-//! The notation of the files under `data/`: text becomes tables.
+//! Parsers of the files under `data/`.
 //!
-//! The build script is its only user: what it read goes into the program as constants. The tests of the library compile it too, read
-//! everything again and compare.
+//! Only the build script uses them; the program contains the result as constants. The tests of the library compile the parsers too, parse
+//! all files again and compare the results with the constants.
 
 pub mod sheet;
 pub mod tables;

@@ -1,7 +1,7 @@
 //! Data sheets: the notation of `machines.tbl`, `units.tbl`, `costs.tbl` and `control.tbl`.
 //!
-//! A sheet names its sources, then gives each machine its facts, one a line, with the source last. A machine may be `like` one that stands
-//! above it and says only what differs.
+//! A sheet lists its sources, then the facts of each machine, one per line, with the source at the end of the line. A machine that is
+//! `like` an earlier one lists only the facts that differ.
 
 use crate::sheet::Fact;
 
@@ -14,9 +14,9 @@ fn parse_fact(line: &'static str) -> Option<Fact> {
 /// The text of a data sheet.
 #[derive(Clone, Copy, Debug)]
 pub struct Sheet {
-    /// The file it comes from, for errors.
+    /// The name of the file, for error messages.
     pub file: &'static str,
-    /// What stands in it.
+    /// The contents of the file.
     pub text: &'static str,
 }
 
@@ -28,13 +28,13 @@ fn without_comment(line: &'static str) -> &'static str {
 }
 
 impl Sheet {
-    /// An error at a place in the text.
+    /// Returns the message for an error at a position of the text.
     fn error(self, place: usize, message: &str) -> String {
         let line = self.text[..place].lines().count() + 1;
         format!("{}:{line}: {message}", self.file)
     }
 
-    /// The sources, by name and description, in the order of the sheet.
+    /// Returns the name and the description of each source, in the order of the sheet.
     pub fn sources(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.text.lines().filter_map(|line| {
             let (name, description) = without_comment(line).strip_prefix("source ")?.split_once(' ')?;
@@ -42,7 +42,7 @@ impl Sheet {
         })
     }
 
-    /// Where the heading of a machine starts, among the first bytes of the text.
+    /// Returns the offset of the heading of a machine within a prefix of the text.
     fn heading(self, name: &str, end: usize) -> Option<usize> {
         let starts_line = |place: usize| place == 0 || self.text.as_bytes()[place - 1] == b'\n';
         let is_named = |place: usize| self.text[place + HEADING.len()..].split_whitespace().next() == Some(name);
@@ -50,11 +50,11 @@ impl Sheet {
         headings.filter(|place| starts_line(*place)).find(|place| is_named(*place))
     }
 
-    /// The facts of a machine: its own first, then those of the machines it is like. Each key occurs once.
+    /// Returns the facts of a machine: its own first, then those that it inherits with `like`. Each key occurs once.
     pub fn facts(self, machine: &str) -> Result<Vec<Fact>, String> {
         let mut facts: Vec<Fact> = Vec::new();
         let mut next = Some(machine);
-        // A machine is like one above it, so this ends.
+        // A machine inherits from an earlier one only, so the loop ends.
         let mut end = self.text.len();
         while let Some(name) = next {
             let missing = || format!("{}: no machine `{name}` where it is asked for", self.file);
@@ -113,7 +113,7 @@ mod tests {
     fn errors_are_reported() {
         let error = |text, machine| sheet(text).facts(machine).unwrap_err();
         assert_eq!(error(TEXT, "newer"), "test.tbl: no machine `newer` where it is asked for");
-        // Only machines above count, so nothing is like itself.
+        // Only earlier machines are searched, so no machine inherits from itself.
         assert_eq!(error("machine a like a\n", "a"), "test.tbl: no machine `a` where it is asked for");
         assert_eq!(error("machine a\nsize 1\n", "a"), "test.tbl:2: expected a key, a value and a source");
         assert_eq!(error("machine a\nsize 1 book\nsize 2 book\n", "a"), "test.tbl:3: `size` is given twice");

@@ -1,13 +1,13 @@
-//! Readers of `classes.tbl` and `latency/NAME.tbl`.
+//! Parsers of `classes.tbl` and `latency/NAME.tbl`.
 //!
-//! A latency table may start from another (`like`) and change cells. What is read lives as long as the build script: the tables borrow
-//! their names from the text, and lists are never freed.
+//! A latency table may be a copy of another (`like`) with changed cells. The tables borrow names from the text, which is never freed, and
+//! neither are lists.
 
 use std::fmt;
 
 use crate::tables::{ClassRow, ClassTable, FILES, Grid, KINDS, LatencyTable, Rule, TimeRow, file_index, parse_cell, split_source};
 
-/// What is wrong with a table, and where.
+/// An error in a table, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableError {
     pub file: String,
@@ -42,7 +42,7 @@ impl Lines {
     }
 }
 
-/// The class table of a text.
+/// Parses a class table.
 pub fn class_table(file: &'static str, text: &'static str) -> Result<ClassTable, TableError> {
     let lines = Lines::new(file, text);
     let mut ports: [Vec<&str>; 4] = Default::default();
@@ -98,14 +98,14 @@ fn class_row(ports: &[Vec<&str>; 4], mut words: impl Iterator<Item = &'static st
     Ok(row)
 }
 
-/// The ports of these names with `+` between them; the error is a name that is none.
+/// Parses names of ports separated by `+`. The error is the name that is not a port.
 fn port_list(ports: &[&str], text: &str) -> Result<&'static [u8], String> {
     let names = text.split('+').filter(|name| !name.is_empty() && *name != "-");
     let port = |name: &str| ports.iter().position(|port| *port == name).map(|index| index as u8).ok_or_else(|| name.to_owned());
     Ok(names.map(port).collect::<Result<Vec<u8>, _>>()?.leak())
 }
 
-/// A latency table that is being read.
+/// A latency table while it is parsed.
 struct Reader<'a> {
     classes: &'a ClassTable,
     lines: Lines,
@@ -115,7 +115,7 @@ struct Reader<'a> {
     times: Vec<TimeRow>,
 }
 
-/// The latency table of a text; `base` finds the table that it starts from.
+/// Parses a latency table. `base` returns the table that it copies.
 pub fn latency_table(
     file: &'static str,
     text: &'static str,
@@ -140,7 +140,7 @@ pub fn latency_table(
 }
 
 impl Reader<'_> {
-    /// Reads a line. Returns the number of following lines, from `next` on, that belong to it.
+    /// Parses a line. Returns the number of lines from `next` on that belong to it.
     fn line(
         &mut self,
         number: usize,
@@ -179,13 +179,13 @@ impl Reader<'_> {
         Ok(0)
     }
 
-    /// A later description of a letter counts.
+    /// Adds the description of a source letter; a later description replaces an earlier one.
     fn add_source(&mut self, source: (char, &'static str)) {
         self.sources.retain(|(other, _)| *other != source.0);
         self.sources.push(source);
     }
 
-    /// A line `raw R FIRST SECOND CELL`; either port may be `*`, or several with commas.
+    /// Parses a line `raw R FIRST SECOND CELL`. Each port may be `*` or a list with commas.
     fn change_cells(&mut self, kind: usize, file: usize, words: &[&str]) -> Result<(), String> {
         let [firsts, seconds, cell] = words else { return Err("a change is FIRST SECOND CELL".into()) };
         let cell = parse_cell(cell)?;
@@ -205,7 +205,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A grid: a line with the ports that come second, then a line for each port that comes first. Returns how many lines it took.
+    /// Parses a grid: a line with the ports of second accesses, then a line for each port of first accesses. Returns the number of lines.
     fn read_grid(&mut self, kind: usize, file: usize, at: usize) -> Result<usize, TableError> {
         let lines = &self.lines;
         let port = |number: usize, name: &str| {
