@@ -32,6 +32,21 @@ pub enum Fault {
     Internal(String),
 }
 
+/// An error in a function that is being compiled, with the PTX statement that caused it if there is one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The PTX statement.
+    pub span: Option<Span>,
+    /// The kind of error.
+    pub fault: Fault,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        Failure { span: None, fault }
+    }
+}
+
 /// A memory of which a program uses more than the target has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Excess {

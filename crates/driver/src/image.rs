@@ -14,12 +14,16 @@ use oriole_ptx::source::Span;
 use oriole_ptx::types::StateSpace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::error::{CompileError, Excess, Fault, LimitedMemory};
+use crate::account::{self, SchedulingReport};
+use crate::compile_function::{Finished, Outcome, compile_function};
+use crate::compiled::{Compiled, FunctionReport};
+use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
 use crate::functions::{Facts, Index};
-use crate::passes::{self, Finished};
-use crate::registers::Limit;
-use crate::variables;
-use crate::{Compiled, FunctionReport, Options, SchedulingReport, account, convention, functions, parallel, registers};
+use crate::options::Options;
+use crate::pass_log::{BisectCounter, PassLog, Recorder};
+use crate::registers::{HIDDEN_REGISTERS, Limit};
+use crate::state::Input;
+use crate::{convention, functions, parallel, registers, schedule, variables};
 
 /// A function to compile.
 struct Job<'m> {
@@ -68,8 +72,15 @@ impl<'m> Job<'m> {
     }
 }
 
-/// Compiles modules into one file.
-pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
+/// Compiles modules into one file. Also returns what was recorded about the passes.
+pub fn compile(modules: &[&Module], options: &Options) -> (Result<Compiled, Vec<CompileError>>, PassLog) {
+    let mut log = PassLog::default();
+    let result = compile_program(modules, options, &mut log);
+    (result, log)
+}
+
+/// Compiles modules into one file. Appends what is recorded about the passes to `log`.
+fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) -> Result<Compiled, Vec<CompileError>> {
     if oriole_cubin::Target::named(&options.target.to_string()).is_none() {
         let fault = Fault::Unsupported(format!("a file for {}", options.target));
         return Err(vec![CompileError { module: 0, function: String::new(), span: None, fault }]);
@@ -81,15 +92,19 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     if !excesses.is_empty() {
         return Err(excesses);
     }
-    let (mut finished, mut errors) = compile_functions(&jobs, &indices, options);
+    let bisect = options.passes.bisect.map(BisectCounter::new);
+    let mut results = Results { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
+    results.compile(&jobs, &indices, options, bisect.as_ref());
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
-    if errors.is_empty() {
+    if results.errors.is_empty() {
         let first = jobs.len();
-        add_runtime(modules, layouts, &mut jobs, &finished)?;
+        add_runtime(modules, layouts, &mut jobs, &results.callees)?;
         indices.extend(modules[indices.len()..].iter().map(|module| Index::of(module)));
-        let (runtime, failures) = compile_functions(&jobs[first..], &indices, options);
-        finished.extend(runtime);
-        errors.extend(failures);
+        results.compile(&jobs[first..], &indices, options, bisect.as_ref());
+    }
+    let Results { finished, mut errors, .. } = results;
+    if options.passes.stop_after.is_some() {
+        return if errors.is_empty() { Ok(Compiled::default()) } else { Err(errors) };
     }
     if !options.relocatable {
         errors.extend(unresolved(&indices, &jobs, &finished));
@@ -97,14 +112,26 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
     if !errors.is_empty() {
         return Err(errors);
     }
+    link(modules, &indices, layouts, &jobs, &finished, options)
+}
+
+/// Builds the file from the compiled functions, and the reports about them.
+fn link(
+    modules: &[&Module],
+    indices: &[Index<'_>],
+    layouts: &[Layout],
+    jobs: &[Job<'_>],
+    finished: &[Finished],
+    options: &Options,
+) -> Result<Compiled, Vec<CompileError>> {
     let internal = |message: String| vec![CompileError { module: 0, function: String::new(), span: None, fault: Fault::Internal(message) }];
     let failed = |fault| vec![CompileError { module: 0, function: String::new(), span: None, fault }];
-    let file = file(modules, &indices, layouts, &jobs, &finished, options).map_err(failed)?;
+    let file = file(modules, indices, layouts, jobs, finished, options).map_err(failed)?;
     let mut settled: FxHashMap<&str, &build::Function> = FxHashMap::default();
     for function in &file.functions {
         settled.entry(&function.name).or_insert(function);
     }
-    let reports = jobs.iter().zip(&finished).map(|(job, function)| report(job, function, settled.get(job.name()).copied(), options));
+    let reports = jobs.iter().zip(finished).map(|(job, function)| report(job, function, settled.get(job.name()).copied(), options));
     let functions: Vec<FunctionReport> = reports.collect();
     let scheduling = finished.iter().zip(&functions).map(|(function, report)| SchedulingReport::new(function, report, options)).collect();
     let mut cubin = file.build().map_err(|error| internal(error.to_string()))?;
@@ -112,14 +139,13 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
         functions.iter().for_each(|function| account::add_record(&mut cubin, function));
     }
     let cubin = cubin.write().map_err(|error| internal(error.to_string()))?;
-    let dumps = finished.iter().filter_map(|function| function.dump.clone()).collect();
     let global_bytes =
         layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
     let constants: u64 = layouts.iter().map(|layout| layout.constant_bytes).sum();
     let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
     let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
     let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
-    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, dumps, scheduling })
+    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, scheduling })
 }
 
 /// Returns a source position for a message about a memory that a function uses: its first variable in that memory, or else its first
@@ -163,29 +189,44 @@ fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<Comp
     errors
 }
 
-/// Compiles functions in parallel. Returns those that succeeded and the errors of the others, both in the order of the jobs.
-fn compile_functions(jobs: &[Job<'_>], indices: &[Index<'_>], options: &Options) -> (Vec<Finished>, Vec<CompileError>) {
-    let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
-    for job in jobs {
-        facts.entry(job.module_number).or_insert_with(|| Facts::of(&indices[job.module_number]));
-    }
-    let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
-    let run = |job: &Job<'_>| passes::run(job.module, job.id, &job.variables, job.register_limit, &facts[&job.module_number], options);
-    let results = parallel::map(jobs, size, run);
-    let mut finished = Vec::new();
-    let mut errors = Vec::new();
-    for (job, result) in jobs.iter().zip(results) {
-        match result {
-            Ok(function) => finished.push(function),
-            Err(failures) => errors.extend(failures.into_iter().map(|(span, fault)| CompileError {
-                module: job.module_number,
-                function: job.name().to_owned(),
-                span,
-                fault,
-            })),
+/// The compiled functions, their errors, and what was recorded about the passes, each in the order of the jobs.
+struct Results<'a> {
+    finished: Vec<Finished>,
+    /// Names of all functions that are called directly.
+    callees: BTreeSet<String>,
+    errors: Vec<CompileError>,
+    log: &'a mut PassLog,
+}
+
+impl Results<'_> {
+    /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which numbers the passes in
+    /// the order in which they run.
+    fn compile(&mut self, jobs: &[Job<'_>], indices: &[Index<'_>], options: &Options, bisect: Option<&BisectCounter>) {
+        let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
+        for job in jobs {
+            facts.entry(job.module_number).or_insert_with(|| Facts::of(&indices[job.module_number]));
+        }
+        let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
+        let run = |job: &Job<'_>| {
+            let recorder = Recorder::new(&options.passes, bisect);
+            let &Job { module, id, ref variables, register_limit, .. } = job;
+            compile_function(Input { module, id, variables, register_limit, facts: &facts[&job.module_number], options, recorder })
+        };
+        let outcomes = if bisect.is_some() { jobs.iter().map(run).collect() } else { parallel::map(jobs, size, run) };
+        for (job, Outcome { result, callees, log }) in jobs.iter().zip(outcomes) {
+            self.callees.extend(callees);
+            self.log.append(log);
+            match result {
+                Ok(function) => self.finished.extend(function),
+                Err(failures) => self.errors.extend(failures.into_iter().map(|Failure { span, fault }| CompileError {
+                    module: job.module_number,
+                    function: job.name().to_owned(),
+                    span,
+                    fault,
+                })),
+            }
         }
     }
-    (finished, errors)
 }
 
 /// Adds jobs for the runtime functions that the compiled functions call.
@@ -193,10 +234,9 @@ fn add_runtime(
     modules: &mut Vec<&Module>,
     layouts: &mut Vec<Layout>,
     jobs: &mut Vec<Job<'_>>,
-    finished: &[Finished],
+    called: &BTreeSet<String>,
 ) -> Result<(), Vec<CompileError>> {
-    let called: BTreeSet<&str> = finished.iter().flat_map(|function| &function.callees).map(String::as_str).collect();
-    let ids: Vec<FunctionId> = called.into_iter().filter_map(oriole_isel::runtime_function).collect();
+    let ids: Vec<FunctionId> = called.iter().filter_map(|name| oriole_isel::runtime_function(name)).collect();
     if ids.is_empty() {
         return Ok(());
     }
@@ -242,7 +282,7 @@ fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], o
 /// Sets the register limits. A device function runs with the registers of the kernel that calls it, so its limit is at most the lowest
 /// limit of the file's kernels.
 fn limit_registers(jobs: &mut [Job<'_>], options: &Options) {
-    let machine = crate::schedule::hardware_model(options).1;
+    let machine = schedule::hardware_model(options).1;
     for job in jobs.iter_mut() {
         if job.is_kernel() {
             job.bounds = registers::bounds(&job.bounds, options);
@@ -263,7 +303,7 @@ fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) ->
     let is_known = |name: &str| functions::is_driver_function(name) || oriole_isel::is_runtime(name) || compiled.contains(name);
     let mut errors = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
-        for name in function.callees.iter().chain(&function.taken_functions).filter(|name| !is_known(name)) {
+        for name in function.selection.callees.iter().chain(&function.selection.taken_functions).filter(|name| !is_known(name)) {
             let fault = Fault::Unresolved(name.clone());
             errors.push(CompileError { module: job.module_number, function: job.name().to_owned(), span: None, fault });
         }
@@ -287,7 +327,7 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
         name: job.name().to_owned(),
         is_kernel: job.is_kernel(),
         registers: settled.map_or(0, |settled| u32::from(settled.registers)),
-        barriers: settled.map_or(function.barriers, |settled| u32::from(settled.barriers())),
+        barriers: settled.map_or(function.selection.barriers, |settled| u32::from(settled.barriers())),
         stack_bytes: function.frame_bytes,
         spill_store_bytes: function.allocation.spill_store_bytes,
         spill_load_bytes: function.allocation.spill_load_bytes,
@@ -298,9 +338,6 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
         warnings: if job.is_kernel() { job.limit.warnings.clone() } else { Vec::new() },
     }
 }
-
-/// Number of registers that each thread has in addition to those that instructions name.
-pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Returns the number of registers to allocate per thread at launch.
 fn registers(job: &Job<'_>, function: &Finished) -> u32 {
@@ -356,7 +393,7 @@ fn file(
 fn add_externs(file: &mut build::Module, indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) {
     let mut used: Vec<(&Index<'_>, &str)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
-        let names = function.callees.iter().chain(&function.taken_functions);
+        let names = function.selection.callees.iter().chain(&function.selection.taken_functions);
         used.extend(names.map(|name| (&indices[job.module_number], name.as_str())));
     }
     for index in indices {
@@ -405,11 +442,11 @@ fn to_build_function(
     if job.is_kernel() || !function.code.exits.is_empty() {
         extra.push(Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone()));
     }
-    if job.is_kernel() && (function.has_calls() || function.has_dynamic_stack) {
+    if job.is_kernel() && (function.has_calls() || function.selection.has_dynamic_stack) {
         extra.push(Attribute::words(Code::CRS_STACK_SIZE, [0]));
     }
-    if function.barriers > 0 {
-        extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.barriers as u8)));
+    if function.selection.barriers > 0 {
+        extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.selection.barriers as u8)));
     }
     let sizes = |sizes: &[u32]| [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1));
     if let Some(threads) = &bounds.max_threads {
@@ -430,10 +467,16 @@ fn to_build_function(
         attributes: if job.is_kernel() { kernel_attributes(target, &job.parameters, extra) } else { function_attributes(target, extra) },
         parameter_bytes: job.variables.parameter_bytes as u16,
         relocations: relocations(function, options),
-        externs: function.callees.iter().filter(|name| !oriole_isel::is_runtime(name) && !index.is_defined(name)).cloned().collect(),
-        calls: function.callees.clone(),
-        indirect_calls: function.indirect_calls.clone(),
-        takes_address_of: function.taken_functions.clone(),
+        externs: function
+            .selection
+            .callees
+            .iter()
+            .filter(|name| !oriole_isel::is_runtime(name) && !index.is_defined(name))
+            .cloned()
+            .collect(),
+        calls: function.selection.callees.clone(),
+        indirect_calls: function.selection.indirect_calls.clone(),
+        takes_address_of: function.selection.taken_functions.clone(),
         prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
         frame: if job.is_kernel() { Frame::plain(code_size) } else { Frame::function(code_size) },
         code: function.code.bytes.clone(),

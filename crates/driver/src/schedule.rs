@@ -1,7 +1,8 @@
-//! Chooses how each function is scheduled, and calls the scheduler before and after register allocation.
+//! Chooses the scheduling plans of a function, and calls the scheduler before and after register allocation.
 //!
 //! A [`Plan`] names a scheduler backend and a mode. Usually a function has one plan, given by the options or by what measured best. With
-//! the backend `auto`, several plans are carried through register allocation and phase 110, and the one with the best [`score`] is kept.
+//! the backend `auto`, the [`search`](crate::search) carries several plans through register allocation and phase 110, and keeps the one with
+//! the best [`score`].
 //! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
 //!
 //! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget was too
@@ -19,17 +20,22 @@ use oriole_hardware::units::Rates;
 use oriole_ir::{Function, RegFile};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::backend::tree::CallCosts;
-use oriole_sched::backend::{Backend, Knobs, Mode};
+use oriole_sched::backend::{Backend, Mode};
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
 use oriole_sched::resource::Costs;
 use oriole_sched::score::score;
 
-use crate::Options;
-use crate::image::HIDDEN_REGISTERS;
+use crate::options::{BackendChoice, ModeChoice, Options, Scheduling};
+use crate::registers::HIDDEN_REGISTERS;
 
 /// Lowest optimization level at which code is scheduled.
-const MIN_LEVEL: u8 = 2;
+pub const MIN_LEVEL: u8 = 2;
+
+/// Phase number of scheduling before register allocation.
+pub const PHASE_BEFORE_ALLOCATION: u8 = 97;
+/// Phase number of scheduling after register allocation.
+pub const PHASE_AFTER_ALLOCATION: u8 = 110;
 
 /// Occupancies to try where registers are scarce, in percent of the resident warps.
 const WARPS_KEPT: [u32; 2] = [50, 75];
@@ -41,66 +47,6 @@ const CERTAIN_SAVING: f64 = 0.15;
 
 /// The default backend: the one that measured best on a GPU (docs/scheduling.md).
 const DEFAULT_BACKEND: Backend = Backend::B;
-
-/// Whether instructions are scheduled, and in which mode.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ModeChoice {
-    /// Depends on the optimization level.
-    #[default]
-    ByLevel,
-    /// Instructions stay in the order of selection.
-    Off,
-    /// Scheduled in this mode.
-    On(Mode),
-}
-
-/// The scheduler backend to use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum BackendChoice {
-    /// The default backend.
-    #[default]
-    Default,
-    /// The backend that the published description of ptxas names for the target.
-    ByTarget,
-    /// This backend.
-    One(Backend),
-    /// All backends; the best result is kept.
-    Auto,
-}
-
-impl BackendChoice {
-    /// Parses the name of a choice on the command line.
-    pub fn parse(name: &str) -> Option<BackendChoice> {
-        match name {
-            "auto" => Some(BackendChoice::Auto),
-            "by-target" => Some(BackendChoice::ByTarget),
-            _ => Backend::parse(name).map(BackendChoice::One),
-        }
-    }
-}
-
-/// Scheduling options.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Scheduling {
-    /// The mode.
-    pub mode: ModeChoice,
-    /// The backend.
-    pub backend: BackendChoice,
-    /// Tuning parameters of the backends.
-    pub knobs: Knobs,
-}
-
-impl Scheduling {
-    /// Returns options that turn scheduling off.
-    pub fn off() -> Scheduling {
-        Scheduling { mode: ModeChoice::Off, ..Scheduling::default() }
-    }
-
-    /// Returns options for one backend in one mode.
-    pub fn by(backend: Backend, mode: Mode) -> Scheduling {
-        Scheduling { mode: ModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
-    }
-}
 
 /// One way to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
