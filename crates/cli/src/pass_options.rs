@@ -91,7 +91,7 @@ pub fn list() -> String {
     let mut text = String::new();
     for pass in PASSES {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:>3} {:<16}  {:<26}  {}", pass.phase, pass.name, pass.levels.to_string(), pass.description);
+        let _ = writeln!(text, "{:>3} {:<16}  {:<27}  {}", pass.phase, pass.name, pass.levels.to_string(), pass.description);
     }
     text
 }

@@ -5,6 +5,7 @@
 use oriole_cubin::Cubin;
 use oriole_cubin::note::Note;
 use oriole_cubin::section::{Content, Section, SectionType};
+use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
 use oriole_isa::Opcode;
 use oriole_sched::backend::Stage;
@@ -15,10 +16,10 @@ use oriole_sched::report::statistics::{Figure, Gathered, LinkFacts};
 use oriole_sched::report::target::RegisterTarget;
 
 use crate::compile_function::Finished;
-use crate::compiled::FunctionReport;
+use crate::function_report::FunctionReport;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
-use crate::schedule::{Plan, hardware_model};
+use crate::schedule::Plan;
 
 pub use oriole_sched::report::latency_hiding::{Category, Distances};
 pub use oriole_sched::report::lines::Case as LatencyCase;
@@ -51,9 +52,9 @@ pub struct SchedulingReport {
 
 impl SchedulingReport {
     /// Completes the report of a compiled function.
-    pub(crate) fn new(finished: &Finished, report: &FunctionReport, options: &Options) -> SchedulingReport {
+    pub(crate) fn new(finished: &Finished, report: &FunctionReport, options: &Options, hardware: &Hardware<'_>) -> SchedulingReport {
         let data = &finished.report_data;
-        let machine = hardware_model(options).1;
+        let machine = hardware.machine;
         let before = data.before.as_ref();
         let launch = finished.launch.unwrap_or(Launch {
             threads: ASSUMED_THREADS,
@@ -91,7 +92,7 @@ impl SchedulingReport {
             after: data.after.as_ref().map_or_else(Vec::new, |after| after.figures(&final_code, machine)),
             trace: data.trace.clone(),
             code: data.after.clone(),
-            has_uniform_registers: options.target.has(Opcode::UMOV),
+            has_uniform_registers: hardware.target.has(Opcode::UMOV),
         }
     }
 

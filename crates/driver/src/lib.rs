@@ -1,7 +1,7 @@
 //! The compiler driver: compiles checked PTX modules into a cubin.
 //!
 //! [`compile`] is the whole interface. It selects, optimizes, allocates and encodes each function separately and in parallel ([`PASSES`]
-//! is the table of steps), and builds the file from the results ([`image`]). [`compile_with_log`] also returns what the options request
+//! is the table of steps), and builds the file from the results. [`compile_with_log`] also returns what the options request
 //! about the passes, such as the text of functions after a pass.
 //!
 //! ```
@@ -21,15 +21,18 @@ mod compiled;
 mod convention;
 mod emit;
 mod error;
+mod function_report;
 mod functions;
-mod image;
+mod job;
 mod layout;
+mod link;
 mod machines;
 mod options;
 mod parallel;
 mod pass_log;
 mod passes;
 mod pipeline;
+mod program;
 mod prologue;
 mod registers;
 mod report_data;
@@ -42,8 +45,9 @@ mod variables;
 use oriole_ptx::ast::Module;
 
 pub use account::SchedulingReport;
-pub use compiled::{Compiled, FunctionReport};
+pub use compiled::Compiled;
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
+pub use function_report::FunctionReport;
 pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{
     BackendChoice, Bisect, BisectDecision, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports, Scheduling,
@@ -62,12 +66,12 @@ pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<C
 /// fails.
 pub fn compile_with_log(modules: &[&Module], options: &Options) -> (Result<Compiled, Vec<CompileError>>, PassLog) {
     let refused = refusals(modules, options);
-    if refused.is_empty() { image::compile(modules, options) } else { (Err(refused), PassLog::default()) }
+    if refused.is_empty() { program::compile(modules, options) } else { (Err(refused), PassLog::default()) }
 }
 
 /// Returns an error for everything in the options that contradicts the modules or the compiler.
 fn refusals(modules: &[&Module], options: &Options) -> Vec<CompileError> {
-    let error = |module, what| CompileError { module, function: String::new(), span: None, fault: Fault::Limit(what) };
+    let error = |module, what| CompileError::in_module(module, Fault::Limit(what));
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != options.target) {
         return vec![error(0, format!("the hardware profile is for {}, not for {}", profile.target, options.target))];
     }

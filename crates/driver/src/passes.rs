@@ -10,7 +10,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use oriole_ctrl::{control_words, serial};
-use oriole_hardware::Model;
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isel::{Selected, select_function};
 use oriole_opt as opt;
@@ -244,8 +243,7 @@ fn give_way(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn balance(state: &mut FunctionState<'_>) -> Outcome {
-    let target = state.target();
-    opt::balance::run(&mut state.function, target);
+    opt::balance::run(&mut state.function, state.input.hardware);
     Ok(())
 }
 
@@ -260,7 +258,7 @@ fn pre_schedule(state: &mut FunctionState<'_>) -> Outcome {
 
 fn allocate(state: &mut FunctionState<'_>) -> Outcome {
     let (environment, options) = (state.environment(), state.input.options);
-    state.report_data.gather_values(&state.function, options);
+    state.report_data.gather_values(&state.function, options, state.input.hardware);
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
         .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
     state.allocation = Some(allocation);
@@ -315,20 +313,18 @@ fn lay_out(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn serial_control(state: &mut FunctionState<'_>) -> Outcome {
-    state.controls = Some(serial::assign(&state.function, state.target(), state.input.options.profile.as_deref()));
+    state.controls = Some(serial::assign(&state.function, state.input.hardware));
     Ok(())
 }
 
 fn control(state: &mut FunctionState<'_>) -> Outcome {
-    let (target, options) = (state.target(), state.input.options);
-    let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
-    state.controls = Some(control_words::run(&mut state.function, target, model));
+    state.controls = Some(control_words::run(&mut state.function, state.input.hardware));
     Ok(())
 }
 
 fn encode(state: &mut FunctionState<'_>) -> Outcome {
     let Some(controls) = &state.controls else { return Err(internal("no control words were computed")) };
-    state.report_data.gather_code(&state.function, controls, state.input.options);
+    state.report_data.gather_code(&state.function, controls, state.input.hardware);
     state.code = Some(emit::run(&state.function, controls, state.input.options.target).map_err(internal)?);
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Only data that was requested is collected ([`Reports`](crate::Reports)). Functions are compiled in parallel, and each has its own data.
 
 use oriole_ctrl::Controls;
+use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::Function;
 use oriole_isel::VariableLayout;
@@ -17,12 +18,13 @@ use oriole_sched::resource::Costs;
 
 use crate::options::Options;
 use crate::registers;
-use crate::schedule::hardware_model;
 
 /// The data collected for one function.
 #[derive(Clone, Default, Debug)]
 pub struct ReportData {
+    /// The register target that keeps the occupancy.
     pub target: Option<RegisterTarget>,
+    /// Results of the scheduling passes.
     pub passes: Vec<PassSummary>,
     /// Statistics before register allocation.
     pub before: Option<Gathered>,
@@ -32,6 +34,7 @@ pub struct ReportData {
     pub after: Option<Gathered>,
     /// Bytes of the stack frame before allocation, which are all variables.
     pub variables_size: u32,
+    /// The reason for each pick, as text.
     pub trace: String,
 }
 
@@ -53,12 +56,11 @@ impl ReportData {
     }
 
     /// Collects statistics of the function before register allocation.
-    pub fn gather_values(&mut self, function: &Function, options: &Options) {
+    pub fn gather_values(&mut self, function: &Function, options: &Options, hardware: &Hardware<'_>) {
         self.variables_size = function.frame_bytes;
         if options.reports.figures {
-            let (model, machine, rates) = hardware_model(options);
-            let costs = Costs::from_rates(rates, machine);
-            self.before = Some(gather(function, HardwareFigures { model, costs: &costs }, None));
+            let costs = Costs::from_rates(hardware.rates, hardware.machine);
+            self.before = Some(gather(function, HardwareFigures { model: hardware.model, costs: &costs }, None));
         }
     }
 
@@ -68,13 +70,12 @@ impl ReportData {
     }
 
     /// Collects statistics of the final code.
-    pub fn gather_code(&mut self, function: &Function, controls: &Controls, options: &Options) {
+    pub fn gather_code(&mut self, function: &Function, controls: &Controls, hardware: &Hardware<'_>) {
         if let (Some(before), Some(flow_summary)) = (&self.before, &self.flow_summary) {
-            let (model, machine, rates) = hardware_model(options);
-            let costs = Costs::from_rates(rates, machine);
+            let costs = Costs::from_rates(hardware.rates, hardware.machine);
             let controls = |inst| controls.get(inst);
             let final_code = Final { controls: &controls, flow_summary, before };
-            self.after = Some(gather(function, HardwareFigures { model, costs: &costs }, Some(final_code)));
+            self.after = Some(gather(function, HardwareFigures { model: hardware.model, costs: &costs }, Some(final_code)));
         }
     }
 }

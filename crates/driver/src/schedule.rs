@@ -13,10 +13,9 @@
 //! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills, the original order is allocated
 //! as well; fewer spilled bytes win, then the better score.
 
-use oriole_hardware::Model;
+use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
-use oriole_hardware::units::Rates;
 use oriole_ir::{Function, RegFile};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::backend::tree::CallCosts;
@@ -73,6 +72,8 @@ impl Plan {
 /// Properties of a function that scheduling depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
+    /// The target.
+    pub hardware: &'a Hardware<'a>,
     /// Estimated execution time of the functions that it calls.
     pub calls: &'a CallCosts,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
@@ -82,7 +83,7 @@ pub struct Context<'a> {
 }
 
 /// Returns the plans to try for a function, in order; empty if it is not scheduled.
-pub fn plans(options: &Options) -> Vec<Plan> {
+pub fn plans(options: &Options, hardware: &Hardware<'_>) -> Vec<Plan> {
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
         ModeChoice::Off => return Vec::new(),
@@ -93,7 +94,7 @@ pub fn plans(options: &Options) -> Vec<Plan> {
     let usual = mode.unwrap_or(Mode::Ilp);
     match backend {
         BackendChoice::Default => vec![Plan::new(DEFAULT_BACKEND, usual)],
-        BackendChoice::ByTarget => vec![published_plan(options, usual)],
+        BackendChoice::ByTarget => vec![published_plan(hardware.machine, usual)],
         BackendChoice::One(backend) => vec![Plan::new(backend, usual)],
         BackendChoice::Auto => {
             let modes = mode.map_or(&[Mode::Ilp, Mode::ReduceReg, Mode::DynBatch][..], |mode| match mode {
@@ -126,8 +127,7 @@ pub fn max_trials(instructions: usize, options: &Options) -> usize {
 
 /// Returns the plan that the published description of ptxas has for a target: its backend, and phase 110 only if the machine installs a
 /// hook for it.
-fn published_plan(options: &Options, mode: Mode) -> Plan {
-    let machine = Machine::of(options.target);
+fn published_plan(machine: &Machine, mode: Mode) -> Plan {
     let backend = Backend::parse(machine.page_scheduler).unwrap_or(DEFAULT_BACKEND);
     Plan { after_allocation: machine.page_post_schedule != 0, ..Plan::new(backend, mode) }
 }
@@ -141,7 +141,7 @@ fn with_scheduler(
     warps_offered: &[u32],
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
 ) -> Result<Stats, ScheduleError> {
-    let (model, machine, rates) = hardware_model(options);
+    let &Hardware { model, machine, rates, .. } = context.hardware;
     run(&Scheduler {
         model,
         costs: &Costs::from_rates(rates, machine),
@@ -159,14 +159,6 @@ fn with_scheduler(
         verify: options.verify,
         trace: context.trace,
     })
-}
-
-/// Returns the hardware model, the machine description and the issue rates: those of the profile if one was given, else the built-in ones.
-pub fn hardware_model(options: &Options) -> (&Model, &Machine, &Rates) {
-    match options.profile.as_deref() {
-        Some(profile) => (&profile.model, &profile.machine, &profile.rates),
-        None => (&**Model::of(options.target), Machine::of(options.target), Rates::of(options.target)),
-    }
 }
 
 /// Schedules before register allocation (phase 97). For each occupancy in `warps_offered`, the scheduler also estimates the time that the
@@ -200,14 +192,13 @@ pub fn after_allocation(
 }
 
 /// Returns the estimated execution time of a scheduled function, for comparison with other schedules of the same function.
-pub fn time(function: &Function, allocation: &Allocation, launch: Option<Launch>, options: &Options) -> f64 {
-    let (model, machine, rates) = hardware_model(options);
-    score(function, model, &Costs::from_rates(rates, machine), warps(allocation, launch, options)).value()
+pub fn time(function: &Function, allocation: &Allocation, context: Context<'_>) -> f64 {
+    let &Hardware { model, machine, rates, .. } = context.hardware;
+    score(function, model, &Costs::from_rates(rates, machine), warps(allocation, context.launch, machine)).value()
 }
 
 /// Returns the number of resident warps per scheduler with the registers of an allocation.
-fn warps(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> u32 {
-    let machine = hardware_model(options).1;
+fn warps(allocation: &Allocation, launch: Option<Launch>, machine: &Machine) -> u32 {
     let registers = allocation.registers_used + HIDDEN_REGISTERS;
     if let Some(found) = in_blocks(registers, launch, machine) {
         return found;

@@ -35,7 +35,7 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
     state.environment();
     let mut trials = schedule::max_trials(instruction_count(&state.function), options);
     let mut best: Option<Best<'a>> = None;
-    for plan in schedule::plans(options) {
+    for plan in schedule::plans(options, state.input.hardware) {
         if trials == 0 {
             break;
         }
@@ -87,7 +87,7 @@ impl<'a> Best<'a> {
 /// Returns the estimated execution time of an allocated function, for comparison with other schedules of the same function.
 fn time(state: &FunctionState<'_>) -> f64 {
     let allocation = state.allocation.as_ref();
-    allocation.map_or(f64::INFINITY, |allocation| schedule::time(&state.function, allocation, state.launch, state.options()))
+    allocation.map_or(f64::INFINITY, |allocation| schedule::time(&state.function, allocation, state.schedule_context()))
 }
 
 /// Allocates registers. If the new instruction order causes spills, also allocates the original order and returns the one with fewer

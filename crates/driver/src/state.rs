@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use oriole_ctrl::Controls;
+use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::{Function, FunctionKind};
 use oriole_isa::Target;
@@ -34,6 +35,8 @@ pub struct Input<'a> {
     pub facts: &'a Facts,
     /// Target and settings.
     pub options: &'a Options,
+    /// What is known about the target.
+    pub hardware: &'a Hardware<'a>,
     /// What to record about the passes.
     pub recorder: Recorder<'a>,
 }
@@ -141,8 +144,13 @@ impl<'a> FunctionState<'a> {
 
     /// Returns the properties of the function that scheduling depends on.
     pub fn schedule_context(&self) -> schedule::Context<'a> {
-        let options = self.options();
-        schedule::Context { calls: &self.input.facts.calls, launch: self.launch, trace: options.reports.traces(&self.function.name) }
+        let input = self.input;
+        schedule::Context {
+            hardware: input.hardware,
+            calls: &input.facts.calls,
+            launch: self.launch,
+            trace: input.options.reports.traces(&self.function.name),
+        }
     }
 
     /// Returns the number of bytes that spill code stores and loads.
