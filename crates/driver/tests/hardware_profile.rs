@@ -75,19 +75,54 @@ loop:
     st.global.u32 [%a2+8], %r2;
     ret;
 }
-.visible .entry wide(.param .u64 p) .maxntid 1024, 1, 1
+.visible .entry wide(.param .u64 p) .maxntid 1024, 1, 1 .minnctapersm 2
 {
     .reg .b64 %a;
     ld.param.u64 %a, [p];
     st.global.u64 [%a], %a;
     ret;
 }
+.visible .entry small(.param .u64 p) .maxntid 32, 1, 1 .minnctapersm 32
+{
+    .reg .b64 %a;
+    ld.param.u64 %a, [p];
+    st.global.u64 [%a], %a;
+    ret;
+}
+.visible .entry shared(.param .u64 p) .maxntid 128, 1, 1
+{
+    .reg .b64 %a;
+    // With 1 KiB for the system these are 21,120 bytes; 228 KiB hold 11 such blocks.
+    .shared .align 8 .b8 buffer[20096];
+    ld.param.u64 %a, [p];
+    st.shared.u64 [buffer], %a;
+    ret;
+}
+.visible .entry barriers(.param .u64 p) .maxntid 128, 1, 1
+{
+    .reg .b64 %a;
+    ld.param.u64 %a, [p];
+    bar.sync 15;
+    st.global.u64 [%a], %a;
+    ret;
+}
 ";
 
+/// Returns a kernel with 150 values that are live at the same time.
+fn many_live_values() -> String {
+    let mut text = String::from(
+        ".visible .entry live(.param .u64 p) .maxntid 128, 1, 1\n{\n.reg .b64 %a;\n.reg .b32 %v<150>;\nld.param.u64 %a, [p];\n",
+    );
+    text.extend((0..150).map(|number| format!("ld.volatile.global.b32 %v{number}, [%a+{}];\n", 4 * number)));
+    text.extend((0..150).map(|number| format!("st.volatile.global.b32 [%a+{}], %v{number};\n", 4 * (149 - number))));
+    text + "ret;\n}\n"
+}
+
 /// Fields on which nothing depends.
-const REFUSED: [&str; 25] = [
+const REFUSED: [&str; 28] = [
     "architecture",
     "bit_count",
+    "carve_outs",
     "compare",
     "convergence_barriers",
     "convert",
@@ -109,8 +144,10 @@ const REFUSED: [&str; 25] = [
     "shared_per_block",
     "shift",
     "tensor_f16",
+    "texture",
     "uniform_predicates",
     "uniform_registers",
+    "vote",
 ];
 
 fn target() -> Target {
@@ -119,7 +156,8 @@ fn target() -> Target {
 
 /// Returns everything that the compiler prints and writes with a profile, at all levels and with several schedulers.
 fn outputs(profile: Option<Arc<Profile>>) -> String {
-    let checked = oriole_ptx::check(KERNEL.as_bytes(), &oriole_ptx::Options::default());
+    let text = KERNEL.to_owned() + &many_live_values();
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     assert!(checked.is_valid(), "{:?}", checked.diagnostics);
     let by_target = Scheduling { backend: BackendChoice::ByTarget, ..Scheduling::default() };
     let auto = Scheduling { backend: BackendChoice::Auto, ..Scheduling::default() };
@@ -141,8 +179,11 @@ fn alternatives(key: &str, value: &str) -> Vec<String> {
     let unit = if value.ends_with('K') { "K" } else { "" };
     match (key, value.trim_end_matches('K').parse::<u32>()) {
         ("page_scheduler", _) => vec!["a".into(), "b".into(), "c".into()],
-        (_, Ok(number)) => [number / 2, number.saturating_sub(1), number + 1, number * 2].map(|number| format!("{number}{unit}")).into(),
-        ("carve_outs", _) => vec![value.split_whitespace().take(2).collect::<Vec<_>>().join(" ")],
+        (_, Ok(number)) => {
+            [number / 16, number / 2, number.saturating_sub(1), number + 1, number * 2].map(|number| format!("{number}{unit}")).into()
+        }
+        ("carve_outs", _) => vec!["0 8K".into()],
+        ("page_issue_widths", _) => vec!["1:1".into()],
         _ => vec!["1".into(), "other".into()],
     }
 }

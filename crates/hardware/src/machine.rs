@@ -119,12 +119,14 @@ impl Machine {
 
     /// Returns whether a decision of the compiler depends on a field.
     pub(crate) fn is_used(key: &str) -> bool {
-        const UNUSED: [&str; 9] = [
+        const UNUSED: [&str; 10] = [
             "architecture",
             "issue_per_scheduler",
             "shared_per_block",
             "shared_banks",
             "l1_and_shared",
+            // Only a preferred carve-out needs the list, and the compiler knows of no preference.
+            "carve_outs",
             "convergence_barriers",
             "predicates",
             "uniform_predicates",

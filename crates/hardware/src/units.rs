@@ -169,7 +169,8 @@ impl Rates {
 
     /// Returns whether a decision of the compiler depends on a field.
     pub(crate) fn is_used(key: &str) -> bool {
-        !["shift", "compare", "bit_count", "convert", "convert_to_integer", "vote", "tensor_f16"].contains(&key)
+        // No texture instruction is selected.
+        !["shift", "compare", "bit_count", "convert", "convert_to_integer", "vote", "texture", "tensor_f16"].contains(&key)
     }
 
     /// Returns all rates with their sources, in the order of the fields of [`Rates`].

@@ -24,6 +24,9 @@ const LONGEST_STALL: u32 = 15;
 /// Upper limit of figures of a multiprocessor that are multiplied with each other, so that the products fit 32 bits.
 const MAX_FIGURE: u32 = 1 << 20;
 
+/// The names of the scheduling backends.
+const SCHEDULERS: [&str; 3] = ["a", "b", "c"];
+
 type Outcome<T> = Result<T, ProfileError>;
 
 /// Parses the text of a profile.
@@ -523,6 +526,9 @@ impl<'a> Reader<'a> {
         }
         if !(2..=6).contains(&machine.scoreboards) {
             return complain("scoreboards", "must be 2 to 6: one for results, one for sources, and the instruction names no more");
+        }
+        if !SCHEDULERS.contains(&machine.page_scheduler) {
+            return complain("page_scheduler", "must be a, b or c");
         }
         if machine.carve_outs.is_empty() || !machine.carve_outs.is_sorted() {
             return complain("carve_outs", "must be a list that ascends");
