@@ -13,6 +13,7 @@ use oriole_ptx::source::{LineIndex, Source, Span};
 
 use crate::check::read_input;
 use crate::console::write_output;
+use crate::pass_options::{self, PassArguments};
 use crate::print;
 use crate::sched_choice::SchedulingChoice;
 use crate::sched_output::{self, SchedulingOutput};
@@ -27,11 +28,11 @@ use crate::sched_output::{self, SchedulingOutput};
 #[command(verbatim_doc_comment)]
 pub struct CompileArguments {
     /// PTX file; `-` is standard input
-    #[arg(value_name = "FILE")]
-    file: String,
+    #[arg(value_name = "FILE", required_unless_present = "list_passes")]
+    file: Option<String>,
     /// Where the cubin goes; `-` is standard output
-    #[arg(short, long, value_name = "OUT")]
-    output: String,
+    #[arg(short, long, value_name = "OUT", required_unless_present_any = ["list_passes", "stop_after"])]
+    output: Option<String>,
     /// The GPU, such as sm_90a; without it, the module's own target
     #[arg(long, value_name = "SM")]
     arch: Option<String>,
@@ -63,41 +64,37 @@ pub struct CompileArguments {
     /// Check the code after every pass
     #[arg(long)]
     verify: bool,
-    /// Print the code after a pass, to standard output; `--print-after help` lists the passes
-    #[arg(long, value_name = "PASS")]
-    print_after: Option<String>,
+    #[command(flatten)]
+    passes: PassArguments,
 }
 
 pub fn run(arguments: &CompileArguments) -> ExitCode {
-    if arguments.print_after.as_deref() == Some("help") {
-        for pass in oriole_driver::PASSES {
-            outln!("{:>3} {}", pass.phase, pass.name);
-        }
+    if arguments.passes.wants_list() {
+        print::out(pass_options::list().as_bytes());
         return ExitCode::SUCCESS;
     }
     if arguments.sched_choice.wants_help() {
         print::out(ScheduleKnobs::default().write().as_bytes());
         return ExitCode::SUCCESS;
     }
-    let scheduling = match arguments.sched_choice.scheduling() {
-        Ok(scheduling) => scheduling,
+    let settings = arguments.sched_choice.scheduling().and_then(|scheduling| Ok((scheduling, arguments.passes.options()?)));
+    let (scheduling, passes) = match settings {
+        Ok(settings) => settings,
         Err(message) => {
             errln!("error: {message}");
             return ExitCode::from(2);
         }
     };
-    if let Some(pass) = arguments.print_after.as_deref().filter(|name| oriole_driver::PASSES.iter().all(|pass| pass.name != *name)) {
-        errln!("error: no pass is called {pass}; `--print-after help` lists them");
-        return ExitCode::from(2);
-    }
-    let text = match read_input(&arguments.file) {
+    // Required, unless the passes are only listed.
+    let file = arguments.file.as_deref().unwrap_or("-");
+    let text = match read_input(file) {
         Ok(text) => text,
         Err(error) => {
-            errln!("error: {}: {error}", arguments.file);
+            errln!("error: {file}: {error}");
             return ExitCode::from(2);
         }
     };
-    let name = if arguments.file == "-" { "<stdin>" } else { &arguments.file };
+    let name = if file == "-" { "<stdin>" } else { file };
     let source = Source::new(name, &text);
     let style = if io::stderr().is_terminal() { Style::Coloured } else { Style::Plain };
     let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
@@ -125,12 +122,17 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         relocatable: arguments.compile_only,
         entries: arguments.entry.clone(),
         verify: arguments.verify,
-        print_after: arguments.print_after.clone(),
+        passes,
         scheduling,
         reports: arguments.sched_output.reports(arguments.json),
         ..Options::new(target)
     };
-    match oriole_driver::compile(&[&checked.module], &options) {
+    for note in arguments.passes.notes(options.level) {
+        errln!("note: {note}");
+    }
+    let (result, log) = oriole_driver::compile_with_log(&[&checked.module], &options);
+    arguments.passes.print(&log);
+    match result {
         Ok(compiled) => finish(arguments, name, &compiled),
         Err(errors) => {
             let findings: Vec<Diagnostic> = errors.iter().map(diagnostic).collect();
@@ -175,14 +177,14 @@ pub fn diagnostic(error: &CompileError) -> Diagnostic {
     Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
 }
 
-/// Writes the cubin and prints the dumps, reports and warnings that the options request.
+/// Writes the cubin, if there is one, and prints the reports and warnings that the options request.
 fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> ExitCode {
-    if let Err(error) = write_output(&arguments.output, &compiled.cubin) {
-        errln!("error: {}: {error}", arguments.output);
+    let output = arguments.output.as_deref().filter(|_| arguments.passes.stop_after.is_none());
+    if let Some(output) = output
+        && let Err(error) = write_output(output, &compiled.cubin)
+    {
+        errln!("error: {output}: {error}");
         return ExitCode::from(2);
-    }
-    for dump in &compiled.dumps {
-        outln!("{dump}");
     }
     if let Err(message) = arguments.sched_output.print(&compiled.scheduling) {
         errln!("error: {message}");

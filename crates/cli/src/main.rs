@@ -9,6 +9,7 @@ mod compile;
 mod disasm;
 mod guard;
 mod output;
+mod pass_options;
 mod print;
 mod profile;
 mod rescore;

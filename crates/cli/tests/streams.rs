@@ -16,7 +16,7 @@ const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 const CLOSED_PIPE: i32 = 141;
 
 /// Calls that print to standard output and normally exit with code 0 or 1.
-const CALLS: [&str; 26] = [
+const CALLS: [&str; 28] = [
     "oriole --help",
     "oriole --version",
     "oriole help compile",
@@ -29,7 +29,9 @@ const CALLS: [&str; 26] = [
     "oriole compile k.ptx -o -",
     "oriole compile k.ptx -o /dev/null --json",
     "oriole compile k.ptx -o /dev/null --print-after select",
-    "oriole compile k.ptx -o /dev/null --print-after help",
+    "oriole compile k.ptx -o /dev/null --time-passes=json",
+    "oriole compile k.ptx --stop-after select",
+    "oriole compile --list-passes",
     "oriole disasm k.cubin",
     "oriole disasm --control k.cubin",
     "oriole disasm --json k.cubin",

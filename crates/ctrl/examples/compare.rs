@@ -12,7 +12,7 @@ use oriole_ctrl::flow::stalls::StallCause;
 use oriole_ctrl::flow::{Block, Code, assign_with_reasons};
 use oriole_cubin::Cubin;
 use oriole_cubin::info::{Code as AttributeCode, Value as AttributeValue};
-use oriole_hardware::Model;
+use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Opcode, Target, Value, decode};
 use oriole_sim::hazard::{Severity, check_function};
 
@@ -122,8 +122,8 @@ fn compare(file: &str, name: &str, bytes: &[u8], target: Target, indirect: &BTre
         operand.reuse = false;
     }
     let blocks = blocks_of(&instructions, indirect);
-    let model = Model::of(target);
-    let (ours, reasons) = assign_with_reasons(&Code { instructions: &instructions, blocks }, model);
+    let hardware = Hardware::built_in(target);
+    let (ours, reasons) = assign_with_reasons(&Code { instructions: &instructions, blocks }, &hardware);
     total.functions += 1;
     total.instructions += instructions.len();
     for (at, (one, two)) in ours.iter().zip(&theirs).enumerate() {
@@ -166,7 +166,7 @@ fn compare(file: &str, name: &str, bytes: &[u8], target: Target, indirect: &BTre
             }
         }
     }
-    let findings = check_function(&instructions, &[0], &|branch| indirect.get(&branch).cloned().unwrap_or_default(), model);
+    let findings = check_function(&instructions, &[0], &|branch| indirect.get(&branch).cloned().unwrap_or_default(), hardware.model);
     for finding in findings.iter().filter(|finding| finding.problem.severity() == Severity::Hazard) {
         total.findings += 1;
         if total.findings < 10 {

@@ -9,9 +9,9 @@
 //!
 //! The published description of ptxas calls this phase `opex`.
 
-use oriole_hardware::{Class, ControlRules, Model};
+use oriole_hardware::{Class, Hardware};
 use oriole_ir::{Function, Inst, Op, OperandKind};
-use oriole_isa::{Control, Instruction, Opcode, Symbols, Target, encode, settle};
+use oriole_isa::{Control, Instruction, Opcode, Symbols, encode, settle};
 use oriole_opt::machine::{depends_on_place, machine_instruction};
 use oriole_support::Index;
 
@@ -23,21 +23,21 @@ use crate::flow::{Block, Code, assign_all};
 const MOST_ROUNDS: usize = 8;
 
 /// Returns the control words of all instructions, and inserts `NOP`s where stalls cannot cover a fixed latency.
-pub fn run(function: &mut Function, target: Target, model: &Model) -> Controls {
+pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     for _ in 1..MOST_ROUNDS {
-        let (controls, shortfalls) = assign(function, target, model);
+        let (controls, shortfalls) = assign(function, hardware);
         if shortfalls.is_empty() {
             return controls;
         }
         insert_nops(function, &shortfalls);
     }
-    assign(function, target, model).0
+    assign(function, hardware).0
 }
 
 /// Computes the control words of the function as it is, and the latencies that its stalls cannot cover.
-fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<Shortfall>) {
+fn assign(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortfall>) {
     let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
-    let rules = ControlRules::of(model);
+    let (target, rules) = (hardware.target, &*hardware.rules);
     let mut controls = Controls::new(function);
     controls.encoded = vec![None; function.insts.len()];
     let instruction = |&inst: &Inst| {
@@ -51,7 +51,7 @@ fn assign(function: &Function, target: Target, model: &Model) -> (Controls, Vec<
     };
     let instructions: Vec<Instruction> = order.iter().map(instruction).collect();
     let code = Code { instructions: &instructions, blocks: blocks_of(function) };
-    let done = assign_all(&code, model, false);
+    let done = assign_all(&code, hardware, false);
     for (&inst, control) in order.iter().zip(done.controls) {
         controls.set(inst, control);
     }

@@ -15,8 +15,8 @@
 //! instruction of the next block waits.
 
 use oriole_hardware::model::SCOREBOARD_STALL;
-use oriole_hardware::{Class, Classes, Model, Profile, Waits};
-use oriole_ir::{Function, Inst, Op, OperandKind, RegFile, Target};
+use oriole_hardware::{Class, Classes, Hardware, Model, Waits};
+use oriole_ir::{Function, Inst, Op, OperandKind, RegFile};
 use oriole_isa::{Control, Latency, Opcode, Symbol};
 
 use crate::Controls;
@@ -28,10 +28,10 @@ const SOURCES: u8 = 1;
 /// The longest stall in cycles. It only lasts that long if the instruction yields.
 const LONGEST_STALL: u8 = 15;
 
-/// Returns the control words of all instructions. `profile` is a hardware profile that the user has given, if any.
-pub fn assign(function: &Function, target: Target, profile: Option<&Profile>) -> Controls {
+/// Returns the control words of all instructions.
+pub fn assign(function: &Function, hardware: &Hardware<'_>) -> Controls {
     let mut controls = Controls::new(function);
-    let machine = Machine { target, profile: profile.map(|profile| (profile, &**Model::of(target))) };
+    let machine = Machine { hardware };
     // The scoreboards that the previous instruction in the layout sets.
     let mut wait = 0;
     for &block in &function.layout {
@@ -46,9 +46,7 @@ pub fn assign(function: &Function, target: Target, profile: Option<&Profile>) ->
 
 /// The target, and the user's changes to its model.
 struct Machine<'a> {
-    target: Target,
-    /// The user's profile, and the built-in model to compare it with.
-    profile: Option<(&'a Profile, &'a Model)>,
+    hardware: &'a Hardware<'a>,
 }
 
 impl Machine<'_> {
@@ -78,18 +76,17 @@ impl Machine<'_> {
 
     /// Returns the longest stall in cycles: 15, or less if the user's profile says so.
     fn longest_stall(&self) -> u8 {
-        let said = self.profile.and_then(|(profile, _)| u8::try_from(profile.machine.max_stall).ok());
-        said.map_or(LONGEST_STALL, |most| most.min(LONGEST_STALL))
+        u8::try_from(self.hardware.machine.max_stall).map_or(LONGEST_STALL, |most| most.min(LONGEST_STALL))
     }
 
     /// Returns whether the results and sources of an instruction need scoreboards.
     fn waits(&self, opcode: Opcode, modifiers: &[Symbol]) -> Waits {
-        let is_variable = opcode.properties().latency(self.target) == Latency::Variable;
+        let is_variable = opcode.properties().latency(self.hardware.target) == Latency::Variable;
         let usual = Waits { results: is_variable, sources: is_variable, stall: SCOREBOARD_STALL };
-        match self.profile {
-            Some((profile, known)) => {
+        match self.hardware.replaced_model {
+            Some(known) => {
                 let class = Classes::get().of(opcode, modifiers);
-                changed(&profile.model, known, class, self.longest_stall()).unwrap_or(usual)
+                changed(self.hardware.model, known, class, self.longest_stall()).unwrap_or(usual)
             }
             None => usual,
         }

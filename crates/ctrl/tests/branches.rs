@@ -1,7 +1,7 @@
 //! Control words of small functions in the IR: blocks that end in two branches, and latencies that need an inserted `NOP`.
 
 use oriole_ctrl::control_words;
-use oriole_hardware::Model;
+use oriole_hardware::Hardware;
 use oriole_ir::Function;
 use oriole_isa::{Control, Opcode, Target};
 
@@ -10,7 +10,7 @@ fn words(text: &str) -> Vec<(Option<Opcode>, Control)> {
     let target = Target::parse("sm_75").expect("a target");
     let mut functions = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}"));
     let function: &mut Function = &mut functions[0];
-    let controls = control_words::run(function, target, Model::of(target));
+    let controls = control_words::run(function, &Hardware::built_in(target));
     let insts = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter());
     let opcodes = [Opcode::IADD3, Opcode::BRA, Opcode::MOV, Opcode::LDL, Opcode::EXIT];
     insts.map(|&inst| (opcodes.into_iter().find(|&opcode| function.insts[inst].is_machine(opcode)), controls.get(inst))).collect()
@@ -58,7 +58,7 @@ bb1:
 ";
     let target = Target::parse("sm_90a").unwrap();
     let mut function = oriole_ir::text::parse(text).unwrap().remove(0);
-    let controls = control_words::run(&mut function, target, Model::of(target));
+    let controls = control_words::run(&mut function, &Hardware::built_in(target));
     let insts = &function.blocks[function.layout[1]].insts;
     let opcodes: Vec<Option<Opcode>> = insts.iter().map(|&inst| function.insts[inst].op.machine()).collect();
     assert_eq!(opcodes, [Opcode::HMMA, Opcode::NOP, Opcode::IADD3, Opcode::EXIT].map(Some));

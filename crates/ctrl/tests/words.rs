@@ -1,7 +1,7 @@
 //! Short instruction sequences and the control words that they must get on sm_90a. The latencies are those of docs/latency.md.
 
 use oriole_ctrl::flow::{Assignment, Block, Code, assign_all};
-use oriole_hardware::Model;
+use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 
 /// Assembles and decodes instructions, so that they have the encoding form and the reuse slots of real code.
@@ -16,7 +16,7 @@ fn code(lines: &[&str]) -> Vec<Instruction> {
 
 fn assign_blocks(lines: &[&str], blocks: Vec<Block>) -> Assignment {
     let instructions = code(lines);
-    assign_all(&Code { instructions: &instructions, blocks }, Model::of(Target::parse("sm_90a").unwrap()), true)
+    assign_all(&Code { instructions: &instructions, blocks }, &Hardware::built_in(Target::parse("sm_90a").unwrap()), true)
 }
 
 /// Returns the control words of one block.

@@ -1,31 +1,25 @@
-//! Data for the scheduling reports: collected while a function goes through the passes, completed when the file is known.
+//! Scheduling reports: the data collected while a function goes through the passes, completed when the file is known.
 //!
-//! Only data that was requested is collected ([`Reports`]). Functions are compiled in parallel. Each function has its own data, and reports
-//! are printed in source order, so the text is deterministic.
+//! Functions are compiled in parallel, but reports are printed in source order, so the text is deterministic.
 
-use oriole_ctrl::Controls;
 use oriole_cubin::Cubin;
 use oriole_cubin::note::Note;
 use oriole_cubin::section::{Content, Section, SectionType};
+use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
-use oriole_ir::Function;
 use oriole_isa::Opcode;
-use oriole_isel::VariableLayout;
-use oriole_ptx::ast::{self, FunctionKind};
 use oriole_sched::backend::Stage;
-use oriole_sched::function::Stats;
 use oriole_sched::report::guidance::{self, PassSummary, Subject};
+use oriole_sched::report::latency_hiding;
 use oriole_sched::report::lines::{self, Case};
-use oriole_sched::report::statistics::{Figure, Final, Gathered, LinkFacts, gather};
+use oriole_sched::report::statistics::{Figure, Gathered, LinkFacts};
 use oriole_sched::report::target::RegisterTarget;
-use oriole_sched::report::timeline::{FlowSummary, HardwareFigures};
-use oriole_sched::report::{latency_hiding, trace};
-use oriole_sched::resource::Costs;
 
-use crate::image::HIDDEN_REGISTERS;
-use crate::passes::{Finished, Pass};
-use crate::schedule::{Plan, hardware_model};
-use crate::{FunctionReport, Options, registers};
+use crate::compile_function::Finished;
+use crate::function_report::FunctionReport;
+use crate::options::Options;
+use crate::registers::HIDDEN_REGISTERS;
+use crate::schedule::Plan;
 
 pub use oriole_sched::report::latency_hiding::{Category, Distances};
 pub use oriole_sched::report::lines::Case as LatencyCase;
@@ -33,93 +27,6 @@ pub use oriole_sched::report::statistics::{Figure as StatisticsFigure, LoopMetri
 
 /// Threads per block if the kernel does not declare a number: one warp per scheduler, so that only the registers determine the occupancy.
 const ASSUMED_THREADS: u32 = 128;
-
-/// What to report about scheduling.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Reports {
-    /// Collect statistics of each function.
-    pub figures: bool,
-    /// Record the reason for each pick of the scheduler.
-    pub trace: bool,
-    /// Names of the functions to trace; all functions if the list is empty.
-    pub traced_functions: Vec<String>,
-    /// Write a note section with a record of each function into the file.
-    pub record: bool,
-}
-
-impl Reports {
-    /// Returns whether the picks for a function are to be recorded.
-    pub fn traces(&self, function: &str) -> bool {
-        self.trace && (self.traced_functions.is_empty() || self.traced_functions.iter().any(|name| name == function))
-    }
-}
-
-/// The data collected for one function.
-#[derive(Clone, Default, Debug)]
-pub struct ReportData {
-    target: Option<RegisterTarget>,
-    passes: Vec<PassSummary>,
-    /// Statistics before register allocation.
-    before: Option<Gathered>,
-    /// Control flow of the final code before layout.
-    flow_summary: Option<FlowSummary>,
-    /// Statistics of the final code.
-    after: Option<Gathered>,
-    /// Bytes of the stack frame before allocation, which are all variables.
-    variables_size: u32,
-    trace: String,
-}
-
-impl ReportData {
-    /// Records the result of a scheduling pass.
-    pub(crate) fn note(&mut self, pass: Pass, function: &Function, stats: &Stats) {
-        let &Stats { blocks, cycles_before, cycles_after, live_before, live_after, .. } = stats;
-        self.passes.push(PassSummary { phase: pass.phase, blocks, cycles_before, cycles_after, live_before, live_after });
-        self.target = self.target.or(stats.target);
-        self.trace.push_str(&trace::text(function, pass.phase, &stats.attempts));
-    }
-
-    /// Records that another attempt was dropped because its order before allocation caused spills.
-    pub(crate) fn note_dropped(&mut self, other: &ReportData) {
-        self.target = other.target;
-        if !other.trace.is_empty() {
-            self.trace.insert_str(0, &format!("dropped, since allocation made it cost spills:\n{}taken instead:\n", other.trace));
-        }
-    }
-
-    /// Collects statistics of the function before register allocation.
-    pub(crate) fn gather_values(&mut self, function: &Function, options: &Options) {
-        self.variables_size = function.frame_bytes;
-        if options.reports.figures {
-            let (model, machine, rates) = hardware_model(options);
-            let costs = Costs::from_rates(rates, machine);
-            self.before = Some(gather(function, HardwareFigures { model, costs: &costs }, None));
-        }
-    }
-
-    /// Records the control flow of the function before layout makes fall-through implicit.
-    pub(crate) fn record_control_flow(&mut self, function: &Function) {
-        self.flow_summary = self.before.as_ref().map(|before| FlowSummary::new(function, &before.divergent));
-    }
-
-    /// Collects statistics of the final code.
-    pub(crate) fn gather_code(&mut self, function: &Function, controls: &Controls, options: &Options) {
-        if let (Some(before), Some(flow_summary)) = (&self.before, &self.flow_summary) {
-            let (model, machine, rates) = hardware_model(options);
-            let costs = Costs::from_rates(rates, machine);
-            let controls = |inst| controls.get(inst);
-            let final_code = Final { controls: &controls, flow_summary, before };
-            self.after = Some(gather(function, HardwareFigures { model, costs: &costs }, Some(final_code)));
-        }
-    }
-}
-
-/// Returns the resources that a block of a kernel needs besides registers, or `None` if the block size is not declared.
-pub(crate) fn declared_launch(function: &ast::Function, options: &Options, variables: &VariableLayout, barriers: u32) -> Option<Launch> {
-    let threads = registers::threads(&registers::bounds(&function.bounds, options))?;
-    let is_kernel = function.kind == FunctionKind::Entry;
-    is_kernel.then_some(Launch { threads, static_shared: variables.shared_bytes as u32, barriers, ..Launch::default() })
-}
 
 /// The scheduling report of a function.
 #[derive(Clone, Debug)]
@@ -145,9 +52,9 @@ pub struct SchedulingReport {
 
 impl SchedulingReport {
     /// Completes the report of a compiled function.
-    pub(crate) fn new(finished: &Finished, report: &FunctionReport, options: &Options) -> SchedulingReport {
+    pub(crate) fn new(finished: &Finished, report: &FunctionReport, options: &Options, hardware: &Hardware<'_>) -> SchedulingReport {
         let data = &finished.report_data;
-        let machine = hardware_model(options).1;
+        let machine = hardware.machine;
         let before = data.before.as_ref();
         let launch = finished.launch.unwrap_or(Launch {
             threads: ASSUMED_THREADS,
@@ -185,7 +92,7 @@ impl SchedulingReport {
             after: data.after.as_ref().map_or_else(Vec::new, |after| after.figures(&final_code, machine)),
             trace: data.trace.clone(),
             code: data.after.clone(),
-            has_uniform_registers: Opcode::UMOV.exists_on(options.target),
+            has_uniform_registers: Opcode::UMOV.exists_on(hardware.target),
         }
     }
 

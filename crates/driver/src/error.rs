@@ -9,12 +9,30 @@ use oriole_ptx::source::Span;
 pub struct CompileError {
     /// Index of the module in the list given to [`compile`](crate::compile).
     pub module: usize,
-    /// Name of the function; empty if the error concerns the whole module.
-    pub function: String,
+    /// Name of the function; `None` if the error concerns the whole module.
+    pub function: Option<String>,
     /// The PTX statement that caused the error, if there is one.
     pub span: Option<Span>,
     /// The kind of error.
     pub fault: Fault,
+}
+
+impl CompileError {
+    /// Returns an error of a module as a whole.
+    pub fn in_module(module: usize, fault: Fault) -> CompileError {
+        CompileError { module, function: None, span: None, fault }
+    }
+
+    /// Returns an error of the whole program, which is reported for its first module.
+    pub fn in_program(fault: Fault) -> CompileError {
+        CompileError::in_module(0, fault)
+    }
+
+    /// Returns an error of a function of a module.
+    pub fn in_function(module: usize, function: &str, failure: Failure) -> CompileError {
+        let Failure { span, fault } = failure;
+        CompileError { module, function: Some(function.to_owned()), span, fault }
+    }
 }
 
 /// The kind of an error.
@@ -30,6 +48,21 @@ pub enum Fault {
     Unresolved(String),
     /// A bug in Oriole; holds the message.
     Internal(String),
+}
+
+/// An error in a function that is being compiled, with the PTX statement that caused it if there is one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The PTX statement.
+    pub span: Option<Span>,
+    /// The kind of error.
+    pub fault: Fault,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        Failure { span: None, fault }
+    }
 }
 
 /// A memory of which a program uses more than the target has.
@@ -92,15 +125,13 @@ impl fmt::Display for Excess {
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.fault {
-            Fault::Unsupported(feature) if self.function.is_empty() => write!(f, "{feature} is not supported yet"),
-            Fault::Unsupported(feature) => write!(f, "{feature} is not supported yet (in {})", self.function),
-            Fault::Limit(what) if self.function.is_empty() => f.write_str(what),
-            Fault::Limit(what) => write!(f, "{what} (in {})", self.function),
-            Fault::TooMuch(excess) if self.function.is_empty() => excess.fmt(f),
-            Fault::TooMuch(excess) => write!(f, "{excess} (in {})", self.function),
-            Fault::Unresolved(name) => write!(f, "unresolved extern function `{name}` (in {})", self.function),
-            Fault::Internal(what) => write!(f, "internal error in {}: {what}", self.function),
+            Fault::Unsupported(feature) => write!(f, "{feature} is not supported yet")?,
+            Fault::Limit(what) => f.write_str(what)?,
+            Fault::TooMuch(excess) => excess.fmt(f)?,
+            Fault::Unresolved(name) => write!(f, "unresolved extern function `{name}`")?,
+            Fault::Internal(what) => write!(f, "internal error: {what}")?,
         }
+        self.function.as_ref().map_or(Ok(()), |function| write!(f, " (in {function})"))
     }
 }
 

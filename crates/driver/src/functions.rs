@@ -8,7 +8,7 @@ use oriole_sched::backend::tree::{CallCosts, Callee};
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::Options;
+use crate::options::Options;
 
 /// Functions that the CUDA driver provides. An executable file may call them without a definition.
 const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];

@@ -1,126 +1,271 @@
-//! The list of passes, and the compilation of one function through all of them.
+//! The pass table: every step of the compilation of a function, in order.
 //!
-//! Phases 97 to 110 (scheduling, register allocation, scheduling again) may run several times with different plans; the result with the
-//! lowest estimated time is kept ([`schedule_and_allocate`]).
+//! [`pipeline`](crate::pipeline) runs the rows; no pass runs outside the table. The rows of the stages [`Stage::Schedule`] and
+//! [`Stage::Allocate`] run once for each scheduling plan that the [`search`](crate::search) tries, all others once for each function.
+//!
+//! A row of the table refers to a function below it that calls the pass with its arguments and stores its results in the
+//! [`FunctionState`]. Timing, printing and verification are the pipeline's job.
+
+use std::fmt;
+use std::sync::Arc;
 
 use oriole_ctrl::{control_words, serial};
-use oriole_hardware::Model;
-use oriole_ir::{Function, RegFile, RegisterLimits, verify, verify_allocated};
-use oriole_isel::{VariableLayout, select_function};
-use oriole_opt::{balance, converge, dead, fold, forward, fuse, insert_yields, legalize, merge, straighten};
-use oriole_ptx::ast::{FunctionId, Module};
-use oriole_regalloc::{Allocation, Environment};
-use oriole_sched::function::Stats;
+use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
+use oriole_isel::{Selected, select_function};
+use oriole_opt as opt;
+use oriole_regalloc::Environment;
 
-use crate::account::ReportData;
-use crate::emit::{self, Code};
-use crate::error::Fault;
-use crate::functions::Facts;
-use crate::schedule::{Context, Plan};
-use crate::{Options, account, convention, layout, prologue, schedule};
+use crate::error::{Failure, Fault};
+use crate::state::{FunctionState, Selection};
+use crate::{convention, emit, layout, prologue, report_data, schedule};
 
-/// A compilation step: its number in the order of phases, and the name that `--print-after` takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A step of the compilation of a function: a row of the pass table.
+#[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    /// Phase number.
+    /// Phase number. Phases are numbered in the order of execution, with gaps.
     pub phase: u8,
-    /// Name of the pass.
+    /// Name of the pass on the command line.
     pub name: &'static str,
+    /// The optimization levels at which the pass runs.
+    pub levels: Levels,
+    /// Whether the code is correct without the pass.
+    pub is_optional: bool,
+    /// What the pass does, in one line.
+    pub description: &'static str,
+    /// The stage that the pass belongs to.
+    pub(crate) stage: Stage,
+    /// Runs the pass.
+    pub(crate) run: for<'a> fn(&mut FunctionState<'a>) -> Result<(), Vec<Failure>>,
+}
+
+/// The optimization levels at which a pass runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Levels {
+    /// All levels.
+    All,
+    /// This level and higher ones.
+    AtLeast(u8),
+    /// Only this level.
+    Only(u8),
+    /// The levels at which functions are scheduled, or any level if the options request scheduling.
+    Scheduled,
+}
+
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Levels::All => write!(f, "-O0 to -O3"),
+            Levels::AtLeast(level) => write!(f, "-O{level} to -O3"),
+            Levels::Only(level) => write!(f, "-O{level}"),
+            Levels::Scheduled => write!(f, "-O{} to -O3, or --sched-mode", schedule::MIN_LEVEL),
+        }
+    }
+}
+
+/// A contiguous part of the table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// Selection and optimization. Runs once.
+    Optimize,
+    /// Scheduling before register allocation. Runs once for each scheduling plan.
+    Schedule,
+    /// Register allocation up to the final order of instructions. Runs once for each scheduling plan whose order is worth it.
+    Allocate,
+    /// Control words and machine code. Runs once.
+    Emit,
+}
+
+impl Stage {
+    /// Returns whether the passes of the stage run once for each scheduling plan.
+    pub fn is_searched(self) -> bool {
+        matches!(self, Stage::Schedule | Stage::Allocate)
+    }
 }
 
 macro_rules! passes {
-    ($($constant:ident = $phase:literal $name:literal,)*) => {
-        $(const $constant: Pass = Pass { phase: $phase, name: $name };)*
+    ($($phase:literal $name:literal, $levels:expr, $necessity:ident, $stage:ident, $run:path, $description:literal;)*) => {
         /// All passes in order.
-        pub const PASSES: &[Pass] = &[$($constant),*];
+        pub const PASSES: &[Pass] = &[$(Pass {
+            phase: $phase,
+            name: $name,
+            levels: $levels,
+            is_optional: is_optional!($necessity),
+            description: $description,
+            stage: Stage::$stage,
+            run: $run,
+        }),*];
     };
 }
 
+macro_rules! is_optional {
+    (optional) => {
+        true
+    };
+    (required) => {
+        false
+    };
+}
+
+use Levels::{All, AtLeast, Only, Scheduled};
+
 passes! {
-    SELECT = 5 "select",
-    CONSTRUCT_SSA = 14 "construct-ssa",
-    STRAIGHTEN = 15 "straighten",
-    FUSE = 16 "fuse",
-    LEGALIZE = 18 "legalize",
-    FORWARD = 20 "forward",
-    MERGE = 22 "merge",
-    FOLD = 24 "fold",
-    REMOVE_DEAD = 60 "remove-dead",
-    CONVERGE = 90 "converge",
-    GIVE_WAY = 92 "give-way",
-    BALANCE = 94 "balance",
-    PRE_SCHEDULE = 97 "pre-schedule",
-    ALLOCATE = 101 "allocate",
-    PROLOGUE = 104 "prologue",
-    POST_SCHEDULE = 110 "post-schedule",
-    LAYOUT = 112 "layout",
-    SERIAL_CONTROL = 116 "serial-control",
-    CONTROL = 120 "control",
-    ENCODE = 122 "encode",
+    5   "select",           All,        required, Optimize, select,           "selects machine instructions for the PTX instructions";
+    14  "construct-ssa",    All,        required, Optimize, construct_ssa,    "gives each value one definition";
+    15  "straighten",       AtLeast(1), optional, Optimize, straighten,       "merges blocks that always follow each other";
+    16  "fuse",             AtLeast(1), optional, Optimize, fuse,             "forms multiply-adds of 64-bit addresses";
+    18  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
+    20  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
+    22  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
+    24  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
+    26  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
+    60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
+    90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
+    92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
+    94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions and shifts to the less busy unit";
+    97  "pre-schedule",     Scheduled,  optional, Schedule, pre_schedule,     "reorders instructions within blocks, before register allocation";
+    101 "allocate",         All,        required, Allocate, allocate,         "assigns physical registers, spills";
+    102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls";
+    103 "clear-barriers",   All,        required, Allocate, clear_barriers,   "clears callee-saved convergence barriers, where the target needs that";
+    104 "prologue",         All,        required, Allocate, insert_prologue,  "sets up the stack pointer, and saves and restores registers";
+    110 "post-schedule",    Scheduled,  optional, Allocate, post_schedule,    "reorders instructions within blocks, after register allocation";
+    112 "layout",           All,        required, Emit,     lay_out,          "removes branches to the next block";
+    116 "serial-control",   Only(0),    required, Emit,     serial_control,   "computes control words that run one instruction after the other";
+    120 "control",          AtLeast(1), required, Emit,     control,          "computes stalls, scoreboards, yields and register reuse";
+    122 "encode",           All,        required, Emit,     encode,           "encodes the instructions";
 }
 
-/// A compiled function.
-#[derive(Clone, Debug)]
-pub struct Finished {
-    /// The machine code.
-    pub code: Code,
-    /// Result of the register allocator. The counts of spilled bytes are in it.
-    pub allocation: Allocation,
-    /// Bytes of the stack frame in local memory.
-    pub frame_bytes: u32,
-    /// Number of named barriers.
-    pub barriers: u32,
-    /// Names of the functions that it calls directly.
-    pub callees: Vec<String>,
-    /// Prototypes of the functions that it calls through pointers.
-    pub indirect_calls: Vec<String>,
-    /// Names of the functions whose addresses it takes.
-    pub taken_functions: Vec<String>,
-    /// Whether the size of its stack frame is not known at compile time.
-    pub has_dynamic_stack: bool,
-    /// Names that the patches of the code refer to, by index.
-    pub symbols: Vec<String>,
-    /// Text of the function after the pass that `--print-after` names.
-    pub dump: Option<String>,
-    /// The scheduling plan used; `None` if the function was not scheduled.
-    pub plan: Option<Plan>,
-    /// Data for the scheduling report.
-    pub report_data: ReportData,
-    /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
-    pub launch: Option<oriole_hardware::occupancy::Launch>,
-}
+impl Pass {
+    /// Returns the pass with this name. The error is a message that suggests a name, if one is similar.
+    pub fn find(name: &str) -> Result<&'static Pass, String> {
+        PASSES.iter().find(|pass| pass.name == name).ok_or_else(|| {
+            let nearest = oriole_support::closest(name, PASSES.iter().map(|pass| pass.name));
+            let suggestion = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+            format!("no pass is called `{name}`{suggestion}")
+        })
+    }
 
-impl Finished {
-    /// Returns whether the function calls any function.
-    pub fn has_calls(&self) -> bool {
-        !self.callees.is_empty() || !self.indirect_calls.is_empty()
+    /// Returns the passes of a stage.
+    pub(crate) fn of_stage(stage: Stage) -> &'static [Pass] {
+        let first = PASSES.partition_point(|pass| pass.stage < stage);
+        let end = PASSES.partition_point(|pass| pass.stage <= stage);
+        &PASSES[first..end]
+    }
+
+    /// Returns whether the pass is part of the compilation of a function, according to the optimization level and the scheduling plan.
+    pub(crate) fn is_enabled(&self, state: &FunctionState<'_>) -> bool {
+        let level = state.options().level;
+        match self.levels {
+            Levels::All => true,
+            Levels::AtLeast(least) => level >= least,
+            Levels::Only(only) => level == only,
+            Levels::Scheduled => state.plan.is_some(),
+        }
     }
 }
 
-/// An error in a function, with the PTX statement that caused it if there is one.
-pub type Failure = (Option<oriole_ptx::source::Span>, Fault);
+/// The result of a pass.
+type Outcome = Result<(), Vec<Failure>>;
 
-/// A function between two passes, with everything the remaining passes need.
-#[derive(Clone)]
-struct FunctionState<'a> {
-    function: Function,
-    options: &'a Options,
-    context: Context<'a>,
-    dump: Option<String>,
-    report_data: ReportData,
+/// Returns an error of Oriole.
+fn internal(what: impl ToString) -> Vec<Failure> {
+    vec![Failure::from(Fault::Internal(what.to_string()))]
 }
 
-impl FunctionState<'_> {
-    /// Runs after each pass: records the dump if this pass was requested, and verifies the IR.
-    fn after(&mut self, pass: Pass) -> Result<(), Vec<Failure>> {
-        if self.options.print_after.as_deref() == Some(pass.name) {
-            self.dump = Some(oriole_ir::text::print(&self.function));
-        }
-        if self.options.verify && self.function.is_ssa {
-            verify(&self.function).map_err(|report| vec![(None, Fault::Internal(format!("after {}: {report}", pass.name)))])?;
-        }
-        Ok(())
+fn select(state: &mut FunctionState<'_>) -> Outcome {
+    let input = state.input;
+    let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
+    let Selected { function, barriers, callees, indirect_calls, taken_functions, has_dynamic_stack } =
+        select_function(input.module, input.id, state.target(), input.variables)
+            .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
+    state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
+    state.function = function;
+    state.selection = Arc::new(Selection { barriers, callees, indirect_calls, taken_functions, has_dynamic_stack });
+    Ok(())
+}
+
+fn construct_ssa(state: &mut FunctionState<'_>) -> Outcome {
+    oriole_ir::construct_ssa(&mut state.function);
+    Ok(())
+}
+
+fn straighten(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::straighten::run(&mut state.function, target);
+    Ok(())
+}
+
+fn fuse(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::fuse::run(&mut state.function, target);
+    Ok(())
+}
+
+fn legalize(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::legalize::run(&mut state.function, target).map(|_| ()).map_err(internal)
+}
+
+fn forward(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::forward::run(&mut state.function, target);
+    Ok(())
+}
+
+fn merge(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::merge::run(&mut state.function, target);
+    Ok(())
+}
+
+fn fold(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::fold::run(&mut state.function, target);
+    Ok(())
+}
+
+fn remove_dead(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::dead::run(&mut state.function, target);
+    Ok(())
+}
+
+fn converge(state: &mut FunctionState<'_>) -> Outcome {
+    let (target, waiting_for_warp) = (state.target(), &state.input.facts.waiting_for_warp);
+    let may_wait = |name: &str| waiting_for_warp.contains(name) || oriole_isel::is_runtime(name);
+    opt::converge::run(&mut state.function, target, &may_wait);
+    Ok(())
+}
+
+fn give_way(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::insert_yields::run(&mut state.function, target);
+    Ok(())
+}
+
+fn balance(state: &mut FunctionState<'_>) -> Outcome {
+    opt::balance::run(&mut state.function, state.input.hardware);
+    Ok(())
+}
+
+fn pre_schedule(state: &mut FunctionState<'_>) -> Outcome {
+    let Some(plan) = state.plan.filter(|plan| plan.before_allocation) else { return Ok(()) };
+    let (context, environment, offered) = (state.schedule_context(), state.environment(), state.occupancies_to_estimate);
+    let stats = schedule::before_allocation(&mut state.function, plan, offered, context, &environment, state.input.options);
+    state.schedule_stats = stats.map_err(internal)?;
+    state.report_data.note(schedule::PHASE_BEFORE_ALLOCATION, &state.function, &state.schedule_stats);
+    Ok(())
+}
+
+fn allocate(state: &mut FunctionState<'_>) -> Outcome {
+    let (environment, options) = (state.environment(), state.input.options);
+    state.report_data.gather_values(&state.function, options, state.input.hardware);
+    let allocation = convention::allocate(&mut state.function, &environment, options.verify)
+        .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
+    state.allocation = Some(allocation);
+    if options.verify {
+        check_registers(&state.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
     }
+    Ok(())
 }
 
 /// Checks that an allocated function is well formed and stays within the register limits.
@@ -137,251 +282,80 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
     verify_allocated(after, &limits).map_err(|report| report.to_string())
 }
 
-/// A function after phase 97: its instructions are in the order in which registers are allocated.
-struct PreScheduled<'a> {
-    state: FunctionState<'a>,
-    plan: Option<Plan>,
-    /// What the scheduler did before allocation.
-    stats: Stats,
-}
-
-/// A function after phase 110: physical registers, final instruction order.
-struct Scheduled<'a> {
-    state: FunctionState<'a>,
-    allocation: Allocation,
-    plan: Option<Plan>,
-}
-
-impl Scheduled<'_> {
-    /// Returns the number of bytes that spill code stores and loads.
-    fn spills(&self) -> u32 {
-        self.allocation.spill_store_bytes + self.allocation.spill_load_bytes
-    }
-
-    /// Returns the estimated execution time, for comparison with other schedules of the same function.
-    fn time(&self) -> f64 {
-        schedule::time(&self.state.function, &self.allocation, self.state.context.launch, self.state.options)
-    }
-}
-
-/// Runs phases 97 to 110 with every plan to try and returns the result with the lowest estimated time. Falls back to the unscheduled order
-/// if there are no plans.
-///
-/// For each plan two variants compete. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets more
-/// registers at a lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. Each schedule that is
-/// built here counts as a trial; the original order that [`without_spills`] may allocate does not.
-fn schedule_and_allocate<'a>(state: FunctionState<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
-    let options = state.options;
-    let instructions = state.function.layout.iter().map(|&block| state.function.blocks[block].insts.len()).sum();
-    let mut trials = schedule::max_trials(instructions, options);
-    let mut best: Option<Best<'a>> = None;
-    for plan in schedule::plans(options) {
-        if trials == 0 {
-            break;
-        }
-        let offered = schedule::occupancies_to_estimate(plan, options);
-        // Building the low-occupancy variant takes a trial itself, so there must be one left.
-        let offered = &offered[..offered.len().min(trials - 1)];
-        let pre_scheduled = schedule_before_allocation(state.clone(), Some(plan), offered, environment)?;
-        trials -= 1;
-        let promise = pre_scheduled.stats.tradeoff.and_then(schedule::worth_trying);
-        let low_occupancy = promise.and_then(|(warps_kept, _)| {
-            trials -= 1;
-            let low_occupancy = schedule_before_allocation(state.clone(), Some(Plan { warps_kept, ..plan }), &[], environment);
-            let low_occupancy = low_occupancy.and_then(|low_occupancy| allocate(low_occupancy, environment));
-            // Spills would cost more than the extra registers gain.
-            low_occupancy.ok().filter(|low_occupancy| low_occupancy.spills() == 0)
-        });
-        // A large estimated gain is taken without comparison: the first variant is not even allocated.
-        if low_occupancy.is_none() || !promise.is_some_and(|(_, is_certain)| is_certain) {
-            Best::keep_better(&mut best, without_spills(&state, plan, pre_scheduled, environment)?);
-        }
-        if let Some(low_occupancy) = low_occupancy {
-            Best::keep_better(&mut best, low_occupancy);
-        }
-    }
-    match best {
-        Some(best) => Ok(best.scheduled),
-        None => schedule_before_allocation(state, None, &[], environment).and_then(|pre_scheduled| allocate(pre_scheduled, environment)),
-    }
-}
-
-/// The best schedule so far. Its time is computed when a second schedule must be compared with it.
-struct Best<'a> {
-    time: Option<f64>,
-    scheduled: Scheduled<'a>,
-}
-
-impl<'a> Best<'a> {
-    /// Keeps the schedule with the lower estimated time; of equal ones, the earlier.
-    fn keep_better(best: &mut Option<Best<'a>>, other: Scheduled<'a>) {
-        let Some(best) = best else {
-            *best = Some(Best { time: None, scheduled: other });
-            return;
-        };
-        let known = best.time.unwrap_or_else(|| best.scheduled.time());
-        let time = other.time();
-        best.time = Some(known.min(time));
-        if time < known {
-            best.scheduled = other;
-        }
-    }
-}
-
-/// Allocates registers. If the new instruction order causes spills, also allocates the original order and returns the one with fewer
-/// spilled bytes, then with less estimated time.
-fn without_spills<'a>(
-    state: &FunctionState<'a>,
-    plan: Plan,
-    pre_scheduled: PreScheduled<'a>,
-    environment: &Environment,
-) -> Result<Scheduled<'a>, Vec<Failure>> {
-    let is_new = pre_scheduled.stats.blocks > 0;
-    let new = match allocate(pre_scheduled, environment) {
-        Ok(new) if !is_new || new.spills() == 0 => return Ok(new),
-        Ok(new) => Ok(new),
-        // Not enough registers for this order; the original order may still fit.
-        Err(failures) if failures.iter().all(|(_, fault)| matches!(fault, Fault::Limit(_))) => Err(failures),
-        Err(failures) => return Err(failures),
-    };
-    let old = schedule_before_allocation(state.clone(), Some(Plan { before_allocation: false, ..plan }), &[], environment)?;
-    let mut old = allocate(old, environment)?;
-    match new {
-        Ok(new) if new.spills() < old.spills() || new.spills() == old.spills() && new.time() <= old.time() => Ok(new),
-        Ok(new) => {
-            old.state.report_data.note_dropped(&new.state.report_data);
-            Ok(old)
-        }
-        Err(_) => Ok(old),
-    }
-}
-
-/// Phase 97: schedules before register allocation. `offered` lists occupancies, in percent of the warps, whose gain to estimate.
-fn schedule_before_allocation<'a>(
-    mut state: FunctionState<'a>,
-    plan: Option<Plan>,
-    offered: &[u32],
-    environment: &Environment,
-) -> Result<PreScheduled<'a>, Vec<Failure>> {
-    let options = state.options;
-    let mut stats = Stats::default();
-    if let Some(plan) = plan {
-        stats = schedule::before_allocation(&mut state.function, plan, offered, state.context, environment, options)
-            .map_err(|error| vec![(None, Fault::Internal(error.to_string()))])?;
-        if plan.before_allocation {
-            state.report_data.note(PRE_SCHEDULE, &state.function, &stats);
-        }
-    }
-    state.report_data.gather_values(&state.function, options);
-    state.after(PRE_SCHEDULE)?;
-    Ok(PreScheduled { state, plan, stats })
-}
-
-/// Phases 101 to 110: allocates registers, inserts prologue and epilogues, and schedules again.
-fn allocate<'a>(pre_scheduled: PreScheduled<'a>, environment: &Environment) -> Result<Scheduled<'a>, Vec<Failure>> {
-    let PreScheduled { mut state, plan, .. } = pre_scheduled;
-    let options = state.options;
-    let internal = |what: String| vec![(None, Fault::Internal(what))];
-    let allocation = convention::allocate(&mut state.function, environment, options.verify)
-        .map_err(|error| vec![(None, Fault::Limit(error.to_string()))])?;
-    state.after(ALLOCATE)?;
-    if options.verify {
-        check_registers(&state.function, environment).map_err(|what| internal(format!("after allocate: {what}")))?;
-    }
+fn return_addresses(state: &mut FunctionState<'_>) -> Outcome {
     convention::write_return_addresses(&mut state.function);
-    convention::clear_barriers(&mut state.function, options.target);
-    let has_spills = allocation.spill_store_bytes + allocation.spill_load_bytes > 0;
-    prologue::run(&mut state.function, options.target, has_spills).map_err(|excess| vec![(None, Fault::TooMuch(excess))])?;
-    state.after(PROLOGUE)?;
-    if let Some(plan) = plan {
-        let stats = schedule::after_allocation(&mut state.function, plan, state.context, environment, options)
-            .map_err(|error| internal(error.to_string()))?;
-        state.report_data.note(POST_SCHEDULE, &state.function, &stats);
-    }
-    state.after(POST_SCHEDULE)?;
-    Ok(Scheduled { state, allocation, plan })
+    Ok(())
 }
 
-/// Compiles one function from PTX to machine code. `register_limit` is the number of general registers that its instructions may name.
-pub fn run(
-    module: &Module,
-    id: FunctionId,
-    variables: &VariableLayout,
-    register_limit: u32,
-    facts: &Facts,
-    options: &Options,
-) -> Result<Finished, Vec<Failure>> {
-    let target = options.target;
-    let internal = |what: String| vec![(None, Fault::Internal(what))];
-    let selected = select_function(module, id, target, variables)
-        .map_err(|errors| errors.into_iter().map(|error| (error.span, Fault::Unsupported(error.feature))).collect::<Vec<_>>())?;
-    let launch = account::declared_launch(&module.functions[id], options, variables, selected.barriers);
-    let context = Context { calls: &facts.calls, launch, trace: options.reports.traces(&selected.function.name) };
-    let mut state = FunctionState { function: selected.function, options, context, dump: None, report_data: ReportData::default() };
-    state.after(SELECT)?;
+fn clear_barriers(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    convention::clear_barriers(&mut state.function, target);
+    Ok(())
+}
 
-    oriole_ir::construct_ssa(&mut state.function);
-    state.after(CONSTRUCT_SSA)?;
-    if options.level > 0 {
-        straighten::run(&mut state.function, target);
-        state.after(STRAIGHTEN)?;
-        fuse::run(&mut state.function, target);
-        state.after(FUSE)?;
-    }
-    legalize::run(&mut state.function, target).map_err(|error| internal(error.to_string()))?;
-    state.after(LEGALIZE)?;
-    if options.level > 0 {
-        forward::run(&mut state.function, target);
-        state.after(FORWARD)?;
-        merge::run(&mut state.function, target);
-        state.after(MERGE)?;
-        fold::run(&mut state.function, target);
-        state.after(FOLD)?;
-        forward::run(&mut state.function, target);
-        dead::run(&mut state.function, target);
-        state.after(REMOVE_DEAD)?;
-    }
-    converge::run(&mut state.function, target, &|name| facts.waiting_for_warp.contains(name) || oriole_isel::is_runtime(name));
-    state.after(CONVERGE)?;
-    insert_yields::run(&mut state.function, target);
-    state.after(GIVE_WAY)?;
-    if options.level > 0 {
-        balance::run(&mut state.function, target);
-        state.after(BALANCE)?;
-    }
+fn insert_prologue(state: &mut FunctionState<'_>) -> Outcome {
+    let (target, has_spills) = (state.target(), state.spill_bytes() > 0);
+    prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![Failure::from(Fault::TooMuch(excess))])
+}
 
-    let environment = convention::environment(&state.function, target, register_limit, selected.has_dynamic_stack);
-    let Scheduled { mut state, allocation, plan, .. } = schedule_and_allocate(state, &environment)?;
+fn post_schedule(state: &mut FunctionState<'_>) -> Outcome {
+    let Some(plan) = state.plan else { return Ok(()) };
+    let (context, environment) = (state.schedule_context(), state.environment());
+    let stats = schedule::after_allocation(&mut state.function, plan, context, &environment, state.input.options).map_err(internal)?;
+    state.report_data.note(schedule::PHASE_AFTER_ALLOCATION, &state.function, &stats);
+    Ok(())
+}
+
+fn lay_out(state: &mut FunctionState<'_>) -> Outcome {
     state.report_data.record_control_flow(&state.function);
     layout::run(&mut state.function);
-    state.after(LAYOUT)?;
-    let controls = if options.level == 0 {
-        let controls = serial::assign(&state.function, target, options.profile.as_deref());
-        state.after(SERIAL_CONTROL)?;
-        controls
-    } else {
-        let model = options.profile.as_deref().map_or(&**Model::of(target), |profile| &profile.model);
-        let controls = control_words::run(&mut state.function, target, model);
-        state.after(CONTROL)?;
-        controls
-    };
-    state.report_data.gather_code(&state.function, &controls, options);
-    let code = emit::run(&state.function, &controls, target).map_err(internal)?;
-    state.after(ENCODE)?;
+    Ok(())
+}
 
-    Ok(Finished {
-        code,
-        allocation,
-        frame_bytes: state.function.frame_bytes,
-        barriers: selected.barriers,
-        callees: selected.callees,
-        indirect_calls: selected.indirect_calls,
-        taken_functions: selected.taken_functions,
-        has_dynamic_stack: selected.has_dynamic_stack,
-        symbols: state.function.symbols,
-        dump: state.dump,
-        plan,
-        report_data: state.report_data,
-        launch: state.context.launch,
-    })
+fn serial_control(state: &mut FunctionState<'_>) -> Outcome {
+    state.controls = Some(serial::assign(&state.function, state.input.hardware));
+    Ok(())
+}
+
+fn control(state: &mut FunctionState<'_>) -> Outcome {
+    state.controls = Some(control_words::run(&mut state.function, state.input.hardware));
+    Ok(())
+}
+
+fn encode(state: &mut FunctionState<'_>) -> Outcome {
+    let Some(controls) = &state.controls else { return Err(internal("no control words were computed")) };
+    state.report_data.gather_code(&state.function, controls, state.input.hardware);
+    state.code = Some(emit::run(&state.function, controls, state.input.options.target).map_err(internal)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `Pass::of_stage` relies on the order of stages; users refer to passes by name, and reports by phase.
+    #[test]
+    fn passes_are_in_order_and_unique() {
+        assert!(PASSES.is_sorted_by(|one, next| one.phase < next.phase && one.stage <= next.stage));
+        for (position, pass) in PASSES.iter().enumerate() {
+            assert!(PASSES[..position].iter().all(|other| other.name != pass.name), "two passes are called {}", pass.name);
+            assert!(!pass.name.is_empty() && pass.name != "all" && pass.name != "help", "{} is reserved", pass.name);
+            assert!(pass.description.len() < 90 && !pass.description.is_empty(), "{}", pass.name);
+        }
+        let stages = [Stage::Optimize, Stage::Schedule, Stage::Allocate, Stage::Emit];
+        assert_eq!(stages.iter().map(|&stage| Pass::of_stage(stage).len()).sum::<usize>(), PASSES.len());
+    }
+
+    /// The phases of the scheduling reports are those of the table.
+    #[test]
+    fn reports_name_the_phases_of_the_table() {
+        assert_eq!(Pass::find("pre-schedule").unwrap().phase, schedule::PHASE_BEFORE_ALLOCATION);
+        assert_eq!(Pass::find("post-schedule").unwrap().phase, schedule::PHASE_AFTER_ALLOCATION);
+    }
+
+    #[test]
+    fn misspelt_names_get_a_suggestion() {
+        assert_eq!(Pass::find("legalise").unwrap_err(), "no pass is called `legalise`; did you mean `legalize`?");
+        assert_eq!(Pass::find("vectorize").unwrap_err(), "no pass is called `vectorize`");
+    }
 }

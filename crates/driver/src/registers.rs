@@ -10,7 +10,10 @@ use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_ptx::ast::LaunchBounds;
 
-use crate::Options;
+use crate::options::{LaunchOptions, Options};
+
+/// Number of registers that each thread has in addition to those that instructions name.
+pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Maximum number of registers per thread: the highest register number is the zero register.
 const MAX_REGISTERS: u32 = 255;
@@ -18,17 +21,6 @@ const MAX_REGISTERS: u32 = 255;
 const MIN_REGISTERS: u32 = 16;
 /// Minimum for `.maxnreg`; lower values are raised to it.
 const MIN_BY_DIRECTIVE: u32 = 24;
-
-/// Launch bounds from the command line, for all kernels.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct LaunchOptions {
-    /// Maximum number of threads per block, per axis.
-    pub max_threads: Option<[u32; 3]>,
-    /// Minimum number of resident blocks per multiprocessor.
-    pub min_blocks_per_sm: Option<u32>,
-    /// Whether these bounds and [`Options::max_registers`] win over directives.
-    pub override_directives: bool,
-}
 
 /// Returns the launch bounds of a kernel: those of its directives, completed from the command line.
 pub fn bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {

@@ -1,7 +1,8 @@
-//! Chooses how each function is scheduled, and calls the scheduler before and after register allocation.
+//! Chooses the scheduling plans of a function, and calls the scheduler before and after register allocation.
 //!
 //! A [`Plan`] names a scheduler backend and a mode. Usually a function has one plan, given by the options or by what measured best. With
-//! the backend `auto`, several plans are carried through register allocation and phase 110, and the one with the best [`score`] is kept.
+//! the backend `auto`, the [`search`](crate::search) carries several plans through register allocation and phase 110, and keeps the one with
+//! the best [`score`].
 //! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
 //!
 //! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget was too
@@ -12,24 +13,28 @@
 //! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills, the original order is allocated
 //! as well; fewer spilled bytes win, then the better score.
 
-use oriole_hardware::Model;
+use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
-use oriole_hardware::units::Rates;
 use oriole_ir::{Function, RegFile};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::backend::tree::CallCosts;
-use oriole_sched::backend::{Backend, Knobs, Mode};
+use oriole_sched::backend::{Backend, Mode};
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
 use oriole_sched::resource::Costs;
 use oriole_sched::score::score;
 
-use crate::Options;
-use crate::image::HIDDEN_REGISTERS;
+use crate::options::{BackendChoice, ModeChoice, Options, Scheduling};
+use crate::registers::HIDDEN_REGISTERS;
 
 /// Lowest optimization level at which code is scheduled.
-const MIN_LEVEL: u8 = 2;
+pub const MIN_LEVEL: u8 = 2;
+
+/// Phase number of scheduling before register allocation.
+pub const PHASE_BEFORE_ALLOCATION: u8 = 97;
+/// Phase number of scheduling after register allocation.
+pub const PHASE_AFTER_ALLOCATION: u8 = 110;
 
 /// Occupancies to try where registers are scarce, in percent of the resident warps.
 const WARPS_KEPT: [u32; 2] = [50, 75];
@@ -41,66 +46,6 @@ const CERTAIN_SAVING: f64 = 0.15;
 
 /// The default backend: the one that measured best on a GPU (docs/scheduling.md).
 const DEFAULT_BACKEND: Backend = Backend::B;
-
-/// Whether instructions are scheduled, and in which mode.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ModeChoice {
-    /// Depends on the optimization level.
-    #[default]
-    ByLevel,
-    /// Instructions stay in the order of selection.
-    Off,
-    /// Scheduled in this mode.
-    On(Mode),
-}
-
-/// The scheduler backend to use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum BackendChoice {
-    /// The default backend.
-    #[default]
-    Default,
-    /// The backend that the published description of ptxas names for the target.
-    ByTarget,
-    /// This backend.
-    One(Backend),
-    /// All backends; the best result is kept.
-    Auto,
-}
-
-impl BackendChoice {
-    /// Parses the name of a choice on the command line.
-    pub fn parse(name: &str) -> Option<BackendChoice> {
-        match name {
-            "auto" => Some(BackendChoice::Auto),
-            "by-target" => Some(BackendChoice::ByTarget),
-            _ => Backend::parse(name).map(BackendChoice::One),
-        }
-    }
-}
-
-/// Scheduling options.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Scheduling {
-    /// The mode.
-    pub mode: ModeChoice,
-    /// The backend.
-    pub backend: BackendChoice,
-    /// Tuning parameters of the backends.
-    pub knobs: Knobs,
-}
-
-impl Scheduling {
-    /// Returns options that turn scheduling off.
-    pub fn off() -> Scheduling {
-        Scheduling { mode: ModeChoice::Off, ..Scheduling::default() }
-    }
-
-    /// Returns options for one backend in one mode.
-    pub fn by(backend: Backend, mode: Mode) -> Scheduling {
-        Scheduling { mode: ModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
-    }
-}
 
 /// One way to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +72,8 @@ impl Plan {
 /// Properties of a function that scheduling depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
+    /// The target.
+    pub hardware: &'a Hardware<'a>,
     /// Estimated execution time of the functions that it calls.
     pub calls: &'a CallCosts,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
@@ -136,7 +83,7 @@ pub struct Context<'a> {
 }
 
 /// Returns the plans to try for a function, in order; empty if it is not scheduled.
-pub fn plans(options: &Options) -> Vec<Plan> {
+pub fn plans(options: &Options, hardware: &Hardware<'_>) -> Vec<Plan> {
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
         ModeChoice::Off => return Vec::new(),
@@ -147,7 +94,7 @@ pub fn plans(options: &Options) -> Vec<Plan> {
     let usual = mode.unwrap_or(Mode::Ilp);
     match backend {
         BackendChoice::Default => vec![Plan::new(DEFAULT_BACKEND, usual)],
-        BackendChoice::ByTarget => vec![published_plan(options, usual)],
+        BackendChoice::ByTarget => vec![published_plan(hardware.machine, usual)],
         BackendChoice::One(backend) => vec![Plan::new(backend, usual)],
         BackendChoice::Auto => {
             let modes = mode.map_or(&[Mode::Ilp, Mode::ReduceReg, Mode::DynBatch][..], |mode| match mode {
@@ -180,8 +127,7 @@ pub fn max_trials(instructions: usize, options: &Options) -> usize {
 
 /// Returns the plan that the published description of ptxas has for a target: its backend, and phase 110 only if the machine installs a
 /// hook for it.
-fn published_plan(options: &Options, mode: Mode) -> Plan {
-    let machine = Machine::of(options.target);
+fn published_plan(machine: &Machine, mode: Mode) -> Plan {
     let backend = Backend::parse(machine.page_scheduler).unwrap_or(DEFAULT_BACKEND);
     Plan { after_allocation: machine.page_post_schedule != 0, ..Plan::new(backend, mode) }
 }
@@ -195,7 +141,7 @@ fn with_scheduler(
     warps_offered: &[u32],
     run: impl FnOnce(&Scheduler<'_>) -> Result<Stats, ScheduleError>,
 ) -> Result<Stats, ScheduleError> {
-    let (model, machine, rates) = hardware_model(options);
+    let &Hardware { model, machine, rates, .. } = context.hardware;
     run(&Scheduler {
         model,
         costs: &Costs::from_rates(rates, machine),
@@ -213,14 +159,6 @@ fn with_scheduler(
         verify: options.verify,
         trace: context.trace,
     })
-}
-
-/// Returns the hardware model, the machine description and the issue rates: those of the profile if one was given, else the built-in ones.
-pub fn hardware_model(options: &Options) -> (&Model, &Machine, &Rates) {
-    match options.profile.as_deref() {
-        Some(profile) => (&profile.model, &profile.machine, &profile.rates),
-        None => (&**Model::of(options.target), Machine::of(options.target), Rates::of(options.target)),
-    }
 }
 
 /// Schedules before register allocation (phase 97). For each occupancy in `warps_offered`, the scheduler also estimates the time that the
@@ -254,14 +192,13 @@ pub fn after_allocation(
 }
 
 /// Returns the estimated execution time of a scheduled function, for comparison with other schedules of the same function.
-pub fn time(function: &Function, allocation: &Allocation, launch: Option<Launch>, options: &Options) -> f64 {
-    let (model, machine, rates) = hardware_model(options);
-    score(function, model, &Costs::from_rates(rates, machine), warps(allocation, launch, options)).value()
+pub fn time(function: &Function, allocation: &Allocation, context: Context<'_>) -> f64 {
+    let &Hardware { model, machine, rates, .. } = context.hardware;
+    score(function, model, &Costs::from_rates(rates, machine), warps(allocation, context.launch, machine)).value()
 }
 
 /// Returns the number of resident warps per scheduler with the registers of an allocation.
-fn warps(allocation: &Allocation, launch: Option<Launch>, options: &Options) -> u32 {
-    let machine = hardware_model(options).1;
+fn warps(allocation: &Allocation, launch: Option<Launch>, machine: &Machine) -> u32 {
     let registers = allocation.registers_used + HIDDEN_REGISTERS;
     if let Some(found) = in_blocks(registers, launch, machine) {
         return found;

@@ -10,6 +10,7 @@ use oriole_isa::Opcode;
 use crate::built_in;
 use crate::class::{Class, Classes};
 use crate::facts::{MACHINES, UNIVERSAL_MACHINE};
+use crate::file::Profile;
 use crate::machine::{Field, Machine};
 use crate::model::Model;
 use crate::sheet::Fact;
@@ -78,13 +79,25 @@ impl ControlRules {
     /// Returns the rules for the targets of a model, or those of the universal machine if the model names no target.
     pub fn of(model: &Model) -> &'static ControlRules {
         static MADE: [OnceLock<ControlRules>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
-        let known = |name: &&str| MACHINES.iter().position(|machine| machine == name);
-        let index = model.table().targets.iter().find_map(known).unwrap_or(UNIVERSAL_MACHINE);
-        MADE[index].get_or_init(|| ControlRules::new(&built_in::CONTROL[index], Machine::at(index)))
+        let index = machine_index_of(model);
+        let machine = Machine::at(index);
+        MADE[index].get_or_init(|| ControlRules::new(&built_in::CONTROL[index], machine, Rates::of_machine(machine)))
     }
 
-    fn new(facts: &Facts, machine: &Machine) -> ControlRules {
-        let rates = Rates::of_machine(machine);
+    /// Returns the rules for the target of a profile: those of its model, with every limit and rate that the profile changes.
+    pub(crate) fn of_profile(profile: &Profile) -> ControlRules {
+        let index = machine_index_of(&profile.model);
+        let machine = Machine::at(index);
+        let facts = changed_facts(&machine.facts, &Machine::of(profile.target).facts, &profile.machine.facts);
+        let rates = changed_facts(&Rates::of_machine(machine).facts, &Rates::of(profile.target).facts, &profile.rates.facts);
+        // The profile was checked, so its facts can be parsed.
+        let machine = Machine::from_facts(machine.name, facts).unwrap_or_else(|_| profile.machine.clone());
+        let rates = Rates::from_facts(machine.name, rates).unwrap_or_else(|_| profile.rates.clone());
+        ControlRules::new(&built_in::CONTROL[index], &machine, &rates)
+    }
+
+    fn new(facts: &Facts, machine: &Machine, rates: &Rates) -> ControlRules {
+        let facts = &Facts { stall_cap: facts.stall_cap.min(machine.max_stall), ..facts.clone() };
         let all = || Classes::get().all();
         let cache = |class: Class| {
             let of = |name: &str| facts.reuse_caches.iter().find(|cache| cache.0 == name).map(|cache| cache.1 as u8);
@@ -151,6 +164,22 @@ impl ControlRules {
             Some(Field { key, value: fact.value, source: fact.source, meaning })
         })
     }
+}
+
+/// Returns the index in [`MACHINES`] of the machine whose rules hold for a model: the first target of its table.
+fn machine_index_of(model: &Model) -> usize {
+    let known = |name: &&str| MACHINES.iter().position(|machine| machine == name);
+    model.table().targets.iter().find_map(known).unwrap_or(UNIVERSAL_MACHINE)
+}
+
+/// Returns `facts` with the values that `new` changes compared with `old`.
+fn changed_facts(facts: &[Fact], old: &[Fact], new: &[Fact]) -> Vec<Fact> {
+    let value = |facts: &[Fact], key| facts.iter().find(|fact| fact.key == key).copied();
+    let changed = |fact: &Fact| {
+        let (old, new) = (value(old, fact.key)?, value(new, fact.key)?);
+        (old.value != new.value).then_some(new)
+    };
+    facts.iter().map(|fact| changed(fact).unwrap_or(*fact)).collect()
 }
 
 /// Returns the requirements of each opcode.

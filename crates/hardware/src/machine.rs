@@ -118,6 +118,25 @@ impl Machine {
         MEANINGS.iter().map(|(key, _)| *key)
     }
 
+    /// Returns whether a decision of the compiler depends on a field.
+    pub(crate) fn is_used(key: &str) -> bool {
+        const UNUSED: [&str; 10] = [
+            "architecture",
+            "issue_per_scheduler",
+            "shared_per_block",
+            "shared_banks",
+            "l1_and_shared",
+            // Only a preferred carve-out needs the list, and the compiler knows of no preference.
+            "carve_outs",
+            "convergence_barriers",
+            "predicates",
+            "uniform_predicates",
+            "uniform_registers",
+        ];
+        const USED_OF_PAGE: [&str; 2] = ["page_scheduler", "page_post_schedule"];
+        !UNUSED.contains(&key) && (!key.starts_with("page_") || USED_OF_PAGE.contains(&key))
+    }
+
     /// Returns all facts, in the order of the fields of [`Machine`].
     pub fn fields(&self) -> impl Iterator<Item = Field> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {

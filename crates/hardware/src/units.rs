@@ -167,6 +167,12 @@ impl Rates {
         MEANINGS.iter().map(|(key, _)| *key)
     }
 
+    /// Returns whether a decision of the compiler depends on a field.
+    pub(crate) fn is_used(key: &str) -> bool {
+        // No texture instruction is selected.
+        !["shift", "compare", "bit_count", "convert", "convert_to_integer", "vote", "texture", "tensor_f16"].contains(&key)
+    }
+
     /// Returns all rates with their sources, in the order of the fields of [`Rates`].
     pub fn fields(&self) -> impl Iterator<Item = Field> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {

@@ -8,10 +8,9 @@
 //! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on machines that add faster than they
 //! multiply, because there both units execute integer additions.
 
-use oriole_hardware::machine::Machine;
-use oriole_hardware::units::{Rates, Unit};
-use oriole_hardware::{Class, Classes, ThroughputClass};
-use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Role, Target};
+use oriole_hardware::units::Unit;
+use oriole_hardware::{Class, Classes, Hardware, ThroughputClass};
+use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Role};
 use oriole_isa::{Opcode, Symbol};
 use smallvec::{SmallVec, smallvec};
 
@@ -19,13 +18,12 @@ use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
 /// Balances the units in every block of a function. Returns the number of instructions moved.
-pub fn run(function: &mut Function, target: Target) -> usize {
-    let rates = Rates::of(target);
-    if rates.integer_add > rates.integer_multiply {
+pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> usize {
+    if hardware.rates.integer_add > hardware.rates.integer_multiply {
         return 0;
     }
-    let unit_cycles = UnitCycles::of(target);
-    let mut encodability = EncodabilityCache::take(target);
+    let unit_cycles = UnitCycles::of(hardware);
+    let mut encodability = EncodabilityCache::take(hardware.target);
     let moved = (0..function.layout.len()).map(|at| balance(function, function.layout[at], &mut encodability, &unit_cycles)).sum();
     encodability.put_back();
     moved
@@ -38,10 +36,9 @@ struct UnitCycles {
 }
 
 impl UnitCycles {
-    fn of(target: Target) -> UnitCycles {
-        let (rates, machine) = (Rates::of(target), Machine::of(target));
+    fn of(hardware: &Hardware<'_>) -> UnitCycles {
         let cycles_of_class = |class: Class| {
-            let cycles = i64::from(ThroughputClass::of(class).cycles(rates, machine).unwrap_or(1));
+            let cycles = i64::from(ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1));
             match class.unit() {
                 Unit::Alu => (cycles, 0),
                 Unit::Fma => (0, cycles),

@@ -1,5 +1,6 @@
 //! Tests of moving additions and shifts from the integer unit to the multiply unit.
 
+use oriole_hardware::Hardware;
 use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target};
 use oriole_isa::{encode, print};
 use oriole_opt::{balance, machine};
@@ -21,7 +22,7 @@ fn balanced(target: &str, lines: &[&str]) -> Vec<String> {
         }
     }
     let mut function = builder.function;
-    balance::run(&mut function, target);
+    balance::run(&mut function, &Hardware::built_in(target));
     let insts = &function.blocks[function.entry()].insts;
     let text = insts.iter().map(|&inst| {
         let instruction = machine::machine_instruction(&function, inst, &|_| 0);

@@ -22,4 +22,4 @@ pub mod target;
 pub mod types;
 
 pub use parse::{Checked, Options, check};
-pub use print::print;
+pub use print::{print, print_function};

@@ -78,8 +78,8 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
         match &error.fault {
             Fault::Unsupported(feature) => messages.error(place, &format!("{feature} is not supported by Oriole yet")),
             Fault::Unresolved(name) => messages.fatal(&format!("Unresolved extern function '{name}'")),
-            Fault::TooMuch(excess) => messages.too_much(&excess.ptxas_text(&error.function)),
-            Fault::Limit(what) if error.function.is_empty() => messages.error(place, what),
+            Fault::TooMuch(excess) => messages.too_much(&excess.ptxas_text(error.function.as_deref().unwrap_or_default())),
+            Fault::Limit(what) if error.function.is_none() => messages.error(place, what),
             Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
             Fault::Internal(_) => messages.error(place, &error.to_string()),
         }

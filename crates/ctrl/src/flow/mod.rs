@@ -25,7 +25,7 @@ pub mod yields;
 
 use std::ops::Range;
 
-use oriole_hardware::{ControlRules, Model};
+use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction};
 
 use control_flow::ControlFlow;
@@ -61,19 +61,19 @@ pub struct Assignment {
 }
 
 /// Returns the control words of all instructions.
-pub fn assign(code: &Code<'_>, model: &Model) -> Vec<Control> {
-    assign_all(code, model, false).controls
+pub fn assign(code: &Code<'_>, hardware: &Hardware<'_>) -> Vec<Control> {
+    assign_all(code, hardware, false).controls
 }
 
 /// Returns the control words of all instructions, and the reason for each stall and wait.
-pub fn assign_with_reasons(code: &Code<'_>, model: &Model) -> (Vec<Control>, Reasons) {
-    let done = assign_all(code, model, true);
+pub fn assign_with_reasons(code: &Code<'_>, hardware: &Hardware<'_>) -> (Vec<Control>, Reasons) {
+    let done = assign_all(code, hardware, true);
     (done.controls, done.reasons.unwrap_or_default())
 }
 
 /// Runs all five steps of the phase.
-pub fn assign_all(code: &Code<'_>, model: &Model, with_reasons: bool) -> Assignment {
-    let rules = ControlRules::of(model);
+pub fn assign_all(code: &Code<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> Assignment {
+    let (model, rules) = (hardware.model, &*hardware.rules);
     let inst_accesses: Vec<InstAccesses> =
         code.instructions.iter().map(|instruction| InstAccesses::new(instruction, model, rules)).collect();
     let control_flow = ControlFlow::new(code);

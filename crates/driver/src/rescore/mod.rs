@@ -40,10 +40,8 @@ use std::sync::Arc;
 use oriole_cubin::info::{Code, Value};
 use oriole_cubin::section::Content;
 use oriole_cubin::{Cubin, Index};
-use oriole_hardware::machine::Machine;
+use oriole_hardware::Profile;
 use oriole_hardware::occupancy::Launch;
-use oriole_hardware::units::Rates;
-use oriole_hardware::{Model, Profile};
 use oriole_isa::{Control, Instruction, Target, decode};
 use oriole_sched::resource::Costs;
 use rayon::prelude::*;
@@ -242,20 +240,17 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
 
 /// The hardware model that the results depend on.
 struct Hardware<'a> {
-    model: &'a Model,
-    machine: &'a Machine,
+    figures: oriole_hardware::Hardware<'a>,
     costs: Costs,
     register_banks: usize,
 }
 
 impl Hardware<'_> {
     fn of(target: Target, options: &Options) -> Hardware<'_> {
-        let (model, machine, rates) = match options.profile.as_deref() {
-            Some(profile) => (&profile.model, &profile.machine, &profile.rates),
-            None => (&**Model::of(target), Machine::of(target), Rates::of(target)),
-        };
+        let figures = oriole_hardware::Hardware::new(target, options.profile.as_deref());
         let register_banks = oriole_hardware::costs::Costs::of(target).register_banks as usize;
-        Hardware { model, machine, costs: Costs::from_rates(rates, machine), register_banks }
+        let costs = Costs::from_rates(figures.rates, figures.machine);
+        Hardware { figures, costs, register_banks }
     }
 }
 
@@ -306,7 +301,7 @@ impl Work<'_> {
         };
         let graph = graph::build(&decoded, &info)?;
         let waits = kept_waits::find_kept_waits(&decoded, &words::old_words(&decoded), &graph.blocks)?;
-        let controls = words::assign_words(&decoded, &graph, &waits, self.machine.model);
+        let controls = words::assign_words(&decoded, &graph, &waits, &self.machine.figures);
         section.new = section.old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect();
         if let Some(when) = self.schedule {
             let site = FunctionSite { file: self.file, name: function.name, symbol: function.symbol, section: function.section };
@@ -331,8 +326,8 @@ impl Work<'_> {
         // search.
         places::relocate_addresses(site, &(0..decoded.len()).collect::<Vec<_>>())?;
         let limits = limits(places::fixed_addresses(site, decoded)?);
-        let Hardware { model, costs, register_banks, .. } = &self.machine;
-        let timing = TimingModel { model, costs, register_banks: *register_banks };
+        let Hardware { figures, costs, register_banks } = &self.machine;
+        let timing = TimingModel { hardware: figures, costs, register_banks: *register_banks };
         let plan = reorder::plan(decoded, graph, waits, &limits, &timing);
         if plan.schedule.reordered > 0 {
             section.patches = places::relocate_addresses(site, &reorder::places(&plan.order))?;
@@ -350,7 +345,7 @@ impl Work<'_> {
             Some(Value::Words(words)) => Some(words.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size))),
             _ => None,
         };
-        let machine = self.machine.machine;
+        let machine = self.machine.figures.machine;
         let most = machine.warps_per_scheduler();
         let registers = self.index.register_count(function.symbol).unwrap_or(0).max(1);
         let shared = self.index.section_named(&format!(".nv.shared.{}", function.name)).map_or(0, |section| match section.content {

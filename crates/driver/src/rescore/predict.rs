@@ -13,7 +13,7 @@
 //! that made the original order had a reason for the position of the wait. Therefore, in every new order such a wait ends no earlier than
 //! the cycle in which the original order issued the instruction.
 
-use oriole_hardware::{Class, Model};
+use oriole_hardware::{Class, Hardware};
 use oriole_isa::{Control, Instruction, RegFile, accesses};
 use oriole_sched::resource::Costs;
 
@@ -26,7 +26,7 @@ const ROUNDS: usize = 3;
 
 /// The hardware model that the prediction uses.
 pub struct TimingModel<'a> {
-    pub model: &'a Model,
+    pub hardware: &'a Hardware<'a>,
     pub costs: &'a Costs,
     pub register_banks: usize,
 }
@@ -55,8 +55,8 @@ pub struct Step {
 impl Step {
     pub fn new(instruction: &Instruction, control: Control, timing: &TimingModel<'_>) -> Step {
         let class = Class::of(instruction);
-        let time = timing.model.time(class);
-        let usual = time.map_or(u64::from(timing.model.base_latency(class)), |time| time.usual.into());
+        let time = timing.hardware.model.time(class);
+        let usual = time.map_or(u64::from(timing.hardware.model.base_latency(class)), |time| time.usual.into());
         let read = time.map_or(1, |time| time.read.into());
         let touched = accesses(instruction);
         let sources = touched.iter().filter(|access| !access.written && access.file == RegFile::General).map(|access| {

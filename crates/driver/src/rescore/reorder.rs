@@ -185,7 +185,7 @@ impl<'a> Planner<'a> {
             when: limits.when,
             samples: samples.into_iter().collect(),
             blocks: Vec::new(),
-            controls: words::assign_words(decoded, graph, waits, timing.model),
+            controls: words::assign_words(decoded, graph, waits, timing.hardware),
         };
         planner.blocks = planner.known_blocks();
         planner
@@ -287,7 +287,7 @@ impl<'a> Planner<'a> {
             return self.controls.clone();
         }
         let instructions: Vec<Instruction> = order.iter().map(|&number| self.decoded[number].clone()).collect();
-        words::assign_words(&instructions, self.graph, &self.waits.renumbered(&places(order)), self.timing.model)
+        words::assign_words(&instructions, self.graph, &self.waits.renumbered(&places(order)), self.timing.hardware)
     }
 
     /// Predicts a block in a new order.
@@ -356,7 +356,7 @@ impl<'a> Planner<'a> {
             times[order[place] - block.range.start] = issue;
             issue += u64::from(controls[place].stall).max(1);
         }
-        let mut builder = Builder::new(self.timing.model, self.code.registers());
+        let mut builder = Builder::new(self.timing.hardware.model, self.code.registers());
         self.code.regions(block.range.clone(), MAX_REGION).into_iter().all(|region| {
             let graph = builder.build(&self.code, region.clone());
             let time = |node: u32| times[region.start + node as usize - block.range.start];
@@ -372,7 +372,7 @@ impl<'a> Planner<'a> {
 
     /// Returns the order of a block that a scheduler proposes, after checking it.
     fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
-        let mut builder = Builder::new(self.timing.model, self.code.registers());
+        let mut builder = Builder::new(self.timing.hardware.model, self.code.registers());
         let mut tracker = Tracker::new(self.code.groups().len());
         let mut memory = BackendState::default();
         let floors = self.floors(block);

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use oriole_hardware::Model;
-use oriole_hardware::machine::Machine;
-use oriole_hardware::units::Rates;
+use oriole_hardware::{Hardware, Model};
 use oriole_isa::Target;
 use oriole_sched::resource::Costs;
 
@@ -31,8 +29,9 @@ const LATE_LOADS: [&str; 9] = [
 /// Calls `run` with the model of sm_90a and two register banks.
 fn with_timing<T>(run: impl FnOnce(&TimingModel<'_>) -> T) -> T {
     let target = Target::parse("sm_90a").unwrap();
-    let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
-    run(&TimingModel { model: Model::of(target), costs: &costs, register_banks: 2 })
+    let hardware = Hardware::built_in(target);
+    let costs = Costs::from_rates(hardware.rates, hardware.machine);
+    run(&TimingModel { hardware: &hardware, costs: &costs, register_banks: 2 })
 }
 
 /// Returns the new order of the code.
@@ -226,7 +225,7 @@ fn an_order_is_hardly_slower_for_any_number_of_warps() {
     let graph = build(&decoded, &around).unwrap();
     let waits = find_kept_waits(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
     with_timing(|timing| {
-        let old_controls = assign_words(&decoded, &graph, &waits, timing.model);
+        let old_controls = assign_words(&decoded, &graph, &waits, timing.hardware);
         let steps = |order: &[usize], controls: &[oriole_isa::Control]| -> Vec<Step> {
             order.iter().zip(controls).map(|(&number, &control)| Step::new(&decoded[number], control, timing)).collect()
         };

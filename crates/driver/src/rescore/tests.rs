@@ -1,6 +1,6 @@
 //! Tests of new control words, on code in the syntax of `oriole disasm --control`.
 
-use oriole_hardware::Model;
+use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 
 use super::graph::{FileInfo, build};
@@ -29,7 +29,7 @@ fn rescored(lines: &[&str]) -> Result<Vec<Control>, Obstacle> {
     let decoded = code(lines);
     let graph = build(&decoded, &info)?;
     let waits = find_kept_waits(&decoded, &old_words(&decoded), &graph.blocks)?;
-    Ok(assign_words(&decoded, &graph, &waits, Model::of(target())))
+    Ok(assign_words(&decoded, &graph, &waits, &Hardware::built_in(target())))
 }
 
 fn texts(lines: &[&str]) -> Vec<String> {

@@ -4,7 +4,7 @@ use oriole_ctrl::flow::reasons::{Reasons, describe_stall, describe_wait, stall_f
 use oriole_ctrl::flow::waits::{Wait, WaitedEvent as Awaited};
 use oriole_ctrl::flow::{Code, assign_with_reasons};
 use oriole_cubin::Index;
-use oriole_hardware::Model;
+use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Target, decode};
 
 use super::graph::{FileInfo, build};
@@ -40,7 +40,7 @@ pub fn explain(index: &Index<'_>, function: &oriole_cubin::Function<'_>, target:
     };
     let graph = build(&instructions, &file)?;
     let code = Code { instructions: &instructions, blocks: graph.blocks };
-    let (controls, reasons) = assign_with_reasons(&code, Model::of(target));
+    let (controls, reasons) = assign_with_reasons(&code, &Hardware::built_in(target));
     let by_second = reasons.waits_by_second(instructions.len());
     let mut by_first: Vec<Vec<Wait>> = vec![Vec::new(); instructions.len()];
     reasons.waits.iter().for_each(|wait| by_first[wait.first as usize].push(*wait));

@@ -5,7 +5,7 @@
 //! that a `DEPBAR` counts free of all other instructions.
 
 use oriole_ctrl::flow::{Code, assign};
-use oriole_hardware::{Class, Model};
+use oriole_hardware::{Class, Hardware, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
 use super::graph::{Graph, branches_to_itself};
@@ -23,7 +23,8 @@ pub fn old_words(decoded: &[Instruction]) -> Vec<Control> {
 }
 
 /// Returns new control words for instructions that carry their old ones. `kept` holds the waits to keep.
-pub fn assign_words(decoded: &[Instruction], graph: &Graph, kept: &KeptWaits, model: &Model) -> Vec<Control> {
+pub fn assign_words(decoded: &[Instruction], graph: &Graph, kept: &KeptWaits, hardware: &Hardware<'_>) -> Vec<Control> {
+    let model = hardware.model;
     let old = old_words(decoded);
     let mut bare: Vec<Instruction> = decoded.iter().map(without_control).collect();
     for (&(number, part), &index) in &kept.counted {
@@ -31,7 +32,7 @@ pub fn assign_words(decoded: &[Instruction], graph: &Graph, kept: &KeptWaits, mo
         *scoreboard_in(&mut bare[number].control, part) = Some(index);
     }
     let code = Code { instructions: &bare, blocks: graph.blocks.clone() };
-    let mut new = assign(&code, model);
+    let mut new = assign(&code, hardware);
     for (instruction, control) in decoded.iter().zip(&mut new) {
         if finishes_in_background(instruction.opcode) {
             (control.write_barrier, control.read_barrier) = (None, None);

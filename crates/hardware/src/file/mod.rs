@@ -136,6 +136,13 @@ pub enum Fault {
         /// The value in the program.
         known: String,
     },
+    /// The file changes a figure on which no decision depends.
+    NotUsed {
+        /// The value in the file.
+        said: String,
+        /// The built-in value.
+        known: String,
+    },
     /// The profile is for another target.
     OtherTarget {
         /// The target of the profile.
@@ -182,6 +189,9 @@ impl fmt::Display for Fault {
             Fault::MissingRecord(what) => write!(f, "{what} is missing"),
             Fault::Structure { said, known } => {
                 write!(f, "`{said}`, but in this version it is `{known}`; a profile changes figures, not how classes are made")
+            }
+            Fault::NotUsed { said, known } => {
+                write!(f, "`{said}` would have no effect: nothing in the compiler depends on this figure, which must stay `{known}`")
             }
             Fault::OtherTarget { said, wanted } => write!(f, "the profile is for {said}, not for {wanted}"),
             Fault::Contradiction(what) => write!(f, "{what}"),

@@ -24,6 +24,9 @@ const LONGEST_STALL: u32 = 15;
 /// Upper limit of figures of a multiprocessor that are multiplied with each other, so that the products fit 32 bits.
 const MAX_FIGURE: u32 = 1 << 20;
 
+/// The names of the scheduling backends.
+const SCHEDULERS: [&str; 3] = ["a", "b", "c"];
+
 type Outcome<T> = Result<T, ProfileError>;
 
 /// Parses the text of a profile.
@@ -48,6 +51,7 @@ pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
         grids: Grid::all_empty(Classes::get().table()),
         times: reader.times(&times)?.into(),
     };
+    reader.check_shortest_times(&times, root.target)?;
     reader.grids(&grids, &mut table)?;
     reader.check_table(&grids, &times, &table)?;
     let mut model = Model::new(table);
@@ -57,11 +61,14 @@ pub fn profile(name: &str, text: &str) -> Outcome<Profile> {
         machine.entries.iter().chain(barriers.iter().filter(|record| record.kind == RecordType::BarrierData)).collect();
     let machine_sources = machine.sources();
     let facts = reader.facts(machine.header, &machine_records, &machine_sources, Machine::check, Machine::keys())?;
+    reader.check_unused(&machine_records, &Machine::of(root.target).facts, Machine::is_used)?;
     let read = Machine::from_facts(root.machine, facts).map_err(|what| machine.header.error(name, Fault::Contradiction(what)))?;
     reader.check_machine(&machine_records, machine.header, &read)?;
     reader.check_stall(&machine_records, machine.header, &read, &model)?;
     let rate_sources = rates.sources();
-    let facts = reader.facts(rates.header, &rates.entries.iter().collect::<Vec<_>>(), &rate_sources, Rates::check, Rates::keys())?;
+    let rate_records: Vec<&Record> = rates.entries.iter().collect();
+    let facts = reader.facts(rates.header, &rate_records, &rate_sources, Rates::check, Rates::keys())?;
+    reader.check_unused(&rate_records, &Rates::of(root.target).facts, Rates::is_used)?;
     let read_rates = Rates::from_facts(root.machine, facts).map_err(|what| rates.header.error(name, Fault::Contradiction(what)))?;
     Ok(Profile { target: root.target, model, machine: read, rates: read_rates, machine_sources, rate_sources })
 }
@@ -460,6 +467,31 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Rejects new values of facts on which no decision depends.
+    fn check_unused(&self, records: &[&Record], built_in: &[Fact], is_used: fn(&str) -> bool) -> Outcome<()> {
+        for record in records {
+            let (name, said) = (self.field(record, "name")?, self.field(record, "value")?);
+            let known = built_in.iter().find(|fact| fact.key == name && !is_used(name)).map(|fact| fact.value);
+            if let Some(known) = known.filter(|known| *known != said) {
+                return Err(self.error(record, "value", Fault::NotUsed { said: said.to_owned(), known: known.to_owned() }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rejects shortest times that differ from the built-in ones: no decision depends on them.
+    fn check_shortest_times(&self, section: &Section<'_>, target: Target) -> Outcome<()> {
+        let model = Model::of(target);
+        for record in section.entries.iter().filter(|record| record.kind == RecordType::Scoreboard) {
+            let said: u16 = self.number(record, "least")?;
+            let known = model.time(self.class(record, "class")?).map(|time| time.least);
+            if let Some(known) = known.filter(|known| *known != said) {
+                return Err(self.error(record, "least", Fault::NotUsed { said: said.to_string(), known: known.to_string() }));
+            }
+        }
+        Ok(())
+    }
+
     /// Rejects limits with which later computations would fail: zeros, numbers that overflow, and values that no instruction can encode.
     fn check_machine(&self, records: &[&Record], header: &Record, machine: &Machine) -> Outcome<()> {
         let complain = |key: &str, what: &str| {
@@ -494,6 +526,9 @@ impl<'a> Reader<'a> {
         }
         if !(2..=6).contains(&machine.scoreboards) {
             return complain("scoreboards", "must be 2 to 6: one for results, one for sources, and the instruction names no more");
+        }
+        if !SCHEDULERS.contains(&machine.page_scheduler) {
+            return complain("page_scheduler", "must be a, b or c");
         }
         if machine.carve_outs.is_empty() || !machine.carve_outs.is_sorted() {
             return complain("carve_outs", "must be a list that ascends");

@@ -16,7 +16,7 @@ use std::fmt::{Display, Write};
 
 use oriole_support::Name;
 
-use crate::ast::{Body, Module};
+use crate::ast::{Body, FunctionId, Module};
 
 /// Returns the text of a module as PTX.
 pub fn print(module: &Module) -> String {
@@ -24,6 +24,14 @@ pub fn print(module: &Module) -> String {
     let mut printer = Printer { module, out: String::new(), heads };
     printer.header();
     printer.items();
+    printer.out
+}
+
+/// Returns the text of one function of a module as PTX.
+pub fn print_function(module: &Module, id: FunctionId) -> String {
+    let heads = module.forms.iter().map(operand::head_text).collect();
+    let mut printer = Printer { module, out: String::new(), heads };
+    printer.function(id);
     printer.out
 }
 

@@ -1,0 +1,94 @@
+//! The functions to compile, with their variables, launch bounds and register limits.
+
+use oriole_cubin::info;
+use oriole_hardware::machine::Machine;
+use oriole_isel::{Layout, VariableLayout, VariableLocation};
+use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, Parameter};
+
+use crate::functions::Index;
+use crate::options::Options;
+use crate::registers::{HIDDEN_REGISTERS, Limit};
+use crate::{convention, functions, registers};
+
+/// A function to compile.
+pub struct Job<'m> {
+    /// Number of the module.
+    pub module_number: usize,
+    /// The module.
+    pub module: &'m Module,
+    /// The function in the module.
+    pub id: FunctionId,
+    /// Where its variables are.
+    pub variables: VariableLayout,
+    /// Kernel parameters for the file; empty for a function without parameters in constant bank 0.
+    pub parameters: Vec<info::Parameter>,
+    /// Launch bounds; for kernels those of the command line are merged in.
+    pub bounds: LaunchBounds,
+    /// Maximum number of registers per thread, including the hidden ones.
+    pub limit: Limit,
+    /// Maximum number of general registers that instructions may name.
+    pub register_limit: u32,
+}
+
+impl<'m> Job<'m> {
+    /// Returns the job for a function. The register limits are set later.
+    pub fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout) -> Job<'m> {
+        let bounds = module.functions[id].bounds.clone();
+        let (limit, register_limit) = (Limit { registers: 0, warnings: Vec::new() }, 0);
+        let variables = layout.variables_of(module, id);
+        let mut parameters = Vec::new();
+        for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {
+            if let Parameter::Variable(variable) = *parameter
+                && let Some(VariableLocation::Parameter(offset)) = variables.get(variable)
+            {
+                let size = module.variables[variable].size_bytes().unwrap_or(8) as u16;
+                parameters.push(info::Parameter::plain(ordinal as u16, *offset as u16, size));
+            }
+        }
+        Job { module_number, module, id, variables, parameters, bounds, limit, register_limit }
+    }
+
+    /// Returns the function in PTX.
+    pub fn function(&self) -> &'m Function {
+        &self.module.functions[self.id]
+    }
+
+    /// Returns the name of the function.
+    pub fn name(&self) -> &'m str {
+        self.module.name(self.function().name)
+    }
+
+    /// Returns whether the function is a kernel.
+    pub fn is_kernel(&self) -> bool {
+        self.function().kind == FunctionKind::Entry
+    }
+}
+
+/// Returns the functions to compile with their register limits.
+pub fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], options: &Options, machine: &Machine) -> Vec<Job<'m>> {
+    let has_callers_elsewhere = options.relocatable || modules.len() > 1;
+    let mut jobs = Vec::new();
+    for (number, &module) in modules.iter().enumerate() {
+        let wanted = functions::reachable_functions(&indices[number], options, has_callers_elsewhere);
+        jobs.extend(wanted.into_iter().map(|id| Job::new(number, module, id, &layouts[number])));
+    }
+    limit_registers(&mut jobs, options, machine);
+    jobs
+}
+
+/// Sets the register limits. A device function runs with the registers of the kernel that calls it, so its limit is at most the lowest
+/// limit of the file's kernels.
+fn limit_registers(jobs: &mut [Job<'_>], options: &Options, machine: &Machine) {
+    for job in jobs.iter_mut() {
+        if job.is_kernel() {
+            job.bounds = registers::bounds(&job.bounds, options);
+        }
+        job.limit = registers::limit(job.name(), &job.bounds, options, machine);
+    }
+    let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
+    for job in jobs {
+        let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions) };
+        let fewest = if job.is_kernel() && !functions::has_calls(job.module, job.function()) { 0 } else { convention::MIN_TO_ALLOCATE };
+        job.register_limit = (limit - HIDDEN_REGISTERS).max(fewest);
+    }
+}

@@ -1,0 +1,287 @@
+//! Links compiled functions: combines them with the variables of the modules, and writes the cubin.
+
+use oriole_cubin::FileTraits;
+use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes};
+use oriole_cubin::info::{Attribute, Code, Value};
+use oriole_hardware::Hardware;
+use oriole_ir::ReferenceKind;
+use oriole_isa::SystemLayout;
+use oriole_isel::{Layout, Linking};
+use oriole_ptx::ast::Module;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::account::{self, SchedulingReport};
+use crate::compile_function::Finished;
+use crate::compiled::Compiled;
+use crate::error::{CompileError, Fault};
+use crate::function_report::FunctionReport;
+use crate::functions::Index;
+use crate::job::Job;
+use crate::options::Options;
+use crate::registers::HIDDEN_REGISTERS;
+use crate::{convention, variables};
+
+/// A program whose functions are compiled. Functions and jobs correspond by their position, modules, indices and layouts too.
+pub struct Program<'a> {
+    /// The modules, with that of the runtime functions if any are called.
+    pub modules: &'a [&'a Module],
+    /// The functions of each module by name.
+    pub indices: &'a [Index<'a>],
+    /// The variables of each module.
+    pub layouts: &'a [Layout],
+    /// The functions to compile.
+    pub jobs: &'a [Job<'a>],
+    /// The compiled functions.
+    pub finished: &'a [Finished],
+}
+
+/// Builds the file from the compiled functions, and the reports about them.
+pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -> Result<Compiled, Vec<CompileError>> {
+    let failed = |fault| vec![CompileError::in_program(fault)];
+    let internal = |message| failed(Fault::Internal(message));
+    let file = file(program, options).map_err(failed)?;
+    let &Program { layouts, jobs, finished, .. } = program;
+    let mut settled: FxHashMap<&str, &build::Function> = FxHashMap::default();
+    for function in &file.functions {
+        settled.entry(&function.name).or_insert(function);
+    }
+    let reports = jobs.iter().zip(finished).map(|(job, function)| report(job, function, settled.get(job.name()).copied(), options));
+    let functions: Vec<FunctionReport> = reports.collect();
+    let scheduling =
+        finished.iter().zip(&functions).map(|(function, report)| SchedulingReport::new(function, report, options, hardware)).collect();
+    let mut cubin = file.build().map_err(|error| internal(error.to_string()))?;
+    if options.reports.record {
+        functions.iter().for_each(|function| account::add_record(&mut cubin, function));
+    }
+    let cubin = cubin.write().map_err(|error| internal(error.to_string()))?;
+    let global_bytes =
+        layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
+    let constants: u64 = layouts.iter().map(|layout| layout.constant_bytes).sum();
+    let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
+    let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
+    let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, scheduling })
+}
+
+/// Returns the number of bytes of constant bank 0 that a kernel launch fills: the system's part and the parameters.
+fn constant_bytes(job: &Job<'_>, options: &Options) -> u32 {
+    SystemLayout::of(options.target).parameters_start(job.variables.parameter_bytes) + job.variables.parameter_bytes as u32
+}
+
+/// Returns the resource usage of a function. `settled` is the function in the file, with resources of its callees included.
+fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>, options: &Options) -> FunctionReport {
+    FunctionReport {
+        name: job.name().to_owned(),
+        is_kernel: job.is_kernel(),
+        registers: settled.map_or(0, |settled| u32::from(settled.registers)),
+        barriers: settled.map_or(function.selection.barriers, |settled| u32::from(settled.barriers())),
+        stack_bytes: function.frame_bytes,
+        spill_store_bytes: function.allocation.spill_store_bytes,
+        spill_load_bytes: function.allocation.spill_load_bytes,
+        shared_bytes: job.variables.shared_bytes as u32,
+        constant_bytes: if job.is_kernel() { constant_bytes(job, options) } else { 0 },
+        instructions: function.code.instructions,
+        plan: function.plan,
+        warnings: if job.is_kernel() { job.limit.warnings.clone() } else { Vec::new() },
+    }
+}
+
+/// Returns the number of registers to allocate per thread at launch.
+fn registers(job: &Job<'_>, function: &Finished) -> u32 {
+    let fewest = if function.has_calls() || !job.is_kernel() { convention::MIN_REGISTERS } else { MIN_KERNEL_REGISTERS };
+    function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
+}
+
+/// Minimum number of general registers of a kernel.
+const MIN_KERNEL_REGISTERS: u32 = 4;
+
+/// Collects functions, variables and external symbols into the description of the file.
+fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault> {
+    let &Program { modules, indices, layouts, jobs, finished } = program;
+    let Some(traits) = FileTraits::of(options.target) else {
+        return Err(Fault::Internal(format!("no file can be written for {}", options.target)));
+    };
+    let mut functions: Vec<build::Function> = Vec::new();
+    for (job, function) in jobs.iter().zip(finished).rev() {
+        let index = &indices[job.module_number];
+        let built = to_build_function(job, function, index, &layouts[job.module_number], &traits, options);
+        if options.relocatable {
+            functions.extend(index.aliases(job.function().name).map(|alias| copy_named(&built, alias.to_owned())));
+        }
+        functions.push(built);
+    }
+    let mut module = build::Module::new(traits, functions);
+    module.virtual_sm = modules.first().map_or(module.virtual_sm, |module| module.target.number());
+    if options.relocatable {
+        module.file_type = oriole_cubin::FileType::Relocatable;
+    }
+    for ((source, index), layout) in modules.iter().zip(indices).zip(layouts) {
+        if options.relocatable {
+            variables::add_shared(&mut module, source, layout);
+        }
+        variables::add(&mut module, source, index, layout)?;
+    }
+    add_externs(&mut module, indices, jobs, finished);
+    mark_taken(&mut module, indices);
+    if !options.relocatable {
+        module.settle_calls();
+        mark_unknown_stacks(&mut module);
+    }
+    Ok(module)
+}
+
+/// Adds symbols for functions that are used here and defined elsewhere.
+fn add_externs(file: &mut build::Module, indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) {
+    let mut used: Vec<(&Index<'_>, &str)> = Vec::new();
+    for (job, function) in jobs.iter().zip(finished) {
+        let names = function.selection.callees.iter().chain(&function.selection.taken_functions);
+        used.extend(names.map(|name| (&indices[job.module_number], name.as_str())));
+    }
+    for index in indices {
+        used.extend(index.address_taken_by_variables().into_iter().map(|name| (index, name)));
+    }
+    let mut known: FxHashSet<&str> = file.functions.iter().map(|function| function.name.as_str()).collect();
+    known.extend(file.externs.iter().map(|external| external.name.as_str()));
+    let added: Vec<build::Extern> =
+        used.into_iter().filter(|(_, name)| known.insert(name)).map(|(index, name)| index.external(name)).collect();
+    file.externs.extend(added);
+}
+
+/// Marks the stack size as unknown for kernels whose call graph cannot be followed statically.
+fn mark_unknown_stacks(file: &mut build::Module) {
+    for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
+        for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == Code::CRS_STACK_SIZE) {
+            *attribute = Attribute::words(Code::CRS_STACK_SIZE, [u32::MAX]);
+        }
+    }
+}
+
+/// Marks the functions whose addresses are taken by code or by initial values of variables.
+fn mark_taken(file: &mut build::Module, indices: &[Index<'_>]) {
+    let mut taken: FxHashSet<String> = file.functions.iter().flat_map(|function| function.takes_address_of.iter().cloned()).collect();
+    taken.extend(indices.iter().flat_map(Index::address_taken_by_variables).map(str::to_owned));
+    for function in file.functions.iter_mut().filter(|function| taken.contains(&function.name)) {
+        function.is_address_taken = true;
+    }
+    for external in file.externs.iter_mut().filter(|external| taken.contains(&external.name)) {
+        external.is_address_taken = true;
+    }
+}
+
+/// Returns a compiled function in the form that the file builder takes.
+fn to_build_function(
+    job: &Job<'_>,
+    function: &Finished,
+    index: &Index<'_>,
+    layout: &Layout,
+    traits: &FileTraits,
+    options: &Options,
+) -> build::Function {
+    let bounds = &job.bounds;
+    let code_size = function.code.bytes.len() as u64;
+    let mut extra = Vec::new();
+    if job.is_kernel() || !function.code.exits.is_empty() {
+        extra.push(Attribute::words(Code::EXIT_INSTR_OFFSETS, function.code.exits.clone()));
+    }
+    if job.is_kernel() && (function.has_calls() || function.selection.has_dynamic_stack) {
+        extra.push(Attribute::words(Code::CRS_STACK_SIZE, [0]));
+    }
+    if function.selection.barriers > 0 {
+        extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.selection.barriers as u8)));
+    }
+    let sizes = |sizes: &[u32]| [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1));
+    if let Some(threads) = &bounds.max_threads {
+        extra.push(Attribute::words(Code::MAX_THREADS, sizes(threads)));
+    }
+    if let Some(threads) = &bounds.required_threads {
+        extra.push(Attribute::words(Code::REQNTID, sizes(threads)));
+    }
+    if job.is_kernel() {
+        extra.push(Attribute::new(Code::MAXREG_COUNT, Value::Half(job.limit.registers as u16)));
+    }
+    build::Function {
+        linkage: variables::linkage(job.function().linkage, job.is_kernel()),
+        shared: shared(job, layout),
+        registers: registers(job, function) as u8,
+        frame_size: function.frame_bytes,
+        min_stack_size: function.frame_bytes,
+        attributes: if job.is_kernel() { kernel_attributes(traits, &job.parameters, extra) } else { function_attributes(traits, extra) },
+        parameter_bytes: job.variables.parameter_bytes as u16,
+        relocations: relocations(function, options),
+        externs: function
+            .selection
+            .callees
+            .iter()
+            .filter(|name| !oriole_isel::is_runtime(name) && !index.is_defined(name))
+            .cloned()
+            .collect(),
+        calls: function.selection.callees.clone(),
+        indirect_calls: function.selection.indirect_calls.clone(),
+        takes_address_of: function.selection.taken_functions.clone(),
+        prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
+        frame: if job.is_kernel() { Frame::plain(code_size) } else { Frame::function(code_size) },
+        code: function.code.bytes.clone(),
+        ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }
+    }
+}
+
+/// Copies a function under another name: the linker requires separate code for every visible alias.
+fn copy_named(function: &build::Function, name: String) -> build::Function {
+    let mut copy = build::Function { name, linkage: build::Linkage::Global, ..function.clone() };
+    for relocation in copy.relocations.iter_mut().filter(|relocation| relocation.symbol == function.name) {
+        relocation.symbol.clone_from(&copy.name);
+    }
+    copy
+}
+
+/// Returns the size and variables of a function's shared memory, or `None` if it has no section for it.
+fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
+    if layout.linking == Linking::Relocatable {
+        let variables = if job.is_kernel() { variables::kernel_shared(job.module, layout, job.function()) } else { Vec::new() };
+        let size = variables.iter().fold(0_u64, |end, variable| {
+            end.checked_next_multiple_of(variable.alignment).unwrap_or(u64::MAX).saturating_add(variable.size)
+        });
+        let alignment = variables.iter().map(|variable| variable.alignment).max()?;
+        return Some(build::Shared { size, alignment, variables });
+    }
+    let variables = &job.variables;
+    (job.is_kernel() && (variables.shared_bytes > 0 || variables.uses_dynamic_shared)).then(|| build::Shared {
+        size: variables.shared_bytes,
+        alignment: u64::from(variables.shared_align.max(1)),
+        variables: Vec::new(),
+    })
+}
+
+/// Returns the relocations of a function's code, sorted by offset.
+fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
+    let kind = |kind| match kind {
+        ReferenceKind::Low | ReferenceKind::ReturnLow | ReferenceKind::Incoming => CodePatch::AddressLow,
+        ReferenceKind::High | ReferenceKind::ReturnHigh => CodePatch::AddressHigh,
+        ReferenceKind::FunctionLow => CodePatch::FunctionLow,
+        ReferenceKind::FunctionHigh => CodePatch::FunctionHigh,
+        ReferenceKind::SharedOffset => CodePatch::SharedOffset,
+        ReferenceKind::ConstantOffset => CodePatch::ConstantOffset,
+        ReferenceKind::Call => CodePatch::Call,
+    };
+    let indirect = function.code.indirect_calls.iter().filter(|_| options.relocatable).map(|&offset| CodeRelocation {
+        offset: u64::from(offset),
+        kind: CodePatch::IndirectCall,
+        symbol: UNIFIED_TABLE.into(),
+        addend: 0,
+    });
+    let patches = function.code.patches.iter();
+    let mut relocations: Vec<CodeRelocation> = patches
+        .map(|patch| CodeRelocation {
+            offset: u64::from(patch.offset),
+            kind: kind(patch.reference.kind),
+            symbol: function.symbols[patch.reference.symbol as usize].clone(),
+            addend: i64::from(patch.reference.offset),
+        })
+        .chain(indirect)
+        .collect();
+    relocations.sort_by_key(|relocation| relocation.offset);
+    relocations
+}
+
+/// The symbol that indirect calls of relocatable files refer to: the linker's offset of the unified function table.
+const UNIFIED_TABLE: &str = "__UFT_OFFSET";

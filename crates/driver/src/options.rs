@@ -1,0 +1,224 @@
+//! The settings of a compilation.
+
+use std::sync::Arc;
+
+use oriole_hardware::Profile;
+use oriole_isa::Target;
+use oriole_sched::backend::{Backend, Knobs, Mode};
+
+/// Target and settings of a compilation.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The target architecture.
+    pub target: Target,
+    /// Optimization level, 0 to 3.
+    pub level: u8,
+    /// Maximum number of registers per thread, from the command line.
+    pub max_registers: Option<u32>,
+    /// Launch bounds from the command line.
+    pub launch: LaunchOptions,
+    /// Whether to write a relocatable object instead of an executable one.
+    pub relocatable: bool,
+    /// Names of the kernels to compile; all kernels if the list is empty.
+    pub entries: Vec<String>,
+    /// Whether to run the IR verifier and the allocation checker after the passes.
+    pub verify: bool,
+    /// Which passes run, and what to record about them.
+    pub passes: PassOptions,
+    /// A hardware profile that replaces the built-in model. It must be for [`Options::target`].
+    pub profile: Option<Arc<Profile>>,
+    /// Whether and how instructions are scheduled.
+    pub scheduling: Scheduling,
+    /// What to report about scheduling.
+    pub reports: Reports,
+}
+
+impl Options {
+    /// Returns the default options for a target: all kernels, optimization level 3.
+    pub fn new(target: Target) -> Options {
+        Options {
+            target,
+            level: 3,
+            max_registers: None,
+            launch: LaunchOptions::default(),
+            relocatable: false,
+            entries: Vec::new(),
+            verify: cfg!(debug_assertions),
+            passes: PassOptions::default(),
+            profile: None,
+            scheduling: Scheduling::default(),
+            reports: Reports::default(),
+        }
+    }
+}
+
+/// Which passes run, and what to record about them. Passes are named as in [`PASSES`](crate::PASSES).
+#[derive(Clone, Default, Debug)]
+pub struct PassOptions {
+    /// The passes before which each function is printed into [`PassLog::dumps`](crate::PassLog::dumps).
+    pub print_before: PassSelection,
+    /// The passes after which each function is printed into [`PassLog::dumps`](crate::PassLog::dumps).
+    pub print_after: PassSelection,
+    /// The last pass to run. Each function is printed after it, and no cubin is built.
+    pub stop_after: Option<String>,
+    /// Whether to measure the passes into [`PassLog::runs`](crate::PassLog::runs).
+    pub measure: bool,
+    /// Limits the number of times that optional passes run. Functions are then compiled one after the other.
+    pub bisect: Option<Bisect>,
+}
+
+impl PassOptions {
+    /// Returns all names of passes in the options.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let printed = [&self.print_before, &self.print_after].into_iter().flat_map(|selection| match selection {
+            PassSelection::These(names) => names.as_slice(),
+            PassSelection::All => &[],
+        });
+        printed.chain(&self.stop_after).map(String::as_str)
+    }
+}
+
+/// A set of passes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PassSelection {
+    /// The passes with these names.
+    These(Vec<String>),
+    /// All passes.
+    All,
+}
+
+impl Default for PassSelection {
+    fn default() -> PassSelection {
+        PassSelection::These(Vec::new())
+    }
+}
+
+impl PassSelection {
+    /// Returns whether the set contains a pass.
+    pub fn contains(&self, pass: &str) -> bool {
+        match self {
+            PassSelection::These(names) => names.iter().any(|name| name == pass),
+            PassSelection::All => true,
+        }
+    }
+}
+
+/// A limit on the number of times that optional passes run, to find the pass that breaks a program by bisection.
+#[derive(Clone, Copy, Debug)]
+pub struct Bisect {
+    /// The number of executions of optional passes to allow, over all functions; `None` allows all.
+    pub limit: Option<u64>,
+    /// Called with each decision before the pass runs or is skipped, so that the decisions before a crash are known.
+    pub report: fn(&BisectDecision<'_>),
+}
+
+/// The decision whether an optional pass runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BisectDecision<'a> {
+    /// Number of the execution, from 1: by function in source order, then in the order of execution.
+    pub number: u64,
+    /// Name of the pass.
+    pub pass: &'static str,
+    /// Name of the function.
+    pub function: &'a str,
+    /// Whether the pass runs.
+    pub runs: bool,
+}
+
+impl std::fmt::Display for BisectDecision<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let BisectDecision { number, pass, function, runs } = self;
+        write!(f, "BISECT: {} pass ({number}) {pass} on function {function}", if *runs { "running" } else { "NOT running" })
+    }
+}
+
+/// Launch bounds from the command line, for all kernels.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct LaunchOptions {
+    /// Maximum number of threads per block, per axis.
+    pub max_threads: Option<[u32; 3]>,
+    /// Minimum number of resident blocks per multiprocessor.
+    pub min_blocks_per_sm: Option<u32>,
+    /// Whether these bounds and [`Options::max_registers`] win over directives.
+    pub override_directives: bool,
+}
+
+/// Whether instructions are scheduled, and in which mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ModeChoice {
+    /// Depends on the optimization level.
+    #[default]
+    ByLevel,
+    /// Instructions stay in the order of selection.
+    Off,
+    /// Scheduled in this mode.
+    On(Mode),
+}
+
+/// The scheduler backend to use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BackendChoice {
+    /// The default backend.
+    #[default]
+    Default,
+    /// The backend that the published description of ptxas names for the target.
+    ByTarget,
+    /// This backend.
+    One(Backend),
+    /// All backends; the best result is kept.
+    Auto,
+}
+
+impl BackendChoice {
+    /// Parses the name of a choice on the command line.
+    pub fn parse(name: &str) -> Option<BackendChoice> {
+        match name {
+            "auto" => Some(BackendChoice::Auto),
+            "by-target" => Some(BackendChoice::ByTarget),
+            _ => Backend::parse(name).map(BackendChoice::One),
+        }
+    }
+}
+
+/// Scheduling options.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Scheduling {
+    /// The mode.
+    pub mode: ModeChoice,
+    /// The backend.
+    pub backend: BackendChoice,
+    /// Tuning parameters of the backends.
+    pub knobs: Knobs,
+}
+
+impl Scheduling {
+    /// Returns options that turn scheduling off.
+    pub fn off() -> Scheduling {
+        Scheduling { mode: ModeChoice::Off, ..Scheduling::default() }
+    }
+
+    /// Returns options for one backend in one mode.
+    pub fn by(backend: Backend, mode: Mode) -> Scheduling {
+        Scheduling { mode: ModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
+    }
+}
+
+/// What to report about scheduling.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Reports {
+    /// Collect statistics of each function.
+    pub figures: bool,
+    /// Record the reason for each pick of the scheduler.
+    pub trace: bool,
+    /// Names of the functions to trace; all functions if the list is empty.
+    pub traced_functions: Vec<String>,
+    /// Write a note section with a record of each function into the file.
+    pub record: bool,
+}
+
+impl Reports {
+    /// Returns whether the picks for a function are to be recorded.
+    pub fn traces(&self, function: &str) -> bool {
+        self.trace && (self.traced_functions.is_empty() || self.traced_functions.iter().any(|name| name == function))
+    }
+}

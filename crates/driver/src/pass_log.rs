@@ -1,0 +1,183 @@
+//! What a compilation records about its passes: the text of functions, and measurements.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use oriole_ir::Function;
+
+use crate::options::{Bisect, BisectDecision, PassOptions};
+
+/// What a compilation recorded about its passes, in the order of the functions in the source.
+#[derive(Clone, Default, Debug)]
+pub struct PassLog {
+    /// The text of the functions before and after the passes that the options name.
+    pub dumps: Vec<Dump>,
+    /// The passes that ran, if the options request measurements.
+    pub runs: Vec<PassRun>,
+}
+
+impl PassLog {
+    /// Appends another log.
+    pub fn append(&mut self, other: PassLog) {
+        self.dumps.extend(other.dumps);
+        self.runs.extend(other.runs);
+    }
+}
+
+/// Whether a function was printed before or after a pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moment {
+    /// Before the pass.
+    Before,
+    /// After the pass.
+    After,
+}
+
+/// The text of a function before or after a pass.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dump {
+    /// Name of the function.
+    pub function: String,
+    /// Name of the pass.
+    pub pass: &'static str,
+    /// Before or after the pass.
+    pub moment: Moment,
+    /// The function in the text form of the IR. Before instruction selection, the function in PTX.
+    pub text: String,
+}
+
+impl fmt::Display for Dump {
+    /// Writes the text after a line that says what it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (moment, comment) = match self.moment {
+            Moment::Before => ("before", if self.text.starts_with("func ") { ";" } else { "//" }),
+            Moment::After => ("after", ";"),
+        };
+        write!(f, "{comment} {} {moment} {}\n{}", self.function, self.pass, self.text)
+    }
+}
+
+/// One execution of a pass.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PassRun {
+    /// Name of the function.
+    pub function: String,
+    /// Name of the pass.
+    pub pass: &'static str,
+    /// Wall-clock time.
+    pub time: Duration,
+    /// Number of instructions in the blocks before the pass.
+    pub instructions_before: usize,
+    /// Number of instructions in the blocks after the pass.
+    pub instructions_after: usize,
+    /// Instructions, values and blocks that the pass allocated.
+    pub allocated: IrObjects,
+}
+
+/// Numbers of objects of the IR.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct IrObjects {
+    /// Instructions, including those that were removed from their block.
+    pub instructions: usize,
+    /// Values.
+    pub values: usize,
+    /// Blocks, including those that were removed from the layout.
+    pub blocks: usize,
+}
+
+impl IrObjects {
+    fn of(function: &Function) -> IrObjects {
+        IrObjects { instructions: function.insts.len(), values: function.values.len(), blocks: function.blocks.len() }
+    }
+
+    /// Returns the numbers of objects created since `earlier`.
+    fn since(self, earlier: IrObjects) -> IrObjects {
+        IrObjects {
+            instructions: self.instructions.saturating_sub(earlier.instructions),
+            values: self.values.saturating_sub(earlier.values),
+            blocks: self.blocks.saturating_sub(earlier.blocks),
+        }
+    }
+}
+
+/// Counts the executions of optional passes, over all functions of a compilation.
+#[derive(Debug)]
+pub struct BisectCounter {
+    bisect: Bisect,
+    executions: AtomicU64,
+}
+
+impl BisectCounter {
+    /// Returns a counter at 0.
+    pub fn new(bisect: Bisect) -> BisectCounter {
+        BisectCounter { bisect, executions: AtomicU64::new(0) }
+    }
+
+    /// Counts an execution, reports the decision, and returns whether the pass may run.
+    fn allows(&self, pass: &'static str, function: &str) -> bool {
+        let number = 1 + self.executions.fetch_add(1, Ordering::Relaxed);
+        let runs = self.bisect.limit.is_none_or(|limit| number <= limit);
+        (self.bisect.report)(&BisectDecision { number, pass, function, runs });
+        runs
+    }
+}
+
+/// Records the passes of one function.
+#[derive(Debug)]
+pub struct Recorder<'a> {
+    /// What to record.
+    pub options: &'a PassOptions,
+    bisect: Option<&'a BisectCounter>,
+    runs: RefCell<Vec<PassRun>>,
+}
+
+/// A measurement that was started.
+pub struct Started {
+    instructions: usize,
+    objects: IrObjects,
+    at: Instant,
+}
+
+impl<'a> Recorder<'a> {
+    /// Returns a recorder for one function.
+    pub fn new(options: &'a PassOptions, bisect: Option<&'a BisectCounter>) -> Recorder<'a> {
+        Recorder { options, bisect, runs: RefCell::default() }
+    }
+
+    /// Returns whether an optional pass may run on a function.
+    pub fn allows(&self, pass: &'static str, function: &str) -> bool {
+        self.bisect.is_none_or(|bisect| bisect.allows(pass, function))
+    }
+
+    /// Starts a measurement, if the options request measurements.
+    pub fn start(&self, function: &Function) -> Option<Started> {
+        let start = || Started { instructions: instruction_count(function), objects: IrObjects::of(function), at: Instant::now() };
+        self.options.measure.then(start)
+    }
+
+    /// Ends a measurement.
+    pub fn finish(&self, started: Option<Started>, pass: &'static str, function: &Function) {
+        if let Some(Started { instructions, objects, at }) = started {
+            self.runs.borrow_mut().push(PassRun {
+                function: function.name.clone(),
+                pass,
+                time: at.elapsed(),
+                instructions_before: instructions,
+                instructions_after: instruction_count(function),
+                allocated: IrObjects::of(function).since(objects),
+            });
+        }
+    }
+
+    /// Returns the measurements.
+    pub fn into_runs(self) -> Vec<PassRun> {
+        self.runs.into_inner()
+    }
+}
+
+/// Returns the number of instructions in the blocks of the layout.
+pub fn instruction_count(function: &Function) -> usize {
+    function.layout.iter().map(|&block| function.blocks[block].insts.len()).sum()
+}

@@ -1,0 +1,64 @@
+//! Runs passes of the table, and does around each what the options request: prints the function, measures the pass, skips it, verifies
+//! its result, or stops.
+
+use oriole_ir::verify;
+
+use crate::error::{Failure, Fault};
+use crate::pass_log::{Dump, Moment};
+use crate::passes::{Pass, Stage};
+use crate::state::FunctionState;
+
+/// Runs the passes of a stage in order. Stops early after the pass that the options name, unless the stage is searched: the search compares
+/// finished schedules, so there the stop takes effect after the search ([`stop_after_search`]).
+pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
+    for pass in Pass::of_stage(stage) {
+        if state.is_stopped {
+            break;
+        }
+        run_pass(pass, state)?;
+        state.is_stopped = !stage.is_searched() && stops_after(pass, state);
+    }
+    Ok(())
+}
+
+/// Ends the compilation if the options name a pass of the searched stages as the last one.
+pub fn stop_after_search(state: &mut FunctionState<'_>) {
+    let mut searched = [Stage::Schedule, Stage::Allocate].into_iter().flat_map(Pass::of_stage);
+    state.is_stopped |= searched.any(|pass| stops_after(pass, state));
+}
+
+/// Returns whether the options name a pass as the last one.
+fn stops_after(pass: &Pass, state: &FunctionState<'_>) -> bool {
+    state.options().passes.stop_after.as_deref() == Some(pass.name)
+}
+
+/// Runs a pass, unless the optimization level or the limit for bisection leaves it out.
+fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
+    let recorder = &state.input.recorder;
+    let is_allowed = |state: &FunctionState<'_>| !pass.is_optional || recorder.allows(pass.name, &state.function.name);
+    let runs = pass.is_enabled(state) && is_allowed(state);
+    if runs {
+        if recorder.options.print_before.contains(pass.name) {
+            dump(state, pass, Moment::Before);
+        }
+        let started = recorder.start(&state.function);
+        (pass.run)(state)?;
+        recorder.finish(started, pass.name, &state.function);
+        if state.options().verify && state.function.is_ssa {
+            let broken = |report| vec![Failure::from(Fault::Internal(format!("after {}: {report}", pass.name)))];
+            verify(&state.function).map_err(broken)?;
+        }
+    }
+    if runs && recorder.options.print_after.contains(pass.name) || stops_after(pass, state) {
+        dump(state, pass, Moment::After);
+    }
+    Ok(())
+}
+
+/// Records the text of the function.
+fn dump(state: &mut FunctionState<'_>, pass: &Pass, moment: Moment) {
+    let input = state.input;
+    let is_selected = !state.function.blocks.is_empty();
+    let text = if is_selected { oriole_ir::text::print(&state.function) } else { oriole_ptx::print_function(input.module, input.id) };
+    state.dumps.push(Dump { function: state.function.name.clone(), pass: pass.name, moment, text });
+}

@@ -1,0 +1,211 @@
+//! Compiles whole programs.
+//!
+//! Steps of [`compile`]: lay out the variables of each module, choose the functions to compile and their register limits, check memory
+//! limits, compile the functions in parallel, add the runtime functions that the code calls, check for unresolved names, and build the file
+//! ([`link`](crate::link)).
+
+use std::collections::BTreeSet;
+
+use oriole_cubin::FileTraits;
+use oriole_hardware::Hardware;
+use oriole_isa::SystemLayout;
+use oriole_isel::{Layout, Linking};
+use oriole_ptx::ast::{FunctionId, Module, Statement};
+use oriole_ptx::source::Span;
+use oriole_ptx::types::StateSpace;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::compile_function::{Finished, Outcome, compile_function};
+use crate::compiled::Compiled;
+use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
+use crate::functions::{Facts, Index};
+use crate::job::{self, Job};
+use crate::link::{self, Program};
+use crate::options::Options;
+use crate::pass_log::{BisectCounter, PassLog, Recorder};
+use crate::state::Input;
+use crate::{convention, functions, parallel};
+
+/// Compiles modules into one file. Also returns what was recorded about the passes.
+pub fn compile(modules: &[&Module], options: &Options) -> (Result<Compiled, Vec<CompileError>>, PassLog) {
+    let mut log = PassLog::default();
+    let result = compile_program(modules, options, &mut log);
+    (result, log)
+}
+
+/// Compiles modules into one file. Appends what is recorded about the passes to `log`.
+fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) -> Result<Compiled, Vec<CompileError>> {
+    if FileTraits::of(options.target).is_none() {
+        return Err(vec![CompileError::in_program(Fault::Unsupported(format!("a file for {}", options.target)))]);
+    }
+    let hardware = &Hardware::new(options.target, options.profile.as_deref());
+    let mut layouts = layouts(modules, options)?;
+    let mut indices: Vec<Index<'_>> = modules.iter().map(|module| Index::of(module)).collect();
+    let mut jobs = job::jobs(modules, &indices, &layouts, options, hardware.machine);
+    let excesses = excesses(&jobs, &layouts, options);
+    if !excesses.is_empty() {
+        return Err(excesses);
+    }
+    let bisect = options.passes.bisect.map(BisectCounter::new);
+    let settings = Settings { options, hardware, bisect: bisect.as_ref() };
+    let mut results = Results { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
+    results.compile(&jobs, &indices, settings);
+    let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
+    if results.errors.is_empty() {
+        let first = jobs.len();
+        add_runtime(modules, layouts, &mut jobs, &results.callees)?;
+        indices.extend(modules[indices.len()..].iter().map(|module| Index::of(module)));
+        results.compile(&jobs[first..], &indices, settings);
+    }
+    let Results { finished, mut errors, .. } = results;
+    if options.passes.stop_after.is_some() {
+        return if errors.is_empty() { Ok(Compiled::default()) } else { Err(errors) };
+    }
+    if !options.relocatable {
+        errors.extend(unresolved(&indices, &jobs, &finished));
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    link::link(&Program { modules, indices: &indices, layouts, jobs: &jobs, finished: &finished }, options, hardware)
+}
+
+/// Returns a source position for a message about a memory that a function uses: its first variable in that memory, or else its first
+/// statement.
+fn place_of(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
+    let body = job.function().body.as_deref()?;
+    let space = match memory {
+        LimitedMemory::Shared => StateSpace::Shared,
+        _ => StateSpace::Local,
+    };
+    let is_there = |statement: &Statement| matches!(*statement, Statement::Variable(id) if job.module.variables[id].space == space);
+    let declared = body.statements.iter().position(is_there).and_then(|number| body.position(number));
+    declared.or_else(|| (0..body.statements.len()).find_map(|number| body.position(number)))
+}
+
+/// Returns an error for every memory limit of the target that is exceeded, in ptxas' order: functions from the last to the first, then the
+/// whole program.
+fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<CompileError> {
+    let limits = &SystemLayout::of(options.target).limits;
+    let mut errors = Vec::new();
+    for job in jobs.iter().rev() {
+        let (variables, is_kernel) = (&job.variables, job.is_kernel());
+        // The shared variables of a device function count in the kernels that reach the function.
+        let shared = if is_kernel { variables.shared_bytes } else { 0 };
+        let found = [
+            Excess::find(LimitedMemory::Parameter, variables.parameter_bytes, limits.parameters, is_kernel),
+            Excess::find(LimitedMemory::Shared, shared, limits.static_shared, is_kernel),
+            Excess::find(LimitedMemory::Local, variables.frame_bytes, limits.frame, is_kernel),
+        ];
+        errors.extend(found.into_iter().flatten().map(|excess| {
+            let failure = Failure { span: place_of(job, excess.memory), fault: Fault::TooMuch(excess) };
+            CompileError::in_function(job.module_number, job.name(), failure)
+        }));
+    }
+    let constants = layouts.iter().fold(0_u64, |total, layout| total.saturating_add(layout.constant_bytes));
+    let excess = Excess::find(LimitedMemory::Constant, constants, limits.constants, false);
+    errors.extend(excess.map(|excess| CompileError::in_program(Fault::TooMuch(excess))));
+    errors
+}
+
+/// What all functions of a compilation share.
+#[derive(Clone, Copy)]
+struct Settings<'a> {
+    options: &'a Options,
+    hardware: &'a Hardware<'a>,
+    bisect: Option<&'a BisectCounter>,
+}
+
+/// The compiled functions, their errors, and what was recorded about the passes, each in the order of the jobs.
+struct Results<'a> {
+    finished: Vec<Finished>,
+    /// Names of all functions that are called directly.
+    callees: BTreeSet<String>,
+    errors: Vec<CompileError>,
+    log: &'a mut PassLog,
+}
+
+impl Results<'_> {
+    /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which numbers the passes in
+    /// the order in which they run.
+    fn compile(&mut self, jobs: &[Job<'_>], indices: &[Index<'_>], settings: Settings<'_>) {
+        let Settings { options, hardware, bisect } = settings;
+        let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
+        for job in jobs {
+            facts.entry(job.module_number).or_insert_with(|| Facts::of(&indices[job.module_number]));
+        }
+        let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
+        let run = |job: &Job<'_>| {
+            let recorder = Recorder::new(&options.passes, bisect);
+            let &Job { module, id, ref variables, register_limit, .. } = job;
+            let facts = &facts[&job.module_number];
+            compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder })
+        };
+        let outcomes = if bisect.is_some() { jobs.iter().map(run).collect() } else { parallel::map(jobs, size, run) };
+        for (job, Outcome { result, callees, log }) in jobs.iter().zip(outcomes) {
+            self.callees.extend(callees);
+            self.log.append(log);
+            match result {
+                Ok(function) => self.finished.extend(function),
+                Err(failures) => self
+                    .errors
+                    .extend(failures.into_iter().map(|failure| CompileError::in_function(job.module_number, job.name(), failure))),
+            }
+        }
+    }
+}
+
+/// Adds jobs for the runtime functions that the compiled functions call.
+fn add_runtime(
+    modules: &mut Vec<&Module>,
+    layouts: &mut Vec<Layout>,
+    jobs: &mut Vec<Job<'_>>,
+    called: &BTreeSet<String>,
+) -> Result<(), Vec<CompileError>> {
+    let ids: Vec<FunctionId> = called.iter().filter_map(|name| oriole_isel::runtime_function(name)).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let (number, module) = (modules.len(), oriole_isel::runtime());
+    let layout =
+        Layout::new(module, Linking::Whole).map_err(|error| vec![CompileError::in_module(number, Fault::Internal(error.feature))])?;
+    jobs.extend(ids.into_iter().map(|id| Job { register_limit: convention::MIN_TO_ALLOCATE, ..Job::new(number, module, id, &layout) }));
+    modules.push(module);
+    layouts.push(layout);
+    Ok(())
+}
+
+/// Assigns places to the variables of all modules. Only one module may have variables in the module's constant banks.
+fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
+    let linking = if options.relocatable { Linking::Relocatable } else { Linking::Whole };
+    let unsupported = |module, feature| vec![CompileError::in_module(module, Fault::Unsupported(feature))];
+    let mut layouts: Vec<Layout> = Vec::new();
+    for (number, module) in modules.iter().enumerate() {
+        let layout = Layout::new(module, linking).map_err(|error| unsupported(number, error.feature))?;
+        let has_banks = |layout: &Layout| !layout.addresses.is_empty() || layout.constant_bytes > 0;
+        if has_banks(&layout) && layouts.iter().any(has_banks) {
+            return Err(unsupported(number, "module variables in more than one input".into()));
+        }
+        layouts.push(layout);
+    }
+    Ok(layouts)
+}
+
+/// Returns an error for every function that is used but not defined.
+fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
+    let compiled: FxHashSet<&str> = jobs.iter().map(Job::name).collect();
+    let is_known = |name: &str| functions::is_driver_function(name) || oriole_isel::is_runtime(name) || compiled.contains(name);
+    let mut errors = Vec::new();
+    for (job, function) in jobs.iter().zip(finished) {
+        for name in function.selection.callees.iter().chain(&function.selection.taken_functions).filter(|name| !is_known(name)) {
+            let failure = Failure::from(Fault::Unresolved(name.clone()));
+            errors.push(CompileError::in_function(job.module_number, job.name(), failure));
+        }
+    }
+    for (number, index) in indices.iter().enumerate() {
+        for name in index.address_taken_by_variables().into_iter().filter(|name| !is_known(name)) {
+            errors.push(CompileError::in_module(number, Fault::Unresolved(name.to_owned())));
+        }
+    }
+    errors
+}

@@ -1,0 +1,88 @@
+//! Data for the scheduling reports, collected while a function goes through the passes.
+//!
+//! Only data that was requested is collected ([`Reports`](crate::Reports)). Functions are compiled in parallel, and each has its own data.
+
+use oriole_ctrl::Controls;
+use oriole_hardware::Hardware;
+use oriole_hardware::occupancy::Launch;
+use oriole_ir::Function;
+use oriole_isel::VariableLayout;
+use oriole_ptx::ast::{self, FunctionKind};
+use oriole_sched::function::Stats;
+use oriole_sched::report::guidance::PassSummary;
+use oriole_sched::report::statistics::{Final, Gathered, gather};
+use oriole_sched::report::target::RegisterTarget;
+use oriole_sched::report::timeline::{FlowSummary, HardwareFigures};
+use oriole_sched::report::trace;
+use oriole_sched::resource::Costs;
+
+use crate::options::Options;
+use crate::registers;
+
+/// The data collected for one function.
+#[derive(Clone, Default, Debug)]
+pub struct ReportData {
+    /// The register target that keeps the occupancy.
+    pub target: Option<RegisterTarget>,
+    /// Results of the scheduling passes.
+    pub passes: Vec<PassSummary>,
+    /// Statistics before register allocation.
+    pub before: Option<Gathered>,
+    /// Control flow of the final code before layout.
+    flow_summary: Option<FlowSummary>,
+    /// Statistics of the final code.
+    pub after: Option<Gathered>,
+    /// Bytes of the stack frame before allocation, which are all variables.
+    pub variables_size: u32,
+    /// The reason for each pick, as text.
+    pub trace: String,
+}
+
+impl ReportData {
+    /// Records the result of a scheduling pass.
+    pub fn note(&mut self, phase: u8, function: &Function, stats: &Stats) {
+        let &Stats { blocks, cycles_before, cycles_after, live_before, live_after, .. } = stats;
+        self.passes.push(PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after });
+        self.target = self.target.or(stats.target);
+        self.trace.push_str(&trace::text(function, phase, &stats.attempts));
+    }
+
+    /// Records that another attempt was dropped because its order before allocation caused spills.
+    pub fn note_dropped(&mut self, other: &ReportData) {
+        self.target = other.target;
+        if !other.trace.is_empty() {
+            self.trace.insert_str(0, &format!("dropped, since allocation made it cost spills:\n{}taken instead:\n", other.trace));
+        }
+    }
+
+    /// Collects statistics of the function before register allocation.
+    pub fn gather_values(&mut self, function: &Function, options: &Options, hardware: &Hardware<'_>) {
+        self.variables_size = function.frame_bytes;
+        if options.reports.figures {
+            let costs = Costs::from_rates(hardware.rates, hardware.machine);
+            self.before = Some(gather(function, HardwareFigures { model: hardware.model, costs: &costs }, None));
+        }
+    }
+
+    /// Records the control flow of the function before layout makes fall-through implicit.
+    pub fn record_control_flow(&mut self, function: &Function) {
+        self.flow_summary = self.before.as_ref().map(|before| FlowSummary::new(function, &before.divergent));
+    }
+
+    /// Collects statistics of the final code.
+    pub fn gather_code(&mut self, function: &Function, controls: &Controls, hardware: &Hardware<'_>) {
+        if let (Some(before), Some(flow_summary)) = (&self.before, &self.flow_summary) {
+            let costs = Costs::from_rates(hardware.rates, hardware.machine);
+            let controls = |inst| controls.get(inst);
+            let final_code = Final { controls: &controls, flow_summary, before };
+            self.after = Some(gather(function, HardwareFigures { model: hardware.model, costs: &costs }, Some(final_code)));
+        }
+    }
+}
+
+/// Returns the resources that a block of a kernel needs besides registers, or `None` if the block size is not declared.
+pub fn declared_launch(function: &ast::Function, options: &Options, variables: &VariableLayout, barriers: u32) -> Option<Launch> {
+    let threads = registers::threads(&registers::bounds(&function.bounds, options))?;
+    let is_kernel = function.kind == FunctionKind::Entry;
+    is_kernel.then_some(Launch { threads, static_shared: variables.shared_bytes as u32, barriers, ..Launch::default() })
+}

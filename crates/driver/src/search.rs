@@ -1,0 +1,129 @@
+//! The search over schedules: runs the passes from scheduling to the final order of instructions (phases 97 to 110 of the table) with
+//! each plan to try, and keeps the result with the lowest estimated time.
+//!
+//! For each plan two variants compete. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets more
+//! registers at a lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. Each schedule that is
+//! built here counts as a trial; the original order that [`without_spills`] may allocate does not.
+//!
+//! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
+//! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and [`schedule::time`] decides.
+
+use crate::error::{Failure, Fault};
+use crate::pass_log::instruction_count;
+use crate::passes::Stage;
+use crate::pipeline::run_stage;
+use crate::schedule::{self, Plan};
+use crate::state::FunctionState;
+
+/// Schedules and allocates a function with every plan to try, and keeps the best result. If there are no plans, the order of the
+/// instructions stays.
+pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
+    match best_of_plans(state)? {
+        Some(best) => *state = best,
+        None => {
+            run_stage(Stage::Schedule, state)?;
+            run_stage(Stage::Allocate, state)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the result of the best plan, or `None` if there are no plans.
+fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'a>>, Vec<Failure>> {
+    let options = state.options();
+    // Computed here once, so that all copies of the state share it.
+    state.environment();
+    let mut trials = schedule::max_trials(instruction_count(&state.function), options);
+    let mut best: Option<Best<'a>> = None;
+    for plan in schedule::plans(options, state.input.hardware) {
+        if trials == 0 {
+            break;
+        }
+        let offered = schedule::occupancies_to_estimate(plan, options);
+        // Building the low-occupancy variant takes a trial itself, so there must be one left.
+        let offered = &offered[..offered.len().min(trials - 1)];
+        let scheduled = schedule(state, plan, offered)?;
+        trials -= 1;
+        let promise = scheduled.schedule_stats.tradeoff.and_then(schedule::worth_trying);
+        let low_occupancy = promise.and_then(|(warps_kept, _)| {
+            trials -= 1;
+            let low_occupancy = schedule(state, Plan { warps_kept, ..plan }, &[]).and_then(allocate);
+            // Spills would cost more than the extra registers gain.
+            low_occupancy.ok().filter(|low_occupancy| low_occupancy.spill_bytes() == 0)
+        });
+        // A large estimated gain is taken without comparison: the first variant is not even allocated.
+        if low_occupancy.is_none() || !promise.is_some_and(|(_, is_certain)| is_certain) {
+            Best::keep_better(&mut best, without_spills(state, plan, scheduled)?);
+        }
+        if let Some(low_occupancy) = low_occupancy {
+            Best::keep_better(&mut best, low_occupancy);
+        }
+    }
+    Ok(best.map(|best| best.state))
+}
+
+/// The best schedule so far. Its time is computed when a second schedule must be compared with it.
+struct Best<'a> {
+    time: Option<f64>,
+    state: FunctionState<'a>,
+}
+
+impl<'a> Best<'a> {
+    /// Keeps the schedule with the lower estimated time; of equal ones, the earlier.
+    fn keep_better(best: &mut Option<Best<'a>>, other: FunctionState<'a>) {
+        let Some(best) = best else {
+            *best = Some(Best { time: None, state: other });
+            return;
+        };
+        let known = best.time.unwrap_or_else(|| time(&best.state));
+        let time = time(&other);
+        best.time = Some(known.min(time));
+        if time < known {
+            best.state = other;
+        }
+    }
+}
+
+/// Returns the estimated execution time of an allocated function, for comparison with other schedules of the same function.
+fn time(state: &FunctionState<'_>) -> f64 {
+    let allocation = state.allocation.as_ref();
+    allocation.map_or(f64::INFINITY, |allocation| schedule::time(&state.function, allocation, state.schedule_context()))
+}
+
+/// Allocates registers. If the new instruction order causes spills, also allocates the original order and returns the one with fewer
+/// spilled bytes, then with less estimated time.
+fn without_spills<'a>(state: &FunctionState<'a>, plan: Plan, scheduled: FunctionState<'a>) -> Result<FunctionState<'a>, Vec<Failure>> {
+    let is_new = scheduled.schedule_stats.blocks > 0;
+    let new = match allocate(scheduled) {
+        Ok(new) if !is_new || new.spill_bytes() == 0 => return Ok(new),
+        Ok(new) => Ok(new),
+        // Not enough registers for this order; the original order may still fit.
+        Err(failures) if failures.iter().all(|failure| matches!(failure.fault, Fault::Limit(_))) => Err(failures),
+        Err(failures) => return Err(failures),
+    };
+    let mut old = allocate(schedule(state, Plan { before_allocation: false, ..plan }, &[])?)?;
+    match new {
+        Ok(new) if new.spill_bytes() < old.spill_bytes() || new.spill_bytes() == old.spill_bytes() && time(&new) <= time(&old) => Ok(new),
+        Ok(new) => {
+            old.report_data.note_dropped(&new.report_data);
+            Ok(old)
+        }
+        Err(_) => Ok(old),
+    }
+}
+
+/// Returns a copy of the function, scheduled before register allocation. `offered` lists occupancies, in percent of the warps, whose gain
+/// to estimate.
+fn schedule<'a>(state: &FunctionState<'a>, plan: Plan, offered: &'static [u32]) -> Result<FunctionState<'a>, Vec<Failure>> {
+    let mut state = state.clone();
+    state.plan = Some(plan);
+    state.occupancies_to_estimate = offered;
+    run_stage(Stage::Schedule, &mut state)?;
+    Ok(state)
+}
+
+/// Allocates registers, and schedules again.
+fn allocate(mut state: FunctionState<'_>) -> Result<FunctionState<'_>, Vec<Failure>> {
+    run_stage(Stage::Allocate, &mut state)?;
+    Ok(state)
+}

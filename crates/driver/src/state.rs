@@ -1,0 +1,160 @@
+//! A function between two passes.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use oriole_ctrl::Controls;
+use oriole_hardware::Hardware;
+use oriole_hardware::occupancy::Launch;
+use oriole_ir::{Function, FunctionKind};
+use oriole_isa::Target;
+use oriole_isel::VariableLayout;
+use oriole_ptx::ast::{self, FunctionId, Module};
+use oriole_regalloc::{Allocation, Environment};
+use oriole_sched::function::Stats;
+
+use crate::convention;
+use crate::emit::Code;
+use crate::functions::Facts;
+use crate::options::Options;
+use crate::pass_log::{Dump, Recorder};
+use crate::report_data::ReportData;
+use crate::schedule::{self, Plan};
+
+/// What a function is compiled from.
+pub struct Input<'a> {
+    /// The PTX module.
+    pub module: &'a Module,
+    /// The function in the module.
+    pub id: FunctionId,
+    /// Where its variables are.
+    pub variables: &'a VariableLayout,
+    /// Number of general registers that its instructions may name.
+    pub register_limit: u32,
+    /// What is known about the functions of the module.
+    pub facts: &'a Facts,
+    /// Target and settings.
+    pub options: &'a Options,
+    /// What is known about the target.
+    pub hardware: &'a Hardware<'a>,
+    /// What to record about the passes.
+    pub recorder: Recorder<'a>,
+}
+
+impl Input<'_> {
+    /// Returns the name of the function.
+    pub fn name(&self) -> &str {
+        self.module.name(self.module.functions[self.id].name)
+    }
+}
+
+/// Results of instruction selection besides the code.
+#[derive(Clone, Default, Debug)]
+pub struct Selection {
+    /// Number of named barriers.
+    pub barriers: u32,
+    /// Names of the functions that it calls directly.
+    pub callees: Vec<String>,
+    /// Prototypes of the functions that it calls through pointers.
+    pub indirect_calls: Vec<String>,
+    /// Names of the functions whose addresses it takes.
+    pub taken_functions: Vec<String>,
+    /// Whether the size of its stack frame is not known at compile time.
+    pub has_dynamic_stack: bool,
+}
+
+/// A function between two passes, with the results of earlier passes that later passes need. A field that a later pass sets is empty.
+///
+/// The search over schedules copies the state once for each plan, so what is large and does not change is shared.
+#[derive(Clone)]
+pub struct FunctionState<'a> {
+    /// What the function is compiled from.
+    pub input: &'a Input<'a>,
+    /// The code. Empty before instruction selection.
+    pub function: Function,
+    /// Set by instruction selection.
+    pub selection: Arc<Selection>,
+    /// Resources that a thread block needs besides registers; `None` if the block size is not declared. Set by instruction selection.
+    pub launch: Option<Launch>,
+    /// The scheduling plan; `None` if the function is not scheduled. Set by the search.
+    pub plan: Option<Plan>,
+    /// Lower occupancies, in percent of the warps, whose gain the scheduler estimates. Set by the search.
+    pub occupancies_to_estimate: &'static [u32],
+    /// What the scheduler did before register allocation.
+    pub schedule_stats: Stats,
+    /// Result of the register allocator.
+    pub allocation: Option<Allocation>,
+    /// The control words.
+    pub controls: Option<Controls>,
+    /// The machine code.
+    pub code: Option<Code>,
+    /// Data for the scheduling report.
+    pub report_data: ReportData,
+    /// The text of the function before and after the passes that the options name.
+    pub dumps: Vec<Dump>,
+    /// Whether the pass was reached after which the options stop the compilation.
+    pub is_stopped: bool,
+    environment: OnceCell<Arc<Environment>>,
+}
+
+impl<'a> FunctionState<'a> {
+    /// Returns the state before the first pass.
+    pub fn new(input: &'a Input<'a>) -> FunctionState<'a> {
+        let kind = match input.module.functions[input.id].kind {
+            ast::FunctionKind::Entry => FunctionKind::Kernel,
+            ast::FunctionKind::Function => FunctionKind::Device,
+        };
+        FunctionState {
+            input,
+            function: Function::new(input.name(), kind),
+            selection: Arc::default(),
+            launch: None,
+            plan: None,
+            occupancies_to_estimate: &[],
+            schedule_stats: Stats::default(),
+            allocation: None,
+            controls: None,
+            code: None,
+            report_data: ReportData::default(),
+            dumps: Vec::new(),
+            is_stopped: false,
+            environment: OnceCell::new(),
+        }
+    }
+
+    /// Returns the options.
+    pub fn options(&self) -> &'a Options {
+        self.input.options
+    }
+
+    /// Returns the target.
+    pub fn target(&self) -> Target {
+        self.input.options.target
+    }
+
+    /// Returns the registers that the function may use. They are computed at the first call, which must be before register allocation, and
+    /// copies of the state share them.
+    pub fn environment(&self) -> Arc<Environment> {
+        let compute = || {
+            let has_dynamic_stack = self.selection.has_dynamic_stack;
+            Arc::new(convention::environment(&self.function, self.target(), self.input.register_limit, has_dynamic_stack))
+        };
+        Arc::clone(self.environment.get_or_init(compute))
+    }
+
+    /// Returns the properties of the function that scheduling depends on.
+    pub fn schedule_context(&self) -> schedule::Context<'a> {
+        let input = self.input;
+        schedule::Context {
+            hardware: input.hardware,
+            calls: &input.facts.calls,
+            launch: self.launch,
+            trace: input.options.reports.traces(&self.function.name),
+        }
+    }
+
+    /// Returns the number of bytes that spill code stores and loads.
+    pub fn spill_bytes(&self) -> u32 {
+        self.allocation.as_ref().map_or(0, |allocation| allocation.spill_store_bytes + allocation.spill_load_bytes)
+    }
+}
