@@ -26,7 +26,6 @@ mod parallel;
 mod passes;
 mod prologue;
 mod registers;
-pub mod rescore;
 mod schedule;
 mod variables;
 

@@ -25,11 +25,11 @@ use oriole_sched::code::{Access, AccessKind, AliasSpace, Code, Effect, from_mach
 use oriole_sched::graph::{Builder, EdgeKind};
 use oriole_sched::pressure::{BlockLiveness, Tracker};
 
-use super::fill::{self, Choice};
-use super::graph::Graph;
-use super::kept_waits::KeptWaits;
-use super::predict::{self, Outcome, Step, TimingModel};
-use super::words;
+use crate::fill::{self, Choice};
+use crate::graph::Graph;
+use crate::kept_waits::KeptWaits;
+use crate::predict::{self, Outcome, Step, TimingModel};
+use crate::words;
 
 /// Maximum cost of a new order relative to the old one, in the mean over the numbers of warps.
 const MAX_RELATIVE_COST: f64 = 0.995;
@@ -225,7 +225,7 @@ impl<'a> Planner<'a> {
                 match self.propose(block, proposer) {
                     Ok(new) => order[block.range.clone()].copy_from_slice(&new),
                     Err(broken) => {
-                        kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * super::SIZE));
+                        kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * crate::SIZE));
                     }
                 }
             }
