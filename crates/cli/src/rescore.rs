@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use oriole_cubin::Cubin;
-use oriole_driver::rescore::{Event, Options, Rescored, Section, Tally, When, rescore};
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, decode};
+use oriole_rescore::{Event, Options, Rescored, Section, Tally, When, rescore};
 use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function};
 use oriole_sim::verify::{Verifier, verify_cubin};
 

@@ -1,7 +1,7 @@
 //! Options that select the scheduler, for commands that compile.
 
 use clap::Args;
-use oriole_driver::{BackendChoice, ModeChoice, ScheduleKnobs, ScheduleMode, Scheduling};
+use oriole_driver::{BackendChoice, ModeChoice, ScheduleBackend, ScheduleKnobs, ScheduleMode, Scheduling};
 
 use crate::check::read_input;
 
@@ -11,10 +11,7 @@ pub struct SchedulingChoice {
     /// batches); without it, as the optimization level says
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     sched_mode: Option<ModeChoice>,
-    /// Scheduler: a (list scheduler), b (weighted, forward and backward), c (ordered tree, several attempts), by-target (the
-    /// one that ptxas is said to use for the GPU), auto (tries several and keeps the best by the timing model); without it, the one that
-    /// measured best
-    #[arg(long, value_name = "BACKEND", value_parser = parse_backend)]
+    #[arg(long, value_name = "BACKEND", value_parser = parse_backend, help = backend_help())]
     sched_backend: Option<BackendChoice>,
     /// Figures of the schedulers from a file of lines `name = value`; `--sched-options help` prints one with all of them
     #[arg(long, value_name = "FILE")]
@@ -52,5 +49,16 @@ fn parse_mode(name: &str) -> Result<ModeChoice, String> {
 }
 
 fn parse_backend(name: &str) -> Result<BackendChoice, String> {
-    BackendChoice::parse(name).ok_or_else(|| "expected a, b, c, by-target or auto".to_owned())
+    let names = || ScheduleBackend::ALL.map(ScheduleBackend::name).join(", ");
+    BackendChoice::parse(name).ok_or_else(|| format!("expected {}, by-target or auto", names()))
+}
+
+/// Returns the help text of `--sched-backend`, from the table of scheduling strategies.
+fn backend_help() -> String {
+    let backends = ScheduleBackend::ALL.map(|backend| format!("{} ({})", backend.name(), backend.strategy().description()));
+    format!(
+        "Scheduler: {}, by-target (the one that ptxas is said to use for the GPU), auto (tries several and keeps the best by the timing \
+         model); without it, the one that measured best",
+        backends.join(", ")
+    )
 }

@@ -10,9 +10,9 @@
 //! The published description of ptxas calls this phase `opex`.
 
 use oriole_hardware::{Class, Hardware};
+use oriole_ir::machine::{depends_on_place, machine_instruction};
 use oriole_ir::{Function, Inst, Op, OperandKind};
 use oriole_isa::{Control, Instruction, Opcode, Symbols, encode, settle};
-use oriole_opt::machine::{depends_on_place, machine_instruction};
 use oriole_support::Index;
 
 use crate::Controls;

@@ -4,9 +4,9 @@
 //! need a relocation ([`Patch`]).
 
 use oriole_ctrl::Controls;
+use oriole_ir::machine::{describe, machine_instruction};
 use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Target};
 use oriole_isa::{Control, Instruction, encode, parse};
-use oriole_opt::machine::{describe, machine_instruction};
 use oriole_support::Index;
 
 /// Size of an instruction in bytes.

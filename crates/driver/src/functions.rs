@@ -4,7 +4,7 @@ use oriole_cubin::build::Extern;
 use oriole_isel::prototype;
 use oriole_ptx::ast::{AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
-use oriole_sched::backend::tree::{CallCosts, Callee};
+use oriole_sched::calls::{CallCosts, Callee};
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -36,7 +36,6 @@ mod program;
 mod prologue;
 mod registers;
 mod report_data;
-pub mod rescore;
 mod schedule;
 mod search;
 mod state;

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use oriole_cubin::Cubin;
 use oriole_driver::account::LatencyCase;
-use oriole_driver::rescore::{self, When, rescore};
 use oriole_driver::{BackendChoice, Compiled, Options, Reports, ScheduleBackend, ScheduleMode, Scheduling, compile};
 use oriole_isa::{Target, decode};
+use oriole_rescore::{When, rescore};
 use oriole_sim::kernel_test::Setup;
 use oriole_sim::sass::Code;
 use oriole_sim::timing::{Effort, estimate};
@@ -185,7 +185,7 @@ fn line(case: &Case) -> String {
     let compiled = compile(&[&module], &case.options).unwrap_or_else(|errors| panic!("{name}: {}", errors[0]));
     let mut cubin = compiled.cubin.clone();
     if let Some(schedule) = case.rescore {
-        cubin = rescore(&cubin, &rescore::Options { schedule, ..rescore::Options::default() }).expect("a cubin").bytes();
+        cubin = rescore(&cubin, &oriole_rescore::Options { schedule, ..oriole_rescore::Options::default() }).expect("a cubin").bytes();
     }
     let sum = |of: fn(&oriole_driver::FunctionReport) -> u32| compiled.functions.iter().map(of).sum::<u32>();
     let spills = sum(|function| function.spill_store_bytes + function.spill_load_bytes);

@@ -99,13 +99,7 @@ macro_rules! machine_facts {
             uniform_predicates: u32, "Uniform predicates of a warp, without the one that is always true.";
             uniform_registers: u32, "Uniform registers of a warp, without the one that is always zero.";
             max_stall: u32, "Most cycles that an instruction's stall count holds.";
-            page_yield_threshold: u32, "Stalls from this on give way to another warp.";
-            page_min_stall: u32, "Least stall that the description's scheduler writes (its setting 741).";
-            page_stall_cap: u32, "Most stall that the description's scheduler writes (its setting 805).";
-            page_second_stall_cap: u32, "Most stall in its second place (its setting 806).";
-            page_long_latency: u32, "Latencies above this are long.";
-            page_warps: u32, "Warps that the description's scheduler reckons with.";
-            page_dispatch_slots: u32, "Dispatch slots that the description's scheduler reckons with.";
+            // The strategies for dual issue will read the variants and the issue widths; nothing reads them yet.
             page_variants: List<u32>, "Codes of the variants of this architecture.";
             page_scheduler: &'static str, "The scheduling backend that the description names for this architecture.";
             page_post_schedule: u32, "1 where the description's machine installs a hook for scheduling after allocation, 0 where it opts out.";

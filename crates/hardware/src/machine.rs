@@ -4,7 +4,8 @@
 //! [`Machine`] of each. A target whose suffix the sheet does not list (such as `sm_100a`) uses the machine without the suffix.
 //!
 //! Fields whose names start with `page_` are not limits of the hardware. They are parameters of the scheduler in a published description of
-//! ptxas. The compiler uses `page_scheduler` and `page_post_schedule`; the others are only printed and written to profile files.
+//! ptxas. The compiler uses `page_scheduler` and `page_post_schedule`. Nothing reads the variants and the issue widths yet; strategies for
+//! dual issue will.
 //!
 //! ```
 //! use oriole_hardware::machine::Machine;
@@ -227,7 +228,6 @@ mod tests {
             assert!(machine.shared_per_block_opt_in + machine.shared_reserved <= machine.shared_per_sm, "{name}");
             assert!(machine.shared_per_block <= machine.shared_per_block_opt_in, "{name}");
             assert!(machine.barriers_per_sm >= machine.barriers_per_block, "{name}");
-            assert_eq!(machine.page_stall_cap.min(machine.max_stall), machine.max_stall, "{name}");
         }
     }
 
@@ -253,8 +253,6 @@ mod tests {
     #[test]
     fn facts_of_the_ptxas_description() {
         let sm_90 = Machine::named("sm_90").unwrap();
-        assert_eq!((sm_90.page_warps, sm_90.page_dispatch_slots), (16, 240));
-        assert_eq!(Machine::named("sm_75").unwrap().page_dispatch_slots, 208);
         assert_eq!(*Machine::named("sm_90a").unwrap().page_variants, [4]);
         let widths: Vec<u32> = (0..=12).map(|mode| sm_90.page_issue_width(mode)).collect();
         assert_eq!(widths, [2, 1, 2, 4, 5, 6, 7, 8, 1, 1, 9, 10, 2]);

@@ -4,10 +4,10 @@
 //! lanes per clock of the whole multiprocessor, as in NVIDIA's guides; [`Rates`] has the figures of a target. Chips of one architecture can
 //! differ much: double precision by a factor of 32. So every target has its own figures.
 //!
-//! The names and numbers in the last part are those of a published description of ptxas: the pipes of its statistics, the letters of its
-//! unit query, and its classes for pairs of opcode and unit. They are data for output and files that follow the description.
+//! The names in the last part are the pipes of the statistics in a published description of ptxas. They are data for output that follows the
+//! description.
 
-use oriole_isa::{Memory, Pipe, Properties, Target};
+use oriole_isa::{Pipe, Properties, Target};
 
 use crate::built_in;
 use crate::facts::{MACHINES, UNIT_NAMES, UNIVERSAL_MACHINE};
@@ -97,11 +97,6 @@ impl Unit {
             Pipe::Branch => Unit::Branch,
             Pipe::None => return None,
         })
-    }
-
-    /// Returns whether an instruction on this unit also counts for [`Unit::Shared`]; the description counts it for both.
-    pub fn also_shared(self, properties: &Properties) -> bool {
-        self == Unit::LoadStore && properties.memory == Memory::Shared
     }
 }
 
@@ -261,62 +256,6 @@ pub const STATISTICS_PIPES: &[StatisticsPipe] = &[
     pipe("hmmaSp1688f16", None, Some(Unit::Tensor)),
 ];
 
-/// The answer of the description's unit query for one letter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnitLetter {
-    /// The letter, which stands for a group of opcodes.
-    pub letter: char,
-    /// The number of the unit.
-    pub id: u32,
-    /// The name of the unit.
-    pub name: &'static str,
-}
-
-/// All letters of the description's unit query.
-pub const UNIT_LETTERS: [UnitLetter; 8] = [
-    UnitLetter { letter: 'D', id: 40, name: "FP64" },
-    UnitLetter { letter: 'E', id: 44, name: "extended" },
-    UnitLetter { letter: 'F', id: 48, name: "FP32" },
-    UnitLetter { letter: 'J', id: 52, name: "integer" },
-    UnitLetter { letter: 'K', id: 56, name: "conversion" },
-    UnitLetter { letter: 'L', id: 60, name: "load/store" },
-    UnitLetter { letter: 'N', id: 32, name: "tensor" },
-    UnitLetter { letter: 'S', id: 36, name: "special function" },
-];
-
-/// The scheduling class of an opcode on a named unit, in the description.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnitClass {
-    /// The number of the opcode in the description.
-    pub opcode: u32,
-    /// The name of the unit.
-    pub unit: &'static str,
-    /// The scheduling class.
-    pub class: u32,
-}
-
-/// The classes of all listed pairs of opcode and unit.
-pub const UNIT_CLASSES: [UnitClass; 4] = [
-    UnitClass { opcode: 40, unit: "LSU_T", class: 15 },
-    UnitClass { opcode: 40, unit: "XU64", class: 35 },
-    UnitClass { opcode: 39, unit: "DMMA", class: 118 },
-    UnitClass { opcode: 53, unit: "DMMA", class: 118 },
-];
-
-/// The class of all other pairs: that of the extended unit.
-pub const OTHER_UNIT_CLASS: u32 = 35;
-
-/// Returns the class of an opcode on a named unit.
-pub fn unit_class(opcode: u32, unit: &str) -> u32 {
-    let found = UNIT_CLASSES.iter().find(|entry| entry.opcode == opcode && entry.unit == unit);
-    found.map_or(OTHER_UNIT_CLASS, |entry| entry.class)
-}
-
-/// Returns the answer of the description's unit query for a letter.
-pub fn unit_letter(letter: char) -> Option<&'static UnitLetter> {
-    UNIT_LETTERS.iter().find(|entry| entry.letter == letter)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,8 +293,6 @@ mod tests {
                 assert_eq!(Unit::of(opcode.properties()), Some(unit), "{mnemonic}");
             }
         }
-        let properties = Opcode::find("ATOMS").unwrap().properties();
-        assert!(Unit::of(properties).unwrap().also_shared(properties));
     }
 
     #[test]
@@ -415,12 +352,5 @@ mod tests {
         assert_eq!(cycles("sm_80", Unit::Fma), Some(2));
         assert_eq!(cycles("sm_90", Unit::Tensor), None);
         assert_eq!(cycles("sm_70", Unit::Uniform), None);
-    }
-
-    #[test]
-    fn unit_tables_of_the_ptxas_description() {
-        assert_eq!((unit_class(40, "LSU_T"), unit_class(53, "DMMA"), unit_class(7, "DMMA")), (15, 118, OTHER_UNIT_CLASS));
-        assert_eq!(unit_letter('N').map(|entry| entry.id), Some(32));
-        assert_eq!(unit_letter('A'), None);
     }
 }

@@ -21,6 +21,7 @@ pub mod analysis;
 mod builder;
 mod function;
 mod instruction;
+pub mod machine;
 mod memory;
 mod operand;
 mod ssa;

@@ -1,9 +1,9 @@
 //! Selects every form of the instructions without memory access for every target that supports it, and checks that each resulting
 //! instruction has an encoding.
 
-use oriole_ir::Target;
+use oriole_ir::{Target, machine};
 use oriole_isel::{VariableLayout, select_function};
-use oriole_opt::{legalize, machine};
+use oriole_opt::legalize;
 use oriole_ptx::ast::Module;
 use oriole_ptx::enumerate::{Case, legal_forms, module_text};
 use oriole_ptx::table::{Opcode, ROWS};

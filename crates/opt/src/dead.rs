@@ -5,13 +5,12 @@
 //! Unread results of live instructions are replaced by the zero register where that costs nothing: predicates always, general registers for
 //! atomics. The cost is linear in the size of the function.
 
-use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Pseudo, Role, Target, Value};
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Pseudo, Role, Target, Value, machine};
 use oriole_isa::{Effect, RegFile};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
-use crate::machine;
 
 /// Counts of what the pass removed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -21,13 +21,12 @@ mod spelling;
 use std::cell::RefCell;
 use std::fmt;
 
-use oriole_ir::{Function, Inst, Location, Operand, OperandKind, Role, Signs, Target};
+use oriole_ir::{Function, Inst, Location, Operand, OperandKind, Role, Signs, Target, machine};
 use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use self::spelling::{Spelling, Spellings};
-use crate::machine;
 use crate::rewrite::{Draft, Prelude};
 
 /// Counts of what the pass changed.

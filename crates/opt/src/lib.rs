@@ -5,7 +5,7 @@
 //! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`forward`], [`merge`], [`fold`], [`forward`] again and [`dead`] clean up. These passes keep instructions legal: before a change they
-//!    check that the target has an encoding form for the result ([`machine::is_encodable`]).
+//!    check that the target has an encoding form for the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
 //! 5. [`balance`] runs last. It compares the load of the execution units per block, and it turns additions into forms that the other passes
@@ -22,7 +22,6 @@ pub mod forward;
 pub mod fuse;
 pub mod insert_yields;
 pub mod legalize;
-pub mod machine;
 pub mod merge;
 mod redirect_edges;
 mod rewrite;

@@ -1,9 +1,9 @@
 //! Tests of moving additions and shifts from the integer unit to the multiply unit.
 
 use oriole_hardware::Hardware;
-use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target};
+use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target, machine};
 use oriole_isa::{encode, print};
-use oriole_opt::{balance, machine};
+use oriole_opt::balance;
 
 /// Builds a block of the given instructions on unknown values and returns the mnemonics after balancing.
 fn balanced(target: &str, lines: &[&str]) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! Tests of constant folding, copy propagation, common subexpressions and dead-code elimination on small functions.
 
-use oriole_ir::{Builder, Class, Function, FunctionKind, Op, Operand, Pseudo, Target};
+use oriole_ir::{Builder, Class, Function, FunctionKind, Op, Operand, Pseudo, Target, machine};
 use oriole_isa::{encode, print};
-use oriole_opt::{dead, fold, forward, fuse, legalize, machine, merge};
+use oriole_opt::{dead, fold, forward, fuse, legalize, merge};
 
 fn target(name: &str) -> Target {
     Target::parse(name).unwrap()

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, OperandKind, Target};
+use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, OperandKind, Target, machine};
 use oriole_isa::{Opcode, encode};
-use oriole_opt::{converge, legalize, machine};
+use oriole_opt::{converge, legalize};
 
 fn target(name: &str) -> Target {
     Target::parse(name).unwrap()

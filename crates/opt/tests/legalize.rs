@@ -1,8 +1,8 @@
 //! Tests of legalization: expected text as ptxas 13.0.88 writes it on each target, and many shapes that must get an encoding form.
 
-use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target};
+use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target, machine};
 use oriole_isa::{encode, print};
-use oriole_opt::{legalize, machine};
+use oriole_opt::legalize;
 
 fn target(name: &str) -> Target {
     Target::parse(name).unwrap()

@@ -19,8 +19,8 @@ use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
-use crate::backend::tree::CallCosts;
-use crate::backend::{self, Backend, BackendState, Budget, Knobs, Mode, Settings, Stage};
+use crate::backend::{self, Backend, Budget, Knobs, Mode, Region, RegionScheduler, Settings, Stage};
+use crate::calls::CallCosts;
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
@@ -29,7 +29,7 @@ use crate::pressure::{BlockLiveness, Counts, Tracker};
 use crate::report::target::{Bounds, RegisterTarget};
 use crate::report::trace::{TracedAttempt, TracedRegion, Verdict};
 use crate::resource::Costs;
-use crate::score::executions;
+use crate::score::LOOP_MODEL;
 
 /// Number of predicate registers of a thread, and of uniform predicate registers of a warp.
 const PREDICATES: i32 = 7;
@@ -152,7 +152,7 @@ impl ChunkCode {
 struct Scratch<'m> {
     builder: Builder<'m>,
     tracker: Tracker,
-    backend_state: BackendState,
+    scheduler: RegionScheduler,
 }
 
 /// A new order of a block.
@@ -198,7 +198,7 @@ impl Scheduler<'_> {
                 from_ir::push_values(code, &numbers, function, inst);
             })
         };
-        let chunks = chunks(function, self.backend.largest_function());
+        let chunks = chunks(function, self.backend.strategy().largest_function());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
         let mut only_chunk_code = None;
         for chunk in &chunks {
@@ -222,7 +222,8 @@ impl Scheduler<'_> {
         for chunk in &chunks {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
             let builder = Builder::new(self.model, chunk_code.code.registers());
-            let mut scratch = Scratch { builder, tracker: Tracker::new(function.values.len()), backend_state: BackendState::default() };
+            let mut scratch =
+                Scratch { builder, tracker: Tracker::new(function.values.len()), scheduler: self.backend.strategy().scheduler() };
             for (block, range) in &chunk_code.blocks {
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
@@ -232,7 +233,14 @@ impl Scheduler<'_> {
                     let own = BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
                     let with = |allowed| self.outcome(&chunk_code.code, range, &mut scratch, &live, most_of(allowed, old));
                     let wants_more = found.is_tight && can_save(found.cycles, found.lower_bound_cycles);
-                    tradeoff.add(executions(loops.depth(*block)), &chunk_code.code.items[range.clone()], self.costs, own, wants_more, with);
+                    tradeoff.add(
+                        LOOP_MODEL.executions(loops.depth(*block)),
+                        &chunk_code.code.items[range.clone()],
+                        self.costs,
+                        own,
+                        wants_more,
+                        with,
+                    );
                 }
                 let insts = &function.blocks[*block].insts;
                 let tries = found.tries.into_iter();
@@ -287,12 +295,12 @@ impl Scheduler<'_> {
     /// Schedules a function on physical registers (phase 110).
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
-        for chunk in chunks(function, self.backend.largest_function()) {
+        for chunk in chunks(function, self.backend.strategy().largest_function()) {
             let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             let builder = Builder::new(self.model, chunk_code.code.registers());
             let mut scratch =
-                Scratch { builder, tracker: Tracker::new(chunk_code.code.groups().len()), backend_state: BackendState::default() };
+                Scratch { builder, tracker: Tracker::new(chunk_code.code.groups().len()), scheduler: self.backend.strategy().scheduler() };
             for (block, range) in &chunk_code.blocks {
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
@@ -310,7 +318,7 @@ impl Scheduler<'_> {
     }
 
     fn settings(&self, mode: Mode, stage: Stage, budget: Budget) -> Settings {
-        Settings { backend: self.backend, mode, stage, budget, knobs: self.knobs, trace: self.trace }
+        Settings { mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
 
     /// Returns the register target for a function with `live` live general registers, with its derivation.
@@ -333,7 +341,8 @@ impl Scheduler<'_> {
 
     /// Schedules the regions of a block. Regions whose new order is not faster keep their old order.
     fn attempt(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, settings: &Settings) -> Attempt {
-        let Scratch { builder, tracker, backend_state } = scratch;
+        let Scratch { builder, tracker, scheduler } = scratch;
+        let strategy = self.backend.strategy();
         let mut attempt = Attempt {
             order: Vec::with_capacity(range.len()),
             cycles_before: 0,
@@ -342,16 +351,16 @@ impl Scheduler<'_> {
             exceeded_scarcity: false,
             regions: Vec::new(),
         };
-        for region in code.regions(range.clone(), self.backend.longest_block()) {
+        for region in code.regions(range.clone(), strategy.longest_region()) {
             (attempt.order.len() + range.start..region.start).for_each(|barrier| attempt.add_barrier(code, barrier, tracker));
             let graph = builder.build(code, region.clone());
             let before = backend::estimate(code, &graph, self.costs, region.clone());
             attempt.cycles_before += u64::from(before.issued);
             // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
             // returns the old order if it finds no better one.
-            let always_use = settings.mode == Mode::ReduceReg || self.backend.falls_back_to_original();
+            let always_use = settings.mode == Mode::ReduceReg || strategy.falls_back_to_original();
             // The backend must run, even if no order can be faster, if its report of a lack of registers is needed.
-            let needs_register_report = settings.stage == Stage::Pre && self.backend.reports_register_demand();
+            let needs_register_report = settings.stage == Stage::Pre && strategy.reports_register_demand();
             let lower_bound = backend::lower_bound(code, &graph, self.costs);
             attempt.lower_bound_cycles += u64::from(lower_bound.issued);
             // The old order is at its lower bound: no order is faster. Only the register pressure has to be tracked.
@@ -362,7 +371,7 @@ impl Scheduler<'_> {
                 attempt.order.extend(region);
                 continue;
             }
-            let schedule = backend::schedule(code, &graph, self.costs, settings, tracker, backend_state);
+            let schedule = scheduler(&Region { code, graph: &graph, costs: self.costs, settings }, tracker);
             let is_better = always_use || schedule.length.is_shorter_than(before);
             attempt.exceeded_scarcity |= schedule.exceeded_scarcity;
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });

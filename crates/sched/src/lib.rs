@@ -16,7 +16,8 @@
 //! - [`code`]: the representation of instructions that all parts of the scheduler share;
 //! - [`graph`]: the dependency graph of a region, built in time linear in operands and edges;
 //! - [`pressure`]: number of live registers while a schedule grows;
-//! - [`backend`]: three schedulers that follow a published description of ptxas, their settings, and the clock that all three share;
+//! - [`backend`]: the scheduling strategies, their common interface and settings, and the clock that all of them share;
+//! - [`calls`]: estimated execution times of called functions;
 //! - [`check`]: a checker that compares the meaning of two orders and shares no logic with the schedulers;
 //! - [`function`]: scheduling of whole functions, before and after register allocation;
 //! - [`score`]: estimated execution time of a whole function, for choosing among schedules;
@@ -27,29 +28,26 @@
 //! queries that the description of ptxas makes, from this model:
 //!
 //! - [`Descriptor`]: the scheduling properties of an instruction, and the bit layout in which the description packs them;
-//! - [`latency`]: cycles between two instructions that access the same register;
 //! - [`space`]: memory space of an instruction, and whether its latency is long ("hot") or short ("cold");
 //! - [`resource`]: occupied cycles of the ten functional units, per block;
 //! - [`register_cost`]: weight of a register in pressure counts.
+#![warn(unreachable_pub)]
 
 pub mod backend;
+pub mod calls;
 pub mod check;
 pub mod code;
-pub mod descriptor;
+mod descriptor;
 pub mod function;
 pub mod graph;
-pub mod latency;
 pub mod occupancy_tradeoff;
 pub mod pressure;
-pub mod register_cost;
+mod register_cost;
 pub mod report;
 pub mod resource;
 pub mod score;
 pub mod space;
 
-pub use descriptor::{Descriptor, Packed, PipeFlags, PipeMask, SubClass};
-pub use latency::{Dependence, INFINITE_LATENCY, OperandReg, UNSCHEDULED, dependences, latency, latency_between, operand_latency};
-pub use oriole_hardware::ThroughputClass;
-pub use register_cost::{RegisterCost, RegisterDescriptor, Tracking, register_cost};
-pub use resource::{CostMode, Costs, Resources, Slot};
+pub use descriptor::{Descriptor, Incomplete, Packed, PipeFlags, PipeMask, SubClass};
+pub use register_cost::{Affinity, RegisterCost, RegisterDescriptor, Tracking, register_cost};
 pub use space::SchedSpace;

@@ -16,12 +16,10 @@
 //!  50%       60               8     39             40    1 + 39/8  = 5.9  15.3   saves 43%: worth trying
 //! ```
 
-use oriole_hardware::units::UNITS;
-
 use crate::code::Item;
 use crate::pressure::Counts;
 use crate::resource::Costs;
-use crate::score::Score;
+use crate::score::{Score, busiest};
 
 /// Estimated cost of one block under one register budget.
 struct BlockEstimate {
@@ -98,7 +96,7 @@ impl OccupancyTradeoff {
     /// Creates empty estimates. Each budget is a pair: percentage of resident warps preserved, and maximum live registers per class.
     ///
     /// Budgets that allow no more general registers than `own` are dropped.
-    pub fn new(own: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
+    pub(crate) fn new(own: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
         let others = others.filter(|(_, allowed)| allowed[0] > own.1[0]);
         OccupancyTradeoff {
             own: BudgetEstimate::new(own.0, own.1),
@@ -110,7 +108,7 @@ impl OccupancyTradeoff {
     ///
     /// `own` is its outcome under the normal budget. If `wants_more` is set, `with` is called once per larger budget to schedule the block
     /// under that budget; otherwise the outcome `own` is used for all budgets.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         executions: f64,
         items: &[Item],
@@ -135,24 +133,13 @@ impl OccupancyTradeoff {
     /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
     ///
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
-    pub fn best(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
+    pub(crate) fn best(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
         let own = score(&self.own);
         let best =
             self.others.iter().map(|budget| (budget.occupancy_percent, score(budget))).min_by(|one, other| one.1.total_cmp(&other.1))?;
         (best.1 < own).then(|| ReducedOccupancy { occupancy_percent: best.0, saved: 1.0 - best.1 / own })
     }
-}
-
-/// Returns the cycles for which one warp occupies the busiest unit, or the number of issue slots it needs if that is larger.
-pub(crate) fn busiest(items: &[Item], costs: &Costs) -> f64 {
-    let mut busy = [0; UNITS];
-    let mut issued = 0;
-    for item in items.iter().filter(|item| item.opcode.is_some()) {
-        busy[costs.unit(item.class)] += costs.cycles(item.class).max(1);
-        issued += 1;
-    }
-    f64::from(busy.into_iter().max().unwrap_or(0).max(issued))
 }
 
 #[cfg(test)]

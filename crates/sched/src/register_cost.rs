@@ -7,11 +7,13 @@
 //! setting [`Tracking::doubles_wide`] doubles the weight of registers of the wide class that are not ordinary. The setting
 //! [`Tracking::pairs`] (knob 420 of the description) tracks the even and the odd half of a register pair separately: the index is
 //! doubled and the weight is not.
+//!
+//! No decision reads register costs yet; the strategies of the description that are still missing will weigh candidates by them.
 
 use oriole_isa::RegFile;
 
 /// Register class of wide registers: accumulators of the matrix units.
-pub const WIDE_CLASS: u8 = 6;
+pub(crate) const WIDE_CLASS: u8 = 6;
 
 /// Pipeline affinity of a register, a two-bit field.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -62,7 +64,7 @@ impl RegisterDescriptor {
 }
 
 /// Returns the register class of a register file. Scoreboards are not a physical register file and have a class above [`WIDE_CLASS`].
-pub fn class_of(file: RegFile) -> u8 {
+pub(crate) fn class_of(file: RegFile) -> u8 {
     match file {
         RegFile::General => 1,
         RegFile::Predicate => 2,

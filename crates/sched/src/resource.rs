@@ -12,15 +12,15 @@
 //! 1 - 2 = -1 to the pressure.
 //!
 //! [`Resources::schedule`] does all three steps. It returns the [`Undo`] with which [`Resources::undo`] removes the instruction, for
-//! schedulers that backtrack.
+//! schedulers that backtrack. No decision reads slots yet: the backtracking strategy of the description will. Until then, strategies use
+//! [`Costs`] only.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS};
-use oriole_hardware::{Class, Profile};
+use oriole_hardware::{Class, Profile, ThroughputClass};
 use oriole_isa::{Instruction, RegFile, accesses};
 
 use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
-use oriole_hardware::ThroughputClass;
 
 /// One number for each unit.
 pub type ResourceVector = [i32; UNITS];

@@ -4,7 +4,7 @@
 //!
 //! The number of warps at run time is unknown, so the estimate covers two cases: one warp alone on its warp scheduler, where latencies
 //! dominate, and all resident warps, where functional units and issue slots can be the bottleneck. For one execution of a block, with
-//! `t` the cycles of a lone warp ([`estimate_allocated`], which includes register banks and the operand reuse cache) and `b` the cycles for
+//! `t` the cycles of a lone warp ([`measure_allocated`], which includes register banks and the operand reuse cache) and `b` the cycles for
 //! which one warp occupies the busiest unit:
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! shared = max(alone / warps, b)
 //! ```
 //!
-//! A block's cycles are multiplied by its estimated execution count, [`ASSUMED_TRIP_COUNT`] for each enclosing loop. [`Score::value`] is
+//! A block's cycles are multiplied by its estimated execution count ([`LOOP_MODEL`]), ten for each enclosing loop. [`Score::value`] is
 //! the geometric mean of both sums: a schedule that is twice as fast in one case and half as fast in the other has the same value as
 //! before.
 //!
@@ -20,27 +20,19 @@
 //! throughput, so shortening the latency chain improves `alone` only.
 
 use oriole_hardware::Model;
+use oriole_hardware::units::UNITS;
 use oriole_ir::Function;
-use oriole_ir::analysis::{ControlFlow, Loops};
+use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
 
-use crate::backend::tree::estimate_allocated;
-use crate::backend::{Backend, Budget, Knobs, Mode, Settings, Stage};
+use crate::backend::measure_allocated;
 use crate::code::{Item, from_ir, from_machine};
 use crate::graph::Builder;
-use crate::occupancy_tradeoff::busiest;
 use crate::resource::Costs;
 
-/// Assumed trip count of every loop.
-const ASSUMED_TRIP_COUNT: f64 = 10.0;
-/// Loop depth beyond which the execution count no longer grows.
-const MAX_LOOP_DEPTH: u32 = 6;
+/// Estimated execution counts of blocks in loops: they grow up to six nested loops.
+pub(crate) const LOOP_MODEL: LoopModel = LoopModel { max_depth: 6, ..LoopModel::TEN_ITERATIONS };
 /// Maximum number of instructions in an estimated region. Longer regions are split; the split changes the estimate very little.
 const LONGEST_REGION: usize = 4096;
-
-/// Returns the estimated execution count of a block at loop depth `depth`.
-pub(crate) fn executions(depth: u32) -> f64 {
-    ASSUMED_TRIP_COUNT.powi(depth.min(MAX_LOOP_DEPTH) as i32)
-}
 
 /// Estimated execution time of a function for one warp, in cycles.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -67,6 +59,17 @@ impl Score {
     }
 }
 
+/// Returns the cycles for which one warp occupies the busiest unit, or the number of issue slots it needs if that is larger.
+pub(crate) fn busiest(items: &[Item], costs: &Costs) -> f64 {
+    let mut busy = [0; UNITS];
+    let mut issued = 0;
+    for item in items.iter().filter(|item| item.opcode.is_some()) {
+        busy[costs.unit(item.class)] += costs.cycles(item.class).max(1);
+        issued += 1;
+    }
+    f64::from(busy.into_iter().max().unwrap_or(0).max(issued))
+}
+
 /// Returns the number of issue slots that a block uses, in cycles, plus the cycles lost by register bank conflicts.
 fn issued_with(items: &[Item], conflicts: i32) -> f64 {
     f64::from(items.iter().filter(|item| item.opcode.is_some()).count() as i32 + conflicts)
@@ -79,26 +82,19 @@ pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> S
     // Start at one cycle, so that the geometric mean of an empty function is not zero.
     let mut score = Score { alone: 1.0, shared: 1.0 };
     let mut builder = Builder::new(model, from_machine::empty().registers());
-    let settings = Settings {
-        backend: Backend::C,
-        mode: Mode::Ilp,
-        stage: Stage::Post,
-        budget: Budget::UNLIMITED,
-        knobs: Knobs::default(),
-        trace: false,
-    };
     for &block in &function.layout {
         let mut code = from_machine::empty();
         function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, inst));
         let (mut length, mut conflicts) = (0, 0);
         for region in code.regions(0..code.items.len(), LONGEST_REGION) {
             let graph = builder.build(&code, region);
-            let region = estimate_allocated(&code, &graph, costs, &settings);
-            length += region.cycles;
+            let region = measure_allocated(&code, &graph, costs);
+            // Later code waits for the end of the region, or for its results; on average for both the same.
+            length += (region.exit + region.length.done) / 2;
             conflicts += region.conflicts as i32;
         }
         let busiest = busiest(&code.items, costs).max(issued_with(&code.items, conflicts));
-        score.add(executions(loops.depth(block)), f64::from(length).max(busiest), busiest, warps);
+        score.add(LOOP_MODEL.executions(loops.depth(block)), f64::from(length).max(busiest), busiest, warps);
     }
     score
 }

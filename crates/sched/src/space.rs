@@ -2,6 +2,8 @@
 //!
 //! *Hot* accesses go to memory of long latency and should issue early. *Cold* accesses have a short latency and can be delayed. A latency
 //! of more than [`LONG_LATENCY_CYCLES`] is worth hiding behind other instructions.
+//!
+//! Only `oriole profile` reads the codes so far; the strategies of the description that are still missing will group accesses by them.
 
 use oriole_hardware::{Class, Model};
 use oriole_isa::{Instruction, Value};

@@ -42,13 +42,18 @@ fn run_by(backend: Backend, text: &str, mode: Mode, registers: u32) -> (Vec<Stri
     if on_values {
         verify(&function).unwrap_or_else(|report| panic!("{report}"));
     }
-    check_trace(&function, &stats);
+    check_trace(backend, &function, &stats);
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     (insts.map(|&inst| print_inst(&function, inst).trim().to_owned()).collect(), stats)
 }
 
-/// Checks that the traced decisions match the order of the instructions in the code, wherever the new order was used.
-fn check_trace(function: &Function, stats: &Stats) {
+/// Checks that every decision has a reason that the backend declares, and that the traced decisions match the order of the instructions in
+/// the code, wherever the new order was used.
+fn check_trace(backend: Backend, function: &Function, stats: &Stats) {
+    let known = backend.strategy().reasons();
+    for pick in stats.attempts.iter().flat_map(|attempt| &attempt.picks) {
+        assert!(known.contains(&pick.reason), "{backend:?} gives the reason {:?} without declaring it", pick.reason);
+    }
     for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == Verdict::Taken) {
         let insts = &function.blocks[attempt.block].insts;
         for (number, &(start, .., is_better)) in attempt.regions.iter().enumerate() {

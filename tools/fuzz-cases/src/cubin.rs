@@ -9,8 +9,8 @@ use oriole_cli::sass::labels::Labels;
 use oriole_cli::sass::listing::Listing;
 use oriole_cli::sass::program::Program;
 use oriole_cubin::{Cubin, ImageKind};
-use oriole_driver::rescore::{Options, When, rescore};
 use oriole_isa::{decode, encode};
+use oriole_rescore::{Options, When, rescore};
 use oriole_sim::sass::Code;
 use oriole_sim::verify::{Verifier, verify};
 

@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use oriole_driver::rescore::why::{Explained, explain};
 use oriole_isa::{Control, encode, parse_at, print_exact};
+use oriole_rescore::why::{Explained, explain};
 
 use super::labels::Labels;
 use super::listing::Listing;

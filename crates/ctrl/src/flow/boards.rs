@@ -43,6 +43,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use oriole_hardware::{Class, ControlRules, Model};
+use oriole_ir::analysis::LoopModel;
 use oriole_isa::{Control, Opcode, RegFile, Value};
 
 use super::Code;
@@ -290,12 +291,14 @@ impl Scan<'_> {
         // The first wait of the two catches both holders: it lasts until the holder that it does not need is done.
         let (ready, place) = if theirs < next { (ready, theirs) } else { (board.ready, next) };
         let late = ready - place as i64 * PACE;
-        (late.max(0) * self.weight(place), 2, late, other_kind, board.free_since)
+        (late.max(0).saturating_mul(self.weight(place)), 2, late, other_kind, board.free_since)
     }
 
     /// Returns the weight of a cycle at a position: each loop around it multiplies it, up to a maximum depth.
     fn weight(&self, place: usize) -> i64 {
-        let depth = self.control_flow.depth(place).min(self.rules.facts.loop_levels);
-        i64::from(self.rules.facts.loop_weight).pow(depth)
+        let facts = &self.rules.facts;
+        let model = LoopModel { trip_count: facts.loop_weight, max_depth: facts.loop_levels };
+        // The cast is exact up to 2^53 and saturates beyond 2^63, which only a strange hardware profile reaches.
+        model.executions(self.control_flow.depth(place)) as i64
     }
 }

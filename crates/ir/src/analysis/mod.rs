@@ -1,4 +1,4 @@
-//! Analyses of functions: control flow, dominance, loops, liveness, definition-use chains, uniformity.
+//! Analyses of functions: control flow, dominance, loops, execution frequency, liveness, definition-use chains, uniformity.
 //!
 //! An analysis is computed from a function and holds no reference to it; a pass that changes the function must know which analyses remain
 //! valid. All of them use explicit stacks instead of recursion, and dense arrays. The cost is linear in the size of the function, times
@@ -7,6 +7,7 @@
 mod control_flow;
 mod def_use;
 mod dominators;
+mod frequency;
 mod liveness;
 mod loops;
 mod uniformity;
@@ -14,6 +15,7 @@ mod uniformity;
 pub use control_flow::{ControlFlow, remove_unreachable_blocks};
 pub use def_use::{DefUse, Use};
 pub use dominators::{DominanceFrontiers, Dominators, PostDominators};
+pub use frequency::{BlockFrequencies, Divergence, LoopModel};
 pub use liveness::{Liveness, walk_back};
 pub(crate) use liveness::{Need, Walk};
 pub use loops::{Loop, LoopId, Loops};

@@ -24,7 +24,7 @@ use oriole_hardware::units::UNITS;
 
 use crate::code::Code;
 use crate::graph::Graph;
-use crate::resource::{Costs, ResourceVector};
+use crate::resource::Costs;
 
 /// Length of an order, in cycles from the start of the region.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -56,43 +56,37 @@ pub(super) struct Clock<'a> {
     pub cycle: u32,
     /// First cycle in which each unit is free.
     pub free: [u32; UNITS],
-    /// Cycles for which each unit was occupied so far.
-    pub usage: ResourceVector,
     /// Completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
-    /// Maximum number of entries in `in_flight` so far.
-    pub max_in_flight: usize,
 }
 
 impl<'a> Clock<'a> {
-    pub fn new(costs: &'a Costs) -> Clock<'a> {
-        Clock { costs, cycle: 0, free: [0; UNITS], usage: [0; UNITS], in_flight: BinaryHeap::new(), max_in_flight: 0 }
+    pub(super) fn new(costs: &'a Costs) -> Clock<'a> {
+        Clock { costs, cycle: 0, free: [0; UNITS], in_flight: BinaryHeap::new() }
     }
 
     /// Issues an instruction not before cycle `earliest`, and returns its issue cycle.
-    pub fn issue(&mut self, class: Class, is_pseudo: bool, earliest: u32) -> u32 {
+    pub(super) fn issue(&mut self, class: Class, is_pseudo: bool, earliest: u32) -> u32 {
         if is_pseudo {
             return earliest.max(self.cycle);
         }
         let (unit, cycles) = (self.costs.unit(class), self.costs.cycles(class));
         let at = self.cycle.max(earliest).max(self.free[unit]);
         self.free[unit] = at + cycles.max(1) as u32;
-        self.usage[unit] += cycles;
         self.cycle = at + 1;
         at
     }
 
     /// Records an in-flight instruction that holds a scoreboard until cycle `until`.
-    pub fn hold_scoreboard(&mut self, until: u32) {
+    pub(super) fn hold_scoreboard(&mut self, until: u32) {
         while self.in_flight.peek().is_some_and(|&Reverse(done)| done <= self.cycle) {
             self.in_flight.pop();
         }
         self.in_flight.push(Reverse(until));
-        self.max_in_flight = self.max_in_flight.max(self.in_flight.len());
     }
 
     /// Returns the number of in-flight instructions that hold a scoreboard, or slightly more.
-    pub fn scoreboards_in_use(&self) -> usize {
+    pub(super) fn scoreboards_in_use(&self) -> usize {
         // Completed entries are removed by the next call of `hold_scoreboard` only. The count may be too high by a few, which hardly
         // matters.
         self.in_flight.len()

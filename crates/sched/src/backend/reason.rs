@@ -71,6 +71,42 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All reasons, in the order of the variants.
+    #[cfg(test)]
+    pub(super) const ALL: [Reason; 31] = [
+        Reason::OnlyOne,
+        Reason::PressureOverflow,
+        Reason::Batch,
+        Reason::Registers,
+        Reason::HotCounts,
+        Reason::YieldFlag,
+        Reason::Critical,
+        Reason::StallFree,
+        Reason::Hot,
+        Reason::BarrierGroup,
+        Reason::LatencyCounter,
+        Reason::YieldRelated,
+        Reason::Contention,
+        Reason::Cost,
+        Reason::EarliestCycle,
+        Reason::DependencyCycle,
+        Reason::Deadline,
+        Reason::RegisterDelta,
+        Reason::WeightedRegisters,
+        Reason::WeightedParallelism,
+        Reason::WeightedForward,
+        Reason::Position,
+        Reason::Priority,
+        Reason::ResultLatency,
+        Reason::RejectedForWait,
+        Reason::RejectedForRegisters,
+        Reason::RejectedForWrite,
+        Reason::LeastCost,
+        Reason::Ports,
+        Reason::SourceOrder,
+        Reason::Remembered,
+    ];
+
     /// Returns the reason as text that completes the sentence "it goes first because ...".
     pub fn text(self) -> &'static str {
         match self {

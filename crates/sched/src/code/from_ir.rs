@@ -4,9 +4,9 @@
 //! one group. [`push_allocated`] converts the instruction to its machine form and leaves the rest to [`from_machine`].
 
 use oriole_hardware::{Class, Classes};
+use oriole_ir::machine::machine_instruction;
 use oriole_ir::{Function, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, Role, Signs};
 use oriole_isa::{Opcode, RegFile, Symbol};
-use oriole_opt::machine::machine_instruction;
 use oriole_support::Index;
 use smallvec::SmallVec;
 

@@ -23,7 +23,7 @@ use oriole_support::Index;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{EdgeKind, Incoming};
+use super::edges::{EdgeKind, Incoming};
 use crate::code::{Access, AccessKind, AliasSpace, Effect, Item};
 
 /// Bytes in a cell. Accesses with the same base that touch the same cell keep their order.
@@ -154,7 +154,7 @@ pub(super) struct MemoryOrder {
 
 impl MemoryOrder {
     /// Resets the state for a new region.
-    pub fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         self.spaces.iter_mut().for_each(SpaceState::clear);
         self.bases.clear();
         self.converged.clear();
@@ -162,7 +162,7 @@ impl MemoryOrder {
     }
 
     /// Returns the base for an address form and its registers, each paired with the node that wrote it last.
-    pub fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> Base {
+    pub(super) fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> Base {
         let next = Base::new(self.base_count);
         let base = *self.bases.entry((form, registers.collect())).or_insert(next);
         self.base_count += usize::from(base == next);
@@ -170,7 +170,7 @@ impl MemoryOrder {
     }
 
     /// Adds the edges of an item and records the item. `after` returns the number of cycles to wait after a fence or barrier node.
-    pub fn place(&mut self, item: &Item, node: u32, base: Option<Base>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
+    pub(super) fn place(&mut self, item: &Item, node: u32, base: Option<Base>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
         if let Effect::Access(access) = item.effect {
             self.access(access, node, base, incoming, &after);
         }

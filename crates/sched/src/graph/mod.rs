@@ -19,6 +19,7 @@
 //!
 //! **Order.** [`Graph::order`] is a topological order of all nodes. A join is placed right before the item that made it necessary.
 
+mod edges;
 mod memory;
 
 use std::ops::Range;
@@ -27,42 +28,14 @@ use oriole_hardware::{DependenceKind as Kind, Model, Port};
 use oriole_isa::RegFile;
 
 use crate::code::{Code, Effect, Item, RegAccess};
+pub use edges::{Edge, EdgeKind};
+use edges::{Incoming, NONE};
 use memory::MemoryOrder;
-
-/// The reason for an edge.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum EdgeKind {
-    /// Read after write: the second item reads a register that the first writes.
-    Raw,
-    /// Write after read: the second item overwrites a register that the first reads.
-    War,
-    /// Write after write: both items write the same register.
-    Waw,
-    /// The two memory accesses may alias, and one of them writes.
-    Memory,
-    /// One of the items is a fence, barrier or clock, or both are strong accesses.
-    Order,
-}
-
-/// An edge of the graph.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Edge {
-    /// The node at the other end: the successor in a [`Graph`], the predecessor while edges are collected.
-    pub node: u32,
-    /// Minimum number of cycles from issue to issue.
-    pub latency: u16,
-    /// The reason for the edge.
-    pub kind: EdgeKind,
-    /// Whether the second item waits for a scoreboard.
-    pub scoreboard: bool,
-}
 
 /// Assumed latency, in cycles, of an instruction of variable latency for which the model has no time.
 pub(crate) const UNKNOWN_CYCLES: u16 = 200;
 /// Assumed cycles from issue until a result can be read, if the model has no latency for the pair of ports.
 const UNKNOWN_READER: u16 = 6;
-/// Marks the absence of a node or list element.
-const NONE: u32 = u32::MAX;
 
 /// The dependency graph of one region.
 #[derive(Clone, Default, Debug)]
@@ -86,6 +59,36 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// Builds the graph with outgoing edges from the collected incoming edges, by a counting sort on the source node.
+    fn from_incoming(incoming: &Incoming, region: Range<usize>) -> Graph {
+        let nodes = (incoming.items + incoming.joins) as usize;
+        let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
+        graph.dependences = vec![0; nodes];
+        let mut first = vec![0_u32; nodes + 1];
+        for edge in &incoming.edges {
+            first[edge.node as usize + 1] += 1;
+        }
+        for node in 0..nodes {
+            first[node + 1] += first[node];
+        }
+        let blank = Edge { node: 0, latency: 0, kind: EdgeKind::Order, scoreboard: false };
+        graph.edges = vec![blank; incoming.edges.len()];
+        let mut next = first.clone();
+        let mut start = 0;
+        for &(node, end) in &incoming.runs {
+            graph.order.push(node);
+            graph.dependences[node as usize] = end - start;
+            for edge in &incoming.edges[start as usize..end as usize] {
+                let at = &mut next[edge.node as usize];
+                graph.edges[*at as usize] = Edge { node, ..*edge };
+                *at += 1;
+            }
+            start = end;
+        }
+        graph.first = first;
+        graph
+    }
+
     /// Returns the number of items. Nodes below this number are items, all others are joins.
     pub fn items(&self) -> usize {
         self.region.len()
@@ -188,104 +191,6 @@ pub struct Builder<'m> {
     incoming: Incoming,
 }
 
-/// Incoming edges, grouped by target node in the order in which the nodes are finished.
-#[derive(Default)]
-pub(crate) struct Incoming {
-    /// All edges collected so far. [`Edge::node`] is the predecessor.
-    edges: Vec<Edge>,
-    /// Target node of each run of edges, and the end of the run in `edges`.
-    runs: Vec<(u32, u32)>,
-    /// For each node, the index in `edges` of the latest edge from it. Valid only if the index lies in the current run.
-    latest_edge: Vec<u32>,
-    items: u32,
-    joins: u32,
-}
-
-impl Incoming {
-    fn start(&mut self, items: usize) {
-        self.edges.clear();
-        self.runs.clear();
-        self.latest_edge.clear();
-        self.latest_edge.resize(items, NONE);
-        (self.items, self.joins) = (items as u32, 0);
-    }
-
-    /// Returns the index of the first edge of the current run.
-    fn run_start(&self) -> usize {
-        self.runs.last().map_or(0, |run| run.1 as usize)
-    }
-
-    /// Adds an edge from `from` to the node that is finished next. Of two edges from one node, the one with the longer latency is kept.
-    pub(crate) fn add(&mut self, from: u32, latency: u16, kind: EdgeKind, scoreboard: bool) {
-        let index = self.latest_edge[from as usize] as usize;
-        // The entry in `latest_edge` may be of an earlier run, so it is checked before use.
-        if index >= self.run_start() && index < self.edges.len() && self.edges[index].node == from {
-            let edge = &mut self.edges[index];
-            if latency > edge.latency {
-                *edge = Edge { node: from, latency, kind, scoreboard: edge.scoreboard || scoreboard };
-            }
-            edge.scoreboard |= scoreboard;
-            return;
-        }
-        self.latest_edge[from as usize] = self.edges.len() as u32;
-        self.edges.push(Edge { node: from, latency, kind, scoreboard });
-    }
-
-    /// Returns a node that all of `nodes`, and the earlier join `before`, precede. Creates no join if that is a single node. Must be called
-    /// before the edges of the current item are added, because the edges of a join form a run of their own.
-    pub(crate) fn join(&mut self, nodes: &[u32], before: Option<u32>) -> Option<u32> {
-        if nodes.is_empty() {
-            return before;
-        }
-        if let ([only], None) = (nodes, before) {
-            return Some(*only);
-        }
-        let join = self.items + self.joins;
-        self.joins += 1;
-        self.latest_edge.push(NONE);
-        for &node in nodes.iter().chain(&before) {
-            self.add(node, 0, EdgeKind::Memory, false);
-        }
-        self.finish(join);
-        Some(join)
-    }
-
-    /// Ends the current run of edges: they lead to `node`.
-    fn finish(&mut self, node: u32) {
-        self.runs.push((node, self.edges.len() as u32));
-    }
-
-    /// Builds the graph with outgoing edges from the collected incoming edges, by a counting sort on the source node.
-    fn graph(&self, region: Range<usize>) -> Graph {
-        let nodes = (self.items + self.joins) as usize;
-        let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
-        graph.dependences = vec![0; nodes];
-        let mut first = vec![0_u32; nodes + 1];
-        for edge in &self.edges {
-            first[edge.node as usize + 1] += 1;
-        }
-        for node in 0..nodes {
-            first[node + 1] += first[node];
-        }
-        let blank = Edge { node: 0, latency: 0, kind: EdgeKind::Order, scoreboard: false };
-        graph.edges = vec![blank; self.edges.len()];
-        let mut next = first.clone();
-        let mut start = 0;
-        for &(node, end) in &self.runs {
-            graph.order.push(node);
-            graph.dependences[node as usize] = end - start;
-            for edge in &self.edges[start as usize..end as usize] {
-                let at = &mut next[edge.node as usize];
-                graph.edges[*at as usize] = Edge { node, ..*edge };
-                *at += 1;
-            }
-            start = end;
-        }
-        graph.first = first;
-        graph
-    }
-}
-
 /// Cycles from the issue of the scheduling barrier after a region, usually a branch, until an instruction after the scheduling barrier can
 /// read a result.
 const BARRIER_CYCLES: u16 = 10;
@@ -317,7 +222,7 @@ impl<'m> Builder<'m> {
             self.add_register_edges(code, &region, item, node);
             self.incoming.finish(node);
         }
-        let mut graph = self.incoming.graph(region);
+        let mut graph = Graph::from_incoming(&self.incoming, region);
         graph.barrier_latencies = self.barrier_latencies(code, &graph.region);
         graph.tails = self.tails(code, &graph);
         graph.typical_tails = self.typical_tails(code, &graph);

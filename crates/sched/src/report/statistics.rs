@@ -199,9 +199,10 @@ struct BlockTime {
 }
 
 impl BlockTime {
-    /// Returns the cycles of `executions` executions, of which one in [`timeline::TRIPS`] is a first iteration.
+    /// Returns the cycles of `executions` executions, of which one in [`timeline::LOOP_MODEL`]'s trip count is a first iteration.
     fn total_cycles(&self, executions: f64) -> f64 {
-        executions * f64::from(self.timing.cycles) + executions / timeline::TRIPS * f64::from(self.first_iteration_extra)
+        executions * f64::from(self.timing.cycles)
+            + executions / f64::from(timeline::LOOP_MODEL.trip_count) * f64::from(self.first_iteration_extra)
     }
 }
 
@@ -280,7 +281,8 @@ fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[Block
         let members = loops.blocks(id);
         let insts = || members.iter().flat_map(|&block| &function.blocks[block].insts).copied();
         let class = |inst: &Inst| class_name(function, *inst).unwrap_or_default();
-        let share = |block: Block| if often.pass[header] > 0.0 { often.pass[block] / often.pass[header] } else { 0.0 };
+        let share =
+            |block: Block| if often.per_iteration[header] > 0.0 { often.per_iteration[block] / often.per_iteration[header] } else { 0.0 };
         LoopMetrics {
             header,
             depth: loops.get(id).depth,

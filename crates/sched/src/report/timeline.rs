@@ -1,4 +1,4 @@
-//! Estimates the issue cycle of each instruction of a block, and the execution frequency of each block.
+//! Estimates the issue cycle of each instruction of a block, and summarizes the control flow around the blocks.
 //!
 //! **Cycles.** A block is walked in order, for one warp alone. Before register allocation, an instruction issues when its operands are
 //! ready and its unit is free ([`by_operands`]). Final code has control words, which are more exact: an instruction issues when the stall
@@ -7,15 +7,13 @@
 //! successors ([`ResultsInFlight`]). A loop header waits in every iteration for results of the previous iteration, and only once for
 //! results from outside the loop.
 //!
-//! **Frequencies** are static estimates without a profile. At a branch, each of n successors is taken with probability 1/n. At a divergent
-//! branch the warp executes every successor. At a branch that leaves a loop, every successor counts as executed, because each loop is left
-//! in the end. The trip count of every loop is [`TRIPS`].
+//! **Frequencies** are static estimates without a profile ([`BlockFrequencies`], [`LOOP_MODEL`]).
 
 use std::ops::Range;
 
 use oriole_hardware::units::UNITS;
 use oriole_hardware::{DependenceKind as Kind, Model, Port, Time};
-use oriole_ir::analysis::{ControlFlow, Dominators, Loops};
+use oriole_ir::analysis::{BlockFrequencies, ControlFlow, Divergence, LoopModel, Loops};
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind};
 use oriole_isa::Control;
 use oriole_support::IndexVec;
@@ -25,8 +23,8 @@ use crate::code::{Code, from_ir, from_machine};
 use crate::graph::{self, UNKNOWN_CYCLES};
 use crate::resource::Costs;
 
-/// Assumed trip count of a loop.
-pub const TRIPS: f64 = 10.0;
+/// Estimated execution counts of blocks in loops.
+pub const LOOP_MODEL: LoopModel = LoopModel::TEN_ITERATIONS;
 
 /// The hardware figures that code is timed with.
 #[derive(Clone, Copy)]
@@ -237,26 +235,6 @@ pub fn by_controls(
     timing
 }
 
-/// The assumption about divergence at branches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DivergenceAssumption {
-    /// Divergent branches execute every successor, others one.
-    AsKnown,
-    /// A warp never diverges.
-    Never,
-    /// A warp diverges at every branch.
-    Always,
-}
-
-/// Execution frequency of each block.
-#[derive(Clone, Debug)]
-pub struct Frequencies {
-    /// Executions per iteration of the loops around the block.
-    pub pass: IndexVec<Block, f64>,
-    /// Executions per execution of the function.
-    pub total: IndexVec<Block, f64>,
-}
-
 /// Control flow of a function: loops and execution frequencies. Must be computed before layout, which removes jumps to the next block.
 #[derive(Clone, Debug)]
 pub struct FlowSummary {
@@ -269,11 +247,11 @@ pub struct FlowSummary {
     /// The loops.
     pub loops: Loops,
     /// Frequencies with the known divergence.
-    pub known: Frequencies,
+    pub known: BlockFrequencies,
     /// Frequencies if a warp never diverges.
-    pub never_divergent: Frequencies,
+    pub never_divergent: BlockFrequencies,
     /// Frequencies if a warp diverges at every branch.
-    pub always_divergent: Frequencies,
+    pub always_divergent: BlockFrequencies,
 }
 
 impl FlowSummary {
@@ -287,87 +265,9 @@ impl FlowSummary {
             let reachable = flow.predecessors(block).iter().copied().filter(|&from| flow.is_reachable(from));
             (forward[block], back[block]) = reachable.partition(|&from| flow.position(from) < flow.position(block));
         }
-        let often = |divergence| frequencies(function, &flow, &loops, &forward, divergence, divergent);
+        let often = |divergence| BlockFrequencies::compute(function, &flow, &loops, LOOP_MODEL, divergence);
         let (known, never_divergent, always_divergent) =
-            (often(DivergenceAssumption::AsKnown), often(DivergenceAssumption::Never), often(DivergenceAssumption::Always));
+            (often(Divergence::At(divergent)), often(Divergence::Never), often(Divergence::Always));
         FlowSummary { order: flow.reverse_post_order().to_vec(), forward, back, loops, known, never_divergent, always_divergent }
-    }
-}
-
-/// Computes execution frequencies in one pass in reverse post-order.
-fn frequencies(
-    function: &Function,
-    flow: &ControlFlow,
-    loops: &Loops,
-    forward: &IndexVec<Block, Vec<Block>>,
-    divergence: DivergenceAssumption,
-    divergent: &FxHashSet<Block>,
-) -> Frequencies {
-    let dominators = Dominators::compute(function, flow);
-    let mut pass: IndexVec<Block, f64> = IndexVec::filled(function.blocks.len(), 0.0);
-    let mut total = pass.clone();
-    // The fraction of executions of `from` that reach each of its successors. It is 1 at a branch that leaves a loop: the iteration
-    // continues, and the loop is left in the end.
-    let share = |from: Block| {
-        let successors = flow.successors(from);
-        let leaves = |block: &Block| loops.innermost(from).is_some_and(|id| !loops.contains(id, *block));
-        let always_divergent = match divergence {
-            DivergenceAssumption::AsKnown => divergent.contains(&from),
-            DivergenceAssumption::Never => false,
-            DivergenceAssumption::Always => true,
-        };
-        if always_divergent || successors.iter().any(leaves) { 1.0 } else { 1.0 / successors.len().max(1) as f64 }
-    };
-    for &block in flow.reverse_post_order() {
-        let comes_in: f64 = forward[block].iter().map(|&from| pass[from] * share(from)).sum();
-        // A block executes at most as often as its immediate dominator. That bounds the sum where several fully executed paths join.
-        let most = dominators.immediate(block).map_or(1.0, |above| pass[above]);
-        pass[block] = if block == function.entry() { 1.0 } else { comes_in.min(most) };
-        total[block] = pass[block] * TRIPS.powi(loops.depth(block) as i32);
-    }
-    Frequencies { pass, total }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use oriole_support::Index;
-
-    fn shape(divergent: &[usize]) -> FlowSummary {
-        // bb0 branches to bb1 or bb2, which join in bb3. bb3 is a loop, followed by bb4.
-        let text = "func kernel @k ssa {
-bb0:
-    %0:R = S2R SR_TID.X
-    %1:P, PT = ISETP.LT.AND %0, 0x10, PT
-    @%1 BRA bb2
-    BRA bb1
-bb1:
-    BRA bb3
-bb2:
-    BRA bb3
-bb3:
-    %2:P, PT = ISETP.LT.AND %0, 0x20, PT
-    @%2 BRA bb3
-    BRA bb4
-bb4:
-    EXIT
-}";
-        let function = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}")).remove(0);
-        FlowSummary::new(&function, &divergent.iter().map(|&block| Block::new(block)).collect())
-    }
-
-    #[test]
-    fn block_frequencies_follow_branches_and_loops() {
-        let shape = shape(&[]);
-        assert_eq!(shape.known.total.iter().copied().collect::<Vec<_>>(), [1.0, 0.5, 0.5, 10.0, 1.0]);
-        assert_eq!(shape.always_divergent.total.iter().copied().collect::<Vec<_>>(), [1.0, 1.0, 1.0, 10.0, 1.0]);
-        assert_eq!(shape.loops.len(), 1);
-    }
-
-    #[test]
-    fn divergent_branch_executes_both_successors() {
-        let shape = shape(&[0]);
-        assert_eq!(shape.known.total.iter().copied().collect::<Vec<_>>(), [1.0, 1.0, 1.0, 10.0, 1.0]);
-        assert_eq!(shape.never_divergent.total.iter().copied().collect::<Vec<_>>(), [1.0, 0.5, 0.5, 10.0, 1.0]);
     }
 }

@@ -14,29 +14,28 @@
 //! Example: `0: FADD R0, R1, R2`, `1: LDG R10, [R2]`, `2: FADD R3, R10, R0`. Items 0 and 1 are ready. Item 1 wins because it reads
 //! long-latency memory ([`Reason::HotCounts`]). Then 0 is the only ready item, then 2, which stalls until the load is complete.
 
-pub mod priority;
+mod priority;
 mod ready;
 
 use oriole_hardware::units::Unit;
 
 use super::clock::{Clock, release};
-use super::{Mode, Pick, Reason, Schedule, Settings};
+use super::reason::Reason;
+use super::schedule::{Pick, Schedule};
+use super::settings::{Mode, Settings};
+use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::{EdgeKind, Graph};
 use crate::pressure::Tracker;
-use crate::resource::Costs;
 use priority::{Candidate, Context, Statistics};
 use ready::Ready;
 
 /// Maximum number of instructions in a region, from the description. Longer runs of instructions are split.
-pub const LONGEST_BLOCK: usize = 4095;
+const LONGEST_REGION: usize = 4095;
 /// Number of instructions above which a function is scheduled in chunks of whole blocks, from the description.
-pub const LARGEST_FUNCTION: usize = 16_383;
+const LARGEST_FUNCTION: usize = 16_383;
 /// Number of scoreboards of a warp.
 const SCOREBOARDS: usize = 6;
-
-/// Callback that receives the position of each instruction when it enters the ready list.
-pub type InsertionHook<'a> = &'a mut dyn FnMut(usize);
 
 /// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
 struct ListScheduler<'a> {
@@ -83,18 +82,58 @@ struct State {
     batch: Option<(usize, u32)>,
 }
 
+/// Backend A.
+pub(super) struct ListScheduling;
+
+impl Strategy for ListScheduling {
+    fn name(&self) -> &'static str {
+        "a"
+    }
+
+    fn description(&self) -> &'static str {
+        "list scheduler"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        &[
+            Reason::OnlyOne,
+            Reason::PressureOverflow,
+            Reason::Batch,
+            Reason::Registers,
+            Reason::HotCounts,
+            Reason::YieldFlag,
+            Reason::Critical,
+            Reason::StallFree,
+            Reason::Hot,
+            Reason::BarrierGroup,
+            Reason::LatencyCounter,
+            Reason::YieldRelated,
+            Reason::Contention,
+            Reason::Cost,
+            Reason::EarliestCycle,
+            Reason::DependencyCycle,
+            Reason::Deadline,
+            Reason::RegisterDelta,
+            Reason::Position,
+        ]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    fn longest_region(&self) -> usize {
+        LONGEST_REGION
+    }
+
+    fn largest_function(&self) -> usize {
+        LARGEST_FUNCTION
+    }
+}
+
 /// Schedules a region.
-///
-/// The tracker must be at the start of the region; on return it is at the end of the region, in the new order. `hook`, if given, is called
-/// for each instruction when it becomes ready.
-pub fn schedule(
-    code: &Code,
-    graph: &Graph,
-    costs: &Costs,
-    settings: &Settings,
-    tracker: &mut Tracker,
-    mut hook: Option<InsertionHook<'_>>,
-) -> Schedule {
+fn schedule(region: &Region<'_>, tracker: &mut Tracker) -> Schedule {
+    let Region { code, graph, costs, settings } = *region;
     let heights = graph.heights();
     let mut scheduler = ListScheduler {
         code,
@@ -125,11 +164,6 @@ pub fn schedule(
     scheduler.start(&mut inserted);
     let mut candidates = Vec::new();
     while schedule.order.len() < graph.items() {
-        for &node in &inserted {
-            if let Some(hook) = &mut hook {
-                hook(graph.region.start + node as usize);
-            }
-        }
         inserted.clear();
         let (best, runner_up) = scheduler.pick(tracker, &mut candidates);
         let position = graph.region.start + best.node as usize;
@@ -143,8 +177,6 @@ pub fn schedule(
             schedule.picks.push(Pick { picked: position, runner_up: runner_up_at, reason, cycle: at });
         }
     }
-    schedule.usage = scheduler.clock.usage;
-    schedule.max_in_flight = scheduler.clock.max_in_flight;
     schedule
 }
 

@@ -40,12 +40,13 @@
 
 use oriole_isa::{Effect as Property, Opcode};
 
-use super::super::{Budget, Mode, Reason};
+use super::super::reason::Reason;
+use super::super::settings::{Budget, Mode};
 use crate::code::{AccessKind, AliasSpace, Effect, Item};
 use crate::pressure::Counts;
 
 /// Scoreboard sequence number of a candidate that reads no in-flight result.
-pub const NO_SEQUENCE: u32 = u32::MAX;
+pub(super) const NO_SEQUENCE: u32 = u32::MAX;
 /// Readers of in-flight results whose operands arrive at most this many cycles after those of the first reader belong together.
 const CUTOFF_CYCLES: u32 = 9;
 /// Maximum number of readers of in-flight results that are compared with the cutoff, from the description.
@@ -63,7 +64,7 @@ const TIE: u8 = 1;
 
 /// Latency class of the memory that an instruction accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MemoryLatency {
+pub(super) enum MemoryLatency {
     /// Long latency: global memory, textures, surfaces.
     Long,
     /// Short latency: shared, local and constant memory.
@@ -74,7 +75,7 @@ pub enum MemoryLatency {
 
 /// A ready instruction with all figures that the comparison uses.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate {
+pub(super) struct Candidate {
     /// Node in the dependency graph.
     pub node: u32,
     /// The eight-bit priority; 0 until [`Candidate::pack`] computes it.
@@ -148,9 +149,11 @@ impl Candidate {
 
 /// Figures over all candidates of a step, collected before they are compared.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Statistics {
+pub(super) struct Statistics {
     /// Number of candidates that access shared memory.
     pub shared_memory: u32,
+    // No comparison reads `freed`, `taken`, `longest_height` and `longest_depth` yet: the strategies of the description that select by the
+    // pre-scan will.
     /// Sum of the general registers that candidates would free, as a number that is not positive.
     pub freed: i32,
     /// Sum of the general registers that candidates would take.
@@ -214,7 +217,7 @@ impl Statistics {
 
 /// Facts about a step that are the same for all its candidates.
 #[derive(Clone, Copy, Debug)]
-pub struct Context {
+pub(super) struct Context {
     /// The optimization goal.
     pub mode: Mode,
     /// Whether the number of live general registers is above the scarcity threshold.

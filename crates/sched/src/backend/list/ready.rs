@@ -26,7 +26,7 @@ pub(super) struct Ready {
 
 impl Ready {
     /// Inserts an item whose operands arrive in cycle `earliest`; `cycle` is the current cycle.
-    pub fn insert(&mut self, node: u32, earliest: u32, height: u32, cycle: u32) {
+    pub(super) fn insert(&mut self, node: u32, earliest: u32, height: u32, cycle: u32) {
         if earliest > cycle {
             self.waiting.insert((earliest, node));
         } else {
@@ -36,7 +36,7 @@ impl Ready {
     }
 
     /// Removes an item. `earliest` and `height` must be the values of its insertion.
-    pub fn remove(&mut self, node: u32, earliest: u32, height: u32) {
+    pub(super) fn remove(&mut self, node: u32, earliest: u32, height: u32) {
         if !self.waiting.remove(&(earliest, node)) {
             self.by_height.remove(&(Reverse(height), node));
             self.by_position.remove(&node);
@@ -44,7 +44,7 @@ impl Ready {
     }
 
     /// Moves the items whose operands have arrived by `cycle` to the items with available operands.
-    pub fn advance(&mut self, cycle: u32, heights: &[u32]) {
+    pub(super) fn advance(&mut self, cycle: u32, heights: &[u32]) {
         while let Some(&(earliest, node)) = self.waiting.first() {
             if earliest > cycle {
                 break;
@@ -56,7 +56,7 @@ impl Ready {
     }
 
     /// Replaces the contents of `window` by the candidates to compare, each once.
-    pub fn window(&self, window: &mut Vec<u32>) {
+    pub(super) fn window(&self, window: &mut Vec<u32>) {
         window.clear();
         window.extend(self.by_height.iter().take(BY_HEIGHT).map(|&(_, node)| node));
         let tall = window.len();

@@ -27,7 +27,7 @@ struct Solution {
 
 /// The best orders of regions that were scheduled before.
 #[derive(Default)]
-pub struct Solutions {
+pub(super) struct Solutions {
     /// For each hash of a signature, the index of the most recent solution.
     first: FxHashMap<u64, u32>,
     all: Vec<Solution>,
@@ -45,13 +45,9 @@ fn hash(signature: &[u32]) -> u64 {
 
 impl Solutions {
     /// Returns the number of cached regions.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
         self.all.len()
-    }
-
-    /// Returns whether the cache is empty.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
     }
 
     /// Returns the order of the region with this signature, and whether some attempt exceeded the scarcity threshold.

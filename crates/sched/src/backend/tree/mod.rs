@@ -63,25 +63,22 @@
 //! | score | sums of (priority - 2) x latency and latency x weight | cycles, registers, operands | those sums are equal for all orders |
 //! | threshold | a constant | the best score so far, initially that of the original order | |
 //! | three operands of one bank | forbidden | cost cycles | legal on the hardware |
-//! | cost of callees | recursion over predecessors | [`CallCosts`]: results that arrive during a call cost nothing | |
+//! | cost of callees | recursion over predecessors | [`crate::calls::CallCosts`]: results that arrive during a call cost nothing | |
 //! | validator | modes 5 and 6 | the two stages | the description says no more about them |
 //! | between blocks | a separate pass | none | nothing moves between blocks |
 
 mod cache;
-pub mod calls;
 mod constraint;
 mod problem;
 mod score;
 mod search;
 
 use super::clock::{Clock, release};
-use super::{Pick, Reason, Schedule, Settings};
-use crate::code::Code;
-use crate::graph::Graph;
+use super::reason::Reason;
+use super::schedule::{Pick, Schedule};
+use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::Tracker;
-use crate::resource::Costs;
-pub use cache::Solutions;
-pub use calls::{CallCosts, Callee};
+use cache::Solutions;
 use problem::Problem;
 use score::{OrderFigures, Weights};
 use search::{AttemptResult, Plan};
@@ -91,17 +88,48 @@ const COARSE_CYCLES: i32 = 16;
 /// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
 const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
 
+/// Backend C.
+pub(super) struct TreeScheduling;
+
+impl Strategy for TreeScheduling {
+    fn name(&self) -> &'static str {
+        "c"
+    }
+
+    fn description(&self) -> &'static str {
+        "ordered trees, several attempts"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        &[
+            Reason::OnlyOne,
+            Reason::Batch,
+            Reason::Position,
+            Reason::Priority,
+            Reason::ResultLatency,
+            Reason::RejectedForWait,
+            Reason::RejectedForRegisters,
+            Reason::RejectedForWrite,
+            Reason::LeastCost,
+            Reason::Ports,
+            Reason::SourceOrder,
+            Reason::Remembered,
+        ]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        let mut solutions = Solutions::default();
+        Box::new(move |region, tracker| schedule(region, tracker, &mut solutions))
+    }
+
+    fn falls_back_to_original(&self) -> bool {
+        true
+    }
+}
+
 /// Schedules a region, or takes its order from `solutions` if an identical region was scheduled before.
-///
-/// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
-pub fn schedule(
-    code: &Code,
-    graph: &Graph,
-    costs: &Costs,
-    settings: &Settings,
-    tracker: &mut Tracker,
-    solutions: &mut Solutions,
-) -> Schedule {
+fn schedule(region: &Region<'_>, tracker: &mut Tracker, solutions: &mut Solutions) -> Schedule {
+    let Region { code, graph, costs, settings } = *region;
     tracker.enter_region(code, graph.region.clone());
     let problem = Problem::new(code, graph, costs, settings, tracker);
     let signature = (problem.items() <= cache::MAX_CACHED_ITEMS).then(|| problem.signature());
@@ -117,22 +145,6 @@ pub fn schedule(
         }
     };
     Schedule { exceeded_scarcity, ..replay(&problem, &order, picks, tracker) }
-}
-
-/// Estimated time of a region on physical registers in its current order, including register banks and the reuse cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RegionEstimate {
-    /// Mean of two lengths in cycles: until the instruction after the region can issue, and until all results of the region are available.
-    pub cycles: u32,
-    /// Cycles lost by register bank conflicts.
-    pub conflicts: u32,
-}
-
-/// Estimates the time of a region in its current order. The settings must be those of [`super::Stage::Post`].
-pub fn estimate_allocated(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings) -> RegionEstimate {
-    let problem = Problem::new(code, graph, costs, settings, &Tracker::new(0));
-    let figures = score::measure_order(&problem, 0..problem.items() as u32);
-    RegionEstimate { cycles: (figures.exit + figures.length.done) / 2, conflicts: figures.conflicts }
 }
 
 /// Returns trace entries without a second-best candidate, with the same reason for all items; none if tracing is off.
@@ -301,8 +313,6 @@ fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &
             pick.cycle = at;
         }
     }
-    schedule.usage = clock.usage;
-    schedule.max_in_flight = clock.max_in_flight;
     schedule.picks = picks;
     schedule
 }

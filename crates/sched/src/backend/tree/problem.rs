@@ -4,14 +4,14 @@
 //! mentions them. Regions that differ in register names only are therefore equal problems, with equal signatures
 //! ([`Problem::signature`]).
 //!
-//! Example after register allocation: `FADD R20, R31, R6` becomes registers 1 (`R31`), 0 (`R6`) and 2 (`R20`). Numbers of even registers
-//! are even and those of odd registers odd, so a number still shows the bank.
+//! Example after register allocation ([`ports`]): `FADD R20, R31, R6` becomes registers 1 (`R31`), 0 (`R6`) and 2 (`R20`). Numbers of even
+//! registers are even and those of odd registers odd, so a number still shows the bank.
 
-use oriole_hardware::units::{UNITS, Unit};
-use oriole_isa::RegFile;
+use oriole_hardware::units::UNITS;
 use rustc_hash::FxHashMap;
 
-use super::super::{Settings, Stage};
+use super::super::ports::{self, Ports};
+use super::super::settings::{Settings, Stage};
 use crate::code::{Code, RegisterClass};
 use crate::graph::Graph;
 use crate::pressure::{Counts, Tracker};
@@ -19,12 +19,6 @@ use crate::resource::Costs;
 
 /// Unit number of pseudo operations, which use no unit.
 pub(super) const NO_UNIT: usize = UNITS;
-/// Number of operand slots with a reuse cache entry.
-pub(super) const SLOTS: usize = 3;
-/// Number of register banks. Register *n* is in bank *n* modulo this number.
-pub(super) const BANKS: usize = 2;
-/// Marks the absence of a register.
-pub(super) const NO_REGISTER: u16 = u16::MAX;
 
 /// Registers that are allocated together, with their liveness at the start of the region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,31 +33,6 @@ pub(super) struct Group {
     pub used_after_region: bool,
     /// Number of items of the region that read the group.
     pub readers: u32,
-}
-
-/// Registers that an item reads through the register file ports, and the register that it writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Ports {
-    /// Register that is read through each operand slot; [`NO_REGISTER`] if the slot reads no register or several.
-    pub slots: [u16; SLOTS],
-    /// Number of different registers that are read from each bank.
-    pub reads: [u8; BANKS],
-    /// First general register that is written; [`NO_REGISTER`] if none is.
-    pub written: u16,
-    /// Whether the item reads its operands through the reuse cache.
-    pub cached: bool,
-    /// Whether the item leaves its operands in the reuse cache. Guarded items do not: they may not execute.
-    pub keeps: bool,
-}
-
-impl Ports {
-    /// The ports of an item that reads and writes no register.
-    const NOTHING: Ports = Ports { slots: [NO_REGISTER; SLOTS], reads: [0; BANKS], written: NO_REGISTER, cached: false, keeps: false };
-
-    /// Returns whether the item reads any register from the banks.
-    pub fn reads_banks(&self) -> bool {
-        self.reads.iter().any(|&count| count > 0)
-    }
 }
 
 /// One list of numbers per item, stored consecutively.
@@ -111,7 +80,7 @@ pub(super) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// Creates the problem of a region. The tracker must be at the start of the region.
-    pub fn new(code: &'a Code, graph: &'a Graph, costs: &'a Costs, settings: &'a Settings, tracker: &Tracker) -> Problem<'a> {
+    pub(super) fn new(code: &'a Code, graph: &'a Graph, costs: &'a Costs, settings: &'a Settings, tracker: &Tracker) -> Problem<'a> {
         let items = &code.items[graph.region.clone()];
         let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit(item.class) } else { NO_UNIT } as u8;
         let mut problem = Problem {
@@ -120,7 +89,7 @@ impl<'a> Problem<'a> {
             costs,
             settings,
             units: items.iter().map(unit).collect(),
-            tails: tails(code, graph),
+            tails: ports::tails(code, graph),
             groups: Vec::new(),
             reads: Lists::default(),
             writes: Lists::default(),
@@ -129,32 +98,32 @@ impl<'a> Problem<'a> {
         };
         match settings.stage {
             Stage::Pre => problem.find_groups(tracker),
-            Stage::Post => problem.find_ports(),
+            Stage::Post => problem.ports = ports::ports_of_region(code, graph, costs),
         }
         problem
     }
 
-    pub fn items(&self) -> usize {
+    pub(super) fn items(&self) -> usize {
         self.graph.items()
     }
 
     /// Returns the position in the code of a node that is an item.
-    pub fn position(&self, node: u32) -> usize {
+    pub(super) fn position(&self, node: u32) -> usize {
         self.graph.region.start + node as usize
     }
 
     /// Returns whether live registers count: before register allocation.
-    pub fn counts_registers(&self) -> bool {
+    pub(super) fn counts_registers(&self) -> bool {
         self.settings.stage == Stage::Pre
     }
 
     /// Returns the register groups that an item reads, by their number in the problem.
-    pub fn read_groups(&self, node: u32) -> &[u32] {
+    pub(super) fn read_groups(&self, node: u32) -> &[u32] {
         self.reads.of(node)
     }
 
     /// Returns the register groups that an item writes, by their number in the problem.
-    pub fn written_groups(&self, node: u32) -> &[u32] {
+    pub(super) fn written_groups(&self, node: u32) -> &[u32] {
         self.writes.of(node)
     }
 
@@ -178,54 +147,11 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Numbers the physical registers in order of first mention, and records the ports that each item uses.
-    fn find_ports(&mut self) {
-        let code = self.code;
-        let mut numbers: FxHashMap<u32, u16> = FxHashMap::default();
-        let mut given = [0_u16; BANKS];
-        // Each bank has its own sequence of numbers (0, 2, 4, ... and 1, 3, 5, ...), so that a number keeps the bank of its register.
-        let mut number = |register: u32| {
-            *numbers.entry(register).or_insert_with(|| {
-                let bank = register as usize % BANKS;
-                given[bank] += 1;
-                (given[bank] - 1) * BANKS as u16 + bank as u16
-            })
-        };
-        let cached_units = [Unit::Alu.index() as u8, Unit::Fma.index() as u8];
-        for (item, unit) in code.items[self.graph.region.clone()].iter().zip(&self.units) {
-            let mut ports = Ports { cached: cached_units.contains(unit), keeps: !item.guarded, ..Ports::NOTHING };
-            let mut seen = [NO_REGISTER; 16];
-            let mut count = 0;
-            let mut is_wide = [false; SLOTS];
-            for access in code.reads(item) {
-                let Some(slot) = access.slot.map(usize::from) else { continue };
-                let register = number(access.register);
-                if slot < SLOTS {
-                    // A second register in the same slot: the operand is a register pair or wider, which the reuse cache does not hold.
-                    is_wide[slot] |= ports.slots[slot] != NO_REGISTER;
-                    ports.slots[slot] = register;
-                }
-                // A register that is read through several slots is delivered once.
-                if count < seen.len() && !seen[..count].contains(&register) {
-                    seen[count] = register;
-                    count += 1;
-                    ports.reads[usize::from(register) % BANKS] += 1;
-                }
-            }
-            for (slot, _) in is_wide.iter().enumerate().filter(|(_, is_wide)| **is_wide) {
-                ports.slots[slot] = NO_REGISTER;
-            }
-            let written = code.writes(item).iter().find(|access| access.file == RegFile::General);
-            ports.written = written.map_or(NO_REGISTER, |access| number(access.register));
-            self.ports.push(ports);
-        }
-    }
-
     /// Returns the signature of the region: all data that the search reads, as a sequence of numbers.
     ///
     /// Two regions with equal signatures get the same order. Knobs are not part of the signature, so a cache of solutions must not be used
     /// with different knobs.
-    pub fn signature(&self) -> Vec<u32> {
+    pub(super) fn signature(&self) -> Vec<u32> {
         let mut words = Vec::with_capacity(self.items() * 8);
         let settings = self.settings;
         words.extend([
@@ -267,20 +193,4 @@ impl<'a> Problem<'a> {
         }
         words
     }
-}
-
-/// Returns for each item the cycles until its results are available to code after the region.
-///
-/// If a call of known duration ends the region, its cycles are subtracted: results arrive while the callee runs. Arguments of the call are
-/// excepted, because the call itself waits for them.
-fn tails(code: &Code, graph: &Graph) -> Vec<u32> {
-    let mut tails: Vec<u32> = (0..graph.items() as u32).map(|node| graph.typical_tail(node)).collect();
-    let Some(cycles) = code.call_cycles(graph.region.end) else { return tails };
-    let arguments: Vec<u32> = code.reads(&code.items[graph.region.end]).iter().map(|access| access.register).collect();
-    for (tail, item) in tails.iter_mut().zip(&code.items[graph.region.clone()]) {
-        if !code.writes(item).iter().any(|access| arguments.contains(&access.register)) {
-            *tail = tail.saturating_sub(cycles);
-        }
-    }
-    tails
 }

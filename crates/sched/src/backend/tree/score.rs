@@ -16,9 +16,10 @@
 //!
 //! Issue cycles come from the clock that all backends share. After register allocation, an instruction also waits for the register banks.
 
-use super::super::Mode;
-use super::super::clock::{Clock, Length, release};
-use super::constraint::{PortState, Pressure};
+use super::super::clock::Length;
+use super::super::ports::{self, OrderLength};
+use super::super::settings::Mode;
+use super::constraint::Pressure;
 use super::problem::Problem;
 
 /// Penalty for each register above the budget, in cycles.
@@ -40,7 +41,7 @@ pub(super) struct Weights {
 
 impl Weights {
     /// Returns the weights for the mode and the stage of a problem.
-    pub fn of(problem: &Problem<'_>) -> Weights {
+    pub(super) fn of(problem: &Problem<'_>) -> Weights {
         let register = if problem.settings.mode == Mode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
         let conflict = problem.settings.knobs.tree_conflict_cycles;
         if problem.counts_registers() {
@@ -69,13 +70,14 @@ pub(super) struct OrderFigures {
 
 impl OrderFigures {
     /// Collects the figures at the end of an order.
-    pub fn of(problem: &Problem<'_>, length: Length, exit: u32, pressure: &Pressure, ports: &PortState) -> OrderFigures {
+    pub(super) fn of(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> OrderFigures {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
-        OrderFigures { length, exit: exit.max(length.issued), excess, peak, hits: ports.hits, conflicts: ports.conflicts }
+        let OrderLength { length, exit, hits, conflicts } = measured;
+        OrderFigures { length, exit, excess, peak, hits, conflicts }
     }
 
     /// Returns the score, in negated cycles. Higher is better.
-    pub fn score(&self, weights: &Weights) -> f64 {
+    pub(super) fn score(&self, weights: &Weights) -> f64 {
         let cycles = f64::from(self.exit + self.length.done) / 2.0;
         weights.hit * f64::from(self.hits)
             - weights.cycle * cycles
@@ -86,30 +88,13 @@ impl OrderFigures {
 }
 
 /// Issues a given order of nodes and returns its figures.
-pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32>) -> OrderFigures {
-    let graph = problem.graph;
-    let mut earliest = vec![0; graph.nodes()];
-    let mut left = graph.dependences().to_vec();
-    let mut clock = Clock::new(problem.costs);
-    let (mut length, mut exit) = (Length::default(), 0);
+pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32> + Clone) -> OrderFigures {
+    let Problem { code, graph, costs, .. } = *problem;
     let mut pressure = Pressure::default();
     pressure.start(problem);
-    let mut ports = PortState::default();
-    for node in order {
-        let item = &problem.code.items[problem.position(node)];
-        let mut from = earliest[node as usize];
-        if !problem.ports.is_empty() && problem.ports[node as usize].reads_banks() {
-            from = from.max(ports.free);
-        }
-        let at = clock.issue(item.class, item.opcode.is_none(), from);
-        length.add(at, problem.tails[node as usize]);
-        exit = exit.max(at + graph.barrier_latency(node));
-        if problem.counts_registers() {
-            pressure.step(problem, node);
-        } else {
-            ports.step(problem, node, at);
-        }
-        release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
+    if problem.counts_registers() {
+        order.clone().for_each(|node| pressure.step(problem, node));
     }
-    OrderFigures::of(problem, length, exit, &pressure, &ports)
+    let measured = ports::measure_order(code, graph, costs, (&problem.tails, &problem.ports), order);
+    OrderFigures::of(problem, measured, &pressure)
 }

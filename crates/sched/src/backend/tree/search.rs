@@ -28,9 +28,12 @@ use std::collections::BTreeSet;
 
 use oriole_hardware::units::Unit;
 
-use super::super::clock::{Clock, Length, release};
-use super::super::{Mode, Pick, Reason};
-use super::constraint::{PortState, Pressure};
+use super::super::clock::{Clock, release};
+use super::super::ports::{OrderLength, PortState};
+use super::super::reason::Reason;
+use super::super::schedule::Pick;
+use super::super::settings::Mode;
+use super::constraint::Pressure;
 use super::problem::{NO_UNIT, Problem};
 use super::score::OrderFigures;
 
@@ -158,15 +161,15 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
         waits: vec![0; problem.items()],
         picks: Vec::new(),
     };
-    let (mut length, mut exit) = (Length::default(), 0);
+    let mut measured = OrderLength::default();
     let mut inserted = Vec::new();
     while result.order.len() < problem.items() {
         search.advance();
         let Choice { key, runner_up } = search.choose();
         let (node, before) = (key.2, search.clock.cycle);
         let at = search.issue(node, &mut inserted);
-        length.add(at, problem.tails[node as usize]);
-        exit = exit.max(at + graph.barrier_latency(node));
+        measured.length.add(at, problem.tails[node as usize]);
+        measured.exit = measured.exit.max(at + graph.barrier_latency(node));
         result.waits[node as usize] = at.saturating_sub(before);
         result.order.push(node);
         if is_traced {
@@ -175,7 +178,8 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
             result.picks.push(Pick { picked: problem.position(node), runner_up, reason, cycle: at });
         }
     }
-    result.figures = OrderFigures::of(problem, length, exit, &search.pressure, &search.ports);
+    let (exit, PortState { hits, conflicts, .. }) = (measured.exit.max(measured.length.issued), search.ports);
+    result.figures = OrderFigures::of(problem, OrderLength { exit, hits, conflicts, ..measured }, &search.pressure);
     result
 }
 
@@ -308,11 +312,11 @@ impl Search<'_> {
             return Some(Objection { cost: OVER_BUDGET_CYCLES * f64::from(overflow), reason: Reason::RejectedForRegisters });
         }
         if self.waits_for_banks(node) && self.ports.free > self.clock.cycle {
-            let (hits, busy) = self.ports.operands(self.problem, node, self.ports.free);
+            let (hits, busy) = self.ports.operands(&self.problem.ports[node as usize], self.ports.free);
             let wait = f64::from(self.ports.free - self.clock.cycle);
             return Some(Objection { cost: wait + CONFLICT_CYCLES * (f64::from(busy) - f64::from(hits)), reason: Reason::RejectedForWait });
         }
-        if !self.problem.ports.is_empty() && self.ports.writes_again(self.problem, node) {
+        if !self.problem.ports.is_empty() && self.ports.writes_again(&self.problem.ports[node as usize]) {
             return Some(Objection { cost: 1.0, reason: Reason::RejectedForWrite });
         }
         None
@@ -355,7 +359,7 @@ impl Search<'_> {
         if !self.problem.ports.is_empty() && self.problem.ports[key.2 as usize].cached {
             let least = key.0.0.saturating_sub(self.problem.settings.knobs.tree_reuse_slack);
             let ease = |node: u32| {
-                let (hits, busy) = self.ports.operands(self.problem, node, self.clock.cycle);
+                let (hits, busy) = self.ports.operands(&self.problem.ports[node as usize], self.clock.cycle);
                 hits as i32 - busy as i32
             };
             // `key` is still the first of its tree: rejected items were removed. So the iteration starts with `key` itself.
@@ -461,7 +465,7 @@ impl Search<'_> {
         if problem.counts_registers() {
             self.pressure.step(problem, node);
         } else {
-            self.ports.step(problem, node, at);
+            self.ports.step(&problem.ports[node as usize], at);
         }
         if problem.settings.mode == Mode::DynBatch {
             let is_product = self.unit(node) == Unit::Tensor.index();

@@ -59,21 +59,55 @@ mod registers;
 mod score;
 mod view;
 
-use super::clock::{Clock, lower_bound, release};
-use super::{Length, Mode, Pick, Schedule, Settings, Stage};
+use super::clock::{Clock, Length, lower_bound, release};
+use super::reason::Reason;
+use super::schedule::{Pick, Schedule};
+use super::settings::{Mode, Settings, Stage};
+use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::Graph;
 use crate::pressure::{Counts, Tracker};
-use crate::resource::{Costs, ResourceVector};
+use crate::resource::Costs;
 use pass::{Found, Pass, Work};
 use registers::{Groups, Live};
 use score::Weights;
 use view::{DirectedGraph, Direction, LiveOutTails};
 
+/// Backend B.
+pub(super) struct WeightedScheduling;
+
+impl Strategy for WeightedScheduling {
+    fn name(&self) -> &'static str {
+        "b"
+    }
+
+    fn description(&self) -> &'static str {
+        "weighted, forward and backward"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        &[
+            Reason::OnlyOne,
+            Reason::PressureOverflow,
+            Reason::WeightedRegisters,
+            Reason::WeightedParallelism,
+            Reason::WeightedForward,
+            Reason::Position,
+        ]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    fn reports_register_demand(&self) -> bool {
+        false
+    }
+}
+
 /// Schedules a region.
-///
-/// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
-pub fn schedule(code: &Code, graph: &Graph, costs: &Costs, settings: &Settings, tracker: &mut Tracker) -> Schedule {
+fn schedule(region: &Region<'_>, tracker: &mut Tracker) -> Schedule {
+    let Region { code, graph, costs, settings } = *region;
     tracker.enter_region(code, graph.region.clone());
     let counts_registers = settings.stage == Stage::Pre;
     let groups = counts_registers.then(|| Groups::new(code, graph, tracker));
@@ -110,8 +144,6 @@ struct Attempt {
     peak: Counts,
     /// Issue cycle of each node.
     cycles: Vec<u32>,
-    usage: ResourceVector,
-    max_in_flight: usize,
 }
 
 impl Attempt {
@@ -141,9 +173,8 @@ impl Attempt {
         });
         let read_at = |&node: &u32| cycles[node as usize] + live_out_tails.tails[node as usize];
         let exit_cycle = live_out_tails.read_by_exit.iter().map(read_at).max().unwrap_or(0).max(length.issued);
-        let (usage, max_in_flight) = (clock.usage, clock.max_in_flight);
         let order = order.iter().map(|&node| graph.region.start + node as usize).collect();
-        Attempt { order, picks, length, exit_cycle, peak, cycles, usage, max_in_flight }
+        Attempt { order, picks, length, exit_cycle, peak, cycles }
     }
 
     /// Returns whether the order has the length of the lower bound, so that no order is shorter.
@@ -173,14 +204,7 @@ impl Attempt {
                 pick.cycle = self.cycles[pick.picked - first];
             }
         }
-        Schedule {
-            order: self.order,
-            length: self.length,
-            usage: self.usage,
-            max_in_flight: self.max_in_flight,
-            exceeded_scarcity: false,
-            picks: self.picks,
-        }
+        Schedule { order: self.order, length: self.length, exceeded_scarcity: false, picks: self.picks }
     }
 }
 

@@ -12,7 +12,9 @@ use std::collections::BinaryHeap;
 
 use oriole_hardware::units::UNITS;
 
-use super::super::{Pick, Reason, Settings};
+use super::super::reason::Reason;
+use super::super::schedule::Pick;
+use super::super::settings::Settings;
 use super::ready::{Entry, Ready};
 use super::registers::{Groups, Live};
 use super::score::{Measures, Score, Weights};
@@ -45,7 +47,7 @@ pub(super) struct Work {
 
 impl Work {
     /// Returns the unit use of each item of a region.
-    pub fn of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<Work> {
+    pub(super) fn of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<Work> {
         let work = |item: &Item| Work {
             unit: costs.unit(item.class) as u8,
             is_pseudo: item.opcode.is_none(),
@@ -103,7 +105,7 @@ impl Candidate {
 impl<'a> Pass<'a> {
     /// Creates a pass. `groups` is `None` after register allocation. `forward` holds the issue cycles of the forward pass for the backward
     /// pass, and is `None` for the forward pass.
-    pub fn new(
+    pub(super) fn new(
         view: DirectedGraph<'a>,
         work: &'a [Work],
         settings: &'a Settings,
@@ -142,7 +144,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Places all items and returns them in issue order.
-    pub fn run(mut self) -> Found {
+    pub(super) fn run(mut self) -> Found {
         let items = self.view.graph.items();
         let start = self.view.graph.region.start;
         let mut found = Found { order: Vec::with_capacity(items), picks: Vec::new() };

@@ -112,7 +112,7 @@ pub(super) struct Entry {
 
 impl Ready {
     /// Creates an empty ready list for a region of `items` items.
-    pub fn new(items: usize) -> Ready {
+    pub(super) fn new(items: usize) -> Ready {
         Ready {
             by_critical_path: std::array::from_fn(|_| Queue::new()),
             by_registers: Queue::new(),
@@ -122,7 +122,7 @@ impl Ready {
     }
 
     /// Inserts an item; `cycle` is the current cycle. `change` is its change of live general registers; `None` after register allocation.
-    pub fn insert(&mut self, entry: Entry, change: Option<i32>, cycle: u32) {
+    pub(super) fn insert(&mut self, entry: Entry, change: Option<i32>, cycle: u32) {
         let sort_key = sort_key(entry.critical_path, entry.rank);
         if entry.earliest > cycle {
             self.waiting.insert((entry.earliest, sort_key));
@@ -136,7 +136,7 @@ impl Ready {
     }
 
     /// Removes an item. The entry must have the values of its insertion.
-    pub fn remove(&mut self, entry: Entry) {
+    pub(super) fn remove(&mut self, entry: Entry) {
         let sort_key = sort_key(entry.critical_path, entry.rank);
         if !self.by_critical_path[entry.unit].remove(sort_key) {
             self.waiting.remove((entry.earliest, sort_key));
@@ -147,12 +147,12 @@ impl Ready {
     }
 
     /// Returns whether an item is in the ready list. Before register allocation only: afterwards the answer is always no.
-    pub fn has(&self, rank: u32) -> bool {
+    pub(super) fn has(&self, rank: u32) -> bool {
         self.keys[rank as usize].is_some()
     }
 
     /// Updates the change of live general registers of a ready item.
-    pub fn change(&mut self, rank: u32, critical_path: u32, change: i32) {
+    pub(super) fn change(&mut self, rank: u32, critical_path: u32, change: i32) {
         if let Some(key) = &mut self.keys[rank as usize]
             && *key != change
         {
@@ -164,7 +164,7 @@ impl Ready {
     }
 
     /// Moves the items that can be placed from `cycle` on into the queue of their unit; `unit` maps a rank to its unit.
-    pub fn advance(&mut self, cycle: u32, unit: impl Fn(u32) -> usize) {
+    pub(super) fn advance(&mut self, cycle: u32, unit: impl Fn(u32) -> usize) {
         while let Some(&(earliest, sort_key)) = self.waiting.first(1).first() {
             if earliest > cycle {
                 break;
@@ -175,7 +175,7 @@ impl Ready {
     }
 
     /// Replaces the contents of `window` by the ranks of the candidates to compare, each once.
-    pub fn window(&self, window: &mut Vec<u32>) {
+    pub(super) fn window(&self, window: &mut Vec<u32>) {
         window.clear();
         for queue in &self.by_critical_path {
             window.extend(queue.first(BY_CRITICAL_PATH).iter().map(|&sort_key| rank_of(sort_key)));

@@ -50,7 +50,7 @@ pub(super) struct Groups {
 
 impl Groups {
     /// Collects the groups of a region. The tracker must have entered the region.
-    pub fn new(code: &Code, graph: &Graph, tracker: &Tracker) -> Groups {
+    pub(super) fn new(code: &Code, graph: &Graph, tracker: &Tracker) -> Groups {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let mut found = Groups {
             groups: Vec::new(),
@@ -131,12 +131,12 @@ impl Groups {
     }
 
     /// Returns the number of live registers of each class at the start of the region.
-    pub fn at_start(&self) -> Counts {
+    pub(super) fn at_start(&self) -> Counts {
         self.at_start
     }
 
     /// Returns the number of live registers of each class at the end of the region.
-    pub fn at_end(&self) -> Counts {
+    pub(super) fn at_end(&self) -> Counts {
         let mut counts = self.at_start;
         for group in &self.groups {
             counts[group.class as usize] += i32::from(group.weight) * (i32::from(group.is_live_at_end()) - i32::from(group.live_at_start));
@@ -168,7 +168,7 @@ pub(super) struct Live<'a> {
 
 impl<'a> Live<'a> {
     /// Returns the state at the boundary of the region at which the pass starts.
-    pub fn new(groups: &'a Groups, direction: Direction) -> Live<'a> {
+    pub(super) fn new(groups: &'a Groups, direction: Direction) -> Live<'a> {
         let is_live = |group: &Group| if direction == Direction::Forward { group.live_at_start } else { group.is_live_at_end() };
         let left = |group: u32| {
             let readers = groups.readers(group);
@@ -186,17 +186,17 @@ impl<'a> Live<'a> {
     }
 
     /// Returns the number of live registers of each class at the current position.
-    pub fn now(&self) -> Counts {
+    pub(super) fn now(&self) -> Counts {
         self.now
     }
 
     /// Returns the maximum number of live registers of each class so far.
-    pub fn peak(&self) -> Counts {
+    pub(super) fn peak(&self) -> Counts {
         self.peak
     }
 
     /// Returns how the number of live registers of each class would change if `node` were placed next.
-    pub fn change(&self, node: u32) -> Counts {
+    pub(super) fn change(&self, node: u32) -> Counts {
         let mut change = [0; REGISTER_CLASSES];
         let mut add = |group: &Group, sign: i32| change[group.class as usize] += sign * i32::from(group.weight);
         let (reads, writes) = (self.groups.reads(node), self.groups.writes(node));
@@ -236,7 +236,7 @@ impl<'a> Live<'a> {
     }
 
     /// Places an item and updates the live registers. Calls `changed` for each item for which [`Live::change`] may have a new result.
-    pub fn step(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
+    pub(super) fn step(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         match self.direction {
             Direction::Forward => self.step_forward(node, changed),
             Direction::Backward => self.step_backward(node, changed),

@@ -13,12 +13,11 @@
 //!
 //! Exceeding the register budget is compared before the score ([`Score::beats`]).
 
+use super::super::reason::Reason;
+use super::super::settings::{Mode, Settings};
 use super::registers::Groups;
-use super::{Mode, Settings};
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
-
-use super::super::Reason;
 
 /// Maximum register range for the slope of the forward part: the number of registers of a thread. Without a budget the range is unlimited,
 /// and the forward part would vanish.
@@ -77,7 +76,7 @@ pub(super) struct Score {
 
 impl Weights {
     /// Computes the weights of a region; `groups` is `None` after register allocation.
-    pub fn new(settings: &Settings, groups: Option<&Groups>) -> Weights {
+    pub(super) fn new(settings: &Settings, groups: Option<&Groups>) -> Weights {
         let (pressure, forward) = (settings.knobs.pressure_weight, settings.knobs.forward_weight);
         let ends = groups.map_or([[0; REGISTER_CLASSES]; 2], |groups| [groups.at_start(), groups.at_end()]);
         let least: Counts = std::array::from_fn(|class| ends[0][class].max(ends[1][class]));
@@ -92,7 +91,7 @@ impl Weights {
     }
 
     /// Returns the price of a register of each class when `live` registers are live.
-    pub fn prices(&self, live: Counts) -> [f64; REGISTER_CLASSES] {
+    pub(super) fn prices(&self, live: Counts) -> [f64; REGISTER_CLASSES] {
         std::array::from_fn(|class| {
             if live[class] > self.scarce[class] {
                 return 1.0;
@@ -103,7 +102,7 @@ impl Weights {
     }
 
     /// Returns the score of a candidate; `prices` must be those of `live`.
-    pub fn score(&self, measures: &Measures, live: Counts, prices: &[f64; REGISTER_CLASSES]) -> Score {
+    pub(super) fn score(&self, measures: &Measures, live: Counts, prices: &[f64; REGISTER_CLASSES]) -> Score {
         let change = measures.change;
         let over = |class: usize| (live[class] + change[class] - self.budget[class]).max(0);
         let overflow = (0..REGISTER_CLASSES).filter(|&class| change[class] > 0).map(over).sum();
@@ -119,20 +118,20 @@ impl Weights {
     }
 
     /// Returns the penalty for a critical path that is the fraction `critical_path` (0 to 1) of the longest one.
-    pub fn path_penalty(critical_path: f64) -> f64 {
+    pub(super) fn path_penalty(critical_path: f64) -> f64 {
         0.5 * (1.0 - critical_path)
     }
 }
 
 impl Score {
     /// Returns whether this score is better than `other`; `None` if they are equal. Fewer registers above the budget decide first.
-    pub fn beats(&self, other: &Score) -> Option<bool> {
+    pub(super) fn beats(&self, other: &Score) -> Option<bool> {
         let order = other.overflow.cmp(&self.overflow).then(self.sum.total_cmp(&other.sum));
         order.is_ne().then_some(order.is_gt())
     }
 
     /// Returns the part of the score that contributes most to the advantage over `other`.
-    pub fn reason(&self, other: &Score) -> Reason {
+    pub(super) fn reason(&self, other: &Score) -> Reason {
         if self.overflow != other.overflow {
             return Reason::PressureOverflow;
         }

@@ -17,7 +17,7 @@ use oriole_cubin::segment::FileRange;
 use oriole_cubin::symbol::SymbolSection;
 use oriole_isa::{Instruction, Opcode, Value};
 
-use super::SIZE;
+use crate::SIZE;
 
 /// Replacement bytes for a part of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct Patch {
     pub bytes: Vec<u8>,
 }
 
-/// A file with everything that refers to addresses in its code, by index of the code section. Built once for all functions.
-pub struct File<'a> {
+/// The parts of a cubin that refer to addresses in its code, by index of the code section. Built once for all functions.
+pub struct CubinLayout<'a> {
     data: &'a [u8],
     index: &'a Index<'a>,
     /// Offset and size of each section in the file.
@@ -59,9 +59,9 @@ struct Lines {
     is_about_any: bool,
 }
 
-impl<'a> File<'a> {
+impl<'a> CubinLayout<'a> {
     /// Collects the references of a file.
-    pub fn new(data: &'a [u8], index: &'a Index<'a>, places: &'a [FileRange]) -> File<'a> {
+    pub fn new(data: &'a [u8], index: &'a Index<'a>, places: &'a [FileRange]) -> CubinLayout<'a> {
         let mut referred: HashMap<usize, Vec<u64>> = HashMap::new();
         for section in index.cubin().sections() {
             for (relocation, symbol) in located(index, section) {
@@ -89,7 +89,7 @@ impl<'a> File<'a> {
         }
         let frame_bytes = index.find(".debug_frame").and_then(|table| index.cubin().bytes_of(table));
         let frame_programs = frame_programs(frame_bytes.unwrap_or_default());
-        File { data, index, places, referred, frame_programs, frames, line_tables }
+        CubinLayout { data, index, places, referred, frame_programs, frames, line_tables }
     }
 }
 
@@ -114,7 +114,7 @@ fn relocations_for<'a>(index: &'a Index<'a>, name: &str) -> impl Iterator<Item =
 
 /// A function in its file.
 pub struct FunctionSite<'a> {
-    pub file: &'a File<'a>,
+    pub cubin: &'a CubinLayout<'a>,
     pub name: &'a str,
     /// Index of the function's symbol.
     pub symbol: usize,
@@ -198,8 +198,8 @@ fn record_words(code: Code) -> Result<Option<usize>, String> {
 impl FunctionSite<'_> {
     /// Returns the offset of a section in the file and its first `size` bytes.
     fn bytes_of(&self, section: usize, size: usize) -> Result<(usize, &[u8]), String> {
-        let offset = self.file.places[section].offset as usize;
-        let bytes = self.file.data.get(offset..offset + size).ok_or_else(|| "a section is not where the file says".to_owned())?;
+        let offset = self.cubin.places[section].offset as usize;
+        let bytes = self.cubin.data.get(offset..offset + size).ok_or_else(|| "a section is not where the file says".to_owned())?;
         Ok((offset, bytes))
     }
 }
@@ -213,8 +213,8 @@ pub fn relocate_addresses(site: &FunctionSite<'_>, places: &[usize]) -> Result<V
         let place = places.get(old as usize / SIZE)?;
         Some((place * SIZE) as u64 + old % SIZE as u64)
     };
-    for &index in site.file.index.relocation_tables(site.section) {
-        let table = &site.file.index.cubin().sections()[index];
+    for &index in site.cubin.index.relocation_tables(site.section) {
+        let table = &site.cubin.index.cubin().sections()[index];
         let Content::Relocations(list) = &table.content else { continue };
         let size = if table.section_type == SectionType::RELA { 24 } else { 16 };
         let (start, _) = site.bytes_of(index, list.len() * size)?;
@@ -247,12 +247,12 @@ fn sized_attributes(bytes: &[u8]) -> Vec<SizedAttribute> {
 
 /// Updates the lists of instructions in `.nv.info.NAME`. The lists stay sorted by address.
 fn relocate_attributes(site: &FunctionSite<'_>, places: &[usize], patches: &mut Vec<Patch>) -> Result<(), String> {
-    let Some(index) = site.file.index.find(&format!(".nv.info.{}", site.name)) else { return Ok(()) };
-    for attribute in site.file.index.function_attributes(site.name) {
+    let Some(index) = site.cubin.index.find(&format!(".nv.info.{}", site.name)) else { return Ok(()) };
+    for attribute in site.cubin.index.function_attributes(site.name) {
         record_words(attribute.code)?;
     }
-    let size = site.file.index.cubin().bytes_of(index).map(<[u8]>::len);
-    let (start, bytes) = site.bytes_of(index, size.unwrap_or(site.file.places[index].size as usize))?;
+    let size = site.cubin.index.cubin().bytes_of(index).map(<[u8]>::len);
+    let (start, bytes) = site.bytes_of(index, size.unwrap_or(site.cubin.places[index].size as usize))?;
     let attributes = sized_attributes(bytes);
     let masks = attributes.iter().find(|(code, _)| code.name() == Some("COOP_GROUP_MASK_REGIDS"));
     for (code, range) in &attributes {
@@ -284,7 +284,7 @@ fn relocate_attributes(site: &FunctionSite<'_>, places: &[usize], patches: &mut 
 
 /// Fails if a line table covers the function. Line tables have an entry for each address where the line changes; they are not rewritten.
 fn refuse_line_tables(site: &FunctionSite<'_>) -> Result<(), String> {
-    match site.file.line_tables.iter().find(|(_, lines)| lines.is_about_any || lines.sections.contains(&site.section)) {
+    match site.cubin.line_tables.iter().find(|(_, lines)| lines.is_about_any || lines.sections.contains(&site.section)) {
         Some((name, _)) => Err(format!("its line table ({name}) would not fit a new order; compile without -lineinfo or -g")),
         None => Ok(()),
     }
@@ -294,9 +294,9 @@ fn refuse_line_tables(site: &FunctionSite<'_>) -> Result<(), String> {
 /// after a `BSYNC`, return addresses, rows of unwinding tables. Nothing moves across them.
 pub fn fixed_addresses(site: &FunctionSite<'_>, decoded: &[Instruction]) -> Result<BTreeSet<usize>, String> {
     let mut places: BTreeSet<u64> = BTreeSet::new();
-    let (index, symbols) = (site.file.index, site.file.index.symbols());
+    let (index, symbols) = (site.cubin.index, site.cubin.index.symbols());
     places.extend(index.symbols_in(site.section).iter().map(|&symbol| symbols[symbol].value));
-    places.extend(site.file.referred.get(&site.section).into_iter().flatten());
+    places.extend(site.cubin.referred.get(&site.section).into_iter().flatten());
     for (number, instruction) in decoded.iter().enumerate() {
         let next = (number as u64 + 1) * SIZE as u64;
         places.extend(instruction.operands.iter().filter_map(|operand| match operand.value {
@@ -332,11 +332,11 @@ fn is_indirect_jump(instruction: &Instruction) -> bool {
 
 /// Returns the addresses at which the unwinding rules change. A kernel without a stack frame is never unwound, so its rows do not matter.
 fn unwinding_rows(site: &FunctionSite<'_>) -> Result<Vec<u64>, String> {
-    let index = site.file.index;
+    let index = site.cubin.index;
     let has_frame = index.function_value(site.symbol, Code::FRAME_SIZE).is_none_or(|size| size != 0);
     let mut rows = Vec::new();
-    for frame in site.file.frames.get(&site.section).into_iter().flatten().filter(|_| has_frame) {
-        if let Some(program) = site.file.frame_programs.get(&frame.offset) {
+    for frame in site.cubin.frames.get(&site.section).into_iter().flatten().filter(|_| has_frame) {
+        if let Some(program) = site.cubin.frame_programs.get(&frame.offset) {
             let found = rows_of(program).ok_or("its rules for unwinding cannot be read")?;
             rows.extend(found.into_iter().map(|row| frame.start + row));
         }

@@ -6,12 +6,12 @@ use oriole_hardware::{Hardware, Model};
 use oriole_isa::Target;
 use oriole_sched::resource::Costs;
 
-use super::graph::{FileInfo, build};
-use super::kept_waits::find_kept_waits;
-use super::predict::{self, Step, TimingModel};
-use super::reorder::{Limits, Plan, When, plan};
-use super::tests::code;
-use super::words::{assign_words, old_words};
+use crate::graph::{FileInfo, build};
+use crate::kept_waits::find_kept_waits;
+use crate::predict::{self, Step, TimingModel};
+use crate::reorder::{Limits, Plan, When, plan};
+use crate::tests::code;
+use crate::words::{assign_words, old_words};
 
 /// Two loads, each directly followed by its user, and independent instructions.
 const LATE_LOADS: [&str; 9] = [

@@ -19,17 +19,17 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use oriole_isa::{Control, Instruction};
-use oriole_sched::backend::{self, Backend, BackendState, Budget, Knobs, Mode, Settings, Stage};
+use oriole_sched::backend::{Backend, Budget, Knobs, Mode, Region, Settings, Stage};
 use oriole_sched::check;
 use oriole_sched::code::{Access, AccessKind, AliasSpace, Code, Effect, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
 use oriole_sched::pressure::{BlockLiveness, Tracker};
 
-use super::fill::{self, Choice};
-use super::graph::Graph;
-use super::kept_waits::KeptWaits;
-use super::predict::{self, Outcome, Step, TimingModel};
-use super::words;
+use crate::fill::{self, Choice};
+use crate::graph::Graph;
+use crate::kept_waits::KeptWaits;
+use crate::predict::{self, Outcome, Step, TimingModel};
+use crate::words;
 
 /// Maximum cost of a new order relative to the old one, in the mean over the numbers of warps.
 const MAX_RELATIVE_COST: f64 = 0.995;
@@ -116,7 +116,7 @@ impl Proposer {
     fn longest(self) -> usize {
         match self {
             Proposer::Fill(_) => MAX_REGION,
-            Proposer::Backend(backend) => backend.longest_block(),
+            Proposer::Backend(backend) => backend.strategy().longest_region(),
         }
     }
 }
@@ -225,7 +225,7 @@ impl<'a> Planner<'a> {
                 match self.propose(block, proposer) {
                     Ok(new) => order[block.range.clone()].copy_from_slice(&new),
                     Err(broken) => {
-                        kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * super::SIZE));
+                        kept = Some(format!("a new order of the block at {:#06x} is wrong: {broken}", block.range.start * crate::SIZE));
                     }
                 }
             }
@@ -374,7 +374,11 @@ impl<'a> Planner<'a> {
     fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
         let mut builder = Builder::new(self.timing.hardware.model, self.code.registers());
         let mut tracker = Tracker::new(self.code.groups().len());
-        let mut memory = BackendState::default();
+        let mut scheduler = match proposer {
+            Proposer::Fill(_) => None,
+            Proposer::Backend(backend) => Some(backend.strategy().scheduler()),
+        };
+        let settings = Settings { mode: Mode::Ilp, stage: Stage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
         let floors = self.floors(block);
         let mut order = Vec::with_capacity(block.range.len());
         for piece in self.pieces(&block.range) {
@@ -386,23 +390,14 @@ impl<'a> Planner<'a> {
                 }
                 let graph = builder.build(&self.code, region.clone());
                 let places = region.start - block.range.start..region.end - block.range.start;
-                match proposer {
-                    Proposer::Fill(choice) => {
-                        let follows_closely = |number: usize| self.share_line(number - 1, number);
-                        let order_of = fill::order(&self.code, &graph, self.timing.costs, &floors[places], &follows_closely, choice);
-                        order.extend(order_of);
-                    }
-                    Proposer::Backend(backend) => {
-                        let settings = Settings {
-                            backend,
-                            mode: Mode::Ilp,
-                            stage: Stage::Post,
-                            budget: Budget::UNLIMITED,
-                            knobs: Knobs::default(),
-                            trace: false,
-                        };
-                        order.extend(backend::schedule(&self.code, &graph, self.timing.costs, &settings, &mut tracker, &mut memory).order);
-                    }
+                if let Proposer::Fill(choice) = proposer {
+                    let follows_closely = |number: usize| self.share_line(number - 1, number);
+                    let order_of = fill::order(&self.code, &graph, self.timing.costs, &floors[places], &follows_closely, choice);
+                    order.extend(order_of);
+                }
+                if let Some(scheduler) = &mut scheduler {
+                    let region = Region { code: &self.code, graph: &graph, costs: self.timing.costs, settings: &settings };
+                    order.extend(scheduler(&region, &mut tracker).order);
                 }
             }
             order.extend(block.range.start + order.len()..piece.end);

@@ -1,12 +1,14 @@
 //! Tests of new control words, on code in the syntax of `oriole disasm --control`.
 
+use oriole_cubin::info::{Attribute, Code};
 use oriole_hardware::Hardware;
+use oriole_hardware::machine::Machine;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 
-use super::graph::{FileInfo, build};
-use super::kept_waits::find_kept_waits;
-use super::words::{assign_words, old_words};
-use super::{Obstacle, SIZE};
+use crate::graph::{FileInfo, build};
+use crate::kept_waits::find_kept_waits;
+use crate::words::{assign_words, old_words};
+use crate::{Obstacle, SIZE, block_threads, warps_per_scheduler};
 
 fn target() -> Target {
     Target::parse("sm_90a").unwrap()
@@ -152,4 +154,18 @@ fn loads_with_own_scoreboards_leave_the_counted_one() {
     .unwrap();
     assert!(new.iter().all(|control| control.write_barrier != Some(5)));
     assert_ne!(new[3].wait & 1 << new[0].write_barrier.unwrap(), 0);
+}
+
+/// 40 registers of 32 threads are 1,280 registers; 16,384 registers per scheduler hold 12 such warps. Of blocks of 1,024 threads (32 warps),
+/// only one fits into the 48 warps of the multiprocessor, which is 8 warps per scheduler.
+#[test]
+fn declared_block_sizes_limit_resident_warps() {
+    let hopper = Machine::of(target());
+    let at_most = [Attribute::words(Code::MAX_THREADS, vec![512, 2, 1])];
+    let exactly = [Attribute::words(Code::REQNTID, vec![64, 1, 1])];
+    assert_eq!((block_threads(&at_most), block_threads(&exactly), block_threads(&[])), (Some(1024), Some(64), None));
+    assert_eq!(warps_per_scheduler(hopper, None, 40, 0), 12);
+    assert_eq!(warps_per_scheduler(hopper, Some(1024), 40, 0), 8);
+    assert_eq!(warps_per_scheduler(hopper, Some(64), 40, 0), 12);
+    assert_eq!(warps_per_scheduler(hopper, None, 255, 0), 2);
 }

@@ -8,8 +8,8 @@ use oriole_ctrl::flow::{Code, assign};
 use oriole_hardware::{Class, Hardware, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
-use super::graph::{Graph, branches_to_itself};
-use super::kept_waits::{self, Event, KeptWaits, Setter};
+use crate::graph::{Graph, branches_to_itself};
+use crate::kept_waits::{self, Event, KeptWaits, Setter};
 
 const SCOREBOARDS: usize = 6;
 /// Mask of all scoreboards.

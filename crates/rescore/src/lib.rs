@@ -1,4 +1,4 @@
-//! `rescore`: computes new control words for existing machine code, and optionally a new instruction order.
+//! Computes new control words for existing machine code, and optionally a new instruction order.
 //!
 //! The input is a cubin from any compiler. Every instruction, register and address stays; stalls, yields, scoreboards, waits and reuse
 //! flags are replaced by those that `ctrl` computes. Only these bits of the file change. A section whose control flow cannot be determined
@@ -12,7 +12,7 @@
 //! # let checked = oriole_ptx::check(ptx, &oriole_ptx::Options::default());
 //! # let target = oriole_isa::Target::parse("sm_90a").unwrap();
 //! # let cubin = oriole_driver::compile(&[&checked.module], &oriole_driver::Options::new(target)).unwrap().cubin;
-//! use oriole_driver::rescore::{Options, rescore};
+//! use oriole_rescore::{Options, rescore};
 //!
 //! let rescored = rescore(&cubin, &Options::default()).unwrap();
 //! assert!(rescored.sections.iter().all(|section| section.obstacle.is_none()));
@@ -37,10 +37,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use oriole_cubin::info::{Code, Value};
+use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_cubin::section::Content;
 use oriole_cubin::{Cubin, Index};
 use oriole_hardware::Profile;
+use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_isa::{Control, Instruction, Target, decode};
 use oriole_sched::resource::Costs;
@@ -48,7 +49,7 @@ use rayon::prelude::*;
 
 use graph::FileInfo;
 pub use kept_waits::Event;
-use places::{File, FunctionSite, Patch};
+use places::{CubinLayout, FunctionSite, Patch};
 use predict::TimingModel;
 use reorder::Limits;
 pub use reorder::{Schedule, When};
@@ -222,8 +223,8 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
     }
     let places = cubin.places().map_err(|error| error.to_string())?;
     let index = Index::new(&cubin);
-    let file = File::new(data, &index, &places);
-    let work = Work { file: &file, index: &index, target, machine: Hardware::of(target, options), schedule: options.schedule };
+    let layout = CubinLayout::new(data, &index, &places);
+    let work = Work { layout: &layout, index: &index, target, machine: Hardware::of(target, options), schedule: options.schedule };
     let chosen: HashSet<&str> = options.functions.iter().map(String::as_str).collect();
     let wanted: Vec<oriole_cubin::Function<'_>> =
         cubin.functions().filter(|function| chosen.is_empty() || chosen.contains(function.name)).collect();
@@ -256,7 +257,7 @@ impl Hardware<'_> {
 
 /// Everything that the sections of a file share.
 struct Work<'a> {
-    file: &'a File<'a>,
+    layout: &'a CubinLayout<'a>,
     index: &'a Index<'a>,
     target: Target,
     machine: Hardware<'a>,
@@ -304,7 +305,7 @@ impl Work<'_> {
         let controls = words::assign_words(&decoded, &graph, &waits, &self.machine.figures);
         section.new = section.old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect();
         if let Some(when) = self.schedule {
-            let site = FunctionSite { file: self.file, name: function.name, symbol: function.symbol, section: function.section };
+            let site = FunctionSite { cubin: self.layout, name: function.name, symbol: function.symbol, section: function.section };
             let limits =
                 |fixed_addresses| Limits { fixed_addresses, is_relocated: &is_relocated, warps: self.resident_warps(function), when };
             let reordered = self.reorder(&site, &decoded, (&graph, &waits), limits, section);
@@ -340,25 +341,39 @@ impl Work<'_> {
 
     /// Returns the number of warps that can be resident per scheduler, as far as the file says what a launch needs.
     fn resident_warps(&self, function: &oriole_cubin::Function<'_>) -> usize {
-        let attributes = self.index.function_attributes(function.name);
-        let words = |code: Code| match attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value) {
-            Some(Value::Words(words)) => Some(words.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size))),
-            _ => None,
-        };
-        let machine = self.machine.figures.machine;
-        let most = machine.warps_per_scheduler();
-        let registers = self.index.register_count(function.symbol).unwrap_or(0).max(1);
-        let shared = self.index.section_named(&format!(".nv.shared.{}", function.name)).map_or(0, |section| match section.content {
+        let static_shared = self.index.section_named(&format!(".nv.shared.{}", function.name)).map_or(0, |section| match section.content {
             Content::NoBits(size) => size as u32,
             _ => 0,
         });
-        let Some(threads) = words(Code::REQNTID) else {
-            return (machine.registers_per_scheduler() / 32 / registers.next_multiple_of(8)).clamp(1, most) as usize;
-        };
-        let launch = Launch { threads, registers, static_shared: shared, ..Launch::default() };
-        let warps = launch.occupancy(machine).map_or(most, |occupancy| occupancy.warps.div_ceil(machine.schedulers));
-        warps.clamp(1, most) as usize
+        let registers = self.index.register_count(function.symbol).unwrap_or(0).max(1);
+        let threads = block_threads(self.index.function_attributes(function.name));
+        warps_per_scheduler(self.machine.figures.machine, threads, registers, static_shared)
     }
+}
+
+/// Returns the number of threads per block that a kernel declares: exactly (`.reqntid`) or at most (`.maxntid`).
+fn block_threads(attributes: &[Attribute]) -> Option<u32> {
+    let threads = |code: Code| match attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value) {
+        Some(Value::Words(words)) => Some(words.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size))),
+        _ => None,
+    };
+    threads(Code::REQNTID).or_else(|| threads(Code::MAX_THREADS))
+}
+
+/// Returns the number of warps that can be resident per scheduler. With a known number of threads per block, only whole blocks count.
+fn warps_per_scheduler(machine: &Machine, block_threads: Option<u32>, registers: u32, static_shared: u32) -> usize {
+    let most = machine.warps_per_scheduler();
+    let warps = match block_threads {
+        Some(threads) => {
+            let launch = Launch { threads, registers, static_shared, ..Launch::default() };
+            launch.occupancy(machine).map_or(most, |occupancy| occupancy.warps.div_ceil(machine.schedulers))
+        }
+        None => {
+            let registers_per_warp = (registers * machine.threads_per_warp).next_multiple_of(machine.register_unit);
+            machine.registers_per_scheduler() / registers_per_warp
+        }
+    };
+    warps.clamp(1, most) as usize
 }
 
 /// Replaces the control bits of an instruction word.

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use oriole_ctrl::flow::Block;
 use oriole_isa::{Control, Instruction, Opcode, RegFile, Value, accesses};
 
-use super::Obstacle;
+use crate::Obstacle;
 
 /// The event that a scoreboard signals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

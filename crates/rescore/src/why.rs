@@ -7,8 +7,8 @@ use oriole_cubin::Index;
 use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Target, decode};
 
-use super::graph::{FileInfo, build};
-use super::{Obstacle, SIZE, entries, indirect_branches, relocated};
+use crate::graph::{FileInfo, build};
+use crate::{Obstacle, SIZE, entries, indirect_branches, relocated};
 
 /// The explanation of one instruction's control word.
 #[derive(Clone, Debug)]

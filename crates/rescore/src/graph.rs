@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use oriole_ctrl::flow::Block;
 use oriole_isa::{Instruction, Opcode, Value};
 
-use super::Obstacle;
+use crate::Obstacle;
 
 /// Information from the file about control flow that the instructions do not show.
 pub struct FileInfo<'a> {
@@ -106,7 +106,7 @@ fn is_guarded(instruction: &Instruction) -> bool {
 
 /// Returns the number of the instruction that a relative operand refers to, if it is in the section.
 fn target_of(instruction: &Instruction, number: usize, length: usize) -> Option<usize> {
-    const SIZE: i64 = super::SIZE as i64;
+    const SIZE: i64 = crate::SIZE as i64;
     let distance = instruction.operands.iter().find_map(|operand| match operand.value {
         Value::Relative(distance) => Some(distance),
         _ => None,
@@ -152,8 +152,8 @@ pub fn branches_to_itself(instructions: &[Instruction], number: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::code;
     use super::*;
+    use crate::tests::code;
 
     fn successors(lines: &[&str], entries: &[usize]) -> Vec<(usize, Vec<usize>)> {
         let file = FileInfo { entries: entries.to_vec(), indirect: &|_| None, is_relocated: &|_| false };

@@ -9,9 +9,10 @@
 //! IR these are two operands. `BRX` may omit the number: its block operands then list the possible targets, and its register holds the
 //! target's distance in bytes from the function's first instruction.
 
-use oriole_ir::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{self as isa, Address, AddressPart, AddressRegister, Control, Opcode, Place, RegFile, Symbol, Symbols, Target, Value};
 use smallvec::SmallVec;
+
+use crate::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Role, Signs};
 
 /// Returns the machine instruction for an IR instruction. `distance` gives the number of bytes from the end of the instruction to a block.
 ///
@@ -38,7 +39,7 @@ pub fn is_encodable(function: &Function, inst: Inst, target: Target) -> bool {
 }
 
 /// Returns whether the target has an encoding form for an instruction with these modifiers, guard and operands.
-pub(crate) fn operands_fit(
+pub fn operands_fit(
     function: &Function,
     opcode: Opcode,
     modifiers: &Symbols,
@@ -105,7 +106,7 @@ fn describe_operand(function: &Function, operand: &Operand) -> String {
 }
 
 /// Builds the machine instruction. Operands inside brackets are added to the address operand before them.
-pub(crate) fn translate(
+fn translate(
     function: &Function,
     opcode: Opcode,
     modifiers: &Symbols,

@@ -1,0 +1,255 @@
+//! The read ports of the register file after register allocation, and the length of an order that they and the clock allow.
+//!
+//! [`PortState`] models the read ports of the register file. There are two banks; an even and an odd register are in different banks. Each
+//! bank delivers one register per cycle. The operand reuse cache keeps the register that was last read through each operand slot; a read
+//! of the same register through the same slot needs no bank. The state also knows whether two consecutive instructions would write the same
+//! register, which the search of backend C avoids.
+//!
+//! Example:
+//!
+//! ```text
+//! instruction             cache hits   bank reads (even, odd)   extra cycles
+//! FFMA R8, R2, R4, R6     -            3, 0                     2: three registers of the even bank
+//! FFMA R9, R2, R4, R7     R2 and R4    0, 1                     0
+//! FFMA R10, R4, R2, R7    R7           2, 0                     1: R2 and R4 are in other slots than before
+//! ```
+
+use oriole_hardware::units::Unit;
+use oriole_isa::RegFile;
+use rustc_hash::FxHashMap;
+
+use super::clock::{Clock, Length, release};
+use crate::code::{Code, Item};
+use crate::graph::Graph;
+use crate::resource::Costs;
+
+/// Number of operand slots with a reuse cache entry.
+pub(super) const SLOTS: usize = 3;
+/// Number of register banks. Register *n* is in bank *n* modulo this number.
+pub(super) const BANKS: usize = 2;
+/// Marks the absence of a register.
+pub(super) const NO_REGISTER: u16 = u16::MAX;
+/// Maximum number of instructions between the one that leaves a register in the reuse cache and the one that uses it.
+const REUSE_DISTANCE: u32 = 3;
+/// Issue distance, in cycles, from which on another warp is assumed to issue in between. Its operands replace the contents of the reuse
+/// cache.
+const YIELDING_GAP: u32 = 3;
+
+/// Registers that an item reads through the register file ports, and the register that it writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ports {
+    /// Register that is read through each operand slot; [`NO_REGISTER`] if the slot reads no register or several.
+    pub slots: [u16; SLOTS],
+    /// Number of different registers that are read from each bank.
+    pub reads: [u8; BANKS],
+    /// First general register that is written; [`NO_REGISTER`] if none is.
+    pub written: u16,
+    /// Whether the item reads its operands through the reuse cache.
+    pub cached: bool,
+    /// Whether the item leaves its operands in the reuse cache. Guarded items do not: they may not execute.
+    pub keeps: bool,
+}
+
+impl Ports {
+    /// The ports of an item that reads and writes no register.
+    const NOTHING: Ports = Ports { slots: [NO_REGISTER; SLOTS], reads: [0; BANKS], written: NO_REGISTER, cached: false, keeps: false };
+
+    /// Returns whether the item reads any register from the banks.
+    pub(super) fn reads_banks(&self) -> bool {
+        self.reads.iter().any(|&count| count > 0)
+    }
+}
+
+/// Returns the ports of each item of a region. Registers are numbered in the order in which the region mentions them.
+pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<Ports> {
+    let mut numbers: FxHashMap<u32, u16> = FxHashMap::default();
+    let mut given = [0_u16; BANKS];
+    // Each bank has its own sequence of numbers (0, 2, 4, ... and 1, 3, 5, ...), so that a number keeps the bank of its register.
+    let mut number = |register: u32| {
+        *numbers.entry(register).or_insert_with(|| {
+            let bank = register as usize % BANKS;
+            given[bank] += 1;
+            (given[bank] - 1) * BANKS as u16 + bank as u16
+        })
+    };
+    let cached_units = [Unit::Alu.index(), Unit::Fma.index()];
+    let ports_of = |item: &Item| {
+        let cached = item.opcode.is_some() && cached_units.contains(&costs.unit(item.class));
+        let mut ports = Ports { cached, keeps: !item.guarded, ..Ports::NOTHING };
+        let mut seen = [NO_REGISTER; 16];
+        let mut count = 0;
+        let mut is_wide = [false; SLOTS];
+        for access in code.reads(item) {
+            let Some(slot) = access.slot.map(usize::from) else { continue };
+            let register = number(access.register);
+            if slot < SLOTS {
+                // A second register in the same slot: the operand is a register pair or wider, which the reuse cache does not hold.
+                is_wide[slot] |= ports.slots[slot] != NO_REGISTER;
+                ports.slots[slot] = register;
+            }
+            // A register that is read through several slots is delivered once.
+            if count < seen.len() && !seen[..count].contains(&register) {
+                seen[count] = register;
+                count += 1;
+                ports.reads[usize::from(register) % BANKS] += 1;
+            }
+        }
+        for (slot, _) in is_wide.iter().enumerate().filter(|(_, is_wide)| **is_wide) {
+            ports.slots[slot] = NO_REGISTER;
+        }
+        let written = code.writes(item).iter().find(|access| access.file == RegFile::General);
+        ports.written = written.map_or(NO_REGISTER, |access| number(access.register));
+        ports
+    };
+    code.items[graph.region.clone()].iter().map(ports_of).collect()
+}
+
+/// State of the register file ports while an order is issued.
+#[derive(Clone)]
+pub(super) struct PortState {
+    /// Register in each slot of the reuse cache ([`NO_REGISTER`] for empty), and the sequence number of the instruction that left it there.
+    kept: [(u16, u32); SLOTS],
+    /// First cycle in which the banks can deliver the operands of another instruction.
+    pub free: u32,
+    /// First general register that the previous instruction writes; [`NO_REGISTER`] if it writes none.
+    last_written: u16,
+    /// Issue cycle of the previous instruction.
+    last_issue: u32,
+    /// Number of instructions issued so far.
+    issued: u32,
+    /// Number of operands that the reuse cache delivered.
+    pub hits: u32,
+    /// Cycles lost by bank conflicts.
+    pub conflicts: u32,
+}
+
+impl Default for PortState {
+    fn default() -> PortState {
+        PortState { kept: [(NO_REGISTER, 0); SLOTS], free: 0, last_written: NO_REGISTER, last_issue: 0, issued: 0, hits: 0, conflicts: 0 }
+    }
+}
+
+impl PortState {
+    /// Returns whether another warp would issue before an instruction that issues in cycle `at`, and replace the reuse cache.
+    fn loses_reuse_cache(&self, at: u32) -> bool {
+        // Cycles spent waiting for the banks do not count: the warp keeps its turn while the banks deliver.
+        at + 1 >= (self.last_issue + 1).max(self.free) + YIELDING_GAP
+    }
+
+    /// Returns the reuse cache hits of an item that issues next, in cycle `at`, and the extra cycles of its bank conflicts.
+    pub(super) fn operands(&self, ports: &Ports, at: u32) -> (u32, u32) {
+        let mut reads = ports.reads;
+        let mut hits = 0;
+        if ports.cached && !self.loses_reuse_cache(at) {
+            for (&register, &(kept, by)) in ports.slots.iter().zip(&self.kept) {
+                if register != NO_REGISTER && register == kept && self.issued - by <= REUSE_DISTANCE {
+                    hits += 1;
+                    let bank = &mut reads[usize::from(register) % BANKS];
+                    *bank = bank.saturating_sub(1);
+                }
+            }
+        }
+        let busy = reads.into_iter().max().unwrap_or(0);
+        (hits, u32::from(busy).saturating_sub(1))
+    }
+
+    /// Returns whether an item writes the same general register as the previous instruction.
+    pub(super) fn writes_again(&self, ports: &Ports) -> bool {
+        ports.written != NO_REGISTER && ports.written == self.last_written
+    }
+
+    /// Issues an item with these ports in cycle `at`.
+    pub(super) fn step(&mut self, ports: &Ports, at: u32) {
+        let (hits, busy) = self.operands(ports, at);
+        if self.loses_reuse_cache(at) {
+            self.kept = [(NO_REGISTER, 0); SLOTS];
+        }
+        self.hits += hits;
+        self.conflicts += busy;
+        if ports.reads_banks() {
+            self.free = at + 1 + busy;
+        }
+        self.issued += 1;
+        if ports.cached {
+            for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NO_REGISTER) {
+                // A guarded instruction may not execute, so it leaves nothing in the cache; its slots are lost all the same.
+                self.kept[slot] = (if ports.keeps { register } else { NO_REGISTER }, self.issued);
+            }
+        }
+        // A cached copy of a register that is overwritten is stale.
+        if ports.written != NO_REGISTER {
+            for kept in self.kept.iter_mut().filter(|kept| kept.0 == ports.written) {
+                kept.0 = NO_REGISTER;
+            }
+        }
+        self.last_written = ports.written;
+        self.last_issue = at;
+    }
+}
+
+/// The length of an order that is issued on the clock and, after register allocation, through the ports.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct OrderLength {
+    /// Cycles until the last instruction has issued, and until all results are available.
+    pub length: Length,
+    /// First cycle in which the scheduling barrier that ends the region can issue.
+    pub exit: u32,
+    /// Number of operands that the reuse cache delivers; 0 without ports.
+    pub hits: u32,
+    /// Cycles lost by bank conflicts; 0 without ports.
+    pub conflicts: u32,
+}
+
+/// Issues an order of the nodes of a region. `tails` are the cycles from the issue of each item until its results are available after the
+/// region; `ports` are the ports of each item, or empty before register allocation.
+pub(super) fn measure_order(
+    code: &Code,
+    graph: &Graph,
+    costs: &Costs,
+    (tails, ports): (&[u32], &[Ports]),
+    order: impl Iterator<Item = u32>,
+) -> OrderLength {
+    let mut earliest = vec![0; graph.nodes()];
+    let mut left = graph.dependences().to_vec();
+    let mut clock = Clock::new(costs);
+    let mut state = PortState::default();
+    let mut found = OrderLength::default();
+    for node in order {
+        let item = &code.items[graph.region.start + node as usize];
+        let ports = ports.get(node as usize);
+        let mut from = earliest[node as usize];
+        if ports.is_some_and(Ports::reads_banks) {
+            from = from.max(state.free);
+        }
+        let at = clock.issue(item.class, item.opcode.is_none(), from);
+        found.length.add(at, tails[node as usize]);
+        found.exit = found.exit.max(at + graph.barrier_latency(node));
+        if let Some(ports) = ports {
+            state.step(ports, at);
+        }
+        release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
+    }
+    OrderLength { exit: found.exit.max(found.length.issued), hits: state.hits, conflicts: state.conflicts, ..found }
+}
+
+/// Measures the current order of a region on physical registers.
+pub(crate) fn measure_allocated(code: &Code, graph: &Graph, costs: &Costs) -> OrderLength {
+    let (tails, ports) = (tails(code, graph), ports_of_region(code, graph, costs));
+    measure_order(code, graph, costs, (&tails, &ports), 0..graph.items() as u32)
+}
+
+/// Returns for each item the cycles until its results are available to code after the region.
+///
+/// If a call of known duration ends the region, its cycles are subtracted: results arrive while the callee runs. Arguments of the call are
+/// excepted, because the call itself waits for them.
+pub(super) fn tails(code: &Code, graph: &Graph) -> Vec<u32> {
+    let mut tails: Vec<u32> = (0..graph.items() as u32).map(|node| graph.typical_tail(node)).collect();
+    let Some(cycles) = code.call_cycles(graph.region.end) else { return tails };
+    let arguments: Vec<u32> = code.reads(&code.items[graph.region.end]).iter().map(|access| access.register).collect();
+    for (tail, item) in tails.iter_mut().zip(&code.items[graph.region.clone()]) {
+        if !code.writes(item).iter().any(|access| arguments.contains(&access.register)) {
+            *tail = tail.saturating_sub(cycles);
+        }
+    }
+    tails
+}

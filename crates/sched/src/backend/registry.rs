@@ -1,0 +1,79 @@
+//! The table of scheduling strategies. Names and help texts of `--sched-backend`, and the strategies that `auto` tries, come from it.
+
+use std::fmt;
+
+use super::list::ListScheduling;
+use super::strategy::Strategy;
+use super::tree::TreeScheduling;
+use super::weighted::WeightedScheduling;
+
+/// All strategies. A [`Backend`] is an index into this table.
+const STRATEGIES: [&dyn Strategy; 3] = [&ListScheduling, &WeightedScheduling, &TreeScheduling];
+
+/// The strategy that schedules a function.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Backend(u8);
+
+impl Backend {
+    /// List scheduling with an eight-bit priority ([`super::list`]).
+    pub const A: Backend = Backend(0);
+    /// Forward and backward list scheduling by a weighted sum ([`super::weighted`]).
+    pub const B: Backend = Backend(1);
+    /// List scheduling with ordered trees, several attempts per region ([`super::tree`]).
+    pub const C: Backend = Backend(2);
+
+    /// All backends, in the order of the table.
+    pub const ALL: [Backend; STRATEGIES.len()] = {
+        let mut all = [Backend(0); STRATEGIES.len()];
+        let mut number = 0;
+        while number < all.len() {
+            all[number] = Backend(number as u8);
+            number += 1;
+        }
+        all
+    };
+
+    /// Returns the implementation.
+    pub fn strategy(self) -> &'static dyn Strategy {
+        STRATEGIES[usize::from(self.0)]
+    }
+
+    /// Returns the name on the command line.
+    pub fn name(self) -> &'static str {
+        self.strategy().name()
+    }
+
+    /// Returns the backend with this name on the command line.
+    pub fn parse(name: &str) -> Option<Backend> {
+        Backend::ALL.into_iter().find(|backend| backend.name() == name)
+    }
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::backend::Reason;
+
+    #[test]
+    fn names_are_distinct_and_parse() {
+        let names: BTreeSet<&str> = Backend::ALL.iter().map(|backend| backend.name()).collect();
+        assert_eq!(names.len(), Backend::ALL.len());
+        assert!(Backend::ALL.into_iter().all(|backend| Backend::parse(backend.name()) == Some(backend)));
+        assert_eq!(["a", "b", "c", "d"].map(Backend::parse), [Some(Backend::A), Some(Backend::B), Some(Backend::C), None]);
+        assert!(Backend::ALL.iter().all(|backend| !backend.strategy().description().is_empty()));
+    }
+
+    #[test]
+    fn every_reason_belongs_to_a_strategy() {
+        let used: BTreeSet<Reason> = Backend::ALL.iter().flat_map(|backend| backend.strategy().reasons()).copied().collect();
+        assert!(Reason::ALL.iter().copied().eq(used), "reasons that no strategy gives have no place in `Reason`");
+    }
+}

@@ -1,0 +1,31 @@
+//! The result of scheduling a region: the new order and, on request, the reason for each decision.
+
+use super::clock::Length;
+use super::reason::Reason;
+
+/// One decision of a scheduler, with its reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pick {
+    /// Position in the code of the item that was scheduled.
+    pub picked: usize,
+    /// Position in the code of the second-best candidate; `None` if there was no other candidate or it is not known.
+    pub runner_up: Option<usize>,
+    /// The comparison that decided between the two.
+    pub reason: Reason,
+    /// Issue cycle of the scheduled item, from the start of the region.
+    pub cycle: u32,
+}
+
+/// A new order of a region.
+#[derive(Clone, Default, Debug)]
+pub struct Schedule {
+    /// Positions in the code, in the new order.
+    pub order: Vec<usize>,
+    /// Length in cycles.
+    pub length: Length,
+    /// Whether some order that was tried exceeded the scarcity threshold [`Budget::scarce_above`], even if this order does not. Only
+    /// backend C sets this flag.
+    pub exceeded_scarcity: bool,
+    /// One decision per item, in the new order; empty unless [`Settings::trace`] is set.
+    pub picks: Vec<Pick>,
+}

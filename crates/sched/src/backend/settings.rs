@@ -1,0 +1,95 @@
+//! Settings of a scheduling run: the optimization goal, the register budget, the stage of compilation.
+
+use super::knobs::Knobs;
+use crate::pressure::Counts;
+
+/// The optimization goal of a schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mode {
+    /// Minimizes the number of live registers.
+    ReduceReg,
+    /// Minimizes cycles by instruction-level parallelism, within the register budget.
+    Ilp,
+    /// As [`Mode::Ilp`], and issues matrix products consecutively, in batches.
+    DynBatch,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Mode; 3] = [Mode::ReduceReg, Mode::Ilp, Mode::DynBatch];
+
+    /// Returns the name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::ReduceReg => "reduce-reg",
+            Mode::Ilp => "ilp",
+            Mode::DynBatch => "dyn-batch",
+        }
+    }
+
+    /// Returns the mode byte in the description of ptxas.
+    pub fn code(self) -> u8 {
+        match self {
+            Mode::ReduceReg => 0x39,
+            Mode::Ilp => 0x49,
+            Mode::DynBatch => 0x41,
+        }
+    }
+
+    /// Returns the mode with this name on the command line.
+    pub fn parse(name: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// Register budget of a schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// Maximum number of live registers of each class.
+    pub registers: Counts,
+    /// Scarcity threshold: with more live general registers than this, backends prefer candidates that free registers. By default 15/16
+    /// of the budget of general registers.
+    pub scarce_above: i32,
+}
+
+impl Budget {
+    /// No limit, for code on physical registers.
+    pub const UNLIMITED: Budget = Budget { registers: [i32::MAX / 2; 4], scarce_above: i32::MAX / 2 };
+
+    /// Returns the budget of a mode.
+    ///
+    /// `target` is the maximum number of live registers of each class; `committed` general registers of it are not available.
+    /// [`Mode::ReduceReg`] lowers the general budget by the knob `tighten-by`, by default one eighth of the target plus three.
+    pub fn new(mode: Mode, target: Counts, committed: i32, knobs: &Knobs) -> Budget {
+        let mut general = target[0] - committed;
+        if mode == Mode::ReduceReg {
+            general -= knobs.tighten_by.unwrap_or(target[0] / 8 + 3);
+        }
+        let general = general.max(1);
+        Budget { registers: [general, target[1], target[2], target[3]], scarce_above: general - knobs.scarce_by.unwrap_or(general / 16) }
+    }
+}
+
+/// Whether scheduling runs before or after register allocation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Stage {
+    /// Before register allocation: the order decides how many registers are live.
+    Pre,
+    /// After register allocation: the order decides about register bank conflicts and operand reuse.
+    Post,
+}
+
+/// Settings of a scheduling run.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The optimization goal.
+    pub mode: Mode,
+    /// Before or after register allocation.
+    pub stage: Stage,
+    /// The register budget.
+    pub budget: Budget,
+    /// Numeric parameters of the backends.
+    pub knobs: Knobs,
+    /// Whether to record the reason for each decision in [`Schedule::picks`].
+    pub trace: bool,
+}

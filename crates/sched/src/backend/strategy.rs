@@ -1,0 +1,70 @@
+//! The interface that every scheduling strategy implements.
+//!
+//! A *strategy* is an algorithm that orders the items of one region. It gets the region with its dependency graph, the cost model and the
+//! settings ([`Region`]), and a tracker of live registers; it returns a [`Schedule`]. Everything around it is common to all strategies:
+//! splitting functions into regions, the register budget, the decision whether the new order is used, the checker, traces and options.
+//!
+//! A new strategy is a module with a type that implements [`Strategy`], and one line in the table of [`super::registry`]. The checklist is
+//! in `docs/contributing.md`, "Add a scheduling strategy".
+
+use super::reason::Reason;
+use super::schedule::Schedule;
+use super::settings::Settings;
+use crate::code::Code;
+use crate::graph::Graph;
+use crate::pressure::Tracker;
+use crate::resource::Costs;
+
+/// A region to be scheduled, with everything that the choice of an order may depend on.
+#[derive(Clone, Copy)]
+pub struct Region<'a> {
+    /// The items of the block. Those of the region are at the positions [`Graph::region`].
+    pub code: &'a Code,
+    /// The dependency graph of the region.
+    pub graph: &'a Graph,
+    /// Unit of each instruction class, and cycles on it.
+    pub costs: &'a Costs,
+    /// Goal, stage, register budget and parameters.
+    pub settings: &'a Settings,
+}
+
+/// Schedules one region after the other. It may keep what it has learnt from earlier regions of the same function.
+///
+/// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
+pub type RegionScheduler = Box<dyn FnMut(&Region<'_>, &mut Tracker) -> Schedule>;
+
+/// A scheduling algorithm.
+pub trait Strategy {
+    /// Returns the name for `--sched-backend`, for reports and for profiles.
+    fn name(&self) -> &'static str;
+
+    /// Returns a description of a few words, for help texts.
+    fn description(&self) -> &'static str;
+
+    /// Returns the reasons that a trace of this strategy may give for a decision.
+    fn reasons(&self) -> &'static [Reason];
+
+    /// Starts the scheduling of a function. All regions that the result schedules must have the same [`Settings::knobs`].
+    fn scheduler(&self) -> RegionScheduler;
+
+    /// Returns the maximum number of instructions in a region. Longer runs of instructions are split into several regions.
+    fn longest_region(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Returns the number of instructions above which a function is scheduled in chunks of whole blocks.
+    fn largest_function(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Returns whether the strategy itself returns the original order where it finds no better one. The caller then need not compare.
+    fn falls_back_to_original(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the caller must run the strategy before register allocation even where the original order is already at its lower
+    /// bound, to learn whether it wants more registers ([`Schedule::exceeded_scarcity`]).
+    fn reports_register_demand(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,100 @@
+//! Edges of the dependency graph, and their collection while the graph is built.
+
+/// Marks the absence of a node or list element.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The reason for an edge.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EdgeKind {
+    /// Read after write: the second item reads a register that the first writes.
+    Raw,
+    /// Write after read: the second item overwrites a register that the first reads.
+    War,
+    /// Write after write: both items write the same register.
+    Waw,
+    /// The two memory accesses may alias, and one of them writes.
+    Memory,
+    /// One of the items is a fence, barrier or clock, or both are strong accesses.
+    Order,
+}
+
+/// An edge of the graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Edge {
+    /// The node at the other end: the successor in a [`Graph`], the predecessor while edges are collected.
+    pub node: u32,
+    /// Minimum number of cycles from issue to issue.
+    pub latency: u16,
+    /// The reason for the edge.
+    pub kind: EdgeKind,
+    /// Whether the second item waits for a scoreboard.
+    pub scoreboard: bool,
+}
+
+/// Incoming edges, grouped by target node in the order in which the nodes are finished.
+#[derive(Default)]
+pub(super) struct Incoming {
+    /// All edges collected so far. [`Edge::node`] is the predecessor.
+    pub(super) edges: Vec<Edge>,
+    /// Target node of each run of edges, and the end of the run in `edges`.
+    pub(super) runs: Vec<(u32, u32)>,
+    /// For each node, the index in `edges` of the latest edge from it. Valid only if the index lies in the current run.
+    latest_edge: Vec<u32>,
+    pub(super) items: u32,
+    pub(super) joins: u32,
+}
+
+impl Incoming {
+    pub(super) fn start(&mut self, items: usize) {
+        self.edges.clear();
+        self.runs.clear();
+        self.latest_edge.clear();
+        self.latest_edge.resize(items, NONE);
+        (self.items, self.joins) = (items as u32, 0);
+    }
+
+    /// Returns the index of the first edge of the current run.
+    fn run_start(&self) -> usize {
+        self.runs.last().map_or(0, |run| run.1 as usize)
+    }
+
+    /// Adds an edge from `from` to the node that is finished next. Of two edges from one node, the one with the longer latency is kept.
+    pub(super) fn add(&mut self, from: u32, latency: u16, kind: EdgeKind, scoreboard: bool) {
+        let index = self.latest_edge[from as usize] as usize;
+        // The entry in `latest_edge` may be of an earlier run, so it is checked before use.
+        if index >= self.run_start() && index < self.edges.len() && self.edges[index].node == from {
+            let edge = &mut self.edges[index];
+            if latency > edge.latency {
+                *edge = Edge { node: from, latency, kind, scoreboard: edge.scoreboard || scoreboard };
+            }
+            edge.scoreboard |= scoreboard;
+            return;
+        }
+        self.latest_edge[from as usize] = self.edges.len() as u32;
+        self.edges.push(Edge { node: from, latency, kind, scoreboard });
+    }
+
+    /// Returns a node that all of `nodes`, and the earlier join `before`, precede. Creates no join if that is a single node. Must be called
+    /// before the edges of the current item are added, because the edges of a join form a run of their own.
+    pub(super) fn join(&mut self, nodes: &[u32], before: Option<u32>) -> Option<u32> {
+        if nodes.is_empty() {
+            return before;
+        }
+        if let ([only], None) = (nodes, before) {
+            return Some(*only);
+        }
+        let join = self.items + self.joins;
+        self.joins += 1;
+        self.latest_edge.push(NONE);
+        for &node in nodes.iter().chain(&before) {
+            self.add(node, 0, EdgeKind::Memory, false);
+        }
+        self.finish(join);
+        Some(join)
+    }
+
+    /// Ends the current run of edges: they lead to `node`.
+    pub(super) fn finish(&mut self, node: u32) {
+        self.runs.push((node, self.edges.len() as u32));
+    }
+}
