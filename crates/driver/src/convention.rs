@@ -7,7 +7,7 @@ use oriole_isa::Symbols;
 use oriole_isel::{
     CLOBBERED_COUNT, CLOBBERED_PREDICATES, DYNAMIC_STACK, FIRST_CLOBBERED, RETURN_ADDRESS, SAVED_STACK_POINTER, is_runtime, runtime_names,
 };
-use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, RegisterSet};
+use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, Reg, RegisterSet};
 
 /// Uniform registers from this one on belong to kernels; device functions do not write them.
 const FIRST_KERNEL_UNIFORM: u16 = 36;
@@ -131,7 +131,7 @@ fn allocate_checked(function: &mut Function, environment: &Environment, verify: 
 /// Returns the set of registers in a range that satisfy a condition.
 fn set(range: std::ops::Range<u16>, is_member: impl Fn(u16) -> bool) -> RegisterSet {
     let mut set = RegisterSet::EMPTY;
-    range.filter(|&register| is_member(register)).for_each(|register| set.insert(register, 1));
+    range.filter(|&register| is_member(register)).for_each(|register| set.insert(Reg::new(register), 1));
     set
 }
 

@@ -18,90 +18,78 @@
 //! as physical registers, for passes that analyse dependences; they are not encoded. Instructions keep their numbers.
 //!
 //! Callee-saved registers are ordinary values: `ENTRY` defines them in fixed registers, and `KEEP` uses them in the same registers.
+//!
+//! # The files, lowest first
+//!
+//! A file uses only files above it in this list.
+//!
+//! | files | duty |
+//! |---|---|
+//! | `registers`, `lists`, `operands`, `outcome`, `environment` | register sets and the search for gaps; small helpers; input and output |
+//! | `liveness`, `hints` | next uses and pressure; which values should be in related registers |
+//! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
+//! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
+//! | `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, cut by purpose |
+//! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, space for tuples, the code |
+//! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
+//! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the new blocks; sharing of slots |
+//! | `assign`, `normalize` | all steps for one register file; the form of the input that they need |
+//!
+//! [`check`] verifies an allocation. It shares with the allocator the types of registers, environment and outcome, and no logic.
+//!
+//! # Limits on the width of tuples
+//!
+//! - A width is a `u8` ([`oriole_ir::Class`]) and a [`RegisterSet`] has 256 registers, so up to 255 registers are possible. Alignments are
+//!   powers of two up to 128.
+//! - A web of coalescing hints is at most 64 registers wide (`WIDEST` in [`hints`]). A wider tuple is allocated correctly, but the sources of
+//!   a pack into it, and the phis that carry it around a loop, get no hints: they may cost one move for each register.
+//! - Gaps are chosen so that aligned pairs and quads stay whole ([`RegisterSet::find`]); wider groups are not protected. A wide tuple that is
+//!   defined late may find the file fragmented. Space is then made by moves; for a result, a window with 16 or more registers to move
+//!   competes with windows whose values are dropped ([`make_room`]).
+//! - Where the sources of one instruction block each other, they are packed anew in decreasing order ([`repack`]). That is sure
+//!   to succeed only for widths that are powers of two with the same alignment.
 #![deny(missing_docs)]
 
+mod allocate_copy;
 mod allocate_inst;
 mod assign;
+mod assigner;
+mod borders;
 pub mod check;
-mod control_flow;
 mod edges;
+mod emit;
+mod emit_inst;
+mod enter_block;
 mod environment;
+mod frame;
 mod hints;
+mod inputs;
+mod inst_state;
+mod lists;
 mod liveness;
+mod make_room;
 mod moves;
 mod normalize;
+mod operands;
+mod outcome;
+mod register_file;
 mod registers;
+mod repack;
 mod rewrite;
 mod slots;
 mod spill;
+mod walk;
 
-use std::fmt;
-
-use oriole_ir::{Function, Inst, RegFile};
+use oriole_ir::{Function, RegFile};
 
 pub use environment::{Clobbers, Environment};
-pub use registers::RegisterSet;
+pub use outcome::{AllocateError, Allocation};
+pub use registers::{Reg, RegisterSet};
 
-use crate::assign::Assigner;
+use crate::assigner::Assigner;
 
 /// The order in which register files are allocated. The file that takes the spilled values of another file comes after that file.
 const FILES: [RegFile; 5] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence, RegFile::General];
-
-/// The resources that an allocated function uses.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Allocation {
-    /// The number of the highest general register, plus one.
-    pub registers_used: u32,
-    /// The number of the highest uniform register, plus one.
-    pub uniform_used: u32,
-    /// The number of the highest convergence barrier, plus one.
-    pub barriers_used: u32,
-    /// Sum of the sizes of all spill stores in the code, in bytes, each counted once.
-    pub spill_store_bytes: u32,
-    /// Sum of the sizes of all spill loads in the code, in bytes, each counted once.
-    pub spill_load_bytes: u32,
-    /// Size of the frame in local memory: variables and spill slots, in bytes.
-    pub frame_bytes: u32,
-    /// Each guarded `COPY` with the moves that replace it, one for each register, in order. The checker reads it.
-    pub guarded_copies: Vec<(Inst, Vec<Inst>)>,
-}
-
-/// The reason why a function cannot be allocated.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AllocateError {
-    /// An instruction needs more registers at once than there are.
-    Limit {
-        /// The instruction.
-        inst: Inst,
-        /// The register file.
-        file: RegFile,
-        /// Number of registers of the file that may be used.
-        available: u32,
-    },
-    /// A copy that no instruction of the target can make.
-    Unsupported {
-        /// The instruction.
-        inst: Inst,
-        /// The copy that would be needed.
-        what: String,
-    },
-    /// The function is not in SSA form.
-    Invalid(String),
-}
-
-impl fmt::Display for AllocateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AllocateError::Limit { inst, file, available } => {
-                write!(f, "{inst:?} needs more {} registers at once than the {available} that may be used", file.prefix())
-            }
-            AllocateError::Unsupported { inst, what } => write!(f, "{inst:?}: {what}"),
-            AllocateError::Invalid(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for AllocateError {}
 
 /// Replaces the values of a function by physical registers, inserting spill code where there are not enough. Returns the resources used.
 pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation, AllocateError> {

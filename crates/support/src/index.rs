@@ -65,6 +65,19 @@ impl<I: Index, T> IndexVec<I, T> {
         index
     }
 
+    /// Changes the number of items to `len`; new items are copies of `item`.
+    pub fn resize(&mut self, len: usize, item: T)
+    where
+        T: Clone,
+    {
+        self.items.resize(len, item);
+    }
+
+    /// Removes all items; the capacity stays.
+    pub fn clear(&mut self) {
+        self.items.clear();
+    }
+
     /// Returns the index that the next [`push`](Self::push) will return.
     pub fn next_index(&self) -> I {
         I::new(self.items.len())

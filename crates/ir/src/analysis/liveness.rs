@@ -42,9 +42,9 @@ impl Span {
     }
 }
 
-/// A point at which a value must be available.
-#[derive(Clone, Copy)]
-pub(crate) enum Need {
+/// A point at which a value must be available: the place of an upward-exposed use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
     /// The start of a block.
     Entry(Block),
     /// The end of a block.
@@ -53,6 +53,71 @@ pub(crate) enum Need {
 
 /// Stands for no value or block.
 const NONE: u32 = u32::MAX;
+
+/// The values that are live at the start of each block. A caller that has collected the uses of a function in SSA form can compute these
+/// lists alone; [`Liveness`] also scans the instructions and has the lists for the ends of blocks.
+#[derive(Clone, Default, Debug)]
+pub struct LiveIn {
+    /// All lists, concatenated.
+    values: Vec<Value>,
+    spans: IndexVec<Block, Span>,
+}
+
+impl LiveIn {
+    /// Computes the lists of a function in SSA form with this number of blocks. `needs` are the upward-exposed uses: those not preceded by
+    /// the definition in their block. `defined_in` returns the block that defines a value.
+    pub fn compute(blocks: usize, flow: &ControlFlow, needs: &mut [(Value, Need)], defined_in: impl Fn(Value) -> Option<Block>) -> LiveIn {
+        needs.sort_unstable_by_key(|need| need.0);
+        let mut walk = Walk::new(blocks);
+        for needs in needs.chunk_by(|one, other| one.0 == other.0) {
+            let value = needs[0].0;
+            if let Some(block) = defined_in(value) {
+                walk.define(value, block);
+            }
+            walk.value(value, needs.iter().map(|need| need.1), flow);
+        }
+        LiveIn::from_pairs(blocks, &walk.live_in, 0)
+    }
+
+    /// Builds the lists from pairs that are sorted by value, by a counting sort that keeps this order. Reserves space for `spare` values
+    /// more.
+    fn from_pairs(blocks: usize, pairs: &[(Block, Value)], spare: usize) -> LiveIn {
+        let mut spans: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
+        // `end` first counts the values of each block, then serves as the position for the next value.
+        for &(block, _) in pairs {
+            spans[block].end += 1;
+        }
+        let mut start = 0;
+        for span in spans.iter_mut() {
+            let count = std::mem::replace(&mut span.end, start);
+            span.start = start;
+            start += count;
+        }
+        let mut values = Vec::with_capacity(pairs.len() + spare);
+        values.resize(pairs.len(), Value::new(0));
+        for &(block, value) in pairs {
+            let span = &mut spans[block];
+            values[span.end as usize] = value;
+            span.end += 1;
+        }
+        LiveIn { values, spans }
+    }
+
+    /// Returns the values that are live at the start of a block, in ascending order.
+    pub fn of(&self, block: Block) -> &[Value] {
+        self.spans[block].of(&self.values)
+    }
+
+    /// Returns the positions of a block's list in [`LiveIn::all`], for callers that keep a fact about each entry.
+    pub fn range(&self, block: Block) -> std::ops::Range<usize> {
+        self.spans[block].start as usize..self.spans[block].end as usize
+    }
+
+    /// Returns the lists of all blocks, one after the other.
+    pub fn all(&self) -> &[Value] {
+        &self.values
+    }
+}
 
 impl Liveness {
     /// Computes the liveness of all values.
@@ -88,24 +153,7 @@ impl Liveness {
     /// Builds the lists. `entered` contains the live-in pairs, lower values first; `read_by_phis` the values that phis read at the ends of
     /// blocks, sorted.
     fn from_entries(blocks: usize, flow: &ControlFlow, entered: &[(Block, Value)], read_by_phis: &[(Block, Value)]) -> Liveness {
-        let mut live_in: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
-        // Counting sort by block: `end` first counts the values of each block, then serves as the position for the next value.
-        for &(block, _) in entered {
-            live_in[block].end += 1;
-        }
-        let mut start = 0;
-        for span in live_in.iter_mut() {
-            let count = std::mem::replace(&mut span.end, start);
-            span.start = start;
-            start += count;
-        }
-        let mut values = Vec::with_capacity(2 * entered.len() + read_by_phis.len());
-        values.resize(entered.len(), Value::new(0));
-        for &(block, value) in entered {
-            let span = &mut live_in[block];
-            values[span.end as usize] = value;
-            span.end += 1;
-        }
+        let LiveIn { mut values, spans: live_in } = LiveIn::from_pairs(blocks, entered, entered.len() + read_by_phis.len());
         let mut live_out: IndexVec<Block, Span> = IndexVec::filled(blocks, Span::default());
         let mut read = read_by_phis;
         for block in live_in.indices() {
