@@ -20,8 +20,7 @@ pub fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     let mut lengths = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
-            lengths[i][j] =
-                if old[i] == new[j] { lengths[i + 1][j + 1] + 1 } else { usize::max(lengths[i + 1][j], lengths[i][j + 1]) };
+            lengths[i][j] = if old[i] == new[j] { lengths[i + 1][j + 1] + 1 } else { usize::max(lengths[i + 1][j], lengths[i][j + 1]) };
         }
     }
     let (mut i, mut j) = (0, 0);

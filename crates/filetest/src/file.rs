@@ -193,6 +193,9 @@ fn is_expectation(line: &str, syntax: Syntax) -> bool {
 impl Options {
     /// Reads an option line.
     fn set(&mut self, word: &str, arguments: &[&str]) -> Result<(), String> {
+        if !OPTIONS.contains(&word) {
+            return Err(format!("unknown header word `{word}`"));
+        }
         if self.given.iter().any(|given| given == word) {
             return Err(format!("`{word}` is given twice"));
         }
@@ -211,8 +214,10 @@ impl Options {
             "register_limit" => self.register_limit = Some(one.parse().map_err(|_| wrong())?),
             "backend" => self.backend = Some(Backend::parse(one).ok_or_else(wrong)?),
             "mode" => self.mode = Some(Mode::parse(one).ok_or_else(wrong)?),
-            "form" => self.form = Some(if *one == "human" { Form::Human } else if *one == "ptxas" { Form::Ptxas } else { return Err(wrong()) }),
-            _ => return Err(format!("unknown header word `{word}`")),
+            _ => {
+                let forms = [("ptxas", Form::Ptxas), ("human", Form::Human)];
+                self.form = Some(forms.into_iter().find(|(name, _)| name == one).ok_or_else(wrong)?.1);
+            }
         }
         self.given.push(word.to_owned());
         Ok(())

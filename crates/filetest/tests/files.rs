@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use oriole_filetest::file::{Syntax, TestFile};
 use oriole_filetest::{check_all, find, pipeline, rewrite};
+
+/// Held by the tests that read the files, because one of them may rewrite the files.
+static FILES: Mutex<()> = Mutex::new(());
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../filetests")
@@ -20,6 +24,7 @@ fn files() -> Vec<PathBuf> {
 
 #[test]
 fn files_say_what_happens() {
+    let _held = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let bless = std::env::var_os("ORIOLE_BLESS").is_some();
     let failures = check_all(&files(), bless);
     let mut text = String::new();
@@ -55,6 +60,7 @@ fn pass_of(kind: &str) -> Option<&'static str> {
 /// Every pass has at least five files, and one where it must not change anything.
 #[test]
 fn every_pass_has_files() {
+    let _held = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut counts: BTreeMap<String, (usize, usize)> = pipeline::pass_names().map(|name| (name.to_owned(), (0, 0))).collect();
     for path in find(&folder()).unwrap_or_else(|error| panic!("{error}")) {
         let text = std::fs::read_to_string(&path).expect("a file");

@@ -52,13 +52,7 @@ fn inputs(builder: &mut Builder) -> Inputs {
         let value = builder.value(class);
         builder.whole(value)
     };
-    Inputs {
-        r: value(Class::R),
-        s: value(Class::R),
-        pair: value(Class::R2),
-        descriptor: value(Class::UR2),
-        uniform: value(Class::UR),
-    }
+    Inputs { r: value(Class::R), s: value(Class::R), pair: value(Class::R2), descriptor: value(Class::UR2), uniform: value(Class::UR) }
 }
 
 #[test]

@@ -66,10 +66,10 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "converge" => _ = converge::run(function, target, &|_| false),
         "give-way" => _ = insert_yields::run(function, target),
         "balance" => _ = balance::run(function, target),
-        "allocate" => {
-            let (allocated, _) = back_end::allocated(function, target, register_limit(options))?;
-            *function = allocated;
-        }
+        "allocate" => match back_end::allocated(function, target, register_limit(options))? {
+            Ok((allocated, _)) => *function = allocated,
+            Err(error) => return Ok(Some(error.to_string())),
+        },
         other => return Err(format!("the pass `{other}` cannot be applied to Ori; use PTX")),
     }
     Ok(None)
