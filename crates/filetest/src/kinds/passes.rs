@@ -3,16 +3,21 @@
 //! The effect of a pass is a listing of the function with `-` before each line that the pass deletes and `+` before each line that it
 //! inserts; `unchanged` if it does neither. Source positions are not listed.
 
-use oriole_ir::text::print;
-use oriole_ir::{Function, construct_ssa, verify};
+use std::collections::HashSet;
+
+use oriole_ir::text::{print, print_inst};
+use oriole_ir::{Function, Inst, construct_ssa, verify};
 use oriole_isa::Target;
-use oriole_opt::{balance, converge, dead, fold, forward, fuse, insert_yields, legalize, merge, straighten};
+use oriole_opt::{balance, converge, dead, fold, forward, fuse, insert_yields, legalize, machine, merge, straighten};
 
 use super::{Lines, functions, module, register_limit, required};
 use crate::diff;
 use crate::file::{Kind, Options, TestFile, UNCHANGED};
 use crate::kinds::back_end;
 use crate::pipeline;
+
+/// Passes that may leave instructions without an encoding, which `legalize` rewrites.
+const BEFORE_LEGALIZATION: [&str; 3] = ["construct-ssa", "straighten", "fuse"];
 
 /// Lists the functions that instruction selection makes from PTX.
 pub fn isel(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
@@ -29,17 +34,20 @@ pub fn opt_ptx(file: &TestFile, target: Option<Target>, kind: &Kind) -> Lines {
     }
 }
 
-/// Lists the effect of a pass on Ori. The verifier must accept the function before and after the pass.
+/// Lists the effect of a pass on Ori. The verifier must accept the function before and after the pass. After `legalize` every instruction
+/// must have an encoding; after later passes every instruction that had one before.
 pub fn opt_ori(file: &TestFile, target: Option<Target>, kind: &Kind) -> Lines {
     let pass = kind.argument.as_deref().ok_or("`test opt` needs the name of a pass")?;
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for mut function in functions(file)? {
         checked(&function, "the program")?;
         before.push(print(&function));
+        let was_encodable = encodable(&function, required(target));
         if let Some(error) = apply(&mut function, required(target), pass, &file.options)? {
             return Ok(vec![format!("error: {error}")]);
         }
         checked(&function, "the result")?;
+        check_encodings(&function, &was_encodable, required(target), pass)?;
         after.push(print(&function));
     }
     Ok(effect(&before, &after))
@@ -50,6 +58,23 @@ fn checked(function: &Function, what: &str) -> Result<(), String> {
         return Ok(());
     }
     verify(function).map_err(|errors| format!("{what} is not valid: {errors}"))
+}
+
+/// Checks that a pass leaves no instruction without an encoding: none at all for `legalize`, otherwise none that had one before.
+fn check_encodings(function: &Function, before: &HashSet<Inst>, target: Target, pass: &str) -> Result<(), String> {
+    if !function.is_ssa || BEFORE_LEGALIZATION.contains(&pass) {
+        return Ok(());
+    }
+    let after = encodable(function, target);
+    let mut insts = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied());
+    let lost = insts.find(|inst| (pass == "legalize" || before.contains(inst)) && !after.contains(inst));
+    lost.map_or(Ok(()), |inst| Err(format!("the result cannot be encoded: {}", print_inst(function, inst))))
+}
+
+/// Returns the instructions of a function that the target can encode. Pseudo operations count as encodable.
+fn encodable(function: &Function, target: Target) -> HashSet<Inst> {
+    let insts = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied());
+    insts.filter(|&inst| machine::is_encodable(function, inst, target)).collect()
 }
 
 /// Applies a pass to a function. Returns the error that the pass reports, if any.
