@@ -28,6 +28,9 @@ pub struct Profile {
     pub descriptor: Option<u32>,
     /// Bytes at the start of shared memory that the system reserves.
     pub reserved_shared: u32,
+    /// Whether products of bit matrices (`BMMA`) can combine bits with exclusive or. nvdisasm prints such an instruction for Hopper, but
+    /// ptxas never emits it there.
+    pub multiplies_bits_with_xor: bool,
     /// Limits on the memory that one program may use.
     pub limits: Limits,
 }
@@ -88,6 +91,7 @@ const TURING: Profile = Profile {
     shared_window: SharedWindow::Constant(0x18),
     descriptor: None,
     reserved_shared: 0,
+    multiplies_bits_with_xor: true,
     limits: LIMITS,
 };
 const AMPERE: Profile = Profile { descriptor: Some(0x118), ..TURING };
@@ -100,6 +104,7 @@ const HOPPER: Profile = Profile {
     shared_window: SharedWindow::Cluster,
     descriptor: Some(0x208),
     reserved_shared: 0x400,
+    multiplies_bits_with_xor: false,
     ..TURING
 };
 const BLACKWELL: Profile = Profile {
