@@ -10,7 +10,7 @@ use oriole_ptx::types::ScalarType;
 
 use super::address::{Address, OffsetRange};
 use super::load::size_modifier;
-use super::modifiers::AccessSpace;
+use super::modifiers::{AccessSpace, prefetch_size};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
@@ -36,12 +36,7 @@ pub(crate) fn start_copy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
     let last = policy + usize::from(!ptx.has(Modifier::L2CacheHint));
     let to = select.address(ptx.operand(0), AccessSpace::Shared, OffsetRange::COPY_TARGET)?;
     let source = source(select, ptx, bytes, ptx.operands[3..last].first().copied())?;
-    let prefetch = match () {
-        () if ptx.has(Modifier::L2_64b) => ".LTC64B",
-        () if ptx.has(Modifier::L2_128b) => ".LTC128B",
-        () if ptx.has(Modifier::L2_256b) => ".LTC256B",
-        () => "",
-    };
+    let prefetch = prefetch_size(ptx);
     let bypass = if ptx.has(Modifier::Cg) { ".BYPASS" } else { "" };
     let fill = if source.fills { ".ZFILL" } else { "" };
     let size = size_modifier(bytes, false);
@@ -57,7 +52,7 @@ fn source(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, restriction: Optio
     let address = select.address(ptx.operand(1), AccessSpace::Global, OffsetRange::COPY_SOURCE)?;
     let always = Operand::PT;
     let Some(restriction) = restriction else { return Ok(Source { address, fills: false, wanted: always }) };
-    if select.is_predicate(restriction) {
+    if is_predicate(select, restriction) {
         let ignored = select.predicate(restriction)?;
         return Ok(Source { address, fills: false, wanted: ignored.inverted_predicate() });
     }
@@ -78,6 +73,15 @@ fn source(select: &mut Select<'_>, ptx: &Ptx<'_>, bytes: u32, restriction: Optio
             let wanted = select.compare_words("NE", false, read, Operand::from(0_i64));
             Ok(Source { address: Address { base, offset: address.offset }, fills: true, wanted })
         }
+    }
+}
+
+/// Returns whether an operand is a predicate.
+fn is_predicate(select: &Select<'_>, operand: ast::Operand) -> bool {
+    match operand {
+        ast::Operand::Register(register) => select.frame.body.declaration_of(register).ty == ScalarType::Pred,
+        ast::Operand::NotRegister(_) => true,
+        _ => false,
     }
 }
 

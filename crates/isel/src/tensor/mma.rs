@@ -109,12 +109,19 @@ fn fragment(select: &mut Select<'_>, operand: ast::Operand, ty: ScalarType) -> R
     Ok(words)
 }
 
+/// Returns the class of a matrix operand. Operands of 8 and 16 registers, which products of doubles have, must be aligned to their size: with
+/// less the H200 reports an illegal instruction, and ptxas always aligns them so.
+fn class(width: usize) -> Class {
+    let width = width as u8;
+    Class { align: width.next_power_of_two(), ..Class::new(RegFile::General, width) }
+}
+
 /// Packs registers into one operand of a matrix instruction.
 pub(super) fn tuple(select: &mut Select<'_>, words: &[Operand]) -> Operand {
     let words: Vec<Operand> = words.iter().map(|&word| select.in_register(word)).collect();
     match words[..] {
         [single] => single,
-        _ => select.b.pack(Class::new(RegFile::General, words.len() as u8), &words),
+        _ => select.b.pack(class(words.len()), &words),
     }
 }
 
@@ -126,12 +133,10 @@ pub(super) fn emit(select: &mut Select<'_>, name: &str, suffixes: [&str; 2], a: 
     let (width, result) = match c {
         Start::Matrix(words) => {
             let c = tuple(select, words);
-            let class = Class::new(RegFile::General, words.len() as u8);
-            (words.len(), select.b.define(class, &format!("{name} $, {{}}{a_suffix}, {{}}{b_suffix}, {{}}"), &[a, b, c]))
+            (words.len(), select.b.define(class(words.len()), &format!("{name} $, {{}}{a_suffix}, {{}}{b_suffix}, {{}}"), &[a, b, c]))
         }
         Start::Zero { width } => {
-            let class = Class::new(RegFile::General, width as u8);
-            (width, select.b.define(class, &format!("{name} $, {{}}{a_suffix}, {{}}{b_suffix}, RZ"), &[a, b]))
+            (width, select.b.define(class(width), &format!("{name} $, {{}}{a_suffix}, {{}}{b_suffix}, RZ"), &[a, b]))
         }
     };
     (0..width).map(|index| select.register_of(result, index as u8)).collect()

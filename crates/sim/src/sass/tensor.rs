@@ -97,15 +97,22 @@ fn floats(site: &Site<'_>) -> Built {
     product(site, Dimensions { rows, depth, element_bits: element_bits as usize, result_bits }, Box::new(dot))
 }
 
-/// Returns the formats of A and B of a product of 8-bit floats, from a modifier such as `.E4M3.E5M2`.
+/// Returns the formats of A and B of a product of 8-bit floats.
 fn eight_bit_formats(site: &Site<'_>) -> Result<[Format; 2], Unsupported> {
-    let pairs = [
-        (".E4M3.E4M3", [E4M3, E4M3]),
-        (".E4M3.E5M2", [E4M3, E5M2]),
-        (".E5M2.E4M3", [E5M2, E4M3]),
-        (".E5M2.E5M2", [E5M2, E5M2]),
-    ];
-    site.one_of(&pairs).ok_or_else(|| site.unsupported("products of these formats"))
+    let format = |name: &str| match name {
+        "E4M3" => Some(E4M3),
+        "E5M2" => Some(E5M2),
+        _ => None,
+    };
+    pair_of(site, format).ok_or_else(|| site.unsupported("products of these formats"))
+}
+
+/// Returns the types of A and B: the first two words among the modifiers that `find` knows. A modifier may consist of several words, such as
+/// `.8816.S8.U8`.
+fn pair_of<T>(site: &Site<'_>, find: impl Fn(&str) -> Option<T>) -> Option<[T; 2]> {
+    let words = site.instruction.modifiers.iter().flat_map(|modifier| modifier.spelling().split('.'));
+    let mut found = words.filter_map(find);
+    Some([found.next()?, found.next()?])
 }
 
 /// Returns the arithmetic of a target's tensor cores.
@@ -129,20 +136,11 @@ fn doubles(site: &Site<'_>) -> Built {
 /// Builds a product of integers. The sum is exact; it wraps at the end, or is clamped with `.SAT`.
 fn integers(site: &Site<'_>) -> Built {
     let (rows, depth) = shape(site)?;
-    let types = |text: &str| -> Option<(Int, Int)> {
-        let mut names = text.strip_prefix('.')?.split('.');
-        let int = |name: &str| {
-            let bits = name.get(1..)?.parse().ok()?;
-            matches!(name.chars().next()?, 'U' | 'S').then_some(Int { bits, signed: name.starts_with('S') })
-        };
-        Some((int(names.next()?)?, int(names.next()?)?))
+    let int = |name: &str| {
+        let (sign, bits) = (name.chars().next()?, name.get(1..)?.parse().ok()?);
+        matches!(sign, 'U' | 'S').then_some(Int { bits, signed: sign == 'S' })
     };
-    let found = site.instruction.modifiers.iter().find_map(|modifier| {
-        // The shape and the types may be one modifier: `.8816.S8.U8`.
-        let text = modifier.spelling();
-        types(text).or_else(|| text.char_indices().skip(1).find(|&(_, c)| c == '.').and_then(|(at, _)| types(&text[at..])))
-    });
-    let (a_type, b_type) = found.ok_or_else(|| site.unsupported("products of these types"))?;
+    let [a_type, b_type] = pair_of(site, int).ok_or_else(|| site.unsupported("products of these types"))?;
     let clamps = site.has(".SAT");
     let dot = move |a: &[u64], b: &[u64], c: u64| {
         let sum = a.iter().zip(b).fold(S32.value(c), |sum, (&a, &b)| sum + a_type.value(a) * b_type.value(b));
