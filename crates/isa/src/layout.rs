@@ -27,6 +27,9 @@ pub struct SystemLayout {
     pub descriptor: Option<u32>,
     /// Bytes at the start of shared memory that the system reserves.
     pub reserved_shared: u32,
+    /// Whether products of bit matrices (`BMMA`) can combine bits with exclusive or. nvdisasm prints such an instruction for Hopper, but
+    /// ptxas never emits it there.
+    pub multiplies_bits_with_xor: bool,
     /// Limits on the memory that one program may use.
     pub limits: Limits,
 }
@@ -104,6 +107,7 @@ const TURING: SystemLayout = SystemLayout {
     shared_window: SharedWindow::Constant(0x18),
     descriptor: None,
     reserved_shared: 0,
+    multiplies_bits_with_xor: true,
     limits: LIMITS,
 };
 const AMPERE: SystemLayout = SystemLayout { descriptor: Some(0x118), ..TURING };
@@ -116,6 +120,7 @@ const HOPPER: SystemLayout = SystemLayout {
     shared_window: SharedWindow::Cluster,
     descriptor: Some(0x208),
     reserved_shared: 0x400,
+    multiplies_bits_with_xor: false,
     ..TURING
 };
 const BLACKWELL: SystemLayout = SystemLayout {

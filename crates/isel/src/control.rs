@@ -121,3 +121,10 @@ pub(crate) fn pmevent(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
     select.b.emit("PMTRIG {}", &[events.into()]);
     Ok(())
 }
+
+/// Selects `griddepcontrol`: waits for the grids before this one, or lets the grids after it start.
+pub(crate) fn dependent_grids(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let opcode = if ptx.has(Modifier::Wait) { "ACQBULK" } else { "PREEXIT" };
+    select.b.emit(opcode, &[]);
+    Ok(())
+}

@@ -5,7 +5,7 @@ use oriole_ptx::table::{Modifier, Opcode};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
-use crate::{atomics, barrier, bits, calls, compare, control, convert, fence, float, integer, logic, memory, moves, stack, warp};
+use crate::{atomics, barrier, bits, calls, compare, control, convert, fence, float, integer, logic, memory, moves, stack, tensor, warp};
 
 /// Selects one instruction. Opcodes that exist for integers and floating point are distinguished by type; an unknown opcode is an error.
 pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -73,6 +73,12 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Slct => compare::select_by_sign(select, ptx),
         Opcode::Ldmatrix => memory::load_matrix(select, ptx),
         Opcode::Stmatrix => memory::store_matrix(select, ptx),
+        Opcode::Movmatrix => memory::transpose_matrix(select, ptx),
+        Opcode::Mma => tensor::multiply(select, ptx),
+        Opcode::CpAsync => memory::start_copy(select, ptx),
+        Opcode::CpAsyncCommitGroup => memory::commit_copies(select),
+        Opcode::CpAsyncWaitGroup | Opcode::CpAsyncWaitAll => memory::wait_for_copies(select, ptx),
+        Opcode::Griddepcontrol => control::dependent_grids(select, ptx),
         Opcode::Bra => control::branch(select, ptx),
         Opcode::BrxIdx => control::indexed_branch(select, ptx),
         Opcode::Call => calls::call(select, ptx),

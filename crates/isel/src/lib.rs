@@ -63,6 +63,7 @@ mod moves;
 mod parameters;
 mod special;
 mod stack;
+mod tensor;
 mod warp;
 
 pub use calls::aliases;

@@ -35,6 +35,21 @@ impl<'m> Ptx<'m> {
         self.form.scalar_type(Slot::Type).or_else(only).unwrap_or(ScalarType::B32)
     }
 
+    /// Returns all types among the modifiers, in source order.
+    pub fn types(&self) -> Vec<ScalarType> {
+        self.form.modifiers.iter().filter_map(|value| value.modifier.scalar_type()).collect()
+    }
+
+    /// Returns rows, columns and depth from a modifier such as `.m16n8k32`.
+    pub fn matrix_shape(&self) -> Option<[u32; 3]> {
+        let shape = |text: &str| {
+            let (rows, rest) = text.strip_prefix('m')?.split_once('n')?;
+            let (columns, depth) = rest.split_once('k')?;
+            Some([rows.parse().ok()?, columns.parse().ok()?, depth.parse().ok()?])
+        };
+        self.form.modifiers.iter().find_map(|value| shape(value.modifier.spelling()))
+    }
+
     /// Returns the operand at a position. Panics if there is none.
     pub fn operand(&self, position: usize) -> ast::Operand {
         self.operands[position]

@@ -79,7 +79,7 @@ impl Mode {
 }
 
 /// Returns the exact product.
-fn product(a: Number, b: Number) -> Number {
+pub(crate) fn product(a: Number, b: Number) -> Number {
     let negative = a.is_negative() != b.is_negative();
     match (a, b) {
         (Number::Nan, _) | (_, Number::Nan) => Number::Nan,

@@ -25,6 +25,7 @@ mod memory;
 mod moves;
 mod own_space;
 mod special;
+mod tensor;
 mod ty;
 mod variables;
 mod warp;
@@ -56,6 +57,7 @@ pub fn all() -> Vec<Generated> {
         own_space::tests,
         found::tests,
         limits::tests,
+        tensor::tests,
     ] {
         tests.extend(family());
     }

@@ -33,6 +33,10 @@ impl OffsetRange {
     pub(crate) const ATOMIC: OffsetRange = OffsetRange { bits: 23, multiple: 1 };
     /// Accesses of 256 bits.
     pub(crate) const WIDE: OffsetRange = OffsetRange { bits: 22, multiple: 32 };
+    /// The shared address of an asynchronous copy.
+    pub(crate) const COPY_TARGET: OffsetRange = OffsetRange { bits: 20, multiple: 1 };
+    /// The global address of an asynchronous copy.
+    pub(crate) const COPY_SOURCE: OffsetRange = OffsetRange { bits: 12, multiple: 1 };
     /// Constant banks.
     const BANK: OffsetRange = OffsetRange { bits: 16, multiple: 1 };
     /// No offset at all.

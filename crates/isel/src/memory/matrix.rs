@@ -1,4 +1,5 @@
-//! `ldmatrix` and `stmatrix`: move 8x8 matrices of 16-bit elements between shared memory and the registers of a warp.
+//! `ldmatrix` and `stmatrix`: move 8x8 matrices of 16-bit elements between shared memory and the registers of a warp. `movmatrix`:
+//! transposes such a matrix in registers.
 
 use oriole_ir::{Class, MemoryAccess, Operand, RegFile, Space};
 use oriole_ptx::ast;
@@ -57,4 +58,12 @@ pub(crate) fn store_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     select.b.emit(&format!("STSM{shape} [{{}}+{{}}], {{}}"), &[base, offset.into(), value]);
     select.b.describe(MemoryAccess::weak(Space::Shared, 4 * count));
     Ok(())
+}
+
+/// Selects `movmatrix`.
+pub(crate) fn transpose_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let source = select.source(ptx.operand(1), ScalarType::B32)?;
+    let source = select.in_register(source);
+    let value = select.b.define(Class::R, "MOVM.16.MT88 $, {}", &[source]);
+    select.assign(ptx.operand(0), value)
 }

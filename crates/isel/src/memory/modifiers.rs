@@ -185,6 +185,11 @@ fn first(ptx: &Ptx<'_>, spellings: Spellings) -> &'static str {
     spellings.iter().find(|(modifier, _)| ptx.has(*modifier)).map_or("", |(_, spelling)| spelling)
 }
 
+/// Returns the L2 prefetch size in the machine's spelling; empty if the instruction names none.
+pub(super) fn prefetch_size(ptx: &Ptx<'_>) -> &'static str {
+    first(ptx, PREFETCHES)
+}
+
 /// Returns the scope of a cache operator that ptxas turns into a strong access: the threads that share the named cache level.
 fn cached_scope(ptx: &Ptx<'_>) -> Option<Scope> {
     if ptx.has(Modifier::Ca) || ptx.has(Modifier::Wb) {

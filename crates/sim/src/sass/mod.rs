@@ -63,6 +63,7 @@ mod program;
 mod schedule;
 pub mod site;
 pub mod step;
+mod tensor;
 pub mod warp;
 mod watch;
 pub(crate) mod world;

@@ -7,14 +7,13 @@
 //! - of B: the elements from `e * (position + 4 * r)` on, of column `group`,
 //! - of C and D: the elements `2 * position` and the next one of row `group`, then those of row `group + 8`.
 //!
-//! Sums of products of narrow floats are computed in double precision, which is exact or nearly so, and rounded once; the manual leaves
-//! order and rounding open. Integers are summed exactly, and wrapped or clamped at the end.
+//! The manual leaves open in which order and with which rounding floats are summed. This interpreter computes what code of ptxas computes on
+//! Hopper ([`oriole_sem::tensor`]). Integers are summed exactly, and wrapped or clamped at the end.
 
-use oriole_sem::Mode;
-use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float;
-use oriole_sem::format::{F16, F32, F64};
+use oriole_sem::format::F64;
 use oriole_sem::int::S32;
+use oriole_sem::tensor::{self, HOPPER};
 
 use super::block::Block;
 use super::warp::{ALL_LANES, LANES, Warp};
@@ -37,13 +36,11 @@ impl Element {
         (32 / self.bits()).max(1) as usize
     }
 
-    /// Returns an element of a register: the bits of a double for floats, an integer otherwise.
+    /// Returns an element of a register: the bits of a float, or the value of an integer.
     fn unpack(self, register: u64, number: usize) -> u64 {
         let bits = register >> (self.bits() * number as u32);
         match self {
-            Element::Float { format, unused, .. } => {
-                float_to_float(F64, format, (bits >> unused) & format.mask(), Mode::RN, Overflow::Ieee)
-            }
+            Element::Float { format, unused, .. } => (bits >> unused) & format.mask(),
             Element::Int(int) => int.value(bits) as u64,
             Element::Bit => bits & 1,
         }
@@ -75,7 +72,7 @@ impl Warp {
                 let (register, shift) = if packs { (number / 2, 16 * (number % 2)) } else { (number, 0) };
                 let bits = self.read(pool, mma.c_registers[register], lane) >> shift;
                 let (row, column) = (lane / 4 + 8 * (number / 2), 2 * (lane % 4) + number % 2);
-                sum(mma.accumulator, &a[row], &b[column], bits)
+                sum(mma, &a[row], &b[column], bits)
             };
             let sums: Vec<u64> = (0..2 * tall).map(own).collect();
             results.push(if packs { sums.chunks(2).map(|pair| pair[0] | pair[1] << 16).collect() } else { sums });
@@ -108,16 +105,11 @@ impl Warp {
 }
 
 /// Computes one element: the dot product of a row and a column, plus `c`.
-fn sum(accumulator: Accumulator, a: &[u64], b: &[u64], c: u64) -> u64 {
+fn sum(mma: &Mma, a: &[u64], b: &[u64], c: u64) -> u64 {
     let pairs = a.iter().zip(b);
-    let doubles = |c: u64, format| {
-        let start = f64::from_bits(float_to_float(F64, format, c, Mode::RN, Overflow::Ieee));
-        let total = a.iter().zip(b).fold(start, |total, (&a, &b)| total + f64::from_bits(a) * f64::from_bits(b));
-        float_to_float(format, F64, total.to_bits(), Mode::RN, Overflow::Ieee)
-    };
-    match accumulator {
-        Accumulator::Single => doubles(c & 0xffff_ffff, F32),
-        Accumulator::Half => doubles(c & 0xffff, F16),
+    match mma.accumulator {
+        Accumulator::Single => float_sum(mma, a, b, c & 0xffff_ffff, tensor::Accumulator::Single),
+        Accumulator::Half => float_sum(mma, a, b, c & 0xffff, tensor::Accumulator::Half),
         Accumulator::Double(mode) => pairs.fold(c, |total, (&a, &b)| float::fma(F64, a, b, total, mode)),
         Accumulator::Integer { clamps } => {
             let total = pairs.fold(S32.value(c), |total, (&a, &b)| total + i128::from(a as i64) * i128::from(b as i64));
@@ -127,5 +119,18 @@ fn sum(accumulator: Accumulator, a: &[u64], b: &[u64], c: u64) -> u64 {
             let ones: u64 = pairs.map(|(&a, &b)| if and { a & b } else { a ^ b }).sum();
             S32.add(c, ones)
         }
+    }
+}
+
+/// Computes one element of a product of float matrices.
+fn float_sum(mma: &Mma, a: &[u64], b: &[u64], c: u64, accumulator: tensor::Accumulator) -> u64 {
+    let (Element::Float { format: a_format, bits, .. }, Element::Float { format: b_format, .. }) = (mma.a, mma.b) else {
+        unreachable!("the decoder pairs float accumulators with float elements")
+    };
+    let formats = [a_format, b_format];
+    if bits == 8 {
+        tensor::eight_bit_by_halves(formats, a, b, c, accumulator)
+    } else {
+        HOPPER.dot(formats, bits, a, b, c, accumulator)
     }
 }

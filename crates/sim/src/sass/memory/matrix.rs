@@ -38,7 +38,7 @@ fn shape(site: &Site<'_>) -> Result<Shape, Unsupported> {
 }
 
 /// Reports an error unless all 32 threads are active.
-fn whole_warp(warp: &Warp, mask: Mask) -> Result<(), Fault> {
+pub(crate) fn whole_warp(warp: &Warp, mask: Mask) -> Result<(), Fault> {
     if mask == warp.identity.threads && mask == !0 {
         return Ok(());
     }

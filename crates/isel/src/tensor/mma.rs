@@ -1,0 +1,170 @@
+//! `mma.sync`: matrix products with elements distributed over the registers of a warp.
+//!
+//! Most forms are one machine instruction. A target that lacks the instruction gets an equivalent sequence ([`super::expand`]): 4-bit integers
+//! and bits as bytes, 8-bit floats as f16, products of doubles in parts of 8x8x4.
+
+use oriole_ir::{Class, Operand, RegFile};
+use oriole_ptx::ast;
+use oriole_ptx::table::{Modifier, Slot};
+use oriole_ptx::types::ScalarType;
+
+use super::expand;
+use crate::error::Unsupported;
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// A matrix product and its operands.
+pub(super) struct Product {
+    /// Rows of A; B always has eight columns.
+    pub rows: u32,
+    /// Length of the rows of A and of the columns of B, in elements.
+    pub depth: u32,
+    pub a_type: ScalarType,
+    pub b_type: ScalarType,
+    /// Type of C and D.
+    pub result_type: ScalarType,
+    /// The 32-bit registers of the matrices; a double is two of them.
+    pub a: Vec<Operand>,
+    pub b: Vec<Operand>,
+    pub c: Vec<Operand>,
+    /// `.satfinite`: the result is clamped instead of wrapped.
+    pub clamps: bool,
+    /// `.xor` instead of `.and` for bits.
+    pub is_xor: bool,
+    /// Rounding of a product of doubles in the machine's spelling.
+    pub rounding: &'static str,
+}
+
+impl Product {
+    /// Returns the shape in the machine's spelling: `16816`.
+    pub fn shape(&self) -> String {
+        format!("{}8{}", self.rows, self.depth)
+    }
+}
+
+/// Selects `mma.sync` (dense, without block scales).
+pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let product = read(select, ptx)?;
+    let result = match product.a_type {
+        ScalarType::F64 => expand::doubles(select, &product),
+        ScalarType::B1 => expand::bits(select, &product),
+        ScalarType::E4m3 | ScalarType::E5m2 => expand::eight_bit_floats(select, &product),
+        ScalarType::F16 | ScalarType::Bf16 | ScalarType::Tf32 => floats(select, &product),
+        _ => expand::integers(select, &product),
+    };
+    let Some(result) = result else { return select.unsupported(ptx) };
+    let words_per_element = if product.result_type == ScalarType::F64 { 2 } else { 1 };
+    for (words, destination) in result.chunks(words_per_element).zip(select.elements(ptx.operand(0))) {
+        match *words {
+            [low, high] => select.assign_halves(destination, low, high)?,
+            _ => select.assign(destination, words[0])?,
+        }
+    }
+    Ok(())
+}
+
+/// Reads the form and the operands.
+fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> {
+    let types = ptx.types();
+    let special = [Modifier::Sp, Modifier::SpOrderedMetadata, Modifier::BlockScale].into_iter().any(|modifier| ptx.has(modifier));
+    let (Some([rows, columns, depth]), [d, a_type, b_type, c]) = (ptx.matrix_shape(), &types[..]) else {
+        return select.unsupported(ptx);
+    };
+    // `m8n8k4` on f16 is four products of quarters of the warp.
+    let is_quad = *a_type == ScalarType::F16 && rows == 8;
+    if special || ptx.get(Slot::Kind).is_some() || is_quad || columns != 8 || d != c {
+        return select.unsupported(ptx);
+    }
+    let rounding = match ptx.get(Slot::Rnd) {
+        Some(Modifier::Rz) => ".RZ",
+        Some(Modifier::Rm) => ".RM",
+        Some(Modifier::Rp) => ".RP",
+        _ => "",
+    };
+    Ok(Product {
+        rows,
+        depth,
+        a_type: *a_type,
+        b_type: *b_type,
+        result_type: *d,
+        a: fragment(select, ptx.operand(1), *a_type)?,
+        b: fragment(select, ptx.operand(2), *b_type)?,
+        c: fragment(select, ptx.operand(3), *c)?,
+        clamps: ptx.has(Modifier::Satfinite),
+        is_xor: ptx.has(Modifier::Xor),
+        rounding,
+    })
+}
+
+/// Returns the 32-bit registers of a matrix operand.
+fn fragment(select: &mut Select<'_>, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
+    let mut words = Vec::new();
+    for element in select.elements(operand) {
+        if ty == ScalarType::F64 {
+            words.extend(select.halves(element, ScalarType::F64)?);
+        } else {
+            words.push(select.source(element, ScalarType::B32)?);
+        }
+    }
+    Ok(words)
+}
+
+/// Returns the class of a matrix operand. Operands of 8 and 16 registers, which products of doubles have, must be aligned to their size: with
+/// less the H200 reports an illegal instruction, and ptxas always aligns them so.
+fn class(width: usize) -> Class {
+    let width = width as u8;
+    Class { align: width.next_power_of_two(), ..Class::new(RegFile::General, width) }
+}
+
+/// Packs registers into one operand of a matrix instruction.
+pub(super) fn tuple(select: &mut Select<'_>, words: &[Operand]) -> Operand {
+    let words: Vec<Operand> = words.iter().map(|&word| select.in_register(word)).collect();
+    match words[..] {
+        [single] => single,
+        _ => select.b.pack(class(words.len()), &words),
+    }
+}
+
+/// Emits a matrix instruction `name d, a, b, c` and returns the registers of the result. `None` for `c` is a matrix of zeros, for which
+/// `width` gives the number of registers.
+pub(super) fn emit(select: &mut Select<'_>, name: &str, suffixes: [&str; 2], a: &[Operand], b: &[Operand], c: Start<'_>) -> Vec<Operand> {
+    let (a, b) = (tuple(select, a), tuple(select, b));
+    let [a_suffix, b_suffix] = suffixes;
+    let (width, result) = match c {
+        Start::Matrix(words) => {
+            let c = tuple(select, words);
+            (words.len(), select.b.define(class(words.len()), &format!("{name} $, {{}}{a_suffix}, {{}}{b_suffix}, {{}}"), &[a, b, c]))
+        }
+        Start::Zero { width } => {
+            (width, select.b.define(class(width), &format!("{name} $, {{}}{a_suffix}, {{}}{b_suffix}, RZ"), &[a, b]))
+        }
+    };
+    (0..width).map(|index| select.register_of(result, index as u8)).collect()
+}
+
+/// The matrix that a product is added to.
+#[derive(Clone, Copy)]
+pub(super) enum Start<'w> {
+    Matrix(&'w [Operand]),
+    /// Zeros; the result has `width` registers.
+    Zero {
+        width: usize,
+    },
+}
+
+/// Suffixes of the operands of integer matrix instructions: A by rows, B by columns.
+pub(super) const ROW_COLUMN: [&str; 2] = [".ROW", ".COL"];
+/// Floating-point matrix instructions have no such suffixes.
+pub(super) const PLAIN: [&str; 2] = ["", ""];
+
+/// Selects products of f16, bf16 and tf32.
+fn floats(select: &mut Select<'_>, product: &Product) -> Option<Vec<Operand>> {
+    let ty = match product.a_type {
+        ScalarType::Bf16 => ".BF16",
+        ScalarType::Tf32 => ".TF32",
+        _ => "",
+    };
+    let result = if product.result_type == ScalarType::F16 { ".F16" } else { ".F32" };
+    let name = format!("HMMA.{}{result}{ty}", product.shape());
+    Some(emit(select, &name, PLAIN, &product.a, &product.b, Start::Matrix(&product.c)))
+}

@@ -1,0 +1,6 @@
+//! Tensor cores: `mma.sync` and the instructions that go with it.
+
+mod expand;
+mod mma;
+
+pub(crate) use mma::multiply;
