@@ -2,8 +2,8 @@
 //!
 //! An instruction of variable latency sets one scoreboard for its results and one for the reads of its sources, and the next instruction
 //! waits for both. Every other instruction has the longest stall that can be encoded, 15 cycles. So no instruction issues while an earlier
-//! one of its warp has results outstanding or sources unread. This relies on instruction selection: a matrix product of fixed latency
-//! (`HMMA`, up to 24 cycles) would need more than one stall, and is not selected.
+//! one of its warp has results outstanding or sources unread. After an instruction of fixed latency that needs more than the longest stall
+//! (`HMMA`, up to 24 cycles) there are `NOP`s.
 //!
 //! Whether a latency is variable is a property of the opcode. A user's hardware profile may change that for a class; where it differs from
 //! the built-in model, the profile decides.
@@ -17,7 +17,7 @@
 use oriole_hardware::model::SCOREBOARD_STALL;
 use oriole_hardware::{Class, Classes, Hardware, Model, Waits};
 use oriole_ir::{Function, Inst, Op, OperandKind, RegFile};
-use oriole_isa::{Control, Latency, Opcode, Symbol};
+use oriole_isa::{Control, Latency, Opcode, Pipe, Symbol, Symbols};
 
 use crate::Controls;
 
@@ -28,10 +28,11 @@ const SOURCES: u8 = 1;
 /// The longest stall in cycles. It only lasts that long if the instruction yields.
 const LONGEST_STALL: u8 = 15;
 
-/// Returns the control words of all instructions.
-pub fn assign(function: &Function, hardware: &Hardware<'_>) -> Controls {
-    let mut controls = Controls::new(function);
+/// Returns the control words of all instructions, and inserts `NOP`s after those that need more than one stall.
+pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     let machine = Machine { hardware };
+    machine.insert_delays(function);
+    let mut controls = Controls::new(function);
     // The scoreboards that the previous instruction in the layout sets.
     let mut wait = 0;
     for &block in &function.layout {
@@ -50,6 +51,32 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
+    /// Inserts `NOP`s, each of which stalls as long as possible, after instructions whose fixed latency is longer than one stall.
+    fn insert_delays(&self, function: &mut Function) {
+        for block in function.layout.clone() {
+            for position in (0..function.blocks[block].insts.len()).rev() {
+                let inst = function.blocks[block].insts[position];
+                for _ in 0..self.delays(function, inst) {
+                    let nop = function.new_inst(Op::Machine(Opcode::NOP), Symbols::new(), None, &[], 0);
+                    function.insts[nop].location = function.insts[inst].location;
+                    function.blocks[block].insts.insert(position + 1, nop);
+                }
+            }
+        }
+    }
+
+    /// Returns the number of `NOP`s that an instruction needs after it.
+    fn delays(&self, function: &Function, inst: Inst) -> u8 {
+        let instruction = &function.insts[inst];
+        let Op::Machine(opcode) = instruction.op else { return 0 };
+        // Only products of matrices have results of fixed latency that one stall does not cover.
+        if opcode.properties().pipe != Pipe::Tensor || self.waits(opcode, &instruction.modifiers).results {
+            return 0;
+        }
+        let need = self.hardware.model.longest_need(Classes::get().of(opcode, &instruction.modifiers));
+        need.saturating_sub(1) / self.longest_stall()
+    }
+
     /// Returns the control word of an instruction; `wait` is the mask of scoreboards that the previous instruction sets.
     fn control_of(&self, function: &Function, inst: Inst, wait: u8) -> Control {
         let slow = Control { stall: self.longest_stall(), stay: false, wait, ..Control::default() };

@@ -128,6 +128,7 @@ passes! {
     103 "clear-barriers",   All,        required, Allocate, clear_barriers,   "clears callee-saved convergence barriers, where the target needs that";
     104 "prologue",         All,        required, Allocate, insert_prologue,  "sets up the stack pointer, and saves and restores registers";
     110 "post-schedule",    Scheduled,  optional, Allocate, post_schedule,    "reorders instructions within blocks, after register allocation";
+    111 "guard-copies",     All,        required, Emit,     guard_copies,     "inserts idle shared loads before asynchronous copies";
     112 "layout",           All,        required, Emit,     lay_out,          "removes branches to the next block";
     116 "serial-control",   Only(0),    required, Emit,     serial_control,   "computes control words that run one instruction after the other";
     120 "control",          AtLeast(1), required, Emit,     control,          "computes stalls, scoreboards, yields and register reuse";
@@ -306,6 +307,11 @@ fn post_schedule(state: &mut FunctionState<'_>) -> Outcome {
     Ok(())
 }
 
+fn guard_copies(state: &mut FunctionState<'_>) -> Outcome {
+    opt::guard_copies::run(&mut state.function);
+    Ok(())
+}
+
 fn lay_out(state: &mut FunctionState<'_>) -> Outcome {
     state.report_data.record_control_flow(&state.function);
     layout::run(&mut state.function);
@@ -313,7 +319,7 @@ fn lay_out(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn serial_control(state: &mut FunctionState<'_>) -> Outcome {
-    state.controls = Some(serial::assign(&state.function, state.input.hardware));
+    state.controls = Some(serial::assign(&mut state.function, state.input.hardware));
     Ok(())
 }
 

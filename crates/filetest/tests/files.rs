@@ -133,3 +133,18 @@ fn missing_and_wrong_expectations_are_differences() {
     let loops = format!("; why\ntest loops\n{PROGRAM}");
     assert_eq!(rewrite(&loops, Syntax::Ori).as_deref(), Ok(format!("{loops}; expect: nothing\n").as_str()));
 }
+
+/// Expected values of kernel tests are written by hand: a wrong one is an error, also when the files are rewritten.
+#[test]
+fn wrong_results_of_a_run_are_errors() {
+    let text = std::fs::read_to_string(folder().join("run/add_cc.ptx")).expect("a file");
+    let wrong = text.replace("exact = 5 6 6 6", "exact = 5 6 6 7");
+    assert_ne!(text, wrong, "the file has changed");
+    let error = rewrite(&wrong, Syntax::Ptx).expect_err("the fourth value is wrong");
+    assert!(error.contains("in the interpreter"), "{error}");
+    let sass = std::fs::read_to_string(folder().join("run/sass_loop.sass")).expect("a file");
+    let too_soon = sass.replacen("Y:S13] ISETP", "-:S01] ISETP", 1);
+    assert_ne!(sass, too_soon, "the file has changed");
+    let error = rewrite(&too_soon, Syntax::Sass).expect_err("the branch reads its predicate too early");
+    assert!(error.contains("too-soon") || error.contains("13 are needed"), "{error}");
+}

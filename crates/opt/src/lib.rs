@@ -10,8 +10,9 @@
 //!    that may wait for other threads.
 //! 5. [`balance`] runs last. It compares the load of the execution units per block, and it turns additions into forms that the other passes
 //!    no longer recognize as additions.
+//! 6. [`guard_copies`] is for code with physical registers, after scheduling.
 //!
-//! Only legalization is needed for correct code.
+//! Only legalization and the guards of copies are needed for correct code.
 
 pub mod balance;
 pub mod converge;
@@ -20,6 +21,7 @@ mod definitions;
 pub mod fold;
 pub mod forward;
 pub mod fuse;
+pub mod guard_copies;
 pub mod insert_yields;
 pub mod legalize;
 pub mod merge;

@@ -1,7 +1,7 @@
 //! `sched`, `regalloc`, `ctrl` on Ori: scheduling with its reasons, register allocation, control words.
 
 use oriole_ctrl::{Controls, control_words, serial};
-use oriole_hardware::Model;
+use oriole_hardware::{Hardware, Model};
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
 use oriole_ir::text::{print, print_inst};
@@ -112,8 +112,8 @@ pub fn ctrl(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
             return Err(format!("@{} is in SSA form; control words need physical registers", function.name));
         }
         let controls = match file.options.level {
-            Some(0) => serial::assign(&function, target, None),
-            _ => control_words::run(&mut function, target, Model::of(target)),
+            Some(0) => serial::assign(&mut function, &Hardware::built_in(target)),
+            _ => control_words::run(&mut function, &Hardware::built_in(target)),
         };
         lines.extend(controlled(&function, &controls));
     }

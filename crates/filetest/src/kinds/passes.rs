@@ -5,10 +5,11 @@
 
 use std::collections::HashSet;
 
+use oriole_hardware::Hardware;
 use oriole_ir::text::{print, print_inst};
-use oriole_ir::{Function, Inst, construct_ssa, verify};
+use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
-use oriole_opt::{balance, converge, dead, fold, forward, fuse, insert_yields, legalize, machine, merge, straighten};
+use oriole_opt::{balance, converge, dead, fold, forward, fuse, guard_copies, insert_yields, legalize, merge, straighten};
 
 use super::{Lines, functions, module, register_limit, required};
 use crate::diff;
@@ -90,7 +91,8 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
         "give-way" => _ = insert_yields::run(function, target),
-        "balance" => _ = balance::run(function, target),
+        "balance" => _ = balance::run(function, &Hardware::built_in(target)),
+        "guard-copies" => guard_copies::run(function),
         "allocate" => match back_end::allocated(function, target, register_limit(options))? {
             Ok((allocated, _)) => *function = allocated,
             Err(error) => return Ok(Some(error.to_string())),
