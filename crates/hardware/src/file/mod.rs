@@ -141,7 +141,7 @@ pub enum Fault {
         /// The value in the file.
         said: String,
         /// The built-in value.
-        known: String,
+        known: &'static str,
     },
     /// The profile is for another target.
     OtherTarget {

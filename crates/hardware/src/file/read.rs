@@ -473,7 +473,7 @@ impl<'a> Reader<'a> {
             let (name, said) = (self.field(record, "name")?, self.field(record, "value")?);
             let known = built_in.iter().find(|fact| fact.key == name && !is_used(name)).map(|fact| fact.value);
             if let Some(known) = known.filter(|known| *known != said) {
-                return Err(self.error(record, "value", Fault::NotUsed { said: said.to_owned(), known: known.to_owned() }));
+                return Err(self.error(record, "value", Fault::NotUsed { said: said.to_owned(), known }));
             }
         }
         Ok(())
@@ -486,7 +486,7 @@ impl<'a> Reader<'a> {
             let said: u16 = self.number(record, "least")?;
             let known = model.time(self.class(record, "class")?).map(|time| time.least);
             if let Some(known) = known.filter(|known| *known != said) {
-                return Err(self.error(record, "least", Fault::NotUsed { said: said.to_string(), known: known.to_string() }));
+                return Err(self.error(record, "least", Fault::NotUsed { said: said.to_string(), known: intern(&known.to_string()) }));
             }
         }
         Ok(())
