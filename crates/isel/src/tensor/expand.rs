@@ -4,6 +4,7 @@
 //! this: they split each register of A and B in the same way, and multiply the parts in any order.
 
 use oriole_ir::{Class, Operand};
+use oriole_isa::SystemLayout;
 use oriole_ptx::types::ScalarType;
 
 use super::mma::{PLAIN, Product, ROW_COLUMN, Start, emit};
@@ -155,7 +156,7 @@ pub(super) fn bits(select: &mut Select<'_>, product: &Product) -> Option<Vec<Ope
     let operation = if product.is_xor { "XOR" } else { "AND" };
     let native = |operation: &str| format!("BMMA.{shape}.{operation}.POPC");
     let encodes = |select: &Select<'_>, name: &str| select.encodes(&format!("{name} R0, R0.ROW, R0.COL, R0"));
-    let has_operation = !product.is_xor || select.target.profile().multiplies_bits_with_xor;
+    let has_operation = !product.is_xor || SystemLayout::of(select.target).multiplies_bits_with_xor;
     if has_operation && encodes(select, &native(operation)) {
         return Some(emit(select, &native(operation), ROW_COLUMN, &product.a, &product.b, Start::Matrix(&product.c)));
     }
