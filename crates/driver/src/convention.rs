@@ -49,7 +49,7 @@ pub fn has_abi_calls(function: &Function) -> bool {
 /// Returns the registers that runtime functions clobber.
 fn runtime_clobbers() -> Clobbers {
     let mut general = set(FIRST_CLOBBERED..FIRST_CLOBBERED + CLOBBERED_COUNT, |_| true);
-    general.insert(u16::from(RETURN_ADDRESS), 2);
+    general.insert(Reg::from(RETURN_ADDRESS), 2);
     Clobbers { general, predicates: set(0..CLOBBERED_PREDICATES, |_| true), ..Clobbers::NONE }
 }
 
@@ -58,8 +58,8 @@ fn runtime_environment(target: Target, limit: u32) -> Environment {
     let mut environment = Environment::new(target, limit);
     let lost = runtime_clobbers();
     environment.reserved = Clobbers {
-        general: set(0..256, |register| !lost.general.has(register)),
-        predicates: set(0..8, |register| !lost.predicates.has(register)),
+        general: set(0..256, |register| !lost.general.has(Reg::new(register))),
+        predicates: set(0..8, |register| !lost.predicates.has(Reg::new(register))),
         ..Clobbers::ALL
     };
     environment
@@ -92,7 +92,7 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
         environment.uniform_registers = u32::from(FIRST_KERNEL_UNIFORM);
     }
     if has_dynamic_stack && calls {
-        environment.reserved.general.insert(u16::from(SAVED_STACK_POINTER), 1);
+        environment.reserved.general.insert(Reg::from(SAVED_STACK_POINTER), 1);
     }
     environment
 }
