@@ -9,7 +9,7 @@ use std::time::Instant;
 use std::{env, fs};
 
 use oriole_ctrl::flow::{Block, Code, assign};
-use oriole_hardware::Model;
+use oriole_hardware::Hardware;
 use oriole_isa::{Instruction, Target, decode, encode, parse};
 
 const SIZES: [usize; 5] = [1_000, 10_000, 50_000, 100_000, 200_000];
@@ -125,12 +125,12 @@ fn one_loop(size: usize) -> (Vec<usize>, Vec<Block>) {
 fn main() {
     let is_measured = env::args().any(|argument| argument == "--bench");
     let target = Target::parse("sm_90a").expect("a target of the table");
-    let model = Model::of(target);
+    let hardware = &Hardware::built_in(target);
     let kinds = kinds(target);
     let sizes = if is_measured { &SIZES[..] } else { &SIZES[..1] };
     println!("ns for an instruction       {}", sizes.iter().map(|size| format!("{size:>8}")).collect::<String>());
     for shape in &SHAPES {
-        let times: Vec<f64> = sizes.iter().map(|&size| each(shape, size, &kinds, model, if is_measured { 2 } else { 1 })).collect();
+        let times: Vec<f64> = sizes.iter().map(|&size| each(shape, size, &kinds, hardware, if is_measured { 2 } else { 1 })).collect();
         println!("{:<27} {}", shape.name, times.iter().map(|time| format!("{time:>8.0}")).collect::<String>());
         let growth = times[times.len() - 1] / times[LARGE.min(times.len() - 1)];
         assert!(!is_measured || growth < MOST_GROWTH, "{}: an instruction takes {growth:.1} times as long in long code", shape.name);
@@ -138,7 +138,7 @@ fn main() {
 }
 
 /// Returns the nanoseconds per instruction for a shape of a size.
-fn each(shape: &Shape, size: usize, kinds: &[Instruction], model: &Model, rounds: usize) -> f64 {
+fn each(shape: &Shape, size: usize, kinds: &[Instruction], hardware: &Hardware<'_>, rounds: usize) -> f64 {
     let (numbers, blocks) = (shape.make)(size);
     let instructions: Vec<Instruction> = numbers.iter().map(|&number| kinds[number].clone()).collect();
     let code = Code { instructions: &instructions, blocks };
@@ -147,7 +147,7 @@ fn each(shape: &Shape, size: usize, kinds: &[Instruction], model: &Model, rounds
     let timed = || {
         let start = processor_time();
         for _ in 0..times {
-            black_box(assign(black_box(&code), model));
+            black_box(assign(black_box(&code), hardware));
         }
         (processor_time() - start) as f64 / times as f64
     };

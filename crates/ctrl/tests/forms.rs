@@ -5,7 +5,7 @@
 //! no source but its guard must not get one for its reads.
 
 use oriole_ctrl::flow::{Block, Code, assign};
-use oriole_hardware::Model;
+use oriole_hardware::Hardware;
 use oriole_isa::table::FormId;
 use oriole_isa::{AccessPlace, Control, Instruction, Opcode, RegFile, Target, accesses, decode, encode, parse};
 
@@ -39,7 +39,7 @@ fn control_of(instruction: &Instruction, target: Target) -> Control {
         }
     }
     let blocks = vec![Block { range: 0..instructions.len(), successors: Vec::new() }];
-    assign(&Code { instructions: &instructions, blocks }, Model::of(target))[0]
+    assign(&Code { instructions: &instructions, blocks }, &Hardware::built_in(target))[0]
 }
 
 #[test]
