@@ -1,0 +1,127 @@
+//! `isel` and `opt PASS`: the functions after instruction selection, and the effect of one pass.
+//!
+//! The effect of a pass is a listing of the function with `-` before each line that the pass deletes and `+` before each line that it
+//! inserts; `unchanged` if it does neither. Source positions are not listed.
+
+use std::collections::HashSet;
+
+use oriole_ir::text::{print, print_inst};
+use oriole_ir::{Function, Inst, construct_ssa, verify};
+use oriole_isa::Target;
+use oriole_opt::{balance, converge, dead, fold, forward, fuse, insert_yields, legalize, machine, merge, straighten};
+
+use super::{Lines, functions, module, register_limit, required};
+use crate::diff;
+use crate::file::{Kind, Options, TestFile, UNCHANGED};
+use crate::kinds::back_end;
+use crate::pipeline;
+
+/// Passes that may leave instructions without an encoding, which `legalize` rewrites.
+const BEFORE_LEGALIZATION: [&str; 3] = ["construct-ssa", "straighten", "fuse"];
+
+/// Lists the functions that instruction selection makes from PTX.
+pub fn isel(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+    let found = pipeline::around(&module(file)?, &file.options, required(target), "select")?.ok_or("selection does not run")?;
+    Ok(found.after.iter().flat_map(|text| without_positions(text).lines().map(str::to_owned).collect::<Vec<_>>()).collect())
+}
+
+/// Lists the effect of a pass on PTX that the passes before it have compiled.
+pub fn opt_ptx(file: &TestFile, target: Option<Target>, kind: &Kind) -> Lines {
+    let pass = kind.argument.as_deref().ok_or("`test opt` needs the name of a pass")?;
+    match pipeline::around(&module(file)?, &file.options, required(target), pass)? {
+        None => Ok(vec!["the pass does not run at this level".to_owned()]),
+        Some(found) => Ok(effect(&found.before, &found.after)),
+    }
+}
+
+/// Lists the effect of a pass on Ori. The verifier must accept the function before and after the pass. After `legalize` every instruction
+/// must have an encoding; after later passes every instruction that had one before.
+pub fn opt_ori(file: &TestFile, target: Option<Target>, kind: &Kind) -> Lines {
+    let pass = kind.argument.as_deref().ok_or("`test opt` needs the name of a pass")?;
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for mut function in functions(file)? {
+        checked(&function, "the program")?;
+        before.push(print(&function));
+        let was_encodable = encodable(&function, required(target));
+        if let Some(error) = apply(&mut function, required(target), pass, &file.options)? {
+            return Ok(vec![format!("error: {error}")]);
+        }
+        checked(&function, "the result")?;
+        check_encodings(&function, &was_encodable, required(target), pass)?;
+        after.push(print(&function));
+    }
+    Ok(effect(&before, &after))
+}
+
+fn checked(function: &Function, what: &str) -> Result<(), String> {
+    if !function.is_ssa {
+        return Ok(());
+    }
+    verify(function).map_err(|errors| format!("{what} is not valid: {errors}"))
+}
+
+/// Checks that a pass leaves no instruction without an encoding: none at all for `legalize`, otherwise none that had one before.
+fn check_encodings(function: &Function, before: &HashSet<Inst>, target: Target, pass: &str) -> Result<(), String> {
+    if !function.is_ssa || BEFORE_LEGALIZATION.contains(&pass) {
+        return Ok(());
+    }
+    let after = encodable(function, target);
+    let mut insts = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied());
+    let lost = insts.find(|inst| (pass == "legalize" || before.contains(inst)) && !after.contains(inst));
+    lost.map_or(Ok(()), |inst| Err(format!("the result cannot be encoded: {}", print_inst(function, inst))))
+}
+
+/// Returns the instructions of a function that the target can encode. Pseudo operations count as encodable.
+fn encodable(function: &Function, target: Target) -> HashSet<Inst> {
+    let insts = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied());
+    insts.filter(|&inst| machine::is_encodable(function, inst, target)).collect()
+}
+
+/// Applies a pass to a function. Returns the error that the pass reports, if any.
+fn apply(function: &mut Function, target: Target, pass: &str, options: &Options) -> Result<Option<String>, String> {
+    match pass {
+        "construct-ssa" => construct_ssa(function),
+        "straighten" => _ = straighten::run(function, target),
+        "fuse" => _ = fuse::run(function, target),
+        "legalize" => return Ok(legalize::run(function, target).err().map(|error| error.to_string())),
+        "forward" => _ = forward::run(function, target),
+        "merge" => _ = merge::run(function, target),
+        "fold" => _ = fold::run(function, target),
+        "remove-dead" => _ = dead::run(function, target),
+        "converge" => _ = converge::run(function, target, &|_| false),
+        "give-way" => _ = insert_yields::run(function, target),
+        "balance" => _ = balance::run(function, target),
+        "allocate" => match back_end::allocated(function, target, register_limit(options))? {
+            Ok((allocated, _)) => *function = allocated,
+            Err(error) => return Ok(Some(error.to_string())),
+        },
+        other => return Err(format!("the pass `{other}` cannot be applied to Ori; use PTX")),
+    }
+    Ok(None)
+}
+
+/// Returns the marked listing of all functions. The heading of a function does not count as a change: it says whether the function is in
+/// SSA form.
+fn effect(before: &[String], after: &[String]) -> Vec<String> {
+    let body = |text: &str| without_positions(text).lines().skip(1).map(str::to_owned).collect::<Vec<_>>().join("\n");
+    let is_changed = |number: usize| before.get(number).map(|text| body(text)) != after.get(number).map(|text| body(text));
+    if !(0..before.len().max(after.len())).any(is_changed) {
+        return vec![UNCHANGED.to_owned()];
+    }
+    let mut lines = Vec::new();
+    for (number, after) in after.iter().enumerate() {
+        let after = without_positions(after);
+        if is_changed(number) {
+            lines.extend(diff::marked(&without_positions(before.get(number).map_or("", String::as_str)), &after));
+        } else {
+            lines.push(format!("{} {UNCHANGED} }}", after.lines().next().unwrap_or_default()));
+        }
+    }
+    lines
+}
+
+/// Removes the source positions of instructions, such as ` ;@12:3`.
+fn without_positions(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(|line| line.split(" ;@").next().unwrap_or_default()).collect();
+    lines.join("\n")
+}
