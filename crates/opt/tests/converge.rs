@@ -1,4 +1,4 @@
-//! Tests of convergence barriers: small graphs with known placements, and simulated warps on random graphs.
+//! Tests of convergence barriers: deep nesting, and simulated warps on random graphs. `filetests/converge` has small graphs.
 
 use std::collections::BTreeSet;
 
@@ -64,74 +64,8 @@ fn shape(function: &Function) -> Vec<String> {
 }
 
 /// Runs the pass on a graph.
-fn converged(edges: &[&[usize]]) -> (Vec<String>, converge::Stats) {
-    let mut function = graph(edges);
-    let stats = converge::run(&mut function, target("sm_90"), &|_| false);
-    (shape(&function), stats)
-}
-
-#[test]
-fn both_sides_of_a_branch_reconverge() {
-    let (shape, stats) = converged(&[&[1, 2], &[3], &[3], &[]]);
-    assert_eq!(shape, ["set for 4 1,2", "3", "3", "wait 4", ""]);
-    assert_eq!((stats.barriers, stats.synchronizations_removed), (1, 1));
-}
-
-#[test]
-fn threads_reconverge_after_a_loop() {
-    let (shape, _) = converged(&[&[1], &[1, 2], &[]]);
-    assert_eq!(shape, ["set for 3 1", "1,2", "wait 3", ""]);
-}
-
-#[test]
-fn two_loop_exits_reconverge_after_the_loop() {
-    // 1: loop header, may break to 5; 2 and 3: condition inside the loop; 4: latch, leaves to 6; 7: the two exits meet.
-    let (shape, stats) = converged(&[&[1], &[5, 2], &[3, 4], &[4], &[1, 6], &[7], &[7], &[]]);
-    assert_eq!(shape, ["set for 9 1", "6,2", "set for 5 3,4", "4", "wait 5", "1,7", "8", "8", "wait 9", ""]);
-    assert_eq!(stats.barriers, 2);
-}
-
-#[test]
-fn paths_to_a_loop_header_reconverge_before_it() {
-    // 0 branches around 1, and both paths reach the loop header 2. The loop has two back edges, from 3 and 4.
-    let (shape, stats) = converged(&[&[1, 2], &[2], &[3, 5], &[2, 4], &[2], &[]]);
-    // The pass adds a block for the edges that enter the loop and one for the back edges.
-    assert_eq!(stats.barriers, 3, "{shape:?}");
-    assert_eq!(stats.skipped, 0, "{shape:?}");
-}
-
-#[test]
-fn paths_with_separate_exits_get_no_barrier() {
-    let (shape, stats) = converged(&[&[1, 2], &[], &[]]);
-    assert_eq!(shape, ["1,2", "", ""]);
-    assert_eq!((stats.barriers, stats.skipped), (0, 1));
-}
-
-#[test]
-fn uniform_conditions_need_no_barrier() {
-    let mut builder = Builder::new(Function::new("uniform", FunctionKind::Kernel));
-    builder.function.is_ssa = true;
-    let (one, two) = (builder.new_block(), builder.new_block());
-    let n = builder.define(Class::R, "MOV $, c[0x0][{}]", &[0x210.into()]);
-    let block = builder.define(Class::R, "S2R $, SR_CTAID.X", &[]);
-    let p = builder.define(Class::P, "ISETP.GT.AND $, PT, {}, {}, PT", &[n, block]);
-    builder.branch(Some(Guard { kind: p.kind, negated: true }), two);
-    builder.branch(None, one);
-    builder.start(one);
-    builder.branch(None, two);
-    builder.start(two);
-    builder.emit("EXIT", &[]);
-    assert_eq!(converge::run(&mut builder.function, target("sm_90"), &|_| false), converge::Stats::default());
-}
-
-#[test]
-fn common_exit_gets_no_barrier() {
-    let mut function = graph(&[&[1, 2], &[2], &[]]);
-    let end = *function.layout.last().unwrap();
-    let exit = function.blocks[end].insts.pop().unwrap();
-    function.blocks[end].insts = vec![exit];
-    let stats = converge::run(&mut function, target("sm_90"), &|_| false);
-    assert_eq!((stats.barriers, stats.skipped), (0, 1));
+fn converged(edges: &[&[usize]]) -> converge::Stats {
+    converge::run(&mut graph(edges), target("sm_90"), &|_| false)
 }
 
 #[test]
@@ -147,7 +81,7 @@ fn outermost_regions_beyond_the_nesting_limit_get_no_barrier() {
     }
     edges.push(Vec::new());
     let edges: Vec<&[usize]> = edges.iter().map(Vec::as_slice).collect();
-    let (_, stats) = converged(&edges);
+    let stats = converged(&edges);
     assert_eq!((stats.barriers, stats.skipped), (converge::MAX_NESTING, depth - converge::MAX_NESTING));
 }
 

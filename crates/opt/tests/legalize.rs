@@ -45,7 +45,6 @@ struct Inputs {
     pair: Operand,
     descriptor: Operand,
     uniform: Operand,
-    predicate: Operand,
 }
 
 fn inputs(builder: &mut Builder) -> Inputs {
@@ -53,14 +52,7 @@ fn inputs(builder: &mut Builder) -> Inputs {
         let value = builder.value(class);
         builder.whole(value)
     };
-    Inputs {
-        r: value(Class::R),
-        s: value(Class::R),
-        pair: value(Class::R2),
-        descriptor: value(Class::UR2),
-        uniform: value(Class::UR),
-        predicate: value(Class::P),
-    }
+    Inputs { r: value(Class::R), s: value(Class::R), pair: value(Class::R2), descriptor: value(Class::UR2), uniform: value(Class::UR) }
 }
 
 #[test]
@@ -161,78 +153,6 @@ fn stores_atomics_and_reductions() {
     }
 }
 
-#[test]
-fn operands_move_to_positions_that_a_form_accepts() {
-    let sm_90 = target("sm_90");
-    let one = |write: &dyn Fn(&mut Builder, Inputs)| {
-        legalized(sm_90, |b| {
-            let i = inputs(b);
-            write(b, i);
-        })
-    };
-    // The immediate must be the second source.
-    assert_eq!(one(&|b, i| _ = b.define(Class::R, "IADD3 $, {}, {}, RZ", &[5.into(), i.r])), ["IADD3 R8, R8, 0x5, RZ"]);
-    assert_eq!(
-        one(&|b, i| _ = b.define(Class::P, "ISETP.LT.AND $, PT, {}, {}, PT", &[5.into(), i.r])),
-        ["ISETP.GT.AND P1, PT, R8, 0x5, PT"]
-    );
-    assert_eq!(one(&|b, i| _ = b.define(Class::R, "SEL $, {}, {}, {}", &[5.into(), i.r, i.predicate])), ["SEL R8, R8, 0x5, !P1"]);
-    assert_eq!(
-        one(&|b, i| _ = b.define(Class::R, "LOP3.LUT $, {}, {}, RZ, 0x30, !PT", &[0xff.into(), i.r])),
-        ["LOP3.LUT R8, R8, 0xff, RZ, 0xc, !PT"]
-    );
-    // At most one operand may be a non-register.
-    assert_eq!(
-        one(&|b, _| _ = b.define(Class::R, "IADD3 $, {}, c[0x0][{}], RZ", &[5.into(), 0x210.into()])),
-        ["MOV R8, 0x5", "IADD3 R8, R8, c[0x0][0x210], RZ"]
-    );
-    assert_eq!(
-        one(&|b, _| _ = b.define(Class::R2, "DADD $, c[0x0][{}], {}", &[0x210.into(), 0x3ff0_0000.into()])),
-        ["MOV R8, c[0x0][0x210]", "MOV R8, c[0x0][0x214]", "PACK", "DADD R8, R8, 1"]
-    );
-    // The form has no negation for this operand.
-    assert_eq!(one(&|b, i| _ = b.define(Class::R, "IMAD $, -{}, {}, RZ", &[i.r, i.s])), ["IADD3 R8, -R8, RZ, RZ", "IMAD R8, R8, R8, RZ"]);
-    // Zero needs no move because the zero register holds it.
-    assert_eq!(one(&|b, i| _ = b.emit("STS [{}], {}", &[i.r, 0.into()])), ["STS [R8], RZ"]);
-}
-
-#[test]
-fn offsets_that_do_not_fit_are_added_to_the_base() {
-    let sm_90 = target("sm_90");
-    let far = legalized(sm_90, |b| {
-        let i = inputs(b);
-        b.define(Class::R, "LDG.E $, desc[{}][{}.64+{}]", &[i.descriptor, i.pair, 0x12_3456_7890_i64.into()]);
-    });
-    assert_eq!(far, ["IADD3 R8, P1, R8, 0x34567890, RZ", "IADD3.X R8, R9, 0x12, RZ, P1, !PT", "PACK", "LDG.E R8, desc[UR8][R8.64]"]);
-    let shared = legalized(sm_90, |b| {
-        let i = inputs(b);
-        b.define(Class::R, "LDS $, [{}+{}]", &[i.r, 0x100_0000.into()]);
-    });
-    assert_eq!(shared, ["IADD3 R8, R8, 0x1000000, RZ", "LDS R8, [R8]"]);
-}
-
-#[test]
-fn later_targets_name_predicates_and_load_constants() {
-    let sm_100 = target("sm_100");
-    let texts = legalized(sm_100, |b| {
-        let i = inputs(b);
-        b.define(Class::R, "IADD3 $, {}, {}, RZ", &[i.r, i.s]);
-        b.define(Class::R, "IADD3 $, {}, c[0x0][{}], RZ", &[i.r, 0x380.into()]);
-        b.define(Class::UR, "UMOV $, c[0x0][{}]", &[0x380.into()]);
-        b.emit("WARPSYNC {}", &[0xffff_ffff_u32.into()]);
-    });
-    assert_eq!(
-        texts,
-        [
-            "IADD3 R8, PT, PT, R8, R8, RZ",
-            "LDC R8, c[0x0][0x380]",
-            "IADD3 R8, PT, PT, R8, R8, RZ",
-            "LDCU UR8, c[0x0][0x380]",
-            "WARPSYNC.ALL"
-        ]
-    );
-}
-
 /// The shapes that instruction selection emits, with every kind of operand in every position.
 #[test]
 fn every_operand_shape_becomes_legal_on_every_target() {
@@ -291,37 +211,4 @@ fn every_operand_shape_becomes_legal_on_every_target() {
         }
         assert!(count > 1000, "{target}: {count}");
     }
-}
-
-#[test]
-fn unencodable_instruction_is_named_in_the_error() {
-    let mut b = function();
-    let i = inputs(&mut b);
-    b.define(Class::R, "REDUX.SUM $, {}", &[i.uniform]);
-    let error = legalize::run(&mut b.function, target("sm_75")).unwrap_err();
-    assert!(error.message.contains("REDUX.SUM") && error.message.contains("sm_75"), "{error}");
-}
-
-/// All values print as the same register, so this test checks the operands instead of the text.
-#[test]
-fn the_sum_of_base_and_offset_is_the_new_base() {
-    let mut b = function();
-    let i = inputs(&mut b);
-    b.define(Class::R, "LDS $, [{}+{}]", &[i.r, 0x100_0000.into()]);
-    let mut function = b.function;
-    legalize::run(&mut function, target("sm_90")).unwrap();
-    let [sum, load] = function.blocks[function.entry()].insts[..] else { panic!("a sum and a load") };
-    let sum = function.results(sum)[0].value().unwrap();
-    assert!(function.sources(load).iter().any(|source| source.value() == Some(sum)));
-    assert!(function.sources(load).iter().all(|source| source.value() != i.r.value()));
-}
-
-/// A 64-bit number that is stored as 128 bits gets an upper half of zeros.
-#[test]
-fn a_number_fills_a_wide_store_with_zeros() {
-    let texts = legalized(target("sm_90"), |b| {
-        let i = inputs(b);
-        b.emit("STS.128 [{}], {}", &[i.r, 0x7_0000_0005_i64.into()]);
-    });
-    assert_eq!(texts, ["MOV R8, 0x5", "MOV R8, 0x7", "MOV R8, 0x0", "MOV R8, 0x0", "PACK", "STS.128 [R8], R8"]);
 }

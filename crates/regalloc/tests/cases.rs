@@ -1,4 +1,5 @@
-//! Small handwritten functions: moves, spills and registers of their allocations; and wrong allocations that the checker must reject.
+//! Functions too long for a file: moves, spills and registers of their allocations; and wrong allocations that the checker must reject.
+//! `filetests/regalloc` has small functions.
 
 mod generate;
 
@@ -27,88 +28,6 @@ fn allocated(text: &str, limit: u32) -> (Function, Allocation) {
 fn count(function: &Function, mnemonic: &str) -> usize {
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     insts.filter(|&&inst| function.insts[inst].op.mnemonic() == mnemonic).count()
-}
-
-const LOOP: &str = "func kernel @sum ssa {
-bb0:
-    %0:R2, %1:R = ENTRY
-    %2:R = IADD3 %1, RZ, RZ
-    BRA bb1
-bb1:
-    %3:R = PHI RZ, bb0, %8, bb1
-    %4:R2 = PHI %0, bb0, %9, bb1
-    %5:R = PHI %2, bb0, %10, bb1
-    %6:R = LDG.E desc[URZ][%4.64] !global.4
-    %7:P, PT = ISETP.NE.AND %5, 0x1, PT
-    %8:R = IADD3 %3, %6, RZ
-    %9:R2 = IMAD.WIDE RZ, RZ, %4
-    %10:R = IADD3 %5, -0x1, RZ
-    @%7 BRA bb1
-    BRA bb2
-bb2:
-    STG.E desc[URZ][%9.64], %8 !global.4
-    EXIT
-}";
-
-#[test]
-fn a_loop_needs_no_moves() {
-    let text = LOOP.replace("%0:R2, %1:R = ENTRY", "%0:R2@R4, %1:R@R6 = ENTRY");
-    let (after, allocation) = allocated(&text, 255);
-    let moves = count(&after, "MOV");
-    assert!(moves <= 1, "only the zero in front of the loop:\n{}", print(&after));
-    assert_eq!(after.layout.len(), 3, "no edge is split:\n{}", print(&after));
-    assert_eq!((allocation.spill_load_bytes, allocation.frame_bytes), (0, 0));
-    assert!(allocation.registers_used <= 9, "{allocation:?}");
-}
-
-#[test]
-fn packs_of_fresh_values_need_no_moves() {
-    let (after, _) = allocated(
-        "func kernel @pack ssa {
-bb0:
-    %0:R = S2R SR_TID.X
-    %1:R = IADD3 %0, 0x1, RZ
-    %2:R = IADD3 %0, 0x2, RZ
-    %3:R = IADD3 %0, 0x3, RZ
-    %4:R4 = PACK %0, %1, %2, %3
-    STS.128 [RZ], %4 !shared.16
-    EXIT
-}",
-        255,
-    );
-    assert_eq!(count(&after, "MOV"), 0, "{}", print(&after));
-}
-
-#[test]
-fn a_tied_operand_that_lives_on_is_copied() {
-    let (after, _) = allocated(
-        "func kernel @tied ssa {
-bb0:
-    %0:R = S2R SR_TID.X
-    %1:P, PT = ISETP.NE.AND %0, RZ, PT
-    @%1 %2:R = IADD3 %0, 0x1, RZ, (else %0)
-    @!%1 %3:R = IADD3 %2, 0x1, RZ, (else %2)
-    STS [%0], %3 !shared.4
-    EXIT
-}",
-        255,
-    );
-    assert_eq!(count(&after, "MOV"), 1, "{}", print(&after));
-}
-
-#[test]
-fn spilled_predicates_go_to_general_registers() {
-    let mut text = String::from("func kernel @predicates ssa {\nbb0:\n    %0:R = S2R SR_TID.X\n");
-    for number in 1..=10 {
-        text += &format!("    %{number}:P, PT = ISETP.NE.AND %0, {number:#x}, PT\n");
-    }
-    for number in 1..=10 {
-        text += &format!("    @%{number} STS [%0], %0 !shared.4\n");
-    }
-    text += "    EXIT\n}\n";
-    let (after, allocation) = allocated(&text, 255);
-    assert_eq!(count(&after, "SEL"), 3, "as many as have no place:\n{}", print(&after));
-    assert_eq!(allocation.frame_bytes, 0, "predicates go to registers, not to memory");
 }
 
 #[test]
@@ -262,22 +181,6 @@ fn phis_in_memory_that_do_not_read_each_other_need_no_temporaries() {
     let in_entry = |opcode| entry.iter().filter(|&&inst| after.insts[inst].is_machine(opcode)).count();
     assert!(in_entry(Opcode::STL) >= 5, "at least five phis have no register:\n{}", print(&after));
     assert_eq!(in_entry(Opcode::LDL), 0, "{}", print(&after));
-}
-
-#[test]
-fn uniform_constants_are_loaded_as_the_target_can() {
-    let text = "func kernel @uniform ssa {
-bb0:
-    %0:UR2 = COPY c[0x0][0x380]
-    %1:R = LDG.E desc[%0][RZ.64] !global.4
-    STS [RZ], %1 !shared.4
-    EXIT
-}";
-    for (target, opcode) in [("sm_90", Opcode::ULDC), ("sm_100", Opcode::LDCU)] {
-        let mut function = parse(text).unwrap().remove(0);
-        allocate(&mut function, &Environment::new(Target::parse(target).unwrap(), 255)).unwrap();
-        assert_eq!(found(&function, opcode).len(), 2, "{target}:\n{}", print(&function));
-    }
 }
 
 /// A comparison has two predicate results, the second of which may be unused. The comparison that reloads a spilled predicate has both too.
