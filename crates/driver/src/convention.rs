@@ -7,7 +7,7 @@ use oriole_isa::Symbols;
 use oriole_isel::{
     CLOBBERED_COUNT, CLOBBERED_PREDICATES, DYNAMIC_STACK, FIRST_CLOBBERED, RETURN_ADDRESS, SAVED_STACK_POINTER, is_runtime, runtime_names,
 };
-use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, RegisterSet};
+use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, Reg, RegisterSet};
 
 /// Uniform registers from this one on belong to kernels; device functions do not write them.
 const FIRST_KERNEL_UNIFORM: u16 = 36;
@@ -49,7 +49,7 @@ pub fn has_abi_calls(function: &Function) -> bool {
 /// Returns the registers that runtime functions clobber.
 fn runtime_clobbers() -> Clobbers {
     let mut general = set(FIRST_CLOBBERED..FIRST_CLOBBERED + CLOBBERED_COUNT, |_| true);
-    general.insert(u16::from(RETURN_ADDRESS), 2);
+    general.insert(Reg::from(RETURN_ADDRESS), 2);
     Clobbers { general, predicates: set(0..CLOBBERED_PREDICATES, |_| true), ..Clobbers::NONE }
 }
 
@@ -58,8 +58,8 @@ fn runtime_environment(target: Target, limit: u32) -> Environment {
     let mut environment = Environment::new(target, limit);
     let lost = runtime_clobbers();
     environment.reserved = Clobbers {
-        general: set(0..256, |register| !lost.general.has(register)),
-        predicates: set(0..8, |register| !lost.predicates.has(register)),
+        general: set(0..256, |register| !lost.general.has(Reg::new(register))),
+        predicates: set(0..8, |register| !lost.predicates.has(Reg::new(register))),
         ..Clobbers::ALL
     };
     environment
@@ -92,7 +92,7 @@ pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_
         environment.uniform_registers = u32::from(FIRST_KERNEL_UNIFORM);
     }
     if has_dynamic_stack && calls {
-        environment.reserved.general.insert(u16::from(SAVED_STACK_POINTER), 1);
+        environment.reserved.general.insert(Reg::from(SAVED_STACK_POINTER), 1);
     }
     environment
 }
@@ -131,7 +131,7 @@ fn allocate_checked(function: &mut Function, environment: &Environment, verify: 
 /// Returns the set of registers in a range that satisfy a condition.
 fn set(range: std::ops::Range<u16>, is_member: impl Fn(u16) -> bool) -> RegisterSet {
     let mut set = RegisterSet::EMPTY;
-    range.filter(|&register| is_member(register)).for_each(|register| set.insert(register, 1));
+    range.filter(|&register| is_member(register)).for_each(|register| set.insert(Reg::new(register), 1));
     set
 }
 

@@ -30,7 +30,7 @@ use oriole_ir::{Block, Function, Guard, Inst, Op, Opcode, Operand, OperandKind, 
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
-use crate::{Allocation, Environment};
+use crate::{Allocation, Environment, Reg};
 
 /// An error in an allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -195,7 +195,7 @@ impl Checker<'_> {
         }
         for operand in self.new.results(inst) {
             if matches!(operand.kind, OperandKind::Register { file: RegFile::General, first, count }
-                if first <= self.env.stack_pointer && self.env.stack_pointer < first + u16::from(count))
+                if Reg::new(first).tuple(count).any(|register| register == self.env.stack_pointer))
             {
                 return error(format!("{inst:?} writes the stack pointer"));
             }
@@ -434,7 +434,7 @@ impl Checker<'_> {
                 if let Location::Register(file, register) = at {
                     let files = [RegFile::General, RegFile::Uniform, RegFile::Predicate, RegFile::UniformPredicate, RegFile::Convergence];
                     let file = files[usize::from(file)];
-                    if self.env.clobbered(self.old, inst, file).has(register) {
+                    if self.env.clobbered(self.old, inst, file).has(Reg::new(register)) {
                         return error(format!("{inst:?} destroys {content:?} in {at:?}"));
                     }
                 }
@@ -640,7 +640,7 @@ impl Checker<'_> {
         };
         let (data, address) = if opcode == Opcode::LDL { (operands.first()?, &operands[1..]) } else { (operands.last()?, &operands[..3]) };
         let OperandKind::Register { file: RegFile::General, first, count } = data.kind else { return None };
-        let base = OperandKind::Register { file: RegFile::General, first: self.env.stack_pointer, count: 1 };
+        let base = OperandKind::Register { file: RegFile::General, first: self.env.stack_pointer.number(), count: 1 };
         let offset = address.get(2)?.integer()?;
         let in_frame = offset >= i64::from(self.old.frame_bytes) && offset + i64::from(4 * width) <= i64::from(self.new.frame_bytes);
         let aligned = first.is_multiple_of(width) && offset % i64::from(4 * width) == 0;

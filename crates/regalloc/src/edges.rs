@@ -28,29 +28,50 @@
 //!
 //! Cost: linear in the sizes of the states at both ends of each edge.
 
-use oriole_ir::{Block, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, Part, RegFile, Role, Space, Symbol, Value};
-use oriole_support::Index;
+use oriole_ir::{Block, Inst, Op, Opcode, Operand, OperandKind, Part, RegFile, Value};
+use oriole_support::IndexVec;
 use smallvec::SmallVec;
 
-use crate::AllocateError;
-use crate::allocate_inst::unit;
-use crate::assign::{Assigner, NO_REGISTER};
-use crate::liveness::phi_source;
-use crate::moves::{Move, Sink, register};
-use crate::registers::RegisterSet;
-use crate::spill::EmitPoint;
+use crate::assigner::Assigner;
+use crate::moves::Move;
+use crate::operands::{phi_source, unit};
+use crate::outcome::AllocateError;
+use crate::register_file::Resident;
+use crate::registers::{Reg, RegisterSet};
+
+/// A value that the predecessor has in no register.
+struct EdgeReload {
+    to: Reg,
+    part: Part,
+}
+
+/// A constant or one register of another file.
+struct EdgeMove {
+    to: Reg,
+    from: Operand,
+}
+
+/// A phi in memory and its source.
+struct MemoryPhi {
+    phi: Value,
+    source: Operand,
+}
+
+/// A phi whose new value is in a temporary slot until its old value has been read.
+struct LateStore {
+    phi: Value,
+    temporary: u32,
+}
 
 /// The transfers that one edge has to make. Conceptually they happen all at once: sources are as the predecessor leaves them.
 #[derive(Default)]
 struct Transfers {
     /// Moves between registers of the file.
     moves: Vec<Move>,
-    /// Values that the predecessor has in no register: (first destination register, part of the value).
-    reloads: Vec<(u16, Part)>,
-    /// Constants and operands of other register files: (destination, source), one register each.
-    others: Vec<(u16, Operand)>,
-    /// Phis in memory and their sources. Only in the general file; memory phis of other files become phis of shadow values.
-    to_memory: Vec<(Value, Operand)>,
+    reloads: Vec<EdgeReload>,
+    others: Vec<EdgeMove>,
+    /// Only in the general file; memory phis of other files become phis of shadow values.
+    to_memory: Vec<MemoryPhi>,
 }
 
 impl Transfers {
@@ -59,118 +80,119 @@ impl Transfers {
     }
 
     /// Returns the registers that the transfers write.
-    fn written(&self, reload_width: impl Fn(&Part) -> u8) -> RegisterSet {
+    fn written(&self) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         self.moves.iter().for_each(|one| set.insert(one.to, 1));
-        self.others.iter().for_each(|&(to, _)| set.insert(to, 1));
-        self.reloads.iter().for_each(|(to, part)| set.insert(*to, reload_width(part)));
+        self.others.iter().for_each(|other| set.insert(other.to, 1));
+        self.reloads.iter().for_each(|reload| set.insert(reload.to, reload.part.count));
         set
     }
+
+    /// Returns whether a transfer reads the slot of a memory phi, other than the one that fills it.
+    fn reads_slot_of(&self, phi: Value) -> bool {
+        self.reloads.iter().any(|reload| reload.part.value == phi)
+            || self.to_memory.iter().any(|other| other.phi != phi && other.source.value() == Some(phi))
+    }
+}
+
+/// An edge that got a block of its own.
+struct SplitEdge {
+    from: Block,
+    to: Block,
+    new: Block,
 }
 
 impl Assigner<'_> {
     /// Emits the transfers of all edges. Code for the start of a block is kept in `heads` until the blocks are rewritten.
     pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
-        let mut split: Vec<(Block, Block, Block)> = Vec::new();
-        for place in 0..self.flow.order.len() {
-            let from = self.flow.order[place];
-            // Transfers start from the exit state, which code at the end of the block changes. So only one edge may put code there.
-            let mut used_end = false;
-            // `register_of` is the exit state of `from` in this iteration, and all NO_REGISTER again after it.
-            for &(value, register) in self.exit_state.of(from) {
-                self.register_of[value.position()] = register;
-            }
-            for number in 0..self.flow.successors[from.position()].len() {
-                let to = self.flow.successors[from.position()][number];
-                let transfers = self.transfers(from, to);
-                if transfers.is_empty() {
-                    continue;
-                }
-                let last = *self.output[from.position()].last().expect("blocks end in control flow");
-                let mut written = Vec::new();
-                let place = EmitPoint { out: &mut written, location: self.function.insts[last].location, inst: last };
-                let harmless = !used_end && self.may_go_to_end(from, to, &transfers);
-                self.emit_transfers(from, to, &transfers, place)?;
-                if self.flow.predecessors[to.position()].len() == 1 {
-                    self.heads[to.position()] = written;
-                } else if harmless {
-                    used_end = true;
-                    let terminators = self.terminator_count(from);
-                    let out = &mut self.output[from.position()];
-                    let at = out.len() - terminators;
-                    out.splice(at..at, written);
-                } else {
-                    split.push((from, to, self.split_edge(from, to, written)));
-                }
-            }
-            for &(value, _) in self.exit_state.of(from) {
-                self.register_of[value.position()] = NO_REGISTER;
-            }
+        let mut split: Vec<SplitEdge> = Vec::new();
+        for place in 0..self.inputs.flow.order().len() {
+            let from = self.inputs.flow.order()[place];
+            // `register_of` is the exit state of `from` in this iteration, and empty again after it.
+            self.registers.recall(self.borders.exit.of(from));
+            self.resolve_edges_from(from, &mut split)?;
+            self.registers.forget(self.borders.exit.of(from));
         }
         // Only now: `transfers` finds the sources of phis by their original predecessors.
-        for &(from, to, new) in &split {
-            self.rename_phi_edge(from, to, new);
+        for edge in &split {
+            self.rename_phi_edge(edge);
         }
         if !split.is_empty() {
-            // Each new block is laid out after the predecessor of its edge.
-            let layout = std::mem::take(&mut self.function.layout);
-            let mut by_block = vec![SmallVec::<[Block; 2]>::new(); self.output.len()];
-            split.into_iter().for_each(|(from, _, new)| by_block[from.position()].push(new));
-            for block in layout {
-                self.function.layout.push(block);
-                let new = by_block.get(block.position()).map_or(&[][..], |new| new);
-                self.function.layout.extend_from_slice(new);
+            self.lay_out_split_edges(&split);
+        }
+        Ok(())
+    }
+
+    /// Emits the transfers of the edges that leave a block.
+    fn resolve_edges_from(&mut self, from: Block, split: &mut Vec<SplitEdge>) -> Result<(), AllocateError> {
+        // Transfers start from the exit state, which code at the end of the block changes. So only one edge may put code there.
+        let mut is_end_used = false;
+        for number in 0..self.inputs.flow.graph.successors(from).len() {
+            let to = self.inputs.flow.graph.successors(from)[number];
+            let transfers = self.transfers(from, to);
+            if transfers.is_empty() {
+                continue;
+            }
+            let is_harmless = !is_end_used && self.may_go_to_end(from, to, &transfers);
+            let code = self.emit_transfers(from, to, &transfers)?;
+            if self.inputs.flow.graph.predecessors(to).len() == 1 {
+                self.borders.heads[to] = code;
+            } else if is_harmless {
+                is_end_used = true;
+                let out = &mut self.output.insts[from];
+                let at = out.len() - self.function.terminators(from).len();
+                out.splice(at..at, code);
+            } else {
+                let new = self.split_edge(from, to, code);
+                split.push(SplitEdge { from, to, new });
             }
         }
         Ok(())
     }
 
-    /// Replaces the predecessor `from` by `new` in the phis of `to`. Phis of register files that are allocated later need it.
-    fn rename_phi_edge(&mut self, from: Block, to: Block, new: Block) {
-        for phi in self.function.phis(to).to_vec() {
+    /// Replaces the predecessor by the new block in the phis at the end of a split edge. Phis of register files that are allocated later
+    /// need it.
+    fn rename_phi_edge(&mut self, edge: &SplitEdge) {
+        for phi in self.function.phis(edge.to).to_vec() {
             for operand in self.function.sources_mut(phi) {
-                if operand.kind == OperandKind::Block(from) {
-                    operand.kind = OperandKind::Block(new);
+                if operand.kind == OperandKind::Block(edge.from) {
+                    operand.kind = OperandKind::Block(edge.new);
                 }
             }
         }
     }
 
-    fn terminator_count(&self, block: Block) -> usize {
-        self.function.terminators(block).len()
+    /// Lays out each new block after the predecessor of its edge.
+    fn lay_out_split_edges(&mut self, split: &[SplitEdge]) {
+        let mut after: IndexVec<Block, SmallVec<[Block; 2]>> = IndexVec::filled(self.output.insts.len(), SmallVec::new());
+        split.iter().for_each(|edge| after[edge.from].push(edge.new));
+        for block in std::mem::take(&mut self.function.layout) {
+            self.function.layout.push(block);
+            self.function.layout.extend_from_slice(&after[block]);
+        }
     }
 
     /// Collects the transfers of an edge. `register_of` must be the exit state of `from`.
     fn transfers(&self, from: Block, to: Block) -> Transfers {
         let mut transfers = Transfers::default();
-        let mut phis_without_register: SmallVec<[Inst; 4]> = SmallVec::new();
         for &phi in self.function.phis(to) {
-            let Some(value) = self.function.operands(phi)[0].value().filter(|&value| self.class(value).file == self.file) else { continue };
-            let at = self.entered_at[value.position()];
-            if at == NO_REGISTER {
-                phis_without_register.push(phi);
+            let Some(value) = self.function.operands(phi)[0].value().filter(|&value| self.is_of_file(value)) else { continue };
+            let source = phi_source(self.function, phi, from);
+            if let Some(at) = self.borders.phi_register(value) {
+                self.transfer_to_register(&mut transfers, at, self.class(value).width, &source);
                 continue;
             }
-            self.transfer_to_register(&mut transfers, at, self.class(value).width, &phi_source(self.function, phi, from));
-        }
-        // Live-in values. Phis of `to` are in its entry state too, but come from their sources, above.
-        for &(value, at) in self.entry_state.of(to) {
-            if self.register_of[value.position()] != at && self.phi_of[value.position()] != Some(to) {
-                let whole = self.function.whole(value).into();
-                self.transfer_to_register(&mut transfers, at, self.class(value).width, &whole);
+            // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
+            let is_stored = self.inputs.file == RegFile::General && self.spills.needs_store(value);
+            if is_stored && source.kind != OperandKind::Undefined && source.value() != Some(value) {
+                transfers.to_memory.push(MemoryPhi { phi: value, source });
             }
         }
-        if self.file == RegFile::General {
-            for phi in phis_without_register {
-                let source = phi_source(self.function, phi, from);
-                // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
-                if let Some(value) = self.function.operands(phi)[0].value()
-                    && self.needs_store[value.position()]
-                    && source.kind != OperandKind::Undefined
-                    && source.value() != Some(value)
-                {
-                    transfers.to_memory.push((value, source));
-                }
+        // Live-in values. Phis of `to` are in its entry state too, but come from their sources, above.
+        for &(value, at) in self.borders.entry.of(to) {
+            if self.registers.register_of(value) != Some(at) && !self.borders.is_phi_of(value, to) {
+                let whole = self.function.whole(value).into();
+                self.transfer_to_register(&mut transfers, at, self.class(value).width, &whole);
             }
         }
         transfers
@@ -178,19 +200,15 @@ impl Assigner<'_> {
 
     /// Adds the transfer of a source into `width` registers from `to` on: a move, a reload, or a constant; nothing if the source is
     /// already there.
-    fn transfer_to_register(&self, transfers: &mut Transfers, to: u16, width: u8, source: &Operand) {
+    fn transfer_to_register(&self, transfers: &mut Transfers, to: Reg, width: u8, source: &Operand) {
         match source.kind {
             OperandKind::Undefined => {}
-            OperandKind::Value(part) if self.class(part.value).file == self.file => {
-                let at = self.register_of[part.value.position()];
-                if at == NO_REGISTER {
-                    transfers.reloads.push((to, part));
-                } else if at + u16::from(part.first) != to {
-                    let at = at + u16::from(part.first);
-                    transfers.moves.extend((0..u16::from(width)).map(|number| Move { to: to + number, from: at + number }));
-                }
-            }
-            _ => transfers.others.extend((0..width).map(|number| (to + u16::from(number), unit(source, number)))),
+            OperandKind::Value(part) if self.is_of_file(part.value) => match self.registers.register_of(part.value) {
+                None => transfers.reloads.push(EdgeReload { to, part }),
+                Some(at) if at + part.first != to => transfers.moves.extend(Move::tuple(to, at + part.first, width)),
+                Some(_) => {}
+            },
+            _ => transfers.others.extend((0..width).map(|number| EdgeMove { to: to + number, from: unit(source, number) })),
         }
     }
 
@@ -201,9 +219,9 @@ impl Assigner<'_> {
             let guard = self.function.insts[inst].guard.map(|guard| guard.kind);
             for kind in self.function.operands(inst).iter().map(|operand| operand.kind).chain(guard) {
                 if let OperandKind::Register { file, first, count } = kind
-                    && file == self.file
+                    && file == self.inputs.file
                 {
-                    set.insert(first, count);
+                    set.insert(Reg::new(first), count);
                 }
             }
         }
@@ -214,56 +232,56 @@ impl Assigner<'_> {
     /// every successor: no terminator reads a register that they write, and no other successor needs a value whose register or
     /// slot they overwrite.
     fn may_go_to_end(&self, from: Block, to: Block, transfers: &Transfers) -> bool {
-        let written = transfers.written(|part| part.count);
+        let written = transfers.written();
         if written.and(&self.read_by_terminators(from)) != RegisterSet::EMPTY {
             return false;
         }
-        for &other in self.flow.successors[from.position()].iter().filter(|&&other| other != to) {
+        for &other in self.inputs.flow.graph.successors(from).iter().filter(|&&other| other != to) {
             // Another successor needs a value if it is live-in there or the source of a phi there.
             let needed = |value: Value| {
                 let phi_needs = |&phi: &Inst| phi_source(self.function, phi, from).value() == Some(value);
-                self.liveness.live_in(other).binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
+                self.inputs.liveness.live_in(other).binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
             };
-            let harmed = |&(value, at): &(Value, u16)| written.has_any(at, self.class(value).width) && needed(value);
-            if self.exit_state.of(from).iter().any(harmed) || transfers.to_memory.iter().any(|&(value, _)| needed(value)) {
+            let harmed = |&(value, at): &Resident| written.has_any(at, self.class(value).width) && needed(value);
+            if self.borders.exit.of(from).iter().any(harmed) || transfers.to_memory.iter().any(|memory| needed(memory.phi)) {
                 return false;
             }
         }
         true
     }
 
-    /// Emits the transfers of an edge one after the other, as if they happened all at once:
+    /// Emits the transfers of an edge one after the other, as if they happened all at once, and returns the code:
     ///
     /// 1. stores to the slots of memory phis, which read registers that later steps overwrite;
     /// 2. the moves between registers, as one parallel copy;
     /// 3. reloads and constants, whose sources are in no register of the file;
     /// 4. copies from temporary slots to the slots of memory phis, whose old content steps 1 and 3 have read.
-    fn emit_transfers(&mut self, from: Block, to: Block, transfers: &Transfers, mut place: EmitPoint<'_>) -> Result<(), AllocateError> {
-        let occupied = |assigner: &Self, state: &[(Value, u16)]| {
-            let mut set = RegisterSet::EMPTY;
-            state.iter().for_each(|&(value, at)| set.insert(at, assigner.class(value).width));
-            set
-        };
-        let before = occupied(self, self.exit_state.of(from));
-        let after = occupied(self, self.entry_state.of(to));
+    fn emit_transfers(&mut self, from: Block, to: Block, transfers: &Transfers) -> Result<Vec<Inst>, AllocateError> {
+        let before = self.registers.occupied_in(self.borders.exit.of(from));
+        let after = self.registers.occupied_in(self.borders.entry.of(to));
         // Scratch registers for step 1 must hold nothing yet that is still needed; those for later steps must not hold a result either.
         // The code may be placed before the terminators, so the registers that they read are not free.
-        let free_before = self.usable.without(&before).without(&self.read_by_terminators(from));
-        let free = free_before.without(&after).without(&transfers.written(|part| part.count));
-        let late = self.emit_memory_phis(from, transfers, &free_before, &mut place)?;
-        self.emit_moves(&transfers.moves, free.lowest(), &mut place)?;
-        for &(at, part) in &transfers.reloads {
-            self.reload(part, at, &mut place)?;
+        let free_before = self.registers.usable.without(&before).without(&self.read_by_terminators(from));
+        let free = free_before.without(&after).without(&transfers.written());
+        let mut code = Vec::new();
+        let late = self.emit_memory_phis(from, transfers, &free_before, &mut code)?;
+        let mut emitter = self.inputs.emitter(self.function, &mut code, last_of(&self.output.insts[from]));
+        emitter.emit_parallel(&transfers.moves, free.lowest())?;
+        for reload in &transfers.reloads {
+            self.spills.reload(reload.part, reload.to, &mut emitter)?;
         }
-        for &(at, operand) in &transfers.others {
-            self.emit_move(at, operand, &mut place)?;
+        for other in &transfers.others {
+            emitter.emit_move(other.to, other.from)?;
         }
-        for (value, temporary) in late {
-            let slot = self.slot(value);
-            let width = self.class(value).width;
-            self.copy_slots(slot, temporary, width, &free, &mut place);
+        let frame = &mut self.spills.frame;
+        for LateStore { phi, temporary } in late {
+            let slot = frame.slot(phi, emitter.function);
+            let width = emitter.function.values[phi].width;
+            let scratch = frame.borrow(&free, &self.registers.usable, &mut emitter);
+            frame.copy(slot, temporary, width, scratch, &mut emitter);
+            frame.give_back(scratch, &mut emitter);
         }
-        Ok(())
+        Ok(code)
     }
 
     /// Stores the sources of memory phis into the phis' slots. A phi whose old content another transfer of the edge still reads is stored
@@ -273,39 +291,37 @@ impl Assigner<'_> {
         from: Block,
         transfers: &Transfers,
         free: &RegisterSet,
-        place: &mut EmitPoint<'_>,
-    ) -> Result<Vec<(Value, u32)>, AllocateError> {
+        code: &mut Vec<Inst>,
+    ) -> Result<Vec<LateStore>, AllocateError> {
         let mut late = Vec::new();
-        for (value, source) in &transfers.to_memory {
-            let is_read = transfers.reloads.iter().any(|(_, part)| part.value == *value)
-                || transfers.to_memory.iter().any(|(other, source)| other != value && source.value() == Some(*value));
-            let width = self.class(*value).width;
-            let mut slot = self.slot(*value);
-            if is_read {
-                slot = self.function.frame_bytes.next_multiple_of(4);
-                self.function.frame_bytes = slot + 4 * u32::from(width);
-                self.private_slots.push((slot, u32::from(width)));
-                late.push((*value, slot));
+        let mut emitter = self.inputs.emitter(self.function, code, last_of(&self.output.insts[from]));
+        for &MemoryPhi { phi, source } in &transfers.to_memory {
+            let width = emitter.function.values[phi].width;
+            let mut slot = self.spills.frame.slot(phi, emitter.function);
+            if transfers.reads_slot_of(phi) {
+                slot = self.spills.frame.private_slot(width, emitter.function);
+                late.push(LateStore { phi, temporary: slot });
             }
-            let held = source.value().and_then(|source| self.exit_state.of(from).iter().find(|entry| entry.0 == source)).copied();
+            let held = source.value().and_then(|source| self.registers.register_of(source));
             for number in 0..width {
                 let slot = slot + 4 * u32::from(number);
                 match (source.part(), held) {
                     // The source is in registers, in its slot, or neither: recomputable, or a constant.
-                    (Some(part), Some((_, at))) => self.store_word(slot, at + u16::from(part.first + number), place),
-                    (Some(part), None) if self.repeatable[part.value.position()].is_none() => {
-                        let old = self.slot(part.value) + 4 * u32::from(part.first + number);
-                        self.needs_store[part.value.position()] = true;
-                        self.copy_slots(slot, old, 1, free, place);
+                    (Some(part), Some(at)) => self.spills.frame.store(slot, at + part.first + number, 1, &mut emitter),
+                    (Some(part), None) if !self.spills.is_repeatable(part.value) => {
+                        let old = self.spills.read_slot(part.value, emitter.function) + 4 * u32::from(part.first + number);
+                        let scratch = self.spills.frame.borrow(free, &self.registers.usable, &mut emitter);
+                        self.spills.frame.copy(slot, old, 1, scratch, &mut emitter);
+                        self.spills.frame.give_back(scratch, &mut emitter);
                     }
                     (part, _) => {
-                        let (scratch, saved) = self.borrow(free, place);
+                        let scratch = self.spills.frame.borrow(free, &self.registers.usable, &mut emitter);
                         match part {
-                            Some(part) => self.reload(part, scratch, place)?,
-                            None => self.emit_move(scratch, unit(source, number), place)?,
+                            Some(part) => self.spills.reload(part, scratch.register, &mut emitter)?,
+                            None => emitter.emit_move(scratch.register, unit(&source, number))?,
                         }
-                        self.store_word(slot, scratch, place);
-                        self.give_back(scratch, saved, place);
+                        self.spills.frame.store(slot, scratch.register, 1, &mut emitter);
+                        self.spills.frame.give_back(scratch, &mut emitter);
                     }
                 }
             }
@@ -313,98 +329,13 @@ impl Assigner<'_> {
         Ok(late)
     }
 
-    /// Returns a scratch register, and whether its content was saved. Without a free register, the lowest usable one is saved to the
-    /// emergency slot; [`Assigner::give_back`] restores it.
-    fn borrow(&mut self, free: &RegisterSet, place: &mut EmitPoint<'_>) -> (u16, bool) {
-        if let Some(register) = free.lowest() {
-            return (register, false);
-        }
-        let register = self.usable.lowest().unwrap_or(0);
-        let slot = self.emergency();
-        self.store_word(slot, register, place);
-        (register, true)
-    }
-
-    /// Restores a register from [`Assigner::borrow`] if it was saved.
-    fn give_back(&mut self, register: u16, saved: bool, place: &mut EmitPoint<'_>) {
-        if saved {
-            let slot = self.emergency();
-            self.load_word(slot, register, place);
-        }
-    }
-
-    /// Returns the byte offset of the emergency slot, which is created at the first call.
-    fn emergency(&mut self) -> u32 {
-        if let Some(slot) = self.emergency_slot {
-            return slot;
-        }
-        let slot = self.function.frame_bytes.next_multiple_of(4);
-        self.function.frame_bytes = slot + 4;
-        self.private_slots.push((slot, 1));
-        self.emergency_slot = Some(slot);
-        slot
-    }
-
-    /// Copies 4-byte words from one slot to another through a scratch register.
-    fn copy_slots(&mut self, to: u32, from: u32, words: u8, free: &RegisterSet, place: &mut EmitPoint<'_>) {
-        let (scratch, saved) = self.borrow(free, place);
-        for word in 0..u32::from(words) {
-            self.load_word(from + 4 * word, scratch, place);
-            self.store_word(to + 4 * word, scratch, place);
-        }
-        self.give_back(scratch, saved, place);
-    }
-
-    fn store_word(&mut self, slot: u32, register: u16, place: &mut EmitPoint<'_>) {
-        self.transfer(true, slot, register, 1, place);
-    }
-
-    fn load_word(&mut self, slot: u32, register: u16, place: &mut EmitPoint<'_>) {
-        self.transfer(false, slot, register, 1, place);
-    }
-
-    /// Emits spill loads or stores of `count` consecutive registers in pieces of 16, 8 or 4 bytes: the widest for which both the register
-    /// number and the offset are aligned. `slot` is a byte offset in the frame.
-    pub(crate) fn transfer(&mut self, store: bool, slot: u32, first: u16, count: u8, place: &mut EmitPoint<'_>) {
-        let mut done = 0;
-        while done < count {
-            let (at, offset) = (first + u16::from(done), slot + 4 * u32::from(done));
-            let fits = |size: u8| done + size <= count && at.is_multiple_of(u16::from(size)) && offset.is_multiple_of(4 * u32::from(size));
-            let (size, modifier): (u8, &[&str]) = if fits(4) {
-                (4, &[".128"])
-            } else if fits(2) {
-                (2, &[".64"])
-            } else {
-                (1, &[])
-            };
-            let address = [
-                Operand::new(OperandKind::Address(Symbol::NAME_)),
-                register(RegFile::General, self.env.stack_pointer, 1).with_role(Role::Bracket(0)),
-                Operand::from(offset).with_role(Role::Bracket(0)),
-            ];
-            let data = register(RegFile::General, at, size);
-            let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
-            let inst = if store {
-                sink.machine(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0)
-            } else {
-                sink.machine(Opcode::LDL, modifier, &[data, address[0], address[1], address[2]], 1)
-            };
-            let access = self.function.accesses.push(MemoryAccess::weak(Space::Spill, 4 * size));
-            self.function.insts[inst].memory = Some(access);
-            done += size;
-            let total = if store { &mut self.stored_bytes } else { &mut self.loaded_bytes };
-            *total += 4 * u32::from(size);
-        }
-    }
-
     /// Creates a block on an edge with the given instructions and a branch to `to`, and redirects the terminators of `from`. Returns it.
-    fn split_edge(&mut self, from: Block, to: Block, mut insts: Vec<Inst>) -> Block {
+    fn split_edge(&mut self, from: Block, to: Block, mut code: Vec<Inst>) -> Block {
         let new = self.function.new_block();
         let branch = self.function.new_inst(Op::Machine(Opcode::BRA), Default::default(), None, &[to.into()], 0);
-        let last = *self.output[from.position()].last().expect("blocks end in control flow");
-        self.function.insts[branch].location = self.function.insts[last].location;
-        insts.push(branch);
-        self.function.blocks[new].insts = insts;
+        self.function.insts[branch].location = self.function.insts[last_of(&self.output.insts[from])].location;
+        code.push(branch);
+        self.function.blocks[new].insts = code;
         for inst in self.function.terminators(from).to_vec() {
             for operand in self.function.operands_mut(inst) {
                 if operand.kind == OperandKind::Block(to) {
@@ -414,4 +345,9 @@ impl Assigner<'_> {
         }
         new
     }
+}
+
+/// Returns the last instruction of a block, which is a terminator.
+fn last_of(insts: &[Inst]) -> Inst {
+    *insts.last().expect("blocks end in control flow")
 }

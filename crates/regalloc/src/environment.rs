@@ -2,7 +2,7 @@
 
 use oriole_ir::{Function, Inst, RegFile, Target};
 
-use crate::registers::RegisterSet;
+use crate::registers::{Reg, RegisterSet};
 
 /// The registers that a function may use, and the registers that its calls overwrite.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub struct Environment {
     /// Number of convergence barriers.
     pub barriers: u32,
     /// The general register with the stack pointer; no value is assigned to it.
-    pub stack_pointer: u16,
+    pub stack_pointer: Reg,
     /// Registers that a `CALL` leaves undefined, for callees that `known` does not name.
     pub clobbers: Clobbers,
     /// Callees, by name, with the registers that they leave undefined.
@@ -82,7 +82,7 @@ impl Environment {
             predicates: 7,
             uniform_predicates: 7,
             barriers: 16,
-            stack_pointer: 1,
+            stack_pointer: Reg::new(1),
             clobbers: Clobbers::ALL,
             known: Vec::new(),
             reserved: Clobbers::NONE,

@@ -11,18 +11,21 @@
 //!
 //! Webs are a union-find forest with offsets and path compression, so a lookup takes nearly constant time.
 
-use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Role, Value};
-use oriole_support::Index;
+use oriole_ir::{Class, Function, Inst, Op, Operand, Pseudo, RegFile, Role, Value};
+use oriole_support::IndexVec;
 
 use crate::liveness::Liveness;
+use crate::operands::{operand_width, part_in};
+use crate::registers::{Reg, RegisterSet};
 
-/// Maximum width of a web in registers. A wider one would hardly find a gap.
+/// Maximum width of a web in registers. A wider one would hardly find a gap. A tuple that is wider by itself is a web of its own, so the
+/// sources of a pack into it get no hints, and each of them may cost a move.
 const WIDEST: i32 = 64;
 
 /// A value in the union-find forest. A root is its own parent.
 #[derive(Clone, Copy)]
 struct Node {
-    parent: u32,
+    parent: Value,
     /// Registers from the first register of the parent to the first register of this value; may be negative.
     offset: i32,
     /// For roots: first register of the web, relative to the first register of the root; 0 or negative.
@@ -38,29 +41,31 @@ struct Node {
 
 /// The web of a value, and the offset of the value from the root of the web, in registers.
 #[derive(Clone, Copy)]
-pub(crate) struct Web {
-    root: u32,
+struct Web {
+    root: Value,
     offset: i32,
+}
+
+/// The size of a web, and the place of one of its values in it, in registers.
+struct Extent {
+    width: u8,
+    /// Registers from the start of the web to the first register of the value.
+    offset: u8,
+    align: u8,
 }
 
 /// The webs of all register files. A web never spans two files.
 #[derive(Default)]
 pub(crate) struct Hints {
-    nodes: Vec<Node>,
+    nodes: IndexVec<Value, Node>,
 }
 
 impl Hints {
     /// Adds the webs of a register file, and nodes for values that were created since the last call.
     pub fn add_webs(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
-        let known = self.nodes.len();
-        self.nodes.extend(function.values.iter().enumerate().skip(known).map(|(number, class)| Node {
-            parent: number as u32,
-            offset: 0,
-            low: 0,
-            high: i32::from(class.width),
-            place: None,
-            align: class.align,
-        }));
+        for (value, class) in function.values.iter_enumerated().skip(self.nodes.len()) {
+            self.nodes.push(Node { parent: value, offset: 0, low: 0, high: i32::from(class.width), place: None, align: class.align });
+        }
         for &block in &function.layout {
             for file_inst in liveness.file_insts_of(block) {
                 self.collect(function, file_inst.inst, file);
@@ -70,7 +75,7 @@ impl Hints {
 
     /// Joins the webs that one phi, copy, pack or instruction with tied operands relates.
     fn collect(&mut self, function: &Function, inst: Inst, file: RegFile) {
-        let part_of = |operand: &Operand| operand.part().filter(|part| function.values[part.value].file == file);
+        let part_of = |operand: &Operand| part_in(function, operand, file);
         let op = function.insts[inst].op;
         let joins = matches!(op, Op::Pseudo(Pseudo::Phi | Pseudo::Copy | Pseudo::Pack));
         let operands = function.operands(inst);
@@ -78,7 +83,7 @@ impl Hints {
         for operand in function.sources(inst) {
             let offset = before;
             if op == Op::Pseudo(Pseudo::Pack) {
-                before += operand_width(operand);
+                before += i32::from(operand_width(operand));
             }
             let result = match operand.role {
                 Role::Tied(result) => usize::from(result),
@@ -95,26 +100,26 @@ impl Hints {
     }
 
     /// Returns the root of a value's web and the offset of the value from it, and compresses the path.
-    fn root(&mut self, value: u32) -> (u32, i32) {
-        let node = self.nodes[value as usize];
+    fn root(&mut self, value: Value) -> (Value, i32) {
+        let node = self.nodes[value];
         if node.parent == value {
             return (value, 0);
         }
-        if self.nodes[node.parent as usize].parent == node.parent {
+        if self.nodes[node.parent].parent == node.parent {
             return (node.parent, node.offset);
         }
         let mut path = vec![value];
         let mut at = node.parent;
-        while self.nodes[at as usize].parent != at {
+        while self.nodes[at].parent != at {
             path.push(at);
-            at = self.nodes[at as usize].parent;
+            at = self.nodes[at].parent;
         }
         // From the root down: each node's offset from the root is that of its old parent plus its own.
         let mut offset = 0;
         for &step in path.iter().rev() {
-            offset += self.nodes[step as usize].offset;
-            self.nodes[step as usize].parent = at;
-            self.nodes[step as usize].offset = offset;
+            offset += self.nodes[step].offset;
+            self.nodes[step].parent = at;
+            self.nodes[step].offset = offset;
         }
         (at, offset)
     }
@@ -122,14 +127,14 @@ impl Hints {
     /// Joins two webs so that `second` starts `offset` registers after the start of `first`. Does nothing if the webs are joined already
     /// (the first relation wins), if the result would be too wide, or if the alignments contradict each other.
     fn join(&mut self, first: Value, second: Value, offset: i32) {
-        let (root, first_offset) = self.root(first.position() as u32);
-        let (other, second_offset) = self.root(second.position() as u32);
+        let (root, first_offset) = self.root(first);
+        let (other, second_offset) = self.root(second);
         if root == other {
             return;
         }
         let shift = first_offset + offset - second_offset;
-        let moved = self.nodes[other as usize];
-        let kept = self.nodes[root as usize];
+        let moved = self.nodes[other];
+        let kept = self.nodes[root];
         let (low, high) = (kept.low.min(moved.low + shift), kept.high.max(moved.high + shift));
         // `shift` is the offset of the second web's root from the first web's root, which becomes the common root. A web is aligned at its
         // root: the second web stays aligned at any multiple of its alignment, and if it is the stricter one, only shift 0 is accepted.
@@ -137,40 +142,64 @@ impl Hints {
         if high - low > WIDEST || misaligned || (moved.align > kept.align && shift != 0) {
             return;
         }
-        self.nodes[other as usize].parent = root;
-        self.nodes[other as usize].offset = shift;
-        let node = &mut self.nodes[root as usize];
+        self.nodes[other].parent = root;
+        self.nodes[other].offset = shift;
+        let node = &mut self.nodes[root];
         (node.low, node.high, node.align) = (low, high, kept.align.max(moved.align));
     }
 
     /// Returns the web of a value.
-    pub fn web(&mut self, value: Value) -> Web {
-        let (root, offset) = self.root(value.position() as u32);
+    fn web(&mut self, value: Value) -> Web {
+        let (root, offset) = self.root(value);
         Web { root, offset }
     }
 
     /// Returns the first register that a value should get; `None` if no value of its web has a place yet.
-    pub fn place(&self, web: Web) -> Option<u16> {
-        self.nodes[web.root as usize].place.and_then(|place| u16::try_from(place + web.offset).ok())
+    fn place(&self, web: Web) -> Option<Reg> {
+        self.nodes[web.root].place.and_then(|place| u16::try_from(place + web.offset).ok()).map(Reg::new)
     }
 
-    /// Returns the width of the whole web, the offset of the value from the start of the web, and the web's alignment, all in registers.
-    pub fn extent(&self, web: Web) -> (u8, u8, u8) {
-        let node = &self.nodes[web.root as usize];
-        ((node.high - node.low) as u8, (web.offset - node.low) as u8, node.align)
+    /// Returns the size of a web and the offset of the value in it.
+    fn extent(&self, web: Web) -> Extent {
+        let node = &self.nodes[web.root];
+        Extent { width: (node.high - node.low) as u8, offset: (web.offset - node.low) as u8, align: node.align }
     }
 
-    /// Records that the value of `web` starts at `register`, which implies registers for all other values of its web.
-    pub fn set_place(&mut self, web: Web, register: u16) {
-        self.nodes[web.root as usize].place = Some(i32::from(register) - web.offset);
+    /// Records that a value starts at `register`, which implies registers for all other values of its web.
+    pub fn note_place(&mut self, value: Value, register: Reg) {
+        let web = self.web(value);
+        self.set_place(web, register);
     }
-}
 
-/// Returns the number of registers that an operand of a pack fills.
-pub(crate) fn operand_width(operand: &Operand) -> i32 {
-    match operand.kind {
-        OperandKind::Value(part) => i32::from(part.count),
-        OperandKind::Register { count, .. } => i32::from(count),
-        _ => 1,
+    fn set_place(&mut self, web: Web, register: Reg) {
+        self.nodes[web.root].place = Some(i32::from(register.number()) - web.offset);
+    }
+
+    /// Chooses free registers for a value of a class and returns the first; `None` if no aligned gap is wide enough. The order of preference
+    /// saves moves: the place that the value's web implies; a gap for the whole web, if no value of it has a place yet; any gap.
+    pub fn choose(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
+        let fits = |place: Reg| place.is_aligned(class.align) && free.has_all(place, class.width);
+        let web = self.web(value);
+        let wish = self.place(web);
+        if let Some(place) = wish {
+            if fits(place) {
+                return Some(place);
+            }
+        } else {
+            let extent = self.extent(web);
+            if extent.width > class.width {
+                let whole = Class { width: extent.width, align: extent.align, ..class };
+                if let Some(place) = free.find(whole).map(|place| place + extent.offset).filter(|&place| fits(place)) {
+                    self.set_place(web, place);
+                    return Some(place);
+                }
+            }
+        }
+        let place = free.find(class)?;
+        // The first value of a web decides for the others. A value that missed the web's place does not change it.
+        if wish.is_none() {
+            self.set_place(web, place);
+        }
+        Some(place)
     }
 }

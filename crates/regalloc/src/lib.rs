@@ -20,88 +20,45 @@
 //! Callee-saved registers are ordinary values: `ENTRY` defines them in fixed registers, and `KEEP` uses them in the same registers.
 #![deny(missing_docs)]
 
+mod allocate_copy;
 mod allocate_inst;
 mod assign;
+mod assigner;
+mod borders;
 pub mod check;
-mod control_flow;
 mod edges;
+mod emit;
+mod emit_inst;
+mod enter_block;
 mod environment;
+mod frame;
 mod hints;
+mod inputs;
+mod inst_state;
+mod lists;
 mod liveness;
+mod make_room;
 mod moves;
 mod normalize;
+mod operands;
+mod outcome;
+mod register_file;
 mod registers;
 mod rewrite;
 mod slots;
 mod spill;
+mod walk;
 
-use std::fmt;
-
-use oriole_ir::{Function, Inst, RegFile};
+use oriole_ir::{Function, RegFile};
 
 pub use environment::{Clobbers, Environment};
-pub use registers::RegisterSet;
+pub use outcome::{AllocateError, Allocation};
+pub use registers::{Reg, RegisterSet};
 
-use crate::assign::Assigner;
+use crate::assigner::Assigner;
 
 /// The order in which register files are allocated. The file that takes the spilled values of another file comes after that file.
 const FILES: [RegFile; 5] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence, RegFile::General];
-
-/// The resources that an allocated function uses.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Allocation {
-    /// The number of the highest general register, plus one.
-    pub registers_used: u32,
-    /// The number of the highest uniform register, plus one.
-    pub uniform_used: u32,
-    /// The number of the highest convergence barrier, plus one.
-    pub barriers_used: u32,
-    /// Sum of the sizes of all spill stores in the code, in bytes, each counted once.
-    pub spill_store_bytes: u32,
-    /// Sum of the sizes of all spill loads in the code, in bytes, each counted once.
-    pub spill_load_bytes: u32,
-    /// Size of the frame in local memory: variables and spill slots, in bytes.
-    pub frame_bytes: u32,
-    /// Each guarded `COPY` with the moves that replace it, one for each register, in order. The checker reads it.
-    pub guarded_copies: Vec<(Inst, Vec<Inst>)>,
-}
-
-/// The reason why a function cannot be allocated.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AllocateError {
-    /// An instruction needs more registers at once than there are.
-    Limit {
-        /// The instruction.
-        inst: Inst,
-        /// The register file.
-        file: RegFile,
-        /// Number of registers of the file that may be used.
-        available: u32,
-    },
-    /// A copy that no instruction of the target can make.
-    Unsupported {
-        /// The instruction.
-        inst: Inst,
-        /// The copy that would be needed.
-        what: String,
-    },
-    /// The function is not in SSA form.
-    Invalid(String),
-}
-
-impl fmt::Display for AllocateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AllocateError::Limit { inst, file, available } => {
-                write!(f, "{inst:?} needs more {} registers at once than the {available} that may be used", file.prefix())
-            }
-            AllocateError::Unsupported { inst, what } => write!(f, "{inst:?}: {what}"),
-            AllocateError::Invalid(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for AllocateError {}
 
 /// Replaces the values of a function by physical registers, inserting spill code where there are not enough. Returns the resources used.
 pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation, AllocateError> {

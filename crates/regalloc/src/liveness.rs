@@ -1,7 +1,10 @@
 //! Computes liveness, next-use distances and register pressure for the values of one register file.
 //!
-//! **Liveness** explores backward from each use to the definition and marks the blocks on the way (path exploration; Brandner et al. 2011,
-//! "Computing Liveness Sets for SSA-Form Programs"). Live-in sets are lists, so the cost is their total size, not blocks times values.
+//! **Live-in lists, control flow and loops** come from [`oriole_ir::analysis`]. Only the collection of uses is done here
+//! ([`LiveIn::compute`] instead of `Liveness::compute`), for two reasons: the instructions that concern the file are listed anyway, so
+//! no second scan of all instructions is needed; and the lists for the ends of blocks, which would double the memory, have no reader.
+//! Next-use distances and the pressure of tuples have no counterpart among the analyses of the IR, and no execution frequencies are used:
+//! the nesting depth and the length of loop exits take their place.
 //!
 //! **Next-use distances** are those of Braun and Hack 2009: the number of instructions to the next use along the shortest path, where an
 //! edge out of a loop counts as 100,000 instructions. So a value that a loop does not use looks far away inside it. Braun and Hack iterate
@@ -14,23 +17,66 @@
 //! at the start of bb1:   10 + 100,000 + 3      through the loop exit
 //! ```
 
+use oriole_ir::analysis::{ControlFlow, LiveIn, Loops, Need};
 use oriole_ir::{Block, Function, Inst, Opcode, OperandKind, Pseudo, RegFile, Role, Value};
-use oriole_support::Index;
+use oriole_support::IndexVec;
 
-use crate::AllocateError;
-use crate::allocate_inst::fixed_constant_file;
-use crate::control_flow::ControlFlow;
+use crate::lists::{Lists, Span};
+use crate::operands::{fixed_constant_file, phi_source};
+use crate::outcome::AllocateError;
 
-/// In place of a distance or position: there is no next use.
-pub(crate) const NEVER: u32 = u32::MAX;
-/// Instructions that an edge out of a loop counts for.
-pub(crate) const LOOP_EXIT: u32 = 100_000;
-/// The largest distance; longer ones are cut off, so that sums do not overflow.
-const FAR: u32 = 1 << 30;
-const NO_BLOCK: u32 = u32::MAX;
-/// In place of a set of files: not computed yet.
-const UNKNOWN: u8 = u8::MAX;
-const ALL_FILES: u8 = 0x7f;
+/// Number of instructions that an edge out of a loop counts for.
+const LOOP_EXIT: u32 = 100_000;
+
+/// The next use of a value: its position in the current block or, beyond the end of the block, an estimate, counted from the start of the
+/// block. The order is that of time; [`NextUse::NEVER`] is the greatest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct NextUse(u32);
+
+impl NextUse {
+    /// There is no next use: the value is dead.
+    pub const NEVER: NextUse = NextUse(u32::MAX);
+    /// The farthest next use of a live value; farther ones are cut off, so that sums do not overflow.
+    const FAR: NextUse = NextUse(1 << 30);
+
+    /// Returns the use by the instruction at this position.
+    pub fn at(position: u32) -> NextUse {
+        NextUse(position)
+    }
+
+    /// Returns whether there is no next use.
+    pub fn is_never(self) -> bool {
+        self == NextUse::NEVER
+    }
+
+    /// Returns whether the next use is outside of the loop around the current point, because only a loop exit is that long.
+    pub fn is_after_loop(self) -> bool {
+        self.0 >= LOOP_EXIT
+    }
+
+    /// Returns whether the value is live at the end of a block with this number of instructions.
+    pub fn is_after_block(self, length: u32) -> bool {
+        !self.is_never() && self.0 >= length
+    }
+
+    /// Returns the number of instructions from a position to the use; 0 if the use is not after it.
+    pub fn distance_from(self, position: u32) -> u32 {
+        self.0.saturating_sub(position)
+    }
+
+    /// Returns the next use as seen from a point this number of instructions earlier.
+    fn seen_from(self, instructions_earlier: u32) -> NextUse {
+        NextUse(self.0.saturating_add(instructions_earlier))
+    }
+}
+
+/// A value that an instruction reads or writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Access {
+    pub value: Value,
+    /// The next use after the instruction.
+    pub next: NextUse,
+}
 
 /// An instruction that the allocation of the file has to handle: one with an operand of the file, or a call.
 #[derive(Clone, Copy)]
@@ -42,328 +88,199 @@ pub(crate) struct FileInst {
     pub has_tied: bool,
     /// Whether the instruction has operands in fixed registers of any file.
     pub has_fixed: bool,
-    /// Index in `Liveness::operands` of the first value read.
-    first: u32,
-    /// Index of the first value written, which is the end of those read.
-    first_defined: u32,
-    /// End of the values written.
-    end: u32,
+    /// The values of the file that it reads, and those that it writes: spans of `Liveness::accesses`.
+    reads: Span,
+    writes: Span,
 }
 
-/// A range of a list.
-#[derive(Clone, Copy, Default)]
-struct Span {
-    start: u32,
-    end: u32,
-}
+/// A set of register files, one bit each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileSet(u8);
 
-impl Span {
-    fn range(self) -> std::ops::Range<usize> {
-        self.start as usize..self.end as usize
+impl FileSet {
+    const NONE: FileSet = FileSet(0);
+    const ALL: FileSet = FileSet(u8::MAX);
+
+    fn has(self, file: RegFile) -> bool {
+        self.0 & 1 << file as u8 != 0
+    }
+
+    fn insert(&mut self, file: RegFile) {
+        self.0 |= 1 << file as u8;
     }
 }
 
-/// Liveness of the values of one register file. The lists of all blocks or instructions share one vector each, with spans into it. Vectors
-/// indexed by value are kept from file to file: each value belongs to one file.
+/// Liveness of the values of one register file. Vectors indexed by value are kept from file to file: each value belongs to one file.
 #[derive(Default)]
 pub(crate) struct Liveness {
-    /// The instructions to handle, block by block.
-    file_insts: Vec<FileInst>,
-    /// By block: its span of `file_insts`.
-    inst_spans: Vec<Span>,
-    /// For each entry of `file_insts` the values of the file that it reads, then those that it writes.
-    operands: Vec<Value>,
-    /// For each entry of `operands` the position of the value's next use after the instruction.
-    nexts: Vec<u32>,
-    /// The live-in values of all blocks.
-    live: Vec<Value>,
-    /// For each entry of `live` the distance from the start of the block to the next use, in instructions.
-    distance: Vec<u32>,
-    /// By block: its span of `live`.
-    live_in: Vec<Span>,
-    /// Values that phis read at the end of each predecessor, with the blocks of the phis.
-    phi_sources: Vec<(Block, Value)>,
-    /// By predecessor: its span of `phi_sources`.
-    phi_spans: Vec<Span>,
+    /// The instructions to handle, by block.
+    insts: Lists<FileInst>,
+    /// For each entry of `insts` the values of the file that it reads, then those that it writes.
+    accesses: Vec<Access>,
+    live_in: LiveIn,
+    /// For each entry of `live_in` the next use, counted from the start of the block.
+    first_uses: Vec<NextUse>,
+    /// By predecessor: the values that phis read at its end, with the blocks of the phis.
+    phi_sources: Lists<(Block, Value)>,
     /// By block: the greatest number of registers that are live at once, if no value is dropped.
-    pub pressure: Vec<u32>,
-    /// By instruction: see [`Liveness::files_of`].
-    files: Vec<u8>,
+    pub pressure: IndexVec<Block, u32>,
+    /// By instruction: see [`Liveness::files_of`]; `None` if not computed yet.
+    files: IndexVec<Inst, Option<FileSet>>,
     /// By value: the block that defines it.
-    defined_at: Vec<u32>,
+    defined_in: IndexVec<Value, Option<Block>>,
     /// By value: the last block in which an upward-exposed use was found.
-    seen_in: Vec<u32>,
-    /// By value: scratch space for distances; all [`NEVER`] outside of the functions that use it.
-    nearest: Vec<u32>,
+    seen_in: IndexVec<Value, Option<Block>>,
+    /// By value: scratch space for next uses; all [`NextUse::NEVER`] outside of the functions that use it.
+    nearest: IndexVec<Value, NextUse>,
 }
 
-/// Returns the source of a phi for a predecessor; an undefined operand if the phi has none.
-pub(crate) fn phi_source(function: &Function, phi: Inst, from: Block) -> oriole_ir::Operand {
-    let mut pairs = function.sources(phi).chunks_exact(2);
-    let pair = pairs.find(|pair| pair[1].kind == OperandKind::Block(from));
-    pair.map_or(oriole_ir::Operand::new(OperandKind::Undefined), |pair| pair[0])
+/// The control flow graph and its loops.
+pub(crate) struct Flow {
+    pub graph: ControlFlow,
+    pub loops: Loops,
+}
+
+impl Flow {
+    /// Computes the control flow of a function.
+    pub fn of(function: &Function) -> Flow {
+        let graph = ControlFlow::compute(function);
+        let loops = Loops::compute(function, &graph);
+        Flow { graph, loops }
+    }
+
+    /// Returns the reachable blocks in reverse post-order.
+    pub fn order(&self) -> &[Block] {
+        self.graph.reverse_post_order()
+    }
 }
 
 impl Liveness {
     /// Computes everything for the values of a register file. Returns an error if the function is not in strict SSA form.
-    pub fn compute(&mut self, function: &Function, flow: &ControlFlow, file: RegFile) -> Result<(), AllocateError> {
+    pub fn compute(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
         let values = function.values.len();
-        self.defined_at.resize(values, NO_BLOCK);
-        self.seen_in.resize(values, NO_BLOCK);
-        self.nearest.resize(values, NEVER);
+        self.defined_in.resize(values, None);
+        self.seen_in.resize(values, None);
+        self.nearest.resize(values, NextUse::NEVER);
         self.find_file_insts(function, flow, file);
         self.find_live(function, flow, file)?;
-        self.compute_distances(function, flow);
+        self.compute_first_uses(function, flow);
         self.compute_next_uses(function, flow);
         Ok(())
     }
 
     /// Returns the instructions of a block that the allocation of the file has to handle.
     pub fn file_insts_of(&self, block: Block) -> &[FileInst] {
-        &self.file_insts[self.inst_spans[block.position()].range()]
+        self.insts.of(block)
     }
 
     /// Returns the instructions of all blocks that the allocation of the file has to handle.
     pub fn file_insts(&self) -> &[FileInst] {
-        &self.file_insts
+        self.insts.all()
     }
 
     /// Returns the values of the file that an instruction reads; none for phis, which read at the ends of the predecessors.
-    pub fn used(&self, file_inst: FileInst) -> &[Value] {
-        &self.operands[file_inst.first as usize..file_inst.first_defined as usize]
+    pub fn reads(&self, file_inst: FileInst) -> &[Access] {
+        &self.accesses[file_inst.reads.range()]
     }
 
     /// Returns the values of the file that an instruction writes.
-    pub fn defined(&self, file_inst: FileInst) -> &[Value] {
-        &self.operands[file_inst.first_defined as usize..file_inst.end as usize]
-    }
-
-    /// Returns, for each value that an instruction reads, the position of its next use after the instruction.
-    pub fn nexts_of_used(&self, file_inst: FileInst) -> &[u32] {
-        &self.nexts[file_inst.first as usize..file_inst.first_defined as usize]
-    }
-
-    /// Returns, for each value that an instruction writes, the position of its first use.
-    pub fn nexts_of_defined(&self, file_inst: FileInst) -> &[u32] {
-        &self.nexts[file_inst.first_defined as usize..file_inst.end as usize]
+    pub fn writes(&self, file_inst: FileInst) -> &[Access] {
+        &self.accesses[file_inst.writes.range()]
     }
 
     /// Returns the values that are live-in at a block, without its phis, in ascending order.
     pub fn live_in(&self, block: Block) -> &[Value] {
-        &self.live[self.live_in[block.position()].range()]
+        self.live_in.of(block)
     }
 
-    /// Returns, for each value of [`Liveness::live_in`], the distance from the start of the block to its next use, in instructions.
-    pub fn distances(&self, block: Block) -> &[u32] {
-        &self.distance[self.live_in[block.position()].range()]
+    /// Returns, for each value of [`Liveness::live_in`], its next use, counted from the start of the block.
+    pub fn first_uses(&self, block: Block) -> &[NextUse] {
+        &self.first_uses[self.live_in.range(block)]
     }
 
     /// Lists the instructions to handle and their operands of the file.
-    fn find_file_insts(&mut self, function: &Function, flow: &ControlFlow, file: RegFile) {
-        self.file_insts.clear();
-        self.operands.clear();
-        self.inst_spans.clear();
-        self.inst_spans.resize(function.blocks.len(), Span::default());
-        for &block in &flow.order {
-            let start = self.file_insts.len() as u32;
-            for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
-                if self.files_of(function, inst) & 1 << file as u8 != 0 {
-                    self.add_file_inst(function, position as u32, inst, file);
+    fn find_file_insts(&mut self, function: &Function, flow: &Flow, file: RegFile) {
+        self.accesses.clear();
+        self.files.resize(function.insts.len(), None);
+        self.insts.reset(function.blocks.len());
+        for &block in flow.order() {
+            let (files, accesses) = (&mut self.files, &mut self.accesses);
+            self.insts.add(block, |found| {
+                for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
+                    let files = *files[inst].get_or_insert_with(|| files_of(function, inst));
+                    if files.has(file) {
+                        found.extend(file_inst(function, position as u32, inst, file, accesses));
+                    }
                 }
-            }
-            self.inst_spans[block.position()] = Span { start, end: self.file_insts.len() as u32 };
+            });
         }
-    }
-
-    /// Returns the register files of an instruction's operands, one bit each; all for a call. The answer is cached, so files that have been
-    /// allocated since the first call still count.
-    fn files_of(&mut self, function: &Function, inst: Inst) -> u8 {
-        if inst.position() >= self.files.len() {
-            self.files.resize(function.insts.len(), UNKNOWN);
-        }
-        let known = self.files[inst.position()];
-        if known != UNKNOWN {
-            return known;
-        }
-        let data = &function.insts[inst];
-        let bit = |file: RegFile| 1 << file as u8;
-        let mut files = if data.is_machine(Opcode::CALL) { ALL_FILES } else { 0 };
-        for operand in function.operands(inst) {
-            match operand.kind {
-                OperandKind::Value(part) => files |= bit(function.values[part.value].file),
-                _ if matches!(operand.role, Role::Fixed(_)) => files |= fixed_constant_file(operand).map_or(0, bit),
-                _ => {}
-            }
-        }
-        if let Some(guard) = &data.guard
-            && let OperandKind::Value(part) = guard.kind
-        {
-            files |= bit(function.values[part.value].file);
-        }
-        self.files[inst.position()] = files;
-        files
-    }
-
-    /// Appends an instruction to the list. Phis are listed only if they define a value of the file.
-    fn add_file_inst(&mut self, function: &Function, position: u32, inst: Inst, file: RegFile) {
-        let data = &function.insts[inst];
-        let (results, sources) = function.operands(inst).split_at(data.result_count());
-        let first = self.operands.len() as u32;
-        let (mut has_tied, mut has_fixed) = (false, false);
-        let add = |operands: &mut Vec<Value>, kind: OperandKind| {
-            if let OperandKind::Value(part) = kind
-                && function.values[part.value].file == file
-            {
-                operands.push(part.value);
-            }
-        };
-        if !data.is(Pseudo::Phi) {
-            for operand in sources {
-                has_tied |= matches!(operand.role, Role::Tied(_));
-                has_fixed |= matches!(operand.role, Role::Fixed(_));
-                add(&mut self.operands, operand.kind);
-            }
-            if let Some(guard) = &data.guard {
-                add(&mut self.operands, guard.kind);
-            }
-        }
-        let first_defined = self.operands.len() as u32;
-        for operand in results {
-            has_fixed |= matches!(operand.role, Role::Fixed(_));
-            add(&mut self.operands, operand.kind);
-        }
-        let end = self.operands.len() as u32;
-        if data.is(Pseudo::Phi) && end == first {
-            return;
-        }
-        self.file_insts.push(FileInst { position, inst, has_tied, has_fixed, first, first_defined, end });
     }
 
     /// Computes the live-in lists.
-    fn find_live(&mut self, function: &Function, flow: &ControlFlow, file: RegFile) -> Result<(), AllocateError> {
-        let blocks = function.blocks.len();
-        // Upward-exposed uses, as (value, (block, at end)): the value is live at the start of the block, or, for a phi source, at its end.
-        let mut upward: Vec<(Value, (Block, bool))> = Vec::new();
-        self.phi_sources.clear();
-        self.phi_spans.clear();
-        self.phi_spans.resize(blocks, Span::default());
-        for &block in &flow.order {
-            let number = block.position() as u32;
-            for file_inst in &self.file_insts[self.inst_spans[block.position()].range()] {
-                for &value in &self.operands[file_inst.first as usize..file_inst.first_defined as usize] {
-                    let at = value.position();
-                    if self.defined_at[at] != number && self.seen_in[at] != number {
-                        self.seen_in[at] = number;
-                        upward.push((value, (block, false)));
+    fn find_live(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
+        let mut needs: Vec<(Value, Need)> = Vec::new();
+        self.phi_sources.reset(function.blocks.len());
+        for &block in flow.order() {
+            for file_inst in self.insts.of(block) {
+                for &Access { value, .. } in &self.accesses[file_inst.reads.range()] {
+                    if self.defined_in[value] != Some(block) && self.seen_in[value] != Some(block) {
+                        self.seen_in[value] = Some(block);
+                        needs.push((value, Need::Entry(block)));
                     }
                 }
-                for &value in &self.operands[file_inst.first_defined as usize..file_inst.end as usize] {
-                    if std::mem::replace(&mut self.defined_at[value.position()], number) != NO_BLOCK {
+                for &Access { value, .. } in &self.accesses[file_inst.writes.range()] {
+                    if self.defined_in[value].replace(block).is_some() {
                         return Err(AllocateError::Invalid(format!("{value:?} is defined twice")));
                     }
                 }
             }
-            let start = self.phi_sources.len() as u32;
-            for &next in &flow.successors[block.position()] {
-                for &phi in function.phis(next) {
-                    if let OperandKind::Value(part) = phi_source(function, phi, block).kind
-                        && function.values[part.value].file == file
-                    {
-                        self.phi_sources.push((next, part.value));
-                        upward.push((part.value, (block, true)));
+            self.phi_sources.add(block, |found| {
+                for &next in flow.graph.successors(block) {
+                    for &phi in function.phis(next) {
+                        if let OperandKind::Value(part) = phi_source(function, phi, block).kind
+                            && function.values[part.value].file == file
+                        {
+                            found.push((next, part.value));
+                            needs.push((part.value, Need::Exit(block)));
+                        }
                     }
                 }
-            }
-            self.phi_spans[block.position()] = Span { start, end: self.phi_sources.len() as u32 };
+            });
         }
-        upward.sort_unstable_by_key(|&(value, _)| value);
-        let found = self.explore_paths(function, flow, &upward)?;
-        self.sort_by_block(blocks, &found);
-        Ok(())
-    }
-
-    /// Explores backward from every upward-exposed use to the definition. Returns (block, value) for each block that has the value live-in,
-    /// sorted by value; `upward` must be sorted by value.
-    fn explore_paths(
-        &self,
-        function: &Function,
-        flow: &ControlFlow,
-        upward: &[(Value, (Block, bool))],
-    ) -> Result<Vec<(Block, Value)>, AllocateError> {
-        let mut found: Vec<(Block, Value)> = Vec::new();
-        // By block: the last value that was marked there. All uses of a value come together, so this replaces a set for each value.
-        let mut last: Vec<u32> = vec![u32::MAX; function.blocks.len()];
-        let mut stack = Vec::new();
-        for &(value, (block, at_end)) in upward {
-            let number = value.position() as u32;
-            let home = self.defined_at[value.position()];
-            if !at_end || home != block.position() as u32 {
-                stack.push(block);
-            }
-            while let Some(block) = stack.pop() {
-                if std::mem::replace(&mut last[block.position()], number) == number {
-                    continue;
-                }
-                found.push((block, value));
-                if block == function.entry() || home == NO_BLOCK {
-                    return Err(AllocateError::Invalid(format!("{value:?} is used where it is not defined")));
-                }
-                let predecessors = flow.predecessors[block.position()].iter();
-                stack.extend(predecessors.filter(|from| home != from.position() as u32));
-            }
-        }
-        Ok(found)
-    }
-
-    /// Distributes (block, value) pairs into the live-in lists by a counting sort, which keeps the order of values.
-    fn sort_by_block(&mut self, blocks: usize, found: &[(Block, Value)]) {
-        self.live_in.clear();
-        self.live_in.resize(blocks, Span::default());
-        for (block, _) in found {
-            self.live_in[block.position()].end += 1;
-        }
-        let mut start = 0;
-        for span in &mut self.live_in {
-            let count = std::mem::replace(&mut span.end, start);
-            span.start = start;
-            start += count;
-        }
-        self.live.clear();
-        self.live.resize(found.len(), Value::new(0));
-        for &(block, value) in found {
-            let span = &mut self.live_in[block.position()];
-            self.live[span.end as usize] = value;
-            span.end += 1;
+        self.live_in = LiveIn::compute(function.blocks.len(), &flow.graph, &mut needs, |value| self.defined_in[value]);
+        // A value whose uses its definition does not dominate is live where the function starts.
+        match self.live_in.of(function.entry()).first() {
+            Some(value) => Err(AllocateError::Invalid(format!("{value:?} is used where it is not defined"))),
+            None => Ok(()),
         }
     }
 
-    /// Computes the distances at the starts of blocks.
-    fn compute_distances(&mut self, function: &Function, flow: &ControlFlow) {
-        // Distances to uses in the block itself. They are exact and do not change afterwards.
-        let mut first_use = vec![NEVER; self.live.len()];
+    /// Computes the next uses of live-in values at the starts of blocks.
+    fn compute_first_uses(&mut self, function: &Function, flow: &Flow) {
+        // Uses in the block itself. They are exact and do not change afterwards.
+        let mut own_uses = vec![NextUse::NEVER; self.live_in.all().len()];
         let mut nearest = std::mem::take(&mut self.nearest);
-        for &block in &flow.order {
+        for &block in flow.order() {
             for &file_inst in self.file_insts_of(block).iter().rev() {
-                self.used(file_inst).iter().for_each(|value| nearest[value.position()] = file_inst.position);
+                self.reads(file_inst).iter().for_each(|read| nearest[read.value] = NextUse::at(file_inst.position));
             }
-            let span = self.live_in[block.position()].range();
-            for (use_, value) in first_use[span].iter_mut().zip(self.live_in(block)) {
-                *use_ = nearest[value.position()];
+            for (own_use, &value) in own_uses[self.live_in.range(block)].iter_mut().zip(self.live_in(block)) {
+                *own_use = nearest[value];
             }
             for &file_inst in self.file_insts_of(block) {
-                self.used(file_inst).iter().for_each(|value| nearest[value.position()] = NEVER);
+                self.reads(file_inst).iter().for_each(|read| nearest[read.value] = NextUse::NEVER);
             }
         }
-        self.distance.clear();
-        self.distance.extend(first_use.iter().map(|&use_| use_.min(FAR)));
-        // Distances to uses in later blocks, in post-order. The second pass brings distances around back edges to the blocks of a loop.
-        let rounds = if flow.loops.iter().any(Option::is_some) { 2 } else { 1 };
+        self.first_uses.clear();
+        self.first_uses.extend(own_uses.iter().map(|&own_use| own_use.min(NextUse::FAR)));
+        // Uses in later blocks, in post-order. The second pass brings distances around back edges to the blocks of a loop.
+        let rounds = if flow.loops.is_empty() { 1 } else { 2 };
         for _ in 0..rounds {
-            for &block in flow.order.iter().rev() {
-                self.distances_after_block(function, flow, block, &mut nearest, |_| {});
-                for at in self.live_in[block.position()].range() {
-                    if first_use[at] == NEVER {
-                        self.distance[at] = nearest[self.live[at].position()].min(FAR);
+            for &block in flow.order().iter().rev() {
+                self.uses_after_block(function, flow, block, &mut nearest, |_| {});
+                for at in self.live_in.range(block) {
+                    if own_uses[at].is_never() {
+                        self.first_uses[at] = nearest[self.live_in.all()[at]].min(NextUse::FAR);
                     }
                 }
                 self.forget(flow, block, &mut nearest);
@@ -372,88 +289,134 @@ impl Liveness {
         self.nearest = nearest;
     }
 
-    /// Writes into `nearest` the distance from the start of a block to the next use after the block, for each value live at its end.
-    /// Calls `tell` once for each such value.
-    fn distances_after_block(
+    /// Writes into `nearest` the next use after a block, counted from the start of the block, for each value live at its end. Calls `tell`
+    /// once for each such value.
+    fn uses_after_block(
         &self,
         function: &Function,
-        flow: &ControlFlow,
+        flow: &Flow,
         block: Block,
-        nearest: &mut [u32],
+        nearest: &mut IndexVec<Value, NextUse>,
         mut tell: impl FnMut(Value),
     ) {
         let length = function.blocks[block].insts.len() as u32;
-        let depth = flow.depth[block.position()];
-        let way_to = |next: Block| length + if flow.depth[next.position()] < depth { LOOP_EXIT } else { 0 };
-        let mut note = |value: Value, distance: u32| {
-            let known = &mut nearest[value.position()];
-            if *known == NEVER {
+        let depth = flow.loops.depth(block);
+        let way_to = |next: Block| length + if flow.loops.depth(next) < depth { LOOP_EXIT } else { 0 };
+        let mut note = |value: Value, next: NextUse| {
+            let known = &mut nearest[value];
+            if known.is_never() {
                 tell(value);
             }
-            *known = (*known).min(distance.min(FAR));
+            *known = (*known).min(next.min(NextUse::FAR));
         };
-        for &next in &flow.successors[block.position()] {
+        for &next in flow.graph.successors(block) {
             let way = way_to(next);
-            for (&value, distance) in self.live_in(next).iter().zip(self.distances(next)) {
-                note(value, distance.saturating_add(way));
+            for (&value, first_use) in self.live_in(next).iter().zip(self.first_uses(next)) {
+                note(value, first_use.seen_from(way));
             }
         }
-        for &(next, value) in &self.phi_sources[self.phi_spans[block.position()].range()] {
-            note(value, way_to(next));
+        for &(next, value) in self.phi_sources.of(block) {
+            note(value, NextUse::at(way_to(next)));
         }
     }
 
-    /// Resets the entries that [`Liveness::distances_after_block`] wrote to [`NEVER`].
-    fn forget(&self, flow: &ControlFlow, block: Block, nearest: &mut [u32]) {
-        for &next in &flow.successors[block.position()] {
-            self.live_in(next).iter().for_each(|value| nearest[value.position()] = NEVER);
+    /// Resets the entries that [`Liveness::uses_after_block`] wrote to [`NextUse::NEVER`].
+    fn forget(&self, flow: &Flow, block: Block, nearest: &mut IndexVec<Value, NextUse>) {
+        for &next in flow.graph.successors(block) {
+            self.live_in(next).iter().for_each(|&value| nearest[value] = NextUse::NEVER);
         }
-        for &(_, value) in &self.phi_sources[self.phi_spans[block.position()].range()] {
-            nearest[value.position()] = NEVER;
+        for &(_, value) in self.phi_sources.of(block) {
+            nearest[value] = NextUse::NEVER;
         }
     }
 
     /// Computes the next uses of all operands and the register pressure of all blocks, by a backward walk through each block.
-    fn compute_next_uses(&mut self, function: &Function, flow: &ControlFlow) {
-        self.nexts.clear();
-        self.nexts.resize(self.operands.len(), NEVER);
+    fn compute_next_uses(&mut self, function: &Function, flow: &Flow) {
         self.pressure.clear();
         self.pressure.resize(function.blocks.len(), 0);
-        // By value: position of the next use below the current instruction. A value with an entry other than NEVER is live there.
+        // By value: the next use below the current instruction. A value with an entry other than NEVER is live there.
         let mut upcoming = std::mem::take(&mut self.nearest);
         let width = |value: Value| u32::from(function.values[value].width);
-        for &block in &flow.order {
+        for &block in flow.order() {
             let mut now = 0;
-            self.distances_after_block(function, flow, block, &mut upcoming, |value| now += width(value));
+            self.uses_after_block(function, flow, block, &mut upcoming, |value| now += width(value));
             let mut most = now;
-            for file_inst in self.file_insts[self.inst_spans[block.position()].range()].iter().rev() {
-                let (used, defined) =
-                    (file_inst.first as usize..file_inst.first_defined as usize, file_inst.first_defined as usize..file_inst.end as usize);
+            for file_inst in self.insts.of(block).iter().rev() {
                 // First the next uses of the sources, before this instruction's own use replaces them. Then the results stop being live,
                 // and the sources become live.
-                for at in used.clone() {
-                    self.nexts[at] = upcoming[self.operands[at].position()];
+                for read in &mut self.accesses[file_inst.reads.range()] {
+                    read.next = upcoming[read.value];
                 }
-                for at in defined {
-                    let value = self.operands[at];
-                    let next = std::mem::replace(&mut upcoming[value.position()], NEVER);
-                    self.nexts[at] = next;
-                    if next != NEVER {
-                        now -= width(value);
+                for written in &mut self.accesses[file_inst.writes.range()] {
+                    written.next = std::mem::replace(&mut upcoming[written.value], NextUse::NEVER);
+                    if !written.next.is_never() {
+                        now -= width(written.value);
                     }
                 }
-                for at in used {
-                    let value = self.operands[at];
-                    if std::mem::replace(&mut upcoming[value.position()], file_inst.position) == NEVER {
-                        now += width(value);
+                for read in &self.accesses[file_inst.reads.range()] {
+                    if std::mem::replace(&mut upcoming[read.value], NextUse::at(file_inst.position)).is_never() {
+                        now += width(read.value);
                     }
                 }
                 most = most.max(now);
             }
-            self.pressure[block.position()] = most;
+            self.pressure[block] = most;
             self.forget(flow, block, &mut upcoming);
-            self.live_in(block).iter().for_each(|value| upcoming[value.position()] = NEVER);
+            self.live_in(block).iter().for_each(|&value| upcoming[value] = NextUse::NEVER);
         }
         self.nearest = upcoming;
     }
+}
+
+/// Returns the register files of an instruction's operands; all for a call. The caller keeps the answer, so files that have been
+/// allocated since still count.
+fn files_of(function: &Function, inst: Inst) -> FileSet {
+    let data = &function.insts[inst];
+    let mut files = if data.is_machine(Opcode::CALL) { FileSet::ALL } else { FileSet::NONE };
+    for operand in function.operands(inst) {
+        match operand.kind {
+            OperandKind::Value(part) => files.insert(function.values[part.value].file),
+            _ => fixed_constant_file(operand).into_iter().for_each(|file| files.insert(file)),
+        }
+    }
+    if let Some(guard) = &data.guard
+        && let OperandKind::Value(part) = guard.kind
+    {
+        files.insert(function.values[part.value].file);
+    }
+    files
+}
+
+/// Returns the entry for an instruction and appends its operands of the file to `accesses`. `None` for a phi that defines no value of the
+/// file.
+fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<Access>) -> Option<FileInst> {
+    let data = &function.insts[inst];
+    let (results, sources) = function.operands(inst).split_at(data.result_count());
+    let (mut has_tied, mut has_fixed) = (false, false);
+    let add = |accesses: &mut Vec<Access>, kind: OperandKind| {
+        if let OperandKind::Value(part) = kind
+            && function.values[part.value].file == file
+        {
+            accesses.push(Access { value: part.value, next: NextUse::NEVER });
+        }
+    };
+    let start = accesses.len();
+    if !data.is(Pseudo::Phi) {
+        for operand in sources {
+            has_tied |= matches!(operand.role, Role::Tied(_));
+            has_fixed |= matches!(operand.role, Role::Fixed(_));
+            add(accesses, operand.kind);
+        }
+        if let Some(guard) = &data.guard {
+            add(accesses, guard.kind);
+        }
+    }
+    let reads = Span::new(start, accesses.len());
+    for operand in results {
+        has_fixed |= matches!(operand.role, Role::Fixed(_));
+        add(accesses, operand.kind);
+    }
+    let writes = Span::new(reads.range().end, accesses.len());
+    let is_foreign_phi = data.is(Pseudo::Phi) && writes.is_empty();
+    (!is_foreign_phi).then_some(FileInst { position, inst, has_tied, has_fixed, reads, writes })
 }

@@ -2,18 +2,18 @@
 //!
 //! Also checks what the allocator cannot handle: signs on copied registers, and tied operands of `PACK`.
 
+use oriole_ir::analysis::remove_unreachable_blocks;
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Signs};
-use oriole_support::Index;
 use smallvec::SmallVec;
 
-use crate::AllocateError;
+use crate::outcome::AllocateError;
 
 /// Normalizes a function; see the module.
 pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
     for position in 0..function.layout.len() {
         drop_useless_branch(function, function.layout[position]);
     }
-    drop_unreachable(function);
+    remove_unreachable_blocks(function);
     for position in 0..function.layout.len() {
         let block = function.layout[position];
         let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -38,36 +38,6 @@ fn drop_useless_branch(function: &mut Function, block: Block) {
     if function.insts[first].op == function.insts[second].op && function.insts[second].guard.is_none() && target(first) == target(second) {
         let insts = &mut function.blocks[block].insts;
         insts.remove(insts.len() - 2);
-    }
-}
-
-/// Removes unreachable blocks from the layout, and their operands from phis.
-fn drop_unreachable(function: &mut Function) {
-    let mut reached = vec![false; function.blocks.len()];
-    let mut stack = vec![function.entry()];
-    reached[function.entry().position()] = true;
-    while let Some(block) = stack.pop() {
-        for next in function.successors(block) {
-            if !std::mem::replace(&mut reached[next.position()], true) {
-                stack.push(next);
-            }
-        }
-    }
-    if function.layout.iter().all(|block| reached[block.position()]) {
-        return;
-    }
-    function.layout.retain(|block| reached[block.position()]);
-    for position in 0..function.layout.len() {
-        for inst in function.phis(function.layout[position]).to_vec() {
-            let operands = function.operands(inst);
-            let mut kept: SmallVec<[Operand; 8]> = SmallVec::from_slice(&operands[..1]);
-            for pair in operands[1..].chunks_exact(2) {
-                if matches!(pair[1].kind, OperandKind::Block(from) if reached[from.position()]) {
-                    kept.extend_from_slice(pair);
-                }
-            }
-            function.set_operands(inst, &kept, 1);
-        }
     }
 }
 

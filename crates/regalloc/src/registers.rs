@@ -1,11 +1,59 @@
-//! Bit sets of up to 256 registers of one file, and the search for aligned gaps in them.
+//! Register numbers, bit sets of up to 256 registers of one file, and the search for aligned gaps in them.
+//!
+//! A gap may be up to 255 registers wide and may cross the words of a set. Alignments are powers of two up to 128.
+
+use std::ops::Add;
 
 use oriole_ir::{Class, RegFile};
 
 const WORDS: usize = 4;
 /// Maximum number of registers by which a gap may be higher than the lowest one in order to keep a wide gap whole. Low registers are
 /// preferred, because the highest number in use decides the occupancy.
-const NEAR: u16 = 32;
+const NEAR: u8 = 32;
+
+/// The number of a register in its file. The file is known from the context, as the allocator handles one file at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Reg(u16);
+
+impl Reg {
+    /// Returns the register with this number.
+    pub const fn new(number: u16) -> Reg {
+        Reg(number)
+    }
+
+    /// Returns the number of the register.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// Returns whether a tuple with this alignment may start at the register.
+    pub fn is_aligned(self, align: u8) -> bool {
+        self.0.is_multiple_of(u16::from(align))
+    }
+
+    /// Returns the register `offset` below this one; `None` if there is none.
+    pub fn checked_sub(self, offset: u8) -> Option<Reg> {
+        self.0.checked_sub(u16::from(offset)).map(Reg)
+    }
+
+    /// Returns `count` consecutive registers, starting with this one.
+    pub fn tuple(self, count: u8) -> impl Iterator<Item = Reg> {
+        (self.0..self.0 + u16::from(count)).map(Reg)
+    }
+}
+
+impl Add<u8> for Reg {
+    type Output = Reg;
+    fn add(self, offset: u8) -> Reg {
+        Reg(self.0 + u16::from(offset))
+    }
+}
+
+impl From<u8> for Reg {
+    fn from(number: u8) -> Reg {
+        Reg(u16::from(number))
+    }
+}
 
 /// A set of registers of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -26,53 +74,53 @@ impl RegisterSet {
     }
 
     /// Returns whether a register is in the set.
-    pub fn has(&self, register: u16) -> bool {
-        let register = usize::from(register);
+    pub fn has(&self, register: Reg) -> bool {
+        let register = usize::from(register.0);
         register < 64 * WORDS && self.words[register / 64] >> (register % 64) & 1 == 1
     }
 
     /// Returns the index of the word with all of these registers, and their bits in it; `None` if they span two words, there are none, or
     /// they are beyond the last word.
-    fn within_word(first: u16, count: u8) -> Option<(usize, u64)> {
-        let (word, bit) = (usize::from(first) / 64, u32::from(first) % 64);
+    fn within_word(first: Reg, count: u8) -> Option<(usize, u64)> {
+        let (word, bit) = (usize::from(first.0) / 64, u32::from(first.0) % 64);
         (count != 0 && word < WORDS && bit + u32::from(count) <= 64).then(|| (word, u64::MAX >> (64 - u32::from(count)) << bit))
     }
 
     /// Adds `count` consecutive registers from `first` on.
-    pub fn insert(&mut self, first: u16, count: u8) {
+    pub fn insert(&mut self, first: Reg, count: u8) {
         if let Some((word, bits)) = RegisterSet::within_word(first, count) {
             self.words[word] |= bits;
             return;
         }
-        for register in (usize::from(first)..usize::from(first) + usize::from(count)).take_while(|&register| register < 64 * WORDS) {
+        for register in first.tuple(count).map(|register| usize::from(register.0)).take_while(|&register| register < 64 * WORDS) {
             self.words[register / 64] |= 1 << (register % 64);
         }
     }
 
     /// Removes `count` consecutive registers from `first` on.
-    pub fn remove(&mut self, first: u16, count: u8) {
+    pub fn remove(&mut self, first: Reg, count: u8) {
         if let Some((word, bits)) = RegisterSet::within_word(first, count) {
             self.words[word] &= !bits;
             return;
         }
-        for register in (usize::from(first)..usize::from(first) + usize::from(count)).take_while(|&register| register < 64 * WORDS) {
+        for register in first.tuple(count).map(|register| usize::from(register.0)).take_while(|&register| register < 64 * WORDS) {
             self.words[register / 64] &= !(1 << (register % 64));
         }
     }
 
     /// Returns whether all of `count` registers from `first` on are in the set.
-    pub fn has_all(&self, first: u16, count: u8) -> bool {
+    pub fn has_all(&self, first: Reg, count: u8) -> bool {
         match RegisterSet::within_word(first, count) {
             Some((word, bits)) => self.words[word] & bits == bits,
-            None => (first..first + u16::from(count)).all(|register| self.has(register)),
+            None => first.tuple(count).all(|register| self.has(register)),
         }
     }
 
     /// Returns whether any of `count` registers from `first` on is in the set.
-    pub fn has_any(&self, first: u16, count: u8) -> bool {
+    pub fn has_any(&self, first: Reg, count: u8) -> bool {
         match RegisterSet::within_word(first, count) {
             Some((word, bits)) => self.words[word] & bits != 0,
-            None => (first..first + u16::from(count)).any(|register| self.has(register)),
+            None => first.tuple(count).any(|register| self.has(register)),
         }
     }
 
@@ -100,9 +148,9 @@ impl RegisterSet {
     }
 
     /// Returns the lowest register; `None` if the set is empty.
-    pub fn lowest(&self) -> Option<u16> {
+    pub fn lowest(&self) -> Option<Reg> {
         let word = self.words.iter().position(|&word| word != 0)?;
-        Some((word * 64) as u16 + self.words[word].trailing_zeros() as u16)
+        Some(Reg((word * 64) as u16 + self.words[word].trailing_zeros() as u16))
     }
 
     /// Returns the registers that start a run: the register itself and the following `width - 1` are in the set.
@@ -154,7 +202,7 @@ impl RegisterSet {
     ///
     /// Best fit by alignment: a gap inside an aligned pair (or quad) that is already broken is preferred, so that whole pairs and quads
     /// stay free for tuples. Example: R5 and R8 to R63 are free. A single register gets R5, since R4 is in use; a pair gets R8:R9.
-    pub fn find(&self, class: Class) -> Option<u16> {
+    pub fn find(&self, class: Class) -> Option<Reg> {
         let places = self.places(class);
         let lowest = places.lowest()?;
         let has_tuples = matches!(class.file, RegFile::General | RegFile::Uniform);
@@ -187,18 +235,18 @@ impl RegisterSet {
     }
 
     /// Calls `visit` for each register in ascending order.
-    pub fn for_each(&self, mut visit: impl FnMut(u16)) {
+    pub fn for_each(&self, mut visit: impl FnMut(Reg)) {
         for (at, &word) in self.words.iter().enumerate() {
             let mut word = word;
             while word != 0 {
-                visit((at * 64) as u16 + word.trailing_zeros() as u16);
+                visit(Reg((at * 64) as u16 + word.trailing_zeros() as u16));
                 word &= word - 1;
             }
         }
     }
 
     /// Returns the registers in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = u16> + use<> {
+    pub fn iter(&self) -> impl Iterator<Item = Reg> + use<> {
         let words = self.words;
         (0..WORDS).flat_map(move |at| {
             let mut word = words[at];
@@ -208,7 +256,7 @@ impl RegisterSet {
                 }
                 let bit = word.trailing_zeros();
                 word &= word - 1;
-                Some((at * 64) as u16 + bit as u16)
+                Some(Reg((at * 64) as u16 + bit as u16))
             })
         })
     }
@@ -218,25 +266,29 @@ impl RegisterSet {
 mod tests {
     use oriole_ir::{Class, RegFile};
 
-    use super::RegisterSet;
+    use super::{Reg, RegisterSet};
+
+    fn numbers(set: &RegisterSet) -> Vec<u16> {
+        set.iter().map(Reg::number).collect()
+    }
 
     #[test]
     fn finds_aligned_gaps_and_spares_wide_ones() {
         let mut free = RegisterSet::first(64);
-        free.remove(0, 5);
-        assert_eq!(free.find(Class::R), Some(5), "the odd half of a broken pair");
-        assert_eq!(free.find(Class::R2), Some(6), "the upper half of a broken quad");
-        assert_eq!(free.find(Class::R4), Some(8));
-        assert_eq!(free.find(Class::new(RegFile::General, 56)), Some(8));
+        free.remove(Reg::new(0), 5);
+        assert_eq!(free.find(Class::R), Some(Reg::new(5)), "the odd half of a broken pair");
+        assert_eq!(free.find(Class::R2), Some(Reg::new(6)), "the upper half of a broken quad");
+        assert_eq!(free.find(Class::R4), Some(Reg::new(8)));
+        assert_eq!(free.find(Class::new(RegFile::General, 56)), Some(Reg::new(8)));
         assert_eq!(free.find(Class::new(RegFile::General, 57)), None);
     }
 
     #[test]
     fn runs_cross_words() {
         let mut free = RegisterSet::EMPTY;
-        free.insert(60, 100);
-        assert_eq!(free.find(Class::new(RegFile::General, 100)), Some(60));
-        assert_eq!(free.iter().collect::<Vec<_>>(), (60..160).collect::<Vec<u16>>());
+        free.insert(Reg::new(60), 100);
+        assert_eq!(free.find(Class::new(RegFile::General, 100)), Some(Reg::new(60)));
+        assert_eq!(numbers(&free), (60..160).collect::<Vec<u16>>());
         assert_eq!(free.count(), 100);
     }
 
@@ -244,19 +296,19 @@ mod tests {
     fn wide_alignments_take_every_multiple_and_nothing_else() {
         for align in [1u8, 2, 4, 8, 16, 32, 64, 128] {
             let multiples: Vec<u16> = (0..256).step_by(usize::from(align)).collect();
-            assert_eq!(RegisterSet::ALL.aligned(align).iter().collect::<Vec<_>>(), multiples, "alignment {align}");
+            assert_eq!(numbers(&RegisterSet::ALL.aligned(align)), multiples, "alignment {align}");
         }
     }
 
     #[test]
     fn ranges_across_words_are_added_and_removed_whatever_was_there() {
         let mut set = RegisterSet::EMPTY;
-        set.insert(62, 1);
-        set.insert(60, 8);
-        assert_eq!(set.iter().collect::<Vec<_>>(), (60..68).collect::<Vec<u16>>(), "a member stays one when it is added again");
-        set.remove(62, 4);
-        assert_eq!(set.iter().collect::<Vec<_>>(), [60, 61, 66, 67]);
-        set.remove(60, 8);
+        set.insert(Reg::new(62), 1);
+        set.insert(Reg::new(60), 8);
+        assert_eq!(numbers(&set), (60..68).collect::<Vec<u16>>(), "a member stays one when it is added again");
+        set.remove(Reg::new(62), 4);
+        assert_eq!(numbers(&set), [60, 61, 66, 67]);
+        set.remove(Reg::new(60), 8);
         assert_eq!(set, RegisterSet::EMPTY, "what is not there may be removed");
     }
 }

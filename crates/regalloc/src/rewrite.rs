@@ -3,84 +3,109 @@
 //! Spill stores can only be inserted now: whether a value is ever reloaded is known at the end of the walk. [`finish`] deletes the
 //! remaining pseudo operations after the last file and counts the registers.
 
-use oriole_ir::{Function, Inst, Op, OperandKind, Pseudo, RegFile, Value};
-use oriole_support::Index;
+use oriole_ir::{Block, Function, Inst, Op, OperandKind, Pseudo, RegFile, Value};
 use rustc_hash::FxHashMap;
 
-use crate::assign::{Assigner, NO_REGISTER};
-use crate::spill::EmitPoint;
-use crate::{AllocateError, Allocation};
+use crate::assigner::Assigner;
+use crate::outcome::{AllocateError, Allocation};
+use crate::registers::Reg;
+
+/// A spilled value and the first register that its store reads.
+type Store = (Value, Reg);
 
 impl Assigner<'_> {
     /// Deletes this register file's phis, copies and packs, and inserts spill stores, phis of shadow values, and the code of edges that
     /// belongs at the start of blocks.
     pub(crate) fn rewrite_blocks(&mut self) -> Result<(), AllocateError> {
-        let mut shadow_phis: FxHashMap<oriole_ir::Block, Vec<Inst>> = FxHashMap::default();
-        if self.file != RegFile::General {
-            for (block, phi) in std::mem::take(&mut self.phis_without_register) {
-                let mut out = shadow_phis.remove(&block).unwrap_or_default();
-                self.shadow_phi(phi, &mut out);
-                shadow_phis.insert(block, out);
-            }
-        }
-        // Spilled values by the instruction that defines them. Shadows created above are beyond the end of `needs_store`.
-        let mut stores: FxHashMap<Inst, Vec<Value>> = FxHashMap::default();
-        let mut any_store = false;
-        for (value, class) in self.function.values.iter_enumerated().take(self.needs_store.len()) {
-            if self.needs_store[value.position()] && class.file == self.file {
-                any_store = true;
-                if let Some(inst) = self.definition[value.position()] {
-                    stores.entry(inst).or_default().push(value);
-                }
-            }
-        }
-        for place in 0..self.flow.order.len() {
-            let block = self.flow.order[place];
-            let mut output = std::mem::take(&mut self.output[block.position()]);
+        let mut shadow_phis = self.shadow_phis();
+        let stores = self.stores();
+        for place in 0..self.inputs.flow.order().len() {
+            let block = self.inputs.flow.order()[place];
+            let mut insts = std::mem::take(&mut self.output.insts[block]);
             // The common case, no spills: the list is kept, less what has become unnecessary.
-            if !any_store && shadow_phis.is_empty() && self.heads[block.position()].is_empty() {
-                if self.has_pseudo[block.position()] {
-                    output.retain(|&inst| !self.is_replaced(inst));
+            if stores.is_none() && shadow_phis.is_empty() && self.borders.heads[block].is_empty() {
+                if self.output.has_pseudo[block] {
+                    insts.retain(|&inst| !self.is_replaced(inst));
                 }
-                self.function.blocks[block].insts = output;
+                self.function.blocks[block].insts = insts;
                 continue;
             }
-            let mut insts: Vec<Inst> = Vec::with_capacity(output.len());
-            let phis = output.iter().take_while(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
-            // Spilled phis that are in registers at the start of the block: their stores follow the code at the start.
-            let mut entering = Vec::new();
-            for &phi in &output[..phis] {
-                match self.function.operands(phi)[0].value().filter(|&value| self.class(value).file == self.file) {
-                    Some(value) if self.needs_store[value.position()] && self.entered_at[value.position()] != NO_REGISTER => {
-                        entering.push((phi, value));
-                    }
-                    Some(_) => {}
-                    None => insts.push(phi),
-                }
-            }
-            insts.extend(shadow_phis.remove(&block).unwrap_or_default());
-            insts.append(&mut self.heads[block.position()]);
-            for (inst, value) in entering {
-                self.defined_in[value.position()] = self.entered_at[value.position()];
-                self.store(value, &mut EmitPoint { out: &mut insts, location: self.function.insts[inst].location, inst })?;
-            }
-            for &inst in &output[phis..] {
-                if !self.is_replaced_copy(inst) {
-                    insts.push(inst);
-                }
-                for &value in stores.get(&inst).map_or(&[][..], |values| values) {
-                    self.store(value, &mut EmitPoint { out: &mut insts, location: self.function.insts[inst].location, inst })?;
-                }
-            }
-            self.function.blocks[block].insts = insts;
+            let new_phis = shadow_phis.remove(&block).unwrap_or_default();
+            self.function.blocks[block].insts = self.rewrite_block(block, &insts, new_phis, stores.as_ref())?;
         }
         Ok(())
+    }
+
+    /// Creates the phis of shadow values that replace phis without a register, by block.
+    fn shadow_phis(&mut self) -> FxHashMap<Block, Vec<Inst>> {
+        let mut phis: FxHashMap<Block, Vec<Inst>> = FxHashMap::default();
+        if self.inputs.file != RegFile::General {
+            for (block, phi) in std::mem::take(&mut self.borders.phis_without_register) {
+                phis.entry(block).or_default().extend(self.spills.shadow_phi(self.function, phi, self.inputs.file));
+            }
+        }
+        phis
+    }
+
+    /// Returns the spilled values by the instruction that defines them, phis excluded; `None` if no value is spilled.
+    fn stores(&self) -> Option<FxHashMap<Inst, Vec<Store>>> {
+        let mut stores: FxHashMap<Inst, Vec<Store>> = FxHashMap::default();
+        let mut is_any_spilled = false;
+        for value in self.function.values.indices().filter(|&value| self.is_of_file(value) && self.spills.needs_store(value)) {
+            is_any_spilled = true;
+            if let Some(definition) = self.walk.definitions[value] {
+                stores.entry(definition.inst).or_default().push((value, definition.register));
+            }
+        }
+        is_any_spilled.then_some(stores)
+    }
+
+    /// Returns the instructions of a block with everything inserted and deleted.
+    fn rewrite_block(
+        &mut self,
+        block: Block,
+        output: &[Inst],
+        new_phis: Vec<Inst>,
+        stores: Option<&FxHashMap<Inst, Vec<Store>>>,
+    ) -> Result<Vec<Inst>, AllocateError> {
+        let mut insts: Vec<Inst> = Vec::with_capacity(output.len());
+        let phis = output.iter().take_while(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
+        // Spilled phis that are in registers at the start of the block: their stores follow the code at the start.
+        let mut entering: Vec<(Inst, Store)> = Vec::new();
+        for &phi in &output[..phis] {
+            match self.function.operands(phi)[0].value().filter(|&value| self.is_of_file(value)) {
+                Some(value) if self.spills.needs_store(value) => {
+                    entering.extend(self.borders.phi_register(value).map(|register| (phi, (value, register))));
+                }
+                Some(_) => {}
+                None => insts.push(phi),
+            }
+        }
+        insts.extend(new_phis);
+        insts.append(&mut self.borders.heads[block]);
+        for (phi, store) in entering {
+            self.emit_store(store, phi, &mut insts)?;
+        }
+        for &inst in &output[phis..] {
+            if !self.is_replaced_copy(inst) {
+                insts.push(inst);
+            }
+            for &store in stores.and_then(|stores| stores.get(&inst)).map_or(&[][..], |values| values) {
+                self.emit_store(store, inst, &mut insts)?;
+            }
+        }
+        Ok(insts)
+    }
+
+    /// Emits the spill store of a value after its definition.
+    fn emit_store(&mut self, (value, at): Store, definition: Inst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        self.spills.store(value, at, &mut self.inputs.emitter(self.function, out, definition))
     }
 
     /// Returns whether an instruction is a phi, copy or pack of the file, which the allocation has replaced by moves.
     fn is_replaced(&self, inst: Inst) -> bool {
         match self.function.insts[inst].op {
-            Op::Pseudo(Pseudo::Phi) => self.function.operands(inst)[0].value().is_some_and(|value| self.class(value).file == self.file),
+            Op::Pseudo(Pseudo::Phi) => self.function.operands(inst)[0].value().is_some_and(|value| self.is_of_file(value)),
             _ => self.is_replaced_copy(inst),
         }
     }
@@ -88,7 +113,7 @@ impl Assigner<'_> {
     /// Returns whether an instruction is a copy or pack whose result is in a register of the file.
     fn is_replaced_copy(&self, inst: Inst) -> bool {
         let is_copy = matches!(self.function.insts[inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack));
-        is_copy && matches!(self.function.operands(inst)[0].kind, OperandKind::Register { file, .. } if file == self.file)
+        is_copy && matches!(self.function.operands(inst)[0].kind, OperandKind::Register { file, .. } if file == self.inputs.file)
     }
 }
 

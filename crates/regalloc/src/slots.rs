@@ -13,10 +13,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use oriole_ir::{Block, OperandKind, Role, Space, Value};
-use oriole_support::Index;
+use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::assign::{Assigner, NO_REGISTER};
+use crate::assigner::Assigner;
+use crate::frame::slot_align;
 
 /// The live interval of a spilled value, in positions of the linear order of instructions.
 #[derive(Clone, Copy)]
@@ -30,18 +31,19 @@ struct LiveInterval {
 impl Assigner<'_> {
     /// Assigns all slots anew. `first` is the byte offset in the frame where the slots begin.
     pub(crate) fn share_slots(&mut self, first: u32) {
-        if self.slots.is_empty() && self.private_slots.is_empty() {
+        let frame = &self.spills.frame;
+        if frame.slots.is_empty() && frame.private_slots.is_empty() {
             return;
         }
         let intervals = self.live_intervals();
         let mut moved: FxHashMap<u32, u32> = FxHashMap::default();
         let mut end = first;
         // Temporary slots belong to no value; they come first and are not shared.
-        for &(offset, words) in &self.private_slots {
-            for word in 0..words {
-                moved.insert(offset + 4 * word, end + 4 * word);
+        for slot in &frame.private_slots {
+            for word in 0..slot.words {
+                moved.insert(slot.offset + 4 * word, end + 4 * word);
             }
-            end += 4 * words;
+            end += 4 * slot.words;
         }
         // Slots in use as (end of the interval, offset, width), earliest end first; free slots by width.
         let mut active: BinaryHeap<Reverse<(u32, u32, u8)>> = Default::default();
@@ -53,12 +55,12 @@ impl Assigner<'_> {
             }
             let class = self.class(interval.value);
             let offset = free.get_mut(&class.width).and_then(Vec::pop).unwrap_or_else(|| {
-                let offset = end.next_multiple_of(4 * u32::from(class.align.min(4)));
+                let offset = end.next_multiple_of(slot_align(class));
                 end = offset + 4 * u32::from(class.width);
                 offset
             });
             active.push(Reverse((interval.end, offset, class.width)));
-            let old = self.slots[&interval.value];
+            let old = frame.slots[&interval.value];
             for word in 0..u32::from(class.width) {
                 moved.insert(old + 4 * word, offset + 4 * word);
             }
@@ -69,47 +71,44 @@ impl Assigner<'_> {
 
     /// Returns the live intervals of all values with a slot, sorted by start.
     fn live_intervals(&self) -> Vec<LiveInterval> {
-        let mut starts = vec![0u32; self.flow.place.len()];
+        let (flow, lengths, slots) = (&self.inputs.flow, &self.inputs.lengths, &self.spills.frame.slots);
+        let mut starts: IndexVec<Block, u32> = IndexVec::filled(lengths.len(), 0);
         let mut at = 0;
-        for &block in &self.flow.order {
+        for &block in flow.order() {
             // Two positions more than instructions: the end of a block, where the code of outgoing edges counts, is after all instructions.
-            starts[block.position()] = at;
-            at += self.lengths[block.position()] + 2;
+            starts[block] = at;
+            at += lengths[block] + 2;
         }
-        let end_of = |block: Block| starts[block.position()] + self.lengths[block.position()] + 1;
+        let end_of = |block: Block| starts[block] + lengths[block] + 1;
         let mut ranges: FxHashMap<Value, (u32, u32)> = FxHashMap::default();
         let mut cover = |value: Value, start: u32, end: u32| {
-            if self.slots.contains_key(&value) {
+            if slots.contains_key(&value) {
                 let range = ranges.entry(value).or_insert((start, end));
                 *range = (range.0.min(start), range.1.max(end));
             }
         };
-        for &block in &self.flow.order {
-            for &value in self.liveness.live_in(block) {
+        for &block in flow.order() {
+            for &value in self.inputs.liveness.live_in(block) {
                 // The whole block, although the last use may be earlier. Also the ends of the predecessors, where edge code may use the
                 // slot.
-                cover(value, starts[block.position()], end_of(block));
-                for &from in &self.flow.predecessors[block.position()] {
+                cover(value, starts[block], end_of(block));
+                for &from in flow.graph.predecessors(block) {
                     cover(value, end_of(from), end_of(from));
                 }
             }
         }
-        for &value in self.slots.keys() {
-            match (self.phi_of[value.position()], self.defined_at[value.position()]) {
+        for &value in slots.keys() {
+            if let Some(phi) = self.borders.phis[value] {
+                cover(value, starts[phi.block], end_of(phi.block));
                 // A phi in memory is stored by code on the incoming edges.
-                (Some(block), _) => {
-                    cover(value, starts[block.position()], end_of(block));
-                    if self.entered_at[value.position()] == NO_REGISTER {
-                        for &from in &self.flow.predecessors[block.position()] {
-                            cover(value, end_of(from), end_of(from));
-                        }
+                if phi.register.is_none() {
+                    for &from in flow.graph.predecessors(phi.block) {
+                        cover(value, end_of(from), end_of(from));
                     }
                 }
-                (None, Some((block, first, last))) => {
-                    let start = starts[block.position()];
-                    cover(value, start + first, start.saturating_add(last).min(end_of(block)));
-                }
-                (None, None) => {}
+            } else if let Some(definition) = self.walk.definitions[value] {
+                let (start, end) = (starts[definition.block], end_of(definition.block));
+                cover(value, start + definition.position, definition.last_use.map_or(end, |last| (start + last).min(end)));
             }
         }
         let mut intervals: Vec<LiveInterval> = ranges.into_iter().map(|(value, (start, end))| LiveInterval { value, start, end }).collect();

@@ -14,156 +14,159 @@
 //! ISETP.NE.AND P3, PT, %s, RZ, PT       a reload, into P3
 //! ```
 
-use oriole_ir::{Class, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Value};
-use oriole_support::Index;
+use oriole_ir::{Class, Function, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Value};
+use oriole_support::IndexVec;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::AllocateError;
-use crate::assign::Assigner;
-use crate::moves::{Move, Sink, register};
+use crate::emit::Emitter;
+use crate::frame::Frame;
+use crate::liveness::Liveness;
+use crate::operands::register;
+use crate::outcome::AllocateError;
+use crate::registers::Reg;
 
 /// Returns the register file of the shadows of a file's values.
 fn shadow_file(file: RegFile) -> RegFile {
     if file == RegFile::UniformPredicate { RegFile::Uniform } else { RegFile::General }
 }
 
-impl Assigner<'_> {
-    /// Finds the values to rematerialize: defined by an unguarded move of a constant into one register.
-    pub(crate) fn find_repeatable(&mut self) {
-        for file_inst in self.liveness.file_insts() {
-            let inst = file_inst.inst;
-            let data = &self.function.insts[inst];
-            let cheap = match data.op {
-                Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),
-                Op::Pseudo(pseudo) => pseudo == Pseudo::Copy,
-            };
-            let plain = |operand: &Operand| {
-                matches!(
-                    operand.kind,
-                    OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Zero(_) | OperandKind::Reference(_)
-                )
-            };
-            if cheap
-                && data.guard.is_none()
-                && data.result_count() == 1
-                && self.function.sources(inst).iter().all(plain)
-                && let Some(value) = self.function.operands(inst)[0].value()
-                && self.function.values[value].file == self.file
-                && self.function.values[value].width == 1
-            {
-                self.repeatable[value.position()] = Some(inst);
+/// Which values are spilled, and where their content is.
+pub(crate) struct Spills {
+    /// By value: whether it needs a store after its definition, because a reload reads it from memory or from its shadow.
+    needs_store: IndexVec<Value, bool>,
+    /// By value: the instruction to repeat instead of a reload; `None` if the value cannot be recomputed cheaply.
+    repeatable: IndexVec<Value, Option<Inst>>,
+    /// For spilled values of files other than the general one: the value in another file that holds the spilled content.
+    shadows: FxHashMap<Value, Value>,
+    /// For spilled values of the general file: their slots in memory.
+    pub frame: Frame,
+}
+
+impl Spills {
+    /// Creates the state of a function without spills.
+    pub fn new(stack_pointer: Reg) -> Spills {
+        Spills {
+            needs_store: IndexVec::new(),
+            repeatable: IndexVec::new(),
+            shadows: FxHashMap::default(),
+            frame: Frame::new(stack_pointer),
+        }
+    }
+
+    /// Begins with another register file: forgets the spills of the previous one, and finds the values to rematerialize.
+    pub fn start_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
+        self.needs_store.clear();
+        self.needs_store.resize(function.values.len(), false);
+        self.repeatable.resize(function.values.len(), None);
+        self.shadows.clear();
+        self.frame.start_file();
+        for file_inst in liveness.file_insts() {
+            if let Some(value) = repeatable_result(function, file_inst.inst, file) {
+                self.repeatable[value] = Some(file_inst.inst);
             }
         }
     }
 
     /// Marks a value as reloaded somewhere, so that it gets a store; values that are rematerialized need none.
-    pub(crate) fn mark_spilled(&mut self, value: Value) {
-        if self.repeatable[value.position()].is_none() {
-            self.needs_store[value.position()] = true;
+    pub fn mark_spilled(&mut self, value: Value) {
+        if self.repeatable[value].is_none() {
+            self.needs_store[value] = true;
         }
     }
 
-    /// Returns the byte offset of a value's spill slot in the frame; creates the slot at the first call.
-    pub(crate) fn slot(&mut self, value: Value) -> u32 {
-        if let Some(&offset) = self.slots.get(&value) {
-            return offset;
-        }
-        let class = self.function.values[value];
-        let align = 4 * u32::from(class.align.min(4));
-        let offset = self.function.frame_bytes.next_multiple_of(align);
-        self.function.frame_bytes = offset + 4 * u32::from(class.width);
-        self.function.frame_align = self.function.frame_align.max(align);
-        self.slots.insert(value, offset);
-        offset
+    /// Returns whether a value needs a store after its definition. A value created since the file was begun, such as a shadow, needs none.
+    pub fn needs_store(&self, value: Value) -> bool {
+        self.needs_store.get(value).copied().unwrap_or(false)
     }
 
-    /// Returns the shadow of a value; creates it at the first call.
-    pub(crate) fn shadow(&mut self, value: Value) -> Value {
+    /// Returns whether a value is recomputed instead of reloaded.
+    pub fn is_repeatable(&self, value: Value) -> bool {
+        self.repeatable[value].is_some()
+    }
+
+    /// Returns the weight of dropping a value: 1 if it is recomputed (no memory access), 3 if its store exists already (a load), 5 if it
+    /// needs a store as well.
+    pub fn drop_weight(&self, value: Value) -> u64 {
+        if self.is_repeatable(value) {
+            1
+        } else if self.needs_store[value] {
+            3
+        } else {
+            5
+        }
+    }
+
+    /// Returns the slot of a value whose content is read there, which therefore needs a store.
+    pub fn read_slot(&mut self, value: Value, function: &mut Function) -> u32 {
+        self.needs_store[value] = true;
+        self.frame.slot(value, function)
+    }
+
+    /// Returns the shadow of a value of the file that is being allocated; creates it at the first call.
+    fn shadow(&mut self, value: Value, function: &mut Function, file: RegFile) -> Value {
         if let Some(&shadow) = self.shadows.get(&value) {
             return shadow;
         }
-        let class = self.function.values[value];
-        let shadow = self.function.new_value(Class::new(shadow_file(self.file), class.width));
+        let shadow = function.new_value(Class::new(shadow_file(file), function.values[value].width));
         self.shadows.insert(value, shadow);
         shadow
     }
 
     /// Emits a reload of a part of a dropped value into registers from `to` on.
-    pub(crate) fn reload(&mut self, part: Part, to: u16, sink_at: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
-        if let Some(inst) = self.repeatable[part.value.position()] {
-            return self.repeat(inst, part, to, sink_at);
+    pub fn reload(&mut self, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
+        if let Some(inst) = self.repeatable[part.value] {
+            return repeat(inst, part, to, emitter);
         }
-        self.needs_store[part.value.position()] = true;
-        if self.file == RegFile::General {
-            let slot = self.slot(part.value) + 4 * u32::from(part.first);
-            self.transfer(false, slot, to, part.count, sink_at);
+        if emitter.file == RegFile::General {
+            let slot = self.read_slot(part.value, emitter.function) + 4 * u32::from(part.first);
+            self.frame.load(slot, to, part.count, emitter);
             return Ok(());
         }
-        let shadow = self.shadow(part.value);
+        self.needs_store[part.value] = true;
+        let shadow = self.shadow(part.value, emitter.function, emitter.file);
         for number in 0..part.count {
-            let from = Part { value: shadow, first: part.first + number, count: 1 }.into();
-            self.emit_move(to + u16::from(number), from, sink_at)?;
+            emitter.emit_move(to + number, Part { value: shadow, first: part.first + number, count: 1 }.into())?;
         }
         Ok(())
     }
 
-    /// Emits the instruction that computes a value again, with the result in register `to`.
-    fn repeat(&mut self, inst: Inst, part: Part, to: u16, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
-        let data = self.function.insts[inst].clone();
-        if data.is(Pseudo::Copy) {
-            let source = self.function.operands(inst)[1];
-            return self.emit_move(to, source, place);
-        }
-        debug_assert_eq!(part.count, self.function.values[part.value].width, "a repeated value is read whole");
-        let mut operands: SmallVec<[Operand; 4]> = SmallVec::from_slice(self.function.operands(inst));
-        operands[0].kind = register(self.file, to, part.count).kind;
-        let again = self.function.new_inst(data.op, data.modifiers, None, &operands, 1);
-        self.function.insts[again].location = place.location;
-        self.function.insts[again].memory = data.memory;
-        place.out.push(again);
-        Ok(())
-    }
-
-    /// Emits the spill store of a value, which is in the register where it was defined.
-    pub(crate) fn store(&mut self, value: Value, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
-        let at = self.defined_in[value.position()];
-        let width = self.function.values[value].width;
-        if self.file == RegFile::General {
-            let slot = self.slot(value);
-            self.transfer(true, slot, at, width, place);
+    /// Emits the spill store of a value, which is in registers from `at` on.
+    pub fn store(&mut self, value: Value, at: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
+        let width = emitter.function.values[value].width;
+        if emitter.file == RegFile::General {
+            let slot = self.frame.slot(value, emitter.function);
+            self.frame.store(slot, at, width, emitter);
             return Ok(());
         }
-        let shadow = self.shadow(value);
+        let shadow = self.shadow(value, emitter.function, emitter.file);
+        let whole: Operand = emitter.function.whole(shadow).into();
         if width == 1 {
-            let to = self.function.whole(shadow).into();
-            let from = register(self.file, at, 1);
-            let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
-            return self.mover.emit(&mut sink, shadow_file(self.file), to, from).map_err(|what| place.unsupported(what));
+            return emitter.emit_move_to(shadow_file(emitter.file), whole, register(emitter.file, at, 1));
         }
         // A shadow has one definition, so a tuple is collected by a pack.
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
-        operands.push(self.function.whole(shadow).into());
-        operands.extend((0..width).map(|number| register(self.file, at + u16::from(number), 1)));
-        let pack = self.function.new_inst(Op::Pseudo(Pseudo::Pack), Default::default(), None, &operands, 1);
-        self.function.insts[pack].location = place.location;
-        place.out.push(pack);
+        operands.push(whole);
+        operands.extend(at.tuple(width).map(|from| register(emitter.file, from, 1)));
+        let pack = emitter.function.new_inst(Op::Pseudo(Pseudo::Pack), Default::default(), None, &operands, 1);
+        emitter.push(pack);
         Ok(())
     }
 
-    /// Emits the phi of shadow values that replaces a phi without a register. Constant sources become integers of the shadows' file.
-    pub(crate) fn shadow_phi(&mut self, phi: Inst, out: &mut Vec<Inst>) {
-        let Some(value) = self.function.operands(phi)[0].value() else { return };
-        let shadow = self.shadow(value);
+    /// Creates the phi of shadow values that replaces a phi without a register. Constant sources become integers of the shadows' file.
+    pub fn shadow_phi(&mut self, function: &mut Function, phi: Inst, file: RegFile) -> Option<Inst> {
+        let value = function.operands(phi)[0].value()?;
+        let shadow = self.shadow(value, function, file);
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
-        operands.push(self.function.whole(shadow).into());
-        let sources: SmallVec<[Operand; 8]> = SmallVec::from_slice(self.function.sources(phi));
+        operands.push(function.whole(shadow).into());
+        let sources: SmallVec<[Operand; 8]> = SmallVec::from_slice(function.sources(phi));
         for pair in sources.chunks_exact(2) {
             let (source, from) = (pair[0], pair[1]);
             let kind = match source.kind {
                 OperandKind::Value(part) => {
                     // Not `mark_spilled`: the phi needs the shadow even of a value that is otherwise rematerialized.
-                    self.needs_store[part.value.position()] = true;
-                    OperandKind::Value(Part { value: self.shadow(part.value), ..part })
+                    self.needs_store[part.value] = true;
+                    OperandKind::Value(Part { value: self.shadow(part.value, function, file), ..part })
                 }
                 OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate) => {
                     OperandKind::Integer(i64::from(source.signs.is_empty()))
@@ -174,39 +177,38 @@ impl Assigner<'_> {
             operands.push(Operand::new(kind));
             operands.push(from);
         }
-        let inst = self.function.new_inst(Op::Pseudo(Pseudo::Phi), Default::default(), None, &operands, 1);
-        out.push(inst);
-    }
-
-    /// Emits a move of one register or constant into register `to` of the file.
-    pub(crate) fn emit_move(&mut self, to: u16, from: Operand, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
-        let to = register(self.file, to, 1);
-        let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
-        self.mover.emit(&mut sink, self.file, to, from).map_err(|what| place.unsupported(what))
-    }
-
-    /// Emits a parallel copy between registers of the file. See [`crate::moves`] for `scratch`.
-    pub(crate) fn emit_moves(&mut self, moves: &[Move], scratch: Option<u16>, place: &mut EmitPoint<'_>) -> Result<(), AllocateError> {
-        if moves.is_empty() {
-            return Ok(());
-        }
-        let mut sink = Sink { function: self.function, out: place.out, location: place.location, guard: None };
-        self.mover.emit_parallel(&mut sink, self.file, moves, scratch).map_err(|what| place.unsupported(what))
+        Some(function.new_inst(Op::Pseudo(Pseudo::Phi), Default::default(), None, &operands, 1))
     }
 }
 
-/// The list to which spill code and moves are appended.
-pub(crate) struct EmitPoint<'a> {
-    pub out: &'a mut Vec<Inst>,
-    /// Source location of the new instructions.
-    pub location: oriole_ir::Location,
-    /// The instruction that needs the code, for error messages.
-    pub inst: Inst,
+/// Returns the result of an instruction if it can be rematerialized: an unguarded move of a constant into one register of the file.
+fn repeatable_result(function: &Function, inst: Inst, file: RegFile) -> Option<Value> {
+    let data = &function.insts[inst];
+    let cheap = match data.op {
+        Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),
+        Op::Pseudo(pseudo) => pseudo == Pseudo::Copy,
+    };
+    let plain = |operand: &Operand| {
+        matches!(operand.kind, OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Zero(_) | OperandKind::Reference(_))
+    };
+    if !cheap || data.guard.is_some() || data.result_count() != 1 || !function.sources(inst).iter().all(plain) {
+        return None;
+    }
+    function.operands(inst)[0].value().filter(|&value| function.values[value].file == file && function.values[value].width == 1)
 }
 
-impl EmitPoint<'_> {
-    /// Returns the error for a copy that no instruction can make.
-    pub fn unsupported(&self, what: String) -> AllocateError {
-        AllocateError::Unsupported { inst: self.inst, what }
+/// Emits the instruction that computes a value again, with the result in register `to`.
+fn repeat(inst: Inst, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
+    let data = emitter.function.insts[inst].clone();
+    if data.is(Pseudo::Copy) {
+        let source = emitter.function.operands(inst)[1];
+        return emitter.emit_move(to, source);
     }
+    debug_assert_eq!(part.count, emitter.function.values[part.value].width, "a repeated value is read whole");
+    let mut operands: SmallVec<[Operand; 4]> = SmallVec::from_slice(emitter.function.operands(inst));
+    operands[0].kind = register(emitter.file, to, part.count).kind;
+    let again = emitter.function.new_inst(data.op, data.modifiers, None, &operands, 1);
+    emitter.function.insts[again].memory = data.memory;
+    emitter.push(again);
+    Ok(())
 }

@@ -5,7 +5,7 @@ mod generate;
 use generate::{Shape, function};
 use oriole_ir::Target;
 use oriole_regalloc::check::check;
-use oriole_regalloc::{Clobbers, Environment, RegisterSet, allocate};
+use oriole_regalloc::{Clobbers, Environment, Reg, RegisterSet, allocate};
 
 /// Allocates one function and checks it. Returns the number of registers used and the bytes of spill loads.
 fn run(seed: u64, shape: Shape, env: &Environment) -> Result<(u32, u32), String> {
@@ -29,7 +29,7 @@ fn sweep(name: &str, seeds: std::ops::Range<u64>, limits: &[u32], shape: Shape) 
             let mut env = Environment::new(Target::parse("sm_90").unwrap(), limit);
             if seed % 2 == 1 {
                 let mut callee_saved = RegisterSet::EMPTY;
-                callee_saved.insert(12, 200);
+                callee_saved.insert(Reg::new(12), 200);
                 env.clobbers = Clobbers { general: RegisterSet::ALL.without(&callee_saved), ..Clobbers::ALL };
             }
             count += 1;

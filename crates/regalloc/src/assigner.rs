@@ -1,0 +1,123 @@
+//! The state of the allocator, cut along its purposes, and the few operations that touch several parts of it.
+//!
+//! | part | holds | changed by |
+//! |---|---|---|
+//! | [`Inputs`] | environment, control flow, liveness | nothing during a file |
+//! | [`Hints`] | webs of values that should be in related registers | choices of registers |
+//! | [`RegisterFile`] | which value is in which register now | the walk, instruction by instruction |
+//! | [`Walk`] | next uses and definitions of values | the walk |
+//! | [`Spills`] | dropped values, their slots and shadows | the walk and the edges |
+//! | [`Borders`] | registers at the starts and ends of blocks | the walk; read by the edges |
+//! | [`Output`] | the new instructions | the walk and the edges |
+
+use oriole_ir::{Block, Class, Function, Inst, RegFile, Value};
+use oriole_support::IndexVec;
+
+use crate::borders::Borders;
+use crate::environment::Environment;
+use crate::hints::Hints;
+use crate::inputs::Inputs;
+use crate::outcome::{AllocateError, Allocation};
+use crate::register_file::RegisterFile;
+use crate::registers::{Reg, RegisterSet};
+use crate::spill::Spills;
+use crate::walk::Walk;
+
+/// The new instructions.
+#[derive(Default)]
+pub(crate) struct Output {
+    /// By block: its new instructions.
+    pub insts: IndexVec<Block, Vec<Inst>>,
+    /// By block: whether it has a phi, copy or pack with an operand of the file, which has to be deleted afterwards.
+    pub has_pseudo: IndexVec<Block, bool>,
+    /// Guarded copies with the moves that replace them, for the checker.
+    pub guarded_copies: Vec<(Inst, Vec<Inst>)>,
+}
+
+/// The state of the allocator, which handles one register file after the other. Vectors indexed by value are kept from file to file: each
+/// value belongs to one file.
+pub(crate) struct Assigner<'a> {
+    pub function: &'a mut Function,
+    pub inputs: Inputs<'a>,
+    pub hints: Hints,
+    pub registers: RegisterFile,
+    pub walk: Walk,
+    pub spills: Spills,
+    pub borders: Borders,
+    pub output: Output,
+}
+
+impl<'a> Assigner<'a> {
+    /// Creates the state for a function; no file is allocated yet.
+    pub fn new(function: &'a mut Function, env: &'a Environment) -> Assigner<'a> {
+        Assigner {
+            inputs: Inputs::new(function, env),
+            hints: Hints::default(),
+            registers: RegisterFile::new(),
+            walk: Walk::new(function.entry()),
+            spills: Spills::new(env.stack_pointer),
+            borders: Borders::default(),
+            output: Output::default(),
+            function,
+        }
+    }
+
+    /// Resets the state kept for each register file, and computes liveness and hints for this one.
+    pub fn start_file(&mut self, file: RegFile) -> Result<(), AllocateError> {
+        let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
+        self.inputs.start_file(self.function, file)?;
+        self.hints.add_webs(self.function, &self.inputs.liveness, file);
+        self.registers.start_file(self.function, self.inputs.env.usable(file));
+        self.walk.start_file(values);
+        self.spills.start_file(self.function, &self.inputs.liveness, file);
+        self.borders.start_file(values, blocks);
+        self.output.insts.resize(blocks, Vec::new());
+        self.output.has_pseudo.clear();
+        self.output.has_pseudo.resize(blocks, false);
+        Ok(())
+    }
+
+    /// Writes the spill statistics and the guarded copies of all files into `allocation`.
+    pub fn report(self, allocation: &mut Allocation) {
+        allocation.spill_store_bytes = self.spills.frame.stored_bytes;
+        allocation.spill_load_bytes = self.spills.frame.loaded_bytes;
+        allocation.guarded_copies = self.output.guarded_copies;
+    }
+
+    /// Returns the register class of a value.
+    pub fn class(&self, value: Value) -> Class {
+        self.function.values[value]
+    }
+
+    /// Returns whether a value belongs to the file that is being allocated.
+    pub fn is_of_file(&self, value: Value) -> bool {
+        self.class(value).file == self.inputs.file
+    }
+
+    /// Chooses among free registers for a value and returns the first; `None` if no aligned gap is wide enough. See [`Hints::choose`].
+    pub fn choose(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
+        self.hints.choose(value, self.function.values[value], free)
+    }
+
+    /// Returns the estimated cost of dropping a value at a position of the block, at least 16.
+    ///
+    /// Belady's MIN rule evicts the value whose next use is farthest away. The cost is therefore inversely proportional to the number of
+    /// instructions to the next use, and the cheapest value is the one to evict. Two departures make the sum over a window meaningful:
+    /// the weight of the value ([`Spills::drop_weight`]), and that distances add up as fractions, so a window with two distant values may
+    /// be cheaper than one with a single near value. 2^34 is above any distance (at most 2^30), so that the integer division keeps the
+    /// costs apart.
+    ///
+    /// Example at position 10: `%a` is used next at 19 and has no store, `%b` at 49 and has one. `%a` costs 5 * 2^34 / 10, `%b` costs
+    /// 3 * 2^34 / 40, so `%b` is dropped; `%a` would have to be used next at 76 or later to be dropped instead.
+    pub fn drop_cost(&self, value: Value, position: u32) -> u64 {
+        let distance = u64::from(self.walk.next_use[value].distance_from(position)) + 1;
+        1 + (self.spills.drop_weight(value) << 34) / distance
+    }
+
+    /// Drops a value: frees its registers and marks it as spilled. No instruction is emitted here; the store follows the definition,
+    /// and the next use reloads the value.
+    pub fn drop_value(&mut self, value: Value) {
+        self.registers.vacate(value);
+        self.spills.mark_spilled(value);
+    }
+}

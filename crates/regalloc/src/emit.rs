@@ -1,0 +1,252 @@
+//! Emits moves: selects the instructions for every pair of register files, and appends them to a list.
+//!
+//! [`Emitter::emit_move`] emits one move, [`Emitter::emit_parallel`] a parallel copy between registers of one file (see
+//! [`crate::moves`]).
+
+use std::sync::{PoisonError, RwLock};
+
+use oriole_ir::{Class, Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, RegFile, Signs, Symbol, Target};
+use oriole_isa::Symbols;
+
+use crate::moves::{Move, Step, sequentialize};
+use crate::operands::{file_of, register};
+use crate::outcome::AllocateError;
+use crate::registers::Reg;
+
+/// The truth table of PLOP3 for the conjunction of its three sources. With two of them true, it is the third source.
+const LUT_AND: i64 = 0x80;
+/// The truth table of PLOP3 for the exclusive or of its first two sources, where the third source is true.
+const LUT_XOR: i64 = 0x28;
+/// The truth table of LOP3 for the exclusive or of its first two sources.
+const LUT_XOR_BITS: i64 = 0x3c;
+
+/// Returns the modifier with this spelling. Panics if the instruction table has none.
+fn modifier(spelling: &str) -> Symbol {
+    Symbol::find(spelling).unwrap_or_else(|| panic!("the table has no modifier {spelling}"))
+}
+
+/// The differences between targets that matter to moves.
+#[derive(Clone, Copy)]
+pub(crate) struct Mover {
+    /// Whether `MOV` reads constant banks.
+    mov_reads_constants: bool,
+    /// Whether `ULDC` exists.
+    has_uldc: bool,
+}
+
+/// Returns whether an instruction exists on a target.
+fn encodes(text: &str, target: Target) -> bool {
+    oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, target).is_ok())
+}
+
+impl Mover {
+    /// Returns the facts about a target. The instruction table is asked once for each target in a process.
+    pub fn new(target: Target) -> Mover {
+        static KNOWN: RwLock<Vec<(Target, Mover)>> = RwLock::new(Vec::new());
+        let find = |known: &[(Target, Mover)]| known.iter().find(|(other, _)| *other == target).map(|&(_, mover)| mover);
+        let known = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner));
+        known.unwrap_or_else(|| {
+            let mover = Mover::ask(target);
+            let mut list = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+            if find(&list).is_none() {
+                list.push((target, mover));
+            }
+            mover
+        })
+    }
+
+    fn ask(target: Target) -> Mover {
+        Mover { mov_reads_constants: encodes("MOV R4, c[0x0][0x28]", target), has_uldc: encodes("ULDC UR4, c[0x0][0x28]", target) }
+    }
+}
+
+/// Appends instructions to a list: moves, and whatever the passes need besides.
+pub(crate) struct Emitter<'a> {
+    pub function: &'a mut Function,
+    pub out: &'a mut Vec<Inst>,
+    /// The register file that is being allocated: moves go to its registers.
+    pub file: RegFile,
+    mover: Mover,
+    /// Source location of the new instructions.
+    location: Location,
+    /// The instruction that needs the code, for error messages.
+    inst: Inst,
+    /// The guard of the new instructions.
+    pub guard: Option<Guard>,
+}
+
+impl<'a> Emitter<'a> {
+    /// Creates an emitter for code that `inst` needs. The code has the source location of `inst`.
+    pub fn new(function: &'a mut Function, mover: Mover, file: RegFile, out: &'a mut Vec<Inst>, inst: Inst) -> Emitter<'a> {
+        let location = function.insts[inst].location;
+        Emitter { function, out, file, mover, location, inst, guard: None }
+    }
+
+    /// Returns the error for a copy that no instruction can make.
+    pub fn unsupported(&self, what: impl Into<String>) -> AllocateError {
+        AllocateError::Unsupported { inst: self.inst, what: what.into() }
+    }
+
+    /// Appends an instruction, which gets the emitter's location, and returns it.
+    pub fn push(&mut self, inst: Inst) -> Inst {
+        self.function.insts[inst].location = self.location;
+        self.out.push(inst);
+        inst
+    }
+
+    /// Appends a machine instruction and returns it. `results` is the number of operands that are results.
+    pub fn machine(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
+        let modifiers: Symbols = modifiers.iter().map(|spelling| modifier(spelling)).collect();
+        let inst = self.function.new_inst(Op::Machine(opcode), modifiers, self.guard, operands, results);
+        self.push(inst)
+    }
+
+    /// Emits a move of one register or constant into a register of the file.
+    pub fn emit_move(&mut self, to: Reg, from: Operand) -> Result<(), AllocateError> {
+        self.emit_move_to(self.file, register(self.file, to, 1), from)
+    }
+
+    /// Emits a move of one register or constant into `to`, an operand of register file `file`: a physical register, or a value of a file
+    /// that is allocated later. An undefined source emits nothing. Returns an error if no instruction can make the move.
+    pub fn emit_move_to(&mut self, file: RegFile, to: Operand, from: Operand) -> Result<(), AllocateError> {
+        use RegFile::{Convergence, General, Predicate, Uniform, UniformPredicate};
+        if from.kind == OperandKind::Undefined {
+            return Ok(());
+        }
+        let source_file = file_of(self.function, &from);
+        let not = from.with_signs(from.signs.toggled(Signs::NOT));
+        let zero = |file| Operand::new(OperandKind::Zero(file));
+        let is_constant = matches!(from.kind, OperandKind::Constant { .. });
+        match (file, source_file) {
+            (General, None | Some(General | Uniform)) => {
+                let opcode = if is_constant && !self.mover.mov_reads_constants { Opcode::LDC } else { Opcode::MOV };
+                self.machine(opcode, &[], &[to, from], 1)
+            }
+            (General, Some(Predicate)) => self.machine(Opcode::SEL, &[], &[to, Operand::RZ, 1.into(), not], 1),
+            (General, Some(Convergence)) => self.machine(Opcode::BMOV, &[".32"], &[to, from], 1),
+            (Uniform, Some(General)) => self.machine(Opcode::R2UR, &[], &[to, from], 1),
+            (Uniform, None | Some(Uniform)) => {
+                let opcode = if !is_constant {
+                    Opcode::UMOV
+                } else if self.mover.has_uldc {
+                    Opcode::ULDC
+                } else {
+                    Opcode::LDCU
+                };
+                self.machine(opcode, &[], &[to, from], 1)
+            }
+            (Uniform, Some(UniformPredicate)) => self.machine(Opcode::USEL, &[], &[to, Operand::URZ, 1.into(), not], 1),
+            (Predicate | UniformPredicate, None) => {
+                let Some(number) = from.integer() else { return Err(self.unsupported(format!("a predicate cannot be {:?}", from.kind))) };
+                let truth = zero(file).with_signs(if number == 0 { Signs::NOT } else { Signs::NONE });
+                return self.emit_move_to(file, to, truth);
+            }
+            (Predicate, Some(General)) => {
+                self.machine(Opcode::ISETP, &[".NE", ".AND"], &[to, Operand::PT, from, Operand::RZ, Operand::PT], 2)
+            }
+            (Predicate, Some(Predicate)) => self.logic(Predicate, to, [from, Operand::PT, Operand::PT], LUT_AND),
+            (Predicate, Some(UniformPredicate)) => self.logic(Predicate, to, [Operand::PT, Operand::PT, from], LUT_AND),
+            (UniformPredicate, Some(UniformPredicate)) => self.logic(UniformPredicate, to, [from, Operand::UPT, Operand::UPT], LUT_AND),
+            (UniformPredicate, Some(Uniform)) => {
+                self.machine(Opcode::UISETP, &[".NE", ".AND"], &[to, Operand::UPT, from, Operand::URZ, Operand::UPT], 2)
+            }
+            (Convergence, Some(General)) => self.machine(Opcode::BMOV, &[".32"], &[to, from], 1),
+            // No instruction moves between convergence barriers: the move goes through a new value, allocated with the general file.
+            (Convergence, Some(Convergence)) => {
+                let between = self.function.new_value(Class::R);
+                let between: Operand = self.function.whole(between).into();
+                self.machine(Opcode::BMOV, &[".32"], &[between, from], 1);
+                self.machine(Opcode::BMOV, &[".32"], &[to, between], 1)
+            }
+            _ => return Err(self.unsupported(format!("no instruction moves {:?} to a {} register", from.kind, file.prefix()))),
+        };
+        Ok(())
+    }
+
+    /// Emits `PLOP3.LUT` or `UPLOP3.LUT` with a truth table of eight bits.
+    fn logic(&mut self, file: RegFile, to: Operand, sources: [Operand; 3], table: i64) -> Inst {
+        let opcode = if file == RegFile::Predicate { Opcode::PLOP3 } else { Opcode::UPLOP3 };
+        let nowhere = Operand::new(OperandKind::Zero(file));
+        let [a, b, c] = sources;
+        self.machine(opcode, &[".LUT"], &[to, nowhere, a, b, c, table.into(), (table >> 4).into()], 2)
+    }
+
+    /// Emits three exclusive ors that exchange two registers without a scratch register. The checker recognizes this sequence.
+    fn swap(&mut self, first: Reg, second: Reg) -> Result<(), AllocateError> {
+        let file = self.file;
+        let (a, b) = (register(file, first, 1), register(file, second, 1));
+        for (to, other) in [(a, b), (b, a), (a, b)] {
+            match file {
+                RegFile::General => {
+                    let never = Operand::PT.inverted_predicate();
+                    self.machine(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LUT_XOR_BITS.into(), never], 1);
+                }
+                RegFile::Uniform => {
+                    let never = Operand::UPT.inverted_predicate();
+                    self.machine(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LUT_XOR_BITS.into(), never], 1);
+                }
+                RegFile::Predicate => {
+                    self.logic(file, to, [to, other, Operand::PT], LUT_XOR);
+                }
+                RegFile::UniformPredicate => {
+                    self.logic(file, to, [to, other, Operand::UPT], LUT_XOR);
+                }
+                RegFile::Convergence | RegFile::Scoreboard => {
+                    return Err(self.unsupported("convergence barriers would have to change places"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Emits a parallel copy between registers of one file. `scratch` is a register that may be overwritten; without one, cycles take
+    /// three instructions for each exchange.
+    pub fn emit_parallel(&mut self, moves: &[Move], scratch: Option<Reg>) -> Result<(), AllocateError> {
+        if moves.is_empty() {
+            return Ok(());
+        }
+        for step in sequentialize(moves, scratch) {
+            match step {
+                Step::Move(Move { to, from }) => self.emit_move(to, register(self.file, from, 1))?,
+                Step::Swap(first, second) => self.swap(first, second)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oriole_ir::Target;
+
+    use super::encodes;
+
+    #[test]
+    fn emitted_moves_are_encodable_on_every_target() {
+        for target in Target::all() {
+            for text in [
+                "MOV R4, R5",
+                "MOV R4, 0x5",
+                "MOV R4, UR5",
+                "UMOV UR4, UR5",
+                "R2UR UR4, R5",
+                "PLOP3.LUT P0, PT, P1, PT, PT, 0x80, 0x8",
+                "PLOP3.LUT P0, PT, P0, P1, PT, 0x28, 0x2",
+                "PLOP3.LUT P0, PT, PT, PT, UP1, 0x80, 0x8",
+                "UPLOP3.LUT UP0, UPT, UP0, UP1, UPT, 0x28, 0x2",
+                "SEL R4, RZ, 0x1, !P0",
+                "ISETP.NE.AND P0, PT, R4, RZ, PT",
+                "USEL UR4, URZ, 0x1, !UP0",
+                "UISETP.NE.AND UP0, UPT, UR4, URZ, UPT",
+                "BMOV.32 R4, B1",
+                "BMOV.32 B1, R4",
+                "LOP3.LUT R4, R4, R5, RZ, 0x3c, !PT",
+                "ULOP3.LUT UR4, UR4, UR5, URZ, 0x3c, !UPT",
+                "STL.128 [R1+0x10], R4",
+                "LDL.64 R4, [R1+0x8]",
+            ] {
+                assert!(encodes(text, target), "{text} on {target}");
+            }
+        }
+    }
+}

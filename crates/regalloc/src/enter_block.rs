@@ -1,0 +1,192 @@
+//! Sets up the registers at the start of a block: takes over those of a predecessor, and places phis.
+//!
+//! The block starts with the registers that one visited predecessor left (the most deeply nested one). Phis get registers next. The header
+//! of a loop keeps in registers what the loop uses, and drops what only lives through the loop if the loop needs the registers: a value
+//! dropped inside would be reloaded in every iteration.
+//!
+//! Example: four usable registers; `%a` to `%d` are live into a loop, `%d` is used only after it, and the loop body needs four
+//! registers besides `%d`:
+//!
+//! ```text
+//! bb0:   ...                   %a=R4 %b=R5 %c=R6 %d=R7
+//! bb1:   (header)              pressure 5, usable 4, excess 1: %d is dropped, it is the only value not used in the loop
+//!        %e = IADD3 %a, %b     %e=R7
+//!        ...
+//! bb2:   STG [..], %d          %d is reloaded here; its store follows its definition in bb0
+//! ```
+//!
+//! Braun and Hack 2009 choose the values of a loop header in the same way. At other blocks they prefer values that are in registers in all
+//! predecessors; here the state of one predecessor is taken over, because the edge from it then needs no code.
+
+use std::cmp::Reverse;
+
+use oriole_ir::{Block, Inst, Value};
+
+use crate::assigner::Assigner;
+use crate::borders::PhiPlace;
+use crate::liveness::NextUse;
+use crate::operands::phi_source;
+
+impl Assigner<'_> {
+    /// Sets up the registers at the start of a block and records them as its entry state.
+    pub(crate) fn enter_block(&mut self, block: Block) {
+        let base = self.base_predecessor(block);
+        let liveness = &self.inputs.liveness;
+        for (&value, &first_use) in liveness.live_in(block).iter().zip(liveness.first_uses(block)) {
+            self.walk.next_use[value] = first_use;
+            self.borders.live_into[value] = Some(block);
+        }
+        for &(value, register) in base.map_or(&[][..], |base| self.borders.exit.of(base)) {
+            if self.borders.live_into[value] == Some(block) {
+                self.registers.occupy(value, register);
+            }
+        }
+        // Before the phis, so that they can take the registers of dropped values.
+        if self.inputs.flow.loops.is_header(block) {
+            self.make_room_for_loop(block);
+        }
+        self.place_phis(block, base);
+        // Values that are live-in but in no register here: another predecessor may have them in registers only, so they need a store.
+        for &value in self.inputs.liveness.live_in(block) {
+            if self.registers.register_of(value).is_none() {
+                self.spills.mark_spilled(value);
+            }
+        }
+        self.borders.entry.add(block, |found| self.registers.add_residents(found));
+    }
+
+    /// Returns the predecessor whose registers a block inherits, among those that were visited: its edge needs the fewest moves. Deeper
+    /// loops are executed more often.
+    fn base_predecessor(&self, block: Block) -> Option<Block> {
+        let flow = &self.inputs.flow;
+        let place = flow.graph.position(block);
+        let visited = flow.graph.predecessors(block).iter().copied().filter(|&from| flow.graph.position(from) < place);
+        visited.max_by_key(|&from| (flow.loops.depth(from), flow.graph.position(from)))
+    }
+
+    /// Prepares the registers at a loop header. If the loop needs more registers than there are, drops values that live through the loop
+    /// without a use in it, farthest next use first, until the rest fits. Otherwise, reloads values that the loop uses and that are not in
+    /// registers, nearest next use first, into free registers: one reload before the loop replaces one in every iteration.
+    fn make_room_for_loop(&mut self, header: Block) {
+        let loops = &self.inputs.flow.loops;
+        let body = loops.innermost(header).map_or(&[][..], |id| loops.blocks(id));
+        // The pressure of each block assumes that nothing is dropped, so it counts the values that live through the loop.
+        let most = body.iter().map(|&inside| self.inputs.liveness.pressure[inside]).max().unwrap_or(0);
+        match most.saturating_sub(self.registers.usable.count()) {
+            0 => self.reload_for_loop(header),
+            excess => self.drop_for_loop(excess),
+        }
+    }
+
+    /// Puts values that are live into a loop header and used in the loop into free registers. `occupy` in the entry state is enough: the
+    /// edges into the loop reload the value.
+    fn reload_for_loop(&mut self, header: Block) {
+        let live_in = self.inputs.liveness.live_in(header).iter().copied();
+        let mut missing: Vec<Value> = live_in.filter(|&value| self.registers.register_of(value).is_none()).collect();
+        missing.sort_by_key(|&value| self.walk.next_use[value]);
+        for value in missing {
+            let free = self.registers.free;
+            if !self.walk.next_use[value].is_after_loop()
+                && let Some(register) = self.choose(value, &free)
+            {
+                self.registers.occupy(value, register);
+            }
+        }
+    }
+
+    /// Drops values that live through a loop without a use in it, until `excess` registers are free or no such value is left.
+    fn drop_for_loop(&mut self, mut excess: u32) {
+        let mut residents = Vec::new();
+        self.registers.add_residents(&mut residents);
+        let next_uses = residents.iter().map(|&(value, _)| (self.walk.next_use[value], value));
+        let mut unused: Vec<(NextUse, Value)> = next_uses.filter(|(next, _)| next.is_after_loop()).collect();
+        unused.sort_by_key(|&(next, value)| (Reverse(next), value));
+        for (_, value) in unused {
+            if excess == 0 {
+                break;
+            }
+            excess = excess.saturating_sub(u32::from(self.class(value).width));
+            self.drop_value(value);
+        }
+    }
+
+    /// Assigns registers to the phis of a block. Preferred are the registers in which the predecessor `base` leaves the phi's source,
+    /// because that edge then needs no move. A phi that finds no registers and is not worth more than the values in them is in memory.
+    fn place_phis(&mut self, block: Block, base: Option<Block>) {
+        let phis = self.phis_of(block);
+        if phis.is_empty() {
+            return;
+        }
+        // Phis come first among the instructions of the block.
+        let liveness = &self.inputs.liveness;
+        for written in liveness.file_insts_of(block).iter().take(phis.len()).flat_map(|&file_inst| liveness.writes(file_inst)) {
+            self.walk.next_use[written.value] = written.next;
+        }
+        // All phis that can inherit do so before any other phi chooses, or the others might take their registers.
+        let mut later = self.inherit_registers(&phis, base);
+        later.sort_by_key(|&(_, value)| (Reverse(self.class(value).width), self.walk.next_use[value], value));
+        for (phi, value) in later {
+            let free = self.registers.free;
+            if let Some(register) = self.choose(value, &free) {
+                self.registers.occupy(value, register);
+            } else if !self.displace_for_phi(value, &phis) {
+                self.borders.phis_without_register.push((block, phi));
+                self.spills.mark_spilled(value);
+            }
+        }
+        for &(_, value) in &phis {
+            self.borders.phis[value] = Some(PhiPlace { block, register: self.registers.register_of(value) });
+        }
+    }
+
+    /// Returns the phis of a block that define values of the file, with these values.
+    fn phis_of(&self, block: Block) -> Vec<(Inst, Value)> {
+        let phis = self.function.phis(block).iter();
+        let values = phis.filter_map(|&phi| self.function.operands(phi)[0].value().map(|value| (phi, value)));
+        values.filter(|&(_, value)| self.is_of_file(value)).collect()
+    }
+
+    /// Gives each phi the registers in which `base` leaves its source, where they are free. Returns the other phis that are used.
+    fn inherit_registers(&mut self, phis: &[(Inst, Value)], base: Option<Block>) -> Vec<(Inst, Value)> {
+        let left = base.map_or(&[][..], |base| self.borders.exit.of(base));
+        left.iter().for_each(|&(value, register)| self.borders.base_exit_register[value] = Some(register));
+        let mut later = Vec::new();
+        for &(phi, value) in phis {
+            // An unused phi needs no register and no slot.
+            if self.walk.next_use[value].is_never() {
+                continue;
+            }
+            let class = self.function.values[value];
+            let source = base.and_then(|base| phi_source(self.function, phi, base).part());
+            let inherited = source.and_then(|part| Some(self.borders.base_exit_register[part.value]? + part.first));
+            // The registers of the source are free only if the source does not live into this block itself.
+            match inherited.filter(|place| place.is_aligned(class.align) && self.registers.free.has_all(*place, class.width)) {
+                Some(place) => {
+                    self.registers.occupy(value, place);
+                    self.hints.note_place(value, place);
+                }
+                None => later.push((phi, value)),
+            }
+        }
+        left.iter().for_each(|&(value, _)| self.borders.base_exit_register[value] = None);
+        later
+    }
+
+    /// Drops values that cost less to drop than a phi, and gives their registers to the phi. Returns whether it did.
+    fn displace_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
+        let class = self.class(value);
+        // Phis do not displace each other: they get registers in order of width and next use, so the more urgent one has its own already.
+        let is_phi = |victim: Value| phis.iter().any(|&(_, phi)| phi == victim);
+        let window = self.registers.cheapest_window(class, &self.registers.usable, |mut victims| {
+            victims.try_fold(0, |cost, victim| (!is_phi(victim)).then(|| cost + self.drop_cost(victim, 0)))
+        });
+        let Some(window) = window.filter(|window| window.cost < self.drop_cost(value, 0)) else { return false };
+        for register in window.first.tuple(class.width) {
+            if let Some(victim) = self.registers.occupant(register) {
+                self.drop_value(victim);
+            }
+        }
+        self.registers.occupy(value, window.first);
+        true
+    }
+}

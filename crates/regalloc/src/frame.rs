@@ -1,0 +1,174 @@
+//! Spill slots in the frame, and the loads and stores that access them. Only the general file is spilled to memory.
+//!
+//! During the allocation each value has a slot of its own; [`crate::slots`] assigns the offsets anew afterwards, so that slots share
+//! memory. Offsets are in bytes from the stack pointer.
+
+use oriole_ir::{Class, Function, MemoryAccess, Opcode, Operand, OperandKind, RegFile, Role, Space, Symbol, Value};
+use rustc_hash::FxHashMap;
+
+use crate::emit::Emitter;
+use crate::operands::register;
+use crate::registers::{Reg, RegisterSet};
+
+/// A slot that belongs to no value.
+pub(crate) struct PrivateSlot {
+    pub offset: u32,
+    /// Size in words of 4 bytes.
+    pub words: u32,
+}
+
+/// A register that may be overwritten for a moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Scratch {
+    pub register: Reg,
+    /// Whether the content of the register is in the emergency slot and has to be restored.
+    is_saved: bool,
+}
+
+/// Whether words move from registers to memory or from memory to registers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Store,
+    Load,
+}
+
+/// The spill slots of the function.
+pub(crate) struct Frame {
+    stack_pointer: Reg,
+    /// Offsets of the slots of values.
+    pub slots: FxHashMap<Value, u32>,
+    pub private_slots: Vec<PrivateSlot>,
+    /// Offset of the slot that saves a register while it serves as scratch; `None` if none was needed.
+    emergency_slot: Option<u32>,
+    /// Bytes that the spill stores emitted so far write.
+    pub stored_bytes: u32,
+    /// Bytes that the spill loads emitted so far read.
+    pub loaded_bytes: u32,
+}
+
+impl Frame {
+    /// Creates the frame of a function without spills.
+    pub fn new(stack_pointer: Reg) -> Frame {
+        Frame {
+            stack_pointer,
+            slots: FxHashMap::default(),
+            private_slots: Vec::new(),
+            emergency_slot: None,
+            stored_bytes: 0,
+            loaded_bytes: 0,
+        }
+    }
+
+    /// Forgets the slots of the previous register file. The statistics go on.
+    pub fn start_file(&mut self) {
+        self.slots.clear();
+        self.private_slots.clear();
+        self.emergency_slot = None;
+    }
+
+    /// Returns the offset of a value's slot; creates the slot at the first call.
+    pub fn slot(&mut self, value: Value, function: &mut Function) -> u32 {
+        if let Some(&offset) = self.slots.get(&value) {
+            return offset;
+        }
+        let class = function.values[value];
+        let align = slot_align(class);
+        let offset = function.frame_bytes.next_multiple_of(align);
+        function.frame_bytes = offset + 4 * u32::from(class.width);
+        function.frame_align = function.frame_align.max(align);
+        self.slots.insert(value, offset);
+        offset
+    }
+
+    /// Creates a slot that belongs to no value and returns its offset.
+    pub fn private_slot(&mut self, words: u8, function: &mut Function) -> u32 {
+        let offset = function.frame_bytes.next_multiple_of(4);
+        function.frame_bytes = offset + 4 * u32::from(words);
+        self.private_slots.push(PrivateSlot { offset, words: u32::from(words) });
+        offset
+    }
+
+    /// Returns the offset of the emergency slot, which is created at the first call.
+    fn emergency_slot(&mut self, function: &mut Function) -> u32 {
+        if let Some(offset) = self.emergency_slot {
+            return offset;
+        }
+        let offset = self.private_slot(1, function);
+        self.emergency_slot = Some(offset);
+        offset
+    }
+
+    /// Returns a scratch register. Without a free register, the lowest usable one is saved to the emergency slot; [`Frame::give_back`]
+    /// restores it.
+    pub fn borrow(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> Scratch {
+        if let Some(register) = free.lowest() {
+            return Scratch { register, is_saved: false };
+        }
+        let register = usable.lowest().unwrap_or(Reg::new(0));
+        let slot = self.emergency_slot(emitter.function);
+        self.store(slot, register, 1, emitter);
+        Scratch { register, is_saved: true }
+    }
+
+    /// Restores a register from [`Frame::borrow`] if it was saved.
+    pub fn give_back(&mut self, scratch: Scratch, emitter: &mut Emitter<'_>) {
+        if scratch.is_saved {
+            let slot = self.emergency_slot(emitter.function);
+            self.load(slot, scratch.register, 1, emitter);
+        }
+    }
+
+    /// Emits stores of `count` consecutive registers to a slot.
+    pub fn store(&mut self, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
+        self.transfer(Direction::Store, slot, first, count, emitter);
+    }
+
+    /// Emits loads of `count` consecutive registers from a slot.
+    pub fn load(&mut self, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
+        self.transfer(Direction::Load, slot, first, count, emitter);
+    }
+
+    /// Copies 4-byte words from one slot to another through a scratch register.
+    pub fn copy(&mut self, to: u32, from: u32, words: u8, scratch: Scratch, emitter: &mut Emitter<'_>) {
+        for word in 0..u32::from(words) {
+            self.load(from + 4 * word, scratch.register, 1, emitter);
+            self.store(to + 4 * word, scratch.register, 1, emitter);
+        }
+    }
+
+    /// Emits loads or stores in pieces of 16, 8 or 4 bytes: the widest for which both the register number and the offset are aligned.
+    fn transfer(&mut self, direction: Direction, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
+        let mut done = 0;
+        while done < count {
+            let (at, offset) = (first + done, slot + 4 * u32::from(done));
+            let fits = |size: u8| size <= count - done && at.is_aligned(size) && offset.is_multiple_of(4 * u32::from(size));
+            let (size, modifier): (u8, &[&str]) = if fits(4) {
+                (4, &[".128"])
+            } else if fits(2) {
+                (2, &[".64"])
+            } else {
+                (1, &[])
+            };
+            let address = [
+                Operand::new(OperandKind::Address(Symbol::NAME_)),
+                register(RegFile::General, self.stack_pointer, 1).with_role(Role::Bracket(0)),
+                Operand::from(offset).with_role(Role::Bracket(0)),
+            ];
+            let data = register(RegFile::General, at, size);
+            let inst = match direction {
+                Direction::Store => emitter.machine(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0),
+                Direction::Load => emitter.machine(Opcode::LDL, modifier, &[data, address[0], address[1], address[2]], 1),
+            };
+            let access = emitter.function.accesses.push(MemoryAccess::weak(Space::Spill, 4 * size));
+            emitter.function.insts[inst].memory = Some(access);
+            done += size;
+            let total = if direction == Direction::Store { &mut self.stored_bytes } else { &mut self.loaded_bytes };
+            *total += 4 * u32::from(size);
+        }
+    }
+}
+
+/// Returns the alignment of a slot for values of a class, in bytes: at most 16, the size of the widest load and store.
+pub(crate) fn slot_align(class: Class) -> u32 {
+    4 * u32::from(class.align.min(4))
+}

@@ -1,0 +1,54 @@
+//! What the passes over one register file read and do not change.
+
+use oriole_ir::{Block, Function, Inst, RegFile};
+use oriole_support::IndexVec;
+
+use crate::emit::{Emitter, Mover};
+use crate::environment::Environment;
+use crate::liveness::{Flow, Liveness};
+use crate::outcome::AllocateError;
+
+/// The inputs of the allocation of one register file.
+pub(crate) struct Inputs<'a> {
+    pub env: &'a Environment,
+    mover: Mover,
+    /// The register file that is being allocated.
+    pub file: RegFile,
+    pub flow: Flow,
+    pub liveness: Liveness,
+    /// By block: the number of instructions before allocation of this file.
+    pub lengths: IndexVec<Block, u32>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Computes the inputs that all register files share.
+    pub fn new(function: &Function, env: &'a Environment) -> Inputs<'a> {
+        Inputs {
+            env,
+            mover: Mover::new(env.target),
+            file: RegFile::General,
+            flow: Flow::of(function),
+            liveness: Liveness::default(),
+            lengths: IndexVec::filled(function.blocks.len(), 0),
+        }
+    }
+
+    /// Computes the inputs for a register file. The allocation of the file before may have split edges.
+    pub fn start_file(&mut self, function: &Function, file: RegFile) -> Result<(), AllocateError> {
+        // `lengths` has as many entries as the function had blocks when `flow` was computed.
+        if self.lengths.len() != function.blocks.len() {
+            self.flow = Flow::of(function);
+        }
+        self.file = file;
+        self.lengths.clear();
+        for block in &function.blocks {
+            self.lengths.push(block.insts.len() as u32);
+        }
+        self.liveness.compute(function, &self.flow, file)
+    }
+
+    /// Returns an emitter of code that `inst` needs.
+    pub fn emitter<'f>(&self, function: &'f mut Function, out: &'f mut Vec<Inst>, inst: Inst) -> Emitter<'f> {
+        Emitter::new(function, self.mover, self.file, out, inst)
+    }
+}

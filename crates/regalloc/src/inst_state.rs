@@ -1,0 +1,255 @@
+//! The decisions about one instruction, before any code is emitted for it.
+
+use oriole_ir::{Inst, Opcode, Operand, OperandKind, Pseudo, Role, Value};
+use smallvec::SmallVec;
+
+use crate::assigner::Assigner;
+use crate::liveness::{FileInst, NextUse};
+use crate::operands::{fixed_constant_file, operand_width, part_in};
+use crate::outcome::AllocateError;
+use crate::registers::{Reg, RegisterSet};
+
+/// A value that an instruction reads. Several operands that read the same value share one `Use`.
+#[derive(Clone, Copy)]
+pub(crate) struct Use {
+    pub value: Value,
+    /// The value's next use after this instruction; never if it dies here.
+    pub next: NextUse,
+    /// First register in which the instruction reads the value; `None` if only fixed operands read it.
+    pub at: Option<Reg>,
+    /// Whether an operand that is not fixed, or the guard, reads the value. Such a value has to be in registers at the instruction.
+    pub needs_register: bool,
+}
+
+/// A value that an instruction writes.
+pub(crate) struct ResultState {
+    pub value: Value,
+    /// The value's first use; never if it has none.
+    pub next: NextUse,
+    /// Index of the result among the operands.
+    pub operand: usize,
+    /// The register that the result is fixed to, if it is.
+    pub fixed: Option<Reg>,
+    /// First register of the result; `None` until one is chosen.
+    pub at: Option<Reg>,
+    /// The tied source that has to be copied into `at` before the instruction. `None` if the result takes over the registers of its
+    /// tied source, or if it has none.
+    pub tied_copy: Option<Operand>,
+}
+
+impl ResultState {
+    /// Returns the first register of the result. Every result has one when all decisions are made.
+    pub fn chosen(&self) -> Reg {
+        self.at.expect("every result has registers")
+    }
+}
+
+/// A value that changes its registers before the instruction.
+pub(crate) struct Moved {
+    pub value: Value,
+    pub from: Reg,
+    pub to: Reg,
+}
+
+/// A dropped value that is reloaded before the instruction.
+pub(crate) struct Reload {
+    pub value: Value,
+    pub to: Reg,
+}
+
+/// A source that has to be in a fixed register when the instruction executes.
+pub(crate) struct Argument {
+    /// The fixed register, the first one of a tuple.
+    pub to: Reg,
+    /// The source: a value of the file, or a constant.
+    pub from: Operand,
+    /// First register of the value when the state was created; `None` for a dropped value or a constant. The parallel copy reads all its
+    /// sources first, so this stays right whatever moves later.
+    pub was_at: Option<Reg>,
+}
+
+/// The decisions made so far for one instruction. Nothing is emitted before [`Assigner::finish`].
+pub(crate) struct InstState {
+    pub inst: Inst,
+    /// Position of the instruction in its block.
+    pub position: u32,
+    pub has_tied: bool,
+    pub uses: SmallVec<[Use; 6]>,
+    pub results: SmallVec<[ResultState; 2]>,
+    /// Values that move before the instruction: each once, from its registers when this state was created to its final ones.
+    pub moved: Vec<Moved>,
+    pub reloads: SmallVec<[Reload; 4]>,
+    /// Live values that are dropped at the instruction, after it has read its sources, because a result overwrites their registers.
+    pub dropped: SmallVec<[Value; 4]>,
+    /// Registers of results chosen so far, and of the copies for tied results.
+    pub taken: RegisterSet,
+    /// The free registers when this state was created: the moves before the instruction read no value from them.
+    pub free_before: RegisterSet,
+    /// Registers in which sources that need a register may be: all usable ones except those of fixed arguments, which are overwritten by
+    /// the argument copies before the instruction reads its sources.
+    pub source_registers: RegisterSet,
+    /// Registers that the instruction or its argument copies overwrite: fixed arguments, fixed results, call clobbers.
+    pub clobbered: RegisterSet,
+    pub arguments: Vec<Argument>,
+}
+
+impl InstState {
+    /// Returns the use of a value, if the instruction reads it.
+    pub fn use_of(&self, value: Value) -> Option<&Use> {
+        self.uses.iter().find(|used| used.value == value)
+    }
+
+    /// Returns whether a value must stay in registers until the instruction has read it.
+    pub fn is_pinned(&self, value: Value) -> bool {
+        self.use_of(value).is_some_and(|used| used.needs_register)
+    }
+
+    /// Returns whether this instruction is the last use of a value.
+    pub fn dies(&self, value: Value) -> bool {
+        self.use_of(value).is_some_and(|used| used.next.is_never())
+    }
+
+    /// Returns whether a value leaves its registers at the instruction, after it has been read.
+    pub fn leaves(&self, value: Value) -> bool {
+        self.dies(value) || self.dropped.contains(&value)
+    }
+
+    /// Returns whether the instruction needs nothing from the file.
+    pub fn is_empty(&self) -> bool {
+        self.uses.is_empty() && self.results.is_empty() && self.arguments.is_empty() && self.clobbered == RegisterSet::EMPTY
+    }
+
+    /// Records that a value now is in register `to`. All moves before an instruction are one parallel copy, so a value that moves twice
+    /// keeps its first source and gets the last destination, and a value that is reloaded is reloaded into the last destination.
+    pub fn note_move(&mut self, value: Value, from: Reg, to: Reg) {
+        if let Some(used) = self.uses.iter_mut().find(|used| used.value == value && used.at.is_some()) {
+            used.at = Some(to);
+        }
+        if let Some(reload) = self.reloads.iter_mut().find(|reload| reload.value == value) {
+            reload.to = to;
+        } else if let Some(moved) = self.moved.iter_mut().find(|moved| moved.value == value) {
+            moved.to = to;
+        } else {
+            self.moved.push(Moved { value, from, to });
+        }
+    }
+
+    /// Records that result `number` gets registers from `at` on, `width` of them.
+    pub fn place_result(&mut self, number: usize, at: Reg, width: u8) {
+        self.results[number].at = Some(at);
+        self.taken.insert(at, width);
+    }
+}
+
+impl Assigner<'_> {
+    /// Collects the uses, results and fixed operands of an instruction.
+    pub(crate) fn begin(&mut self, file_inst: FileInst) -> InstState {
+        let inst = file_inst.inst;
+        let mut uses: SmallVec<[Use; 6]> = SmallVec::new();
+        for read in self.inputs.liveness.reads(file_inst) {
+            if !uses.iter().any(|used| used.value == read.value) {
+                uses.push(Use { value: read.value, next: read.next, at: None, needs_register: false });
+            }
+        }
+        let mut arguments = Vec::new();
+        if file_inst.has_fixed || self.function.insts[inst].is(Pseudo::Keep) {
+            self.find_arguments(inst, &mut uses, &mut arguments);
+        } else {
+            uses.iter_mut().for_each(|used| used.needs_register = true);
+        }
+        let results = self.find_result_states(file_inst);
+        // `fixed`: registers of fixed arguments. `clobbered`: registers that the instruction itself overwrites.
+        let (mut fixed, mut clobbered) = (RegisterSet::EMPTY, RegisterSet::EMPTY);
+        arguments.iter().for_each(|argument| fixed.insert(argument.to, operand_width(&argument.from)));
+        if self.function.insts[inst].is_machine(Opcode::CALL) {
+            clobbered = self.inputs.env.clobbered(self.function, inst, self.inputs.file);
+        }
+        for result in &results {
+            result.fixed.into_iter().for_each(|to| clobbered.insert(to, self.class(result.value).width));
+        }
+        InstState {
+            inst,
+            position: file_inst.position,
+            has_tied: file_inst.has_tied,
+            uses,
+            results,
+            moved: Vec::new(),
+            reloads: SmallVec::new(),
+            dropped: SmallVec::new(),
+            taken: RegisterSet::EMPTY,
+            free_before: self.registers.free,
+            source_registers: self.registers.usable.without(&fixed),
+            clobbered: clobbered.or(&fixed),
+            arguments,
+        }
+    }
+
+    /// Lists the results of the file.
+    fn find_result_states(&self, file_inst: FileInst) -> SmallVec<[ResultState; 2]> {
+        let mut found = SmallVec::new();
+        let mut writes = self.inputs.liveness.writes(file_inst).iter();
+        for (operand, result) in self.function.results(file_inst.inst).iter().enumerate() {
+            if let Some(value) = result.value().filter(|&value| self.is_of_file(value))
+                && let Some(written) = writes.next()
+            {
+                let fixed = if let Role::Fixed(to) = result.role { Some(Reg::from(to)) } else { None };
+                found.push(ResultState { value, next: written.next, operand, fixed, at: None, tied_copy: None });
+            }
+        }
+        found
+    }
+
+    /// Lists the arguments in fixed registers, and sets `needs_register` of the values that other operands read. The unfixed operands of
+    /// `KEEP` only extend live ranges, so they need no register.
+    fn find_arguments(&self, inst: Inst, uses: &mut SmallVec<[Use; 6]>, arguments: &mut Vec<Argument>) {
+        let is_keep = self.function.insts[inst].is(Pseudo::Keep);
+        let mut require = |value: Value| uses.iter_mut().filter(|used| used.value == value).for_each(|used| used.needs_register = true);
+        for source in self.function.sources(inst) {
+            let part = part_in(self.function, source, self.inputs.file);
+            match source.role {
+                Role::Fixed(to) if part.is_some() || fixed_constant_file(source) == Some(self.inputs.file) => {
+                    let was_at = part.and_then(|part| self.registers.register_of(part.value));
+                    arguments.push(Argument { to: Reg::from(to), from: *source, was_at });
+                }
+                Role::Fixed(_) => {}
+                _ if is_keep => {}
+                _ => part.into_iter().for_each(|part| require(part.value)),
+            }
+        }
+        if let Some(guard) = self.function.insts[inst].guard
+            && let OperandKind::Value(part) = guard.kind
+        {
+            require(part.value);
+        }
+    }
+
+    /// Returns the error for an instruction whose operands do not fit into the usable registers.
+    pub(crate) fn limit(&self, state: &InstState) -> AllocateError {
+        AllocateError::Limit { inst: state.inst, file: self.inputs.file, available: self.inputs.env.limit(self.inputs.file) }
+    }
+
+    /// Moves a value to other registers before the instruction.
+    pub(crate) fn relocate(&mut self, state: &mut InstState, value: Value, to: Reg) {
+        if let Some(from) = self.registers.vacate(value) {
+            self.registers.occupy(value, to);
+            state.note_move(value, from, to);
+        }
+    }
+
+    /// Drops a value before the instruction. A move recorded earlier for this instruction is not needed any more.
+    pub(crate) fn drop_before(&mut self, state: &mut InstState, value: Value) {
+        state.moved.retain(|moved| moved.value != value);
+        self.drop_value(value);
+    }
+
+    /// Returns the registers that are free when results are written: those that are free now, and those of sources that die here.
+    pub(crate) fn free_for_results(&self, state: &InstState) -> RegisterSet {
+        let mut after = self.registers.free;
+        for used in state.uses.iter().filter(|used| used.next.is_never()) {
+            if let Some(at) = self.registers.register_of(used.value) {
+                after.insert(at, self.class(used.value).width);
+            }
+        }
+        after.without(&state.taken)
+    }
+}

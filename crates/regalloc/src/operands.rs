@@ -1,0 +1,63 @@
+//! Questions about operands that several passes ask.
+
+use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Part, RegFile, Role};
+
+use crate::registers::Reg;
+
+/// Returns an operand of `count` physical registers.
+pub(crate) fn register(file: RegFile, first: Reg, count: u8) -> Operand {
+    Operand::new(OperandKind::Register { file, first: first.number(), count })
+}
+
+/// Returns the register file of an operand; `None` for constants and other operands that are no registers.
+pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile> {
+    match operand.kind {
+        OperandKind::Value(part) => Some(function.values[part.value].file),
+        OperandKind::Register { file, .. } | OperandKind::Zero(file) => Some(file),
+        _ => None,
+    }
+}
+
+/// Returns the part of a value that an operand is, if the value belongs to a register file.
+pub(crate) fn part_in(function: &Function, operand: &Operand, file: RegFile) -> Option<Part> {
+    operand.part().filter(|part| function.values[part.value].file == file)
+}
+
+/// Returns the register file of a fixed operand that is a constant and has to be copied into its register; `None` for other operands.
+pub(crate) fn fixed_constant_file(operand: &Operand) -> Option<RegFile> {
+    match (operand.role, operand.kind) {
+        (Role::Fixed(_), OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Reference(_)) => Some(RegFile::General),
+        (Role::Fixed(_), OperandKind::Zero(file)) => Some(file),
+        _ => None,
+    }
+}
+
+/// Returns the number of registers that an operand of a pack fills.
+pub(crate) fn operand_width(operand: &Operand) -> u8 {
+    match operand.kind {
+        OperandKind::Value(part) => part.count,
+        OperandKind::Register { count, .. } => count,
+        _ => 1,
+    }
+}
+
+/// Returns register `number` of an operand, counted from 0, as an operand of one register. An integer is 64 bits wide: register 0 has the
+/// low half, register 1 the high half, further registers are zero. Constants in banks are 4 bytes apart.
+pub(crate) fn unit(operand: &Operand, number: u8) -> Operand {
+    let kind = match operand.kind {
+        OperandKind::Value(part) => OperandKind::Value(Part { value: part.value, first: part.first + number, count: 1 }),
+        OperandKind::Register { file, first, .. } => OperandKind::Register { file, first: first + u16::from(number), count: 1 },
+        OperandKind::Integer(bits) if number == 0 && i32::try_from(bits).is_err() => OperandKind::Integer(bits & 0xffff_ffff),
+        OperandKind::Integer(bits) if number > 0 => OperandKind::Integer(if number == 1 { bits >> 32 & 0xffff_ffff } else { 0 }),
+        OperandKind::Constant { bank, offset } => OperandKind::Constant { bank, offset: offset + 4 * u32::from(number) },
+        other => other,
+    };
+    Operand { kind, role: Role::Plain, ..*operand }
+}
+
+/// Returns the source of a phi for a predecessor; an undefined operand if the phi has none.
+pub(crate) fn phi_source(function: &Function, phi: Inst, from: Block) -> Operand {
+    let mut pairs = function.sources(phi).chunks_exact(2);
+    let pair = pairs.find(|pair| pair[1].kind == OperandKind::Block(from));
+    pair.map_or(Operand::new(OperandKind::Undefined), |pair| pair[0])
+}

@@ -1,0 +1,197 @@
+//! Which values are in which registers of the file at the current point of the walk, and the search for registers to clear.
+//!
+//! **Invariant:** a usable register is either in `free` or has an occupant; the occupant's registers are consecutive and start at its
+//! `register_of`. A tuple has one entry in `register_of` and one occupant entry for each of its registers.
+
+use std::cmp::Reverse;
+
+use oriole_ir::{Class, Function, Value};
+use oriole_support::IndexVec;
+
+use crate::registers::{Reg, RegisterSet};
+
+/// A value in registers, and its first register.
+pub(crate) type Resident = (Value, Reg);
+
+/// The occupation of the registers of one file.
+pub(crate) struct RegisterFile {
+    /// Registers that the environment allows values to use.
+    allowed: RegisterSet,
+    /// Registers that values may use from here to the end of the block: `allowed`, less what a `KEEP` has pinned.
+    pub usable: RegisterSet,
+    /// Usable registers that hold no value now.
+    pub free: RegisterSet,
+    /// By register: the value in it.
+    occupant: [Option<Value>; 256],
+    /// By value: its first register now; `None` if it is dropped, not defined yet, or dead.
+    register_of: IndexVec<Value, Option<Reg>>,
+    /// By value: its width in registers.
+    widths: IndexVec<Value, u8>,
+}
+
+impl RegisterFile {
+    /// Creates the state of a file without registers.
+    pub fn new() -> RegisterFile {
+        RegisterFile {
+            allowed: RegisterSet::EMPTY,
+            usable: RegisterSet::EMPTY,
+            free: RegisterSet::EMPTY,
+            occupant: [None; 256],
+            register_of: IndexVec::new(),
+            widths: IndexVec::new(),
+        }
+    }
+
+    /// Begins with another register file, whose values may use these registers. Entries by value are kept from file to file: each value
+    /// belongs to one file, and no value is in registers between two files.
+    pub fn start_file(&mut self, function: &Function, allowed: RegisterSet) {
+        self.allowed = allowed;
+        self.register_of.resize(function.values.len(), None);
+        for class in function.values.iter().skip(self.widths.len()) {
+            self.widths.push(class.width);
+        }
+        self.clear();
+    }
+
+    /// Makes all registers free and usable. The caller has reset `register_of` with [`RegisterFile::forget`].
+    pub fn clear(&mut self) {
+        self.usable = self.allowed;
+        self.free = self.allowed;
+        self.occupant.fill(None);
+    }
+
+    /// Returns the first register of a value; `None` if the value is in no register.
+    pub fn register_of(&self, value: Value) -> Option<Reg> {
+        self.register_of[value]
+    }
+
+    /// Returns the value in a register, if there is one.
+    pub fn occupant(&self, register: Reg) -> Option<Value> {
+        self.occupant[usize::from(register.number())]
+    }
+
+    /// Marks free registers as occupied by a value, starting at `register`.
+    pub fn occupy(&mut self, value: Value, register: Reg) {
+        let width = self.widths[value];
+        debug_assert!(self.free.has_all(register, width), "{value:?} to occupied {register:?}+{width}");
+        self.free.remove(register, width);
+        self.set_occupant(register, width, Some(value));
+        self.register_of[value] = Some(register);
+    }
+
+    /// Marks the registers of a value as free, if it is in registers. Returns the first of them.
+    pub fn vacate(&mut self, value: Value) -> Option<Reg> {
+        let register = self.register_of[value].take()?;
+        let width = self.widths[value];
+        self.free.insert(register, width);
+        self.set_occupant(register, width, None);
+        Some(register)
+    }
+
+    fn set_occupant(&mut self, register: Reg, width: u8, occupant: Option<Value>) {
+        let first = usize::from(register.number());
+        match width {
+            1 => self.occupant[first] = occupant,
+            _ => self.occupant[first..first + usize::from(width)].fill(occupant),
+        }
+    }
+
+    /// Takes registers out of use until the block ends.
+    pub fn pin(&mut self, registers: &RegisterSet) {
+        self.usable = self.usable.without(registers);
+        self.free = self.free.without(registers);
+    }
+
+    /// Sets `register_of` to a state at the border of a block, without occupying the registers.
+    pub fn recall(&mut self, state: &[Resident]) {
+        for &(value, register) in state {
+            self.register_of[value] = Some(register);
+        }
+    }
+
+    /// Records that the values of a state are in no register any more, without freeing the registers.
+    pub fn forget(&mut self, state: &[Resident]) {
+        for &(value, _) in state {
+            self.register_of[value] = None;
+        }
+    }
+
+    /// Appends the values in registers, in the order of registers.
+    pub fn add_residents(&self, found: &mut Vec<Resident>) {
+        let occupied = self.usable.without(&self.free);
+        found.reserve(occupied.count() as usize);
+        occupied.for_each(|register| {
+            // A tuple is listed once, at its first register.
+            if let Some(value) = self.occupant(register)
+                && self.register_of[value] == Some(register)
+            {
+                found.push((value, register));
+            }
+        });
+    }
+
+    /// Returns the registers that the values of a state occupy.
+    pub fn occupied_in(&self, state: &[Resident]) -> RegisterSet {
+        let mut set = RegisterSet::EMPTY;
+        state.iter().for_each(|&(value, register)| set.insert(register, self.widths[value]));
+        set
+    }
+
+    /// Returns the values that occupy a register of a set, widest first: wide values are harder to place, so they choose first.
+    pub fn residents_of(&self, set: &RegisterSet) -> Vec<Value> {
+        let mut found: Vec<Value> = Vec::new();
+        for value in set.iter().filter_map(|register| self.occupant(register)) {
+            if !found.contains(&value) {
+                found.push(value);
+            }
+        }
+        found.sort_by_key(|&value| (Reverse(self.widths[value]), value));
+        found
+    }
+
+    /// Returns the values that occupy a register of a window, each once.
+    pub fn residents_of_window(&self, first: Reg, width: u8) -> Residents<'_> {
+        let start = usize::from(first.number());
+        Residents { registers: self.occupant[start..start + usize::from(width)].iter(), last: None }
+    }
+
+    /// Returns the aligned window within a set of registers whose values are cheapest to clear, by its first register; the lowest one among
+    /// equals. `cost` returns the cost of clearing a window with these values, or `None` for a window that must not be cleared.
+    pub fn cheapest_window(&self, class: Class, within: &RegisterSet, cost: impl Fn(Residents<'_>) -> Option<u64>) -> Option<Window> {
+        let mut best: Option<Window> = None;
+        for first in within.places(class).iter() {
+            let found = cost(self.residents_of_window(first, class.width));
+            if let Some(cost) = found.filter(|&cost| best.is_none_or(|best| cost < best.cost)) {
+                best = Some(Window { first, cost });
+            }
+        }
+        best
+    }
+}
+
+/// A window of consecutive registers that [`RegisterFile::cheapest_window`] found.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    pub first: Reg,
+    pub cost: u64,
+}
+
+/// The values in a window of registers, each once. A tuple occupies neighbouring registers, so comparing with the previous register
+/// is enough.
+pub(crate) struct Residents<'a> {
+    registers: std::slice::Iter<'a, Option<Value>>,
+    last: Option<Value>,
+}
+
+impl Iterator for Residents<'_> {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        for &occupant in self.registers.by_ref() {
+            if std::mem::replace(&mut self.last, occupant) != occupant && occupant.is_some() {
+                return occupant;
+            }
+        }
+        None
+    }
+}
