@@ -1,0 +1,156 @@
+//! The instructions that the allocator inserted: moves, spill loads and stores, swaps, and repeated instructions.
+
+use oriole_ir::{Inst, Opcode, Operand, OperandKind, RegFile, Signs};
+
+use super::checker::Checker;
+use super::demands::{CheckError, Content, Demands, Location, constant, demand, error, is_true, is_zero};
+use crate::Reg;
+
+/// The source of an inserted move: another location, or a constant.
+pub(super) enum MoveSource {
+    Location(Location),
+    Content(Content),
+}
+
+/// A move of one register or word: its destination and its source.
+pub(super) type InsertedMove = (Location, MoveSource);
+
+impl Checker<'_> {
+    /// Propagates demands over an instruction that the allocator inserted, which must be a move, a spill load or store, or a repeated
+    /// instruction.
+    pub(super) fn inserted(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
+        let data = &self.new.insts[inst];
+        if data.is_machine(Opcode::BRA) {
+            return Ok(());
+        }
+        if data.guard.is_some() {
+            return error(format!("{inst:?} was put in with a guard"));
+        }
+        for (to, from) in self.as_moves(inst).ok_or_else(|| CheckError { message: format!("{inst:?} was put in and is no move") })? {
+            let Some(wanted) = demands.remove(&to) else { continue };
+            match from {
+                MoveSource::Location(at) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
+                MoveSource::Content(found) if found == wanted || self.is_repeated(inst, wanted) => {}
+                MoveSource::Content(found) => return error(format!("{inst:?} puts {found:?} into {to:?} where {wanted:?} is wanted")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether an inserted instruction recomputes a value: it has the operation and the constant sources of the value's definition.
+    fn is_repeated(&self, inst: Inst, wanted: Content) -> bool {
+        let Content::Unit(value, 0) = wanted else { return false };
+        let Some(&(definition, 0)) = self.definitions.get(&value) else { return false };
+        let (old, new) = (&self.old.insts[definition], &self.new.insts[inst]);
+        let sources = self.old.sources(definition);
+        old.guard.is_none()
+            && old.op == new.op
+            && old.modifiers == new.modifiers
+            && sources == self.new.sources(inst)
+            && sources.iter().all(|source| !matches!(source.kind, OperandKind::Value(_) | OperandKind::Register { .. }))
+    }
+
+    /// Returns the first move that an inserted instruction makes; `None` if it is no move.
+    pub(super) fn as_move(&self, inst: Inst) -> Option<InsertedMove> {
+        self.as_moves(inst)?.into_iter().next()
+    }
+
+    /// Returns the moves of single registers that an inserted instruction makes, as (destination, source); `None` if it is no move.
+    fn as_moves(&self, inst: Inst) -> Option<Vec<InsertedMove>> {
+        let operands = self.new.operands(inst);
+        let modifiers: Vec<&str> = self.new.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).collect();
+        let opcode = self.new.insts[inst].op.machine()?;
+        let source = match opcode {
+            Opcode::MOV | Opcode::UMOV | Opcode::R2UR | Opcode::LDC | Opcode::ULDC | Opcode::LDCU if operands.len() == 2 => operands[1],
+            Opcode::BMOV if operands.len() == 2 && modifiers == [".32"] => operands[1],
+            Opcode::PLOP3 | Opcode::UPLOP3 if is_true(&operands[1]) && operands[5].integer() == Some(0x80) => {
+                let sources: Vec<&Operand> = operands[2..5].iter().filter(|operand| !is_true(operand)).collect();
+                match sources[..] {
+                    [] => operands[2],
+                    [one] => *one,
+                    _ => return None,
+                }
+            }
+            Opcode::SEL | Opcode::USEL if is_zero(&operands[1]) && operands[2].integer() == Some(1) => {
+                let flipped = operands[3];
+                flipped.with_signs(flipped.signs.toggled(Signs::NOT))
+            }
+            Opcode::ISETP | Opcode::UISETP
+                if modifiers == [".NE", ".AND"] && is_true(&operands[1]) && is_zero(&operands[3]) && is_true(&operands[4]) =>
+            {
+                operands[2]
+            }
+            Opcode::LDL | Opcode::STL => return self.as_memory_moves(opcode, operands, &modifiers),
+            _ => return None,
+        };
+        let OperandKind::Register { file, first, count: 1 } = operands[0].kind else { return None };
+        let from = match source.kind {
+            OperandKind::Register { file, first, count: 1 } if source.signs.is_empty() => {
+                MoveSource::Location(Location::Register(file, Reg::new(first)))
+            }
+            _ => MoveSource::Content(constant(&source, 0)?),
+        };
+        Some(vec![(Location::Register(file, Reg::new(first)), from)])
+    }
+
+    /// Returns the moves between registers and slots that a spill load or store makes; `None` if it is misaligned or outside of the spill
+    /// slots.
+    fn as_memory_moves(&self, opcode: Opcode, operands: &[Operand], modifiers: &[&str]) -> Option<Vec<InsertedMove>> {
+        let width: u16 = match modifiers {
+            [] => 1,
+            [".64"] => 2,
+            [".128"] => 4,
+            _ => return None,
+        };
+        let (data, address) = if opcode == Opcode::LDL { (operands.first()?, &operands[1..]) } else { (operands.last()?, &operands[..3]) };
+        let OperandKind::Register { file: RegFile::General, first, count } = data.kind else { return None };
+        let base = OperandKind::Register { file: RegFile::General, first: self.env.stack_pointer.number(), count: 1 };
+        let offset = address.get(2)?.integer()?;
+        let in_frame = offset >= i64::from(self.old.frame_bytes) && offset + i64::from(4 * width) <= i64::from(self.new.frame_bytes);
+        let aligned = first.is_multiple_of(width) && offset % i64::from(4 * width) == 0;
+        if address[1].kind != base || u16::from(count) != width || !in_frame || !aligned {
+            return None;
+        }
+        let moves = (0..width).map(|word| {
+            let (register, slot) =
+                (Location::Register(RegFile::General, Reg::new(first + word)), Location::Slot(offset + 4 * i64::from(word)));
+            if opcode == Opcode::LDL { (register, MoveSource::Location(slot)) } else { (slot, MoveSource::Location(register)) }
+        });
+        Some(moves.collect())
+    }
+
+    /// Returns the two registers that the three exclusive ors ending at `at` exchange; `None` if there is no such sequence.
+    pub(super) fn swap(&self, insts: &[Inst], at: usize) -> Option<(Location, Location)> {
+        let three = [
+            self.exclusive_or(insts[at])?,
+            self.exclusive_or(*insts.get(at.checked_sub(1)?)?)?,
+            self.exclusive_or(*insts.get(at.checked_sub(2)?)?)?,
+        ];
+        let (a, b) = three[0];
+        (three == [(a, b), (b, a), (a, b)]).then_some((a, b))
+    }
+
+    /// Returns (destination and first source, second source) of an inserted exclusive or of two registers; `None` for anything else.
+    fn exclusive_or(&self, inst: Inst) -> Option<(Location, Location)> {
+        if self.is_old[inst] {
+            return None;
+        }
+        let operands = self.new.operands(inst);
+        let (to, a, b, table) = match self.new.insts[inst].op.machine()? {
+            Opcode::LOP3 | Opcode::ULOP3 if is_zero(&operands[3]) => (operands[0], operands[1], operands[2], (&operands[4], 0x3c)),
+            Opcode::PLOP3 | Opcode::UPLOP3 if is_true(&operands[4]) => (operands[0], operands[2], operands[3], (&operands[5], 0x28)),
+            _ => return None,
+        };
+        if to.kind != a.kind || table.0.integer() != Some(table.1) || !a.signs.is_empty() || !b.signs.is_empty() {
+            return None;
+        }
+        match (a.kind, b.kind) {
+            (OperandKind::Register { file, first, count: 1 }, OperandKind::Register { file: same, first: other, count: 1 })
+                if same == file =>
+            {
+                Some((Location::Register(file, Reg::new(first)), Location::Register(file, Reg::new(other))))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Verifies that an allocated function computes the same values as the SSA function it was made from. Shares no logic with the allocator.
+//!
+//! The verifier is a backward data-flow analysis, as in Rideau and Leroy 2010, "Validating Register Allocation and Spilling". The fact it
+//! propagates is a *demand*: this register (or slot) must hold that part of that SSA value here.
+//!
+//! - An instruction that reads a register adds a demand: the register must hold the value that the original instruction reads.
+//! - A move, spill load or spill store passes the demand on its destination to its source.
+//! - The definition of a value satisfies the demands on the registers that it writes.
+//! - On an edge, a demand for a phi becomes a demand for the phi's source. Copies and packs are treated as other names of their sources.
+//!
+//! Errors: an instruction writes a register on which there is a demand for something else; a definition is passed while its value is
+//! still demanded in another register; one register has two different demands; a demand is left at the start of the function.
+//!
+//! Example, read from the bottom up; `%0` is spilled to slot 8:
+//!
+//! ```text
+//! R4 = S2R SR_TID.X        defines %0 and writes R4: the demand is satisfied
+//! STL [R1+8], R4           slot 8 = %0  becomes  R4 = %0
+//! R4 = LDC c[0x0][0x0]     writes R4: no demand on it here
+//! R6 = LDL [R1+8]          R6 = %0  becomes  slot 8 = %0
+//! STS [RZ], R6             reads %0 in the original function: demand R6 = %0
+//! ```
+//!
+//! Cost: each block is visited until the demands at its start no longer change.
+
+mod checker;
+mod demands;
+mod inserted;
+mod original;
+mod shape;
+
+use oriole_ir::{Block, Function, OperandKind, Pseudo, Role};
+use oriole_support::IndexVec;
+
+use self::checker::Checker;
+pub use self::demands::CheckError;
+use self::demands::{Content, Demands, Location, demand, error};
+use crate::{Allocation, Environment, Reg};
+
+/// Verifies an allocation. `before` is the function in SSA form, `after` the allocated function; `env` and `allocation` are the input and
+/// the output of the allocator.
+pub fn check(before: &Function, after: &Function, env: &Environment, allocation: &Allocation) -> Result<(), CheckError> {
+    let checker = Checker::new(before, after, env, allocation);
+    checker.check_shape()?;
+    checker.solve()
+}
+
+impl Checker<'_> {
+    /// Computes the demands at the start of every block to a fixed point, and checks those at the start of the function.
+    fn solve(&self) -> Result<(), CheckError> {
+        let blocks = self.new.blocks.len();
+        let predecessors = self.predecessors();
+        let mut at_start: IndexVec<Block, Demands> = IndexVec::filled(blocks, Demands::new());
+        let mut queued: IndexVec<Block, bool> = IndexVec::filled(blocks, false);
+        let mut work: Vec<Block> = self.new.layout.clone();
+        work.iter().for_each(|&block| queued[block] = true);
+        while let Some(block) = work.pop() {
+            queued[block] = false;
+            let mut demands = Demands::new();
+            for next in self.new.successors(block) {
+                self.cross_edge(block, next, &predecessors, &at_start[next], &mut demands)?;
+            }
+            self.go_up(block, &mut demands)?;
+            if demands != at_start[block] {
+                at_start[block] = demands;
+                for &from in &predecessors[block] {
+                    if !std::mem::replace(&mut queued[from], true) {
+                        work.push(from);
+                    }
+                }
+            }
+        }
+        self.check_entry(&at_start[self.new.entry()])
+    }
+
+    /// Returns the predecessors of each block of the new function, each once.
+    fn predecessors(&self) -> IndexVec<Block, Vec<Block>> {
+        let mut predecessors: IndexVec<Block, Vec<Block>> = IndexVec::filled(self.new.blocks.len(), Vec::new());
+        for &block in &self.new.layout {
+            for next in self.new.successors(block) {
+                if !predecessors[next].contains(&block) {
+                    predecessors[next].push(block);
+                }
+            }
+        }
+        predecessors
+    }
+
+    /// Checks that all demands at the start of the function are for values that `ENTRY` defines in these registers.
+    fn check_entry(&self, demands: &Demands) -> Result<(), CheckError> {
+        for (&at, &content) in demands {
+            let met = match content {
+                Content::Unit(value, unit) => self.definitions.get(&value).is_some_and(|&(inst, number)| {
+                    let result = self.old.results(inst)[number];
+                    self.old.insts[inst].is(Pseudo::Entry)
+                        && matches!(result.role, Role::Fixed(register)
+                            if Location::Register(self.old.values[value].file, Reg::from(register) + unit) == at)
+                }),
+                _ => false,
+            };
+            if !met {
+                return error(format!("{content:?} is wanted in {at:?} where the function starts"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the demands at the start of `to` to those at the end of `from`, where phis of `to` become their sources.
+    fn cross_edge(
+        &self,
+        from: Block,
+        to: Block,
+        predecessors: &IndexVec<Block, Vec<Block>>,
+        wanted: &Demands,
+        demands: &mut Demands,
+    ) -> Result<(), CheckError> {
+        // Phis name the predecessors of the old function. A block on a split edge stands for its only predecessor.
+        let mut origin = from;
+        while !self.is_old_block(origin) {
+            let [only] = predecessors[origin][..] else {
+                return error(format!("{origin:?} is new and has no single predecessor"));
+            };
+            origin = only;
+        }
+        for (&at, &content) in wanted {
+            let mut content = Some(content);
+            if let Some(Content::Unit(value, unit)) = content
+                && self.blocks_of_phis.get(&value) == Some(&to)
+            {
+                let (phi, _) = self.definitions[&value];
+                let mut pairs = self.old.sources(phi).chunks_exact(2);
+                let source = pairs.find(|pair| pair[1].kind == OperandKind::Block(origin)).map(|pair| pair[0]);
+                content = source.and_then(|source| self.content_of(&source, unit));
+            }
+            if let Some(content) = content {
+                demand(demands, at, content, || format!("on the edge from {from:?} to {to:?}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Propagates demands from the end of a block to its start.
+    fn go_up(&self, block: Block, demands: &mut Demands) -> Result<(), CheckError> {
+        let insts = &self.new.blocks[block].insts;
+        let empty = Vec::new();
+        let old = if self.is_old_block(block) { &self.old.blocks[block].insts } else { &empty };
+        // `KEEP` is a pseudo operation and missing in the new block, so the old block is walked in parallel to find its place.
+        let mut keeps = old.iter().rev().peekable();
+        let mut at = insts.len();
+        while at > 0 {
+            at -= 1;
+            let inst = insts[at];
+            if self.is_old[inst] {
+                while keeps.peek().is_some_and(|&&old| old != inst) {
+                    keeps.next();
+                }
+                keeps.next();
+                self.original(inst, demands)?;
+                while let Some(&&keep) = keeps.peek().filter(|&&&old| self.old.insts[old].op.machine().is_none()) {
+                    if self.old.insts[keep].is(Pseudo::Keep) {
+                        self.keep(keep, demands)?;
+                    }
+                    keeps.next();
+                }
+            } else if let Some(&(copy, unit)) = self.guarded.get(&inst) {
+                self.guarded_move(inst, copy, unit, demands)?;
+            } else if let Some((first, second)) = self.swap(insts, at) {
+                let (one, other) = (demands.remove(&first), demands.remove(&second));
+                one.map(|content| demands.insert(second, content));
+                other.map(|content| demands.insert(first, content));
+                at -= 2;
+            } else {
+                self.inserted(inst, demands)?;
+            }
+        }
+        Ok(())
+    }
+}

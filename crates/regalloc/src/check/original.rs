@@ -1,0 +1,180 @@
+//! The instructions of the original function: results satisfy demands, sources add demands.
+
+use oriole_ir::{Guard, Inst, Opcode, Operand, OperandKind, RegFile, Role};
+
+use super::checker::Checker;
+use super::demands::{CheckError, Content, Demands, Location, constant, demand, error};
+use super::inserted::MoveSource;
+use crate::Reg;
+
+impl Checker<'_> {
+    /// Propagates demands over an instruction of the old function: results satisfy demands, sources add demands.
+    pub(super) fn original(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
+        let (old, new) = (self.old.operands(inst), self.new.operands(inst));
+        let data = &self.new.insts[inst];
+        if old.len() != new.len() || data.op != self.old.insts[inst].op || data.modifiers != self.old.insts[inst].modifiers {
+            return error(format!("{inst:?} has become another instruction"));
+        }
+        let results = data.result_count();
+        for (before, after) in old[..results].iter().zip(&new[..results]) {
+            self.define(inst, before, after, demands)?;
+        }
+        if data.is_machine(Opcode::CALL) {
+            self.call(inst, demands)?;
+        }
+        for (before, after) in old[results..].iter().zip(&new[results..]) {
+            self.read(inst, before, after, demands)?;
+        }
+        self.guard(inst, self.old.insts[inst].guard, data.guard, demands)
+    }
+
+    /// Checks that a call overwrites no register on which there is a demand.
+    fn call(&self, inst: Inst, demands: &Demands) -> Result<(), CheckError> {
+        for (&at, content) in demands {
+            if let Location::Register(file, register) = at
+                && self.env.clobbered(self.old, inst, file).has(register)
+            {
+                return error(format!("{inst:?} destroys {content:?} in {at:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the demands that a result satisfies. Checks the result's registers, that no demand for something else is overwritten, and
+    /// that the value is demanded nowhere else.
+    fn define(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
+        let OperandKind::Value(part) = before.kind else { return same_operand(inst, before, after) };
+        let class = self.old.values[part.value];
+        let OperandKind::Register { file, first, count } = after.kind else {
+            return error(format!("{inst:?} has no register for {:?}", part.value));
+        };
+        if file != class.file || count != class.width || !first.is_multiple_of(u16::from(class.align)) {
+            return error(format!("{inst:?} writes {:?} to {}{first}+{count}", part.value, file.prefix()));
+        }
+        if let Role::Fixed(fixed) = before.role
+            && u16::from(fixed) != first
+        {
+            return error(format!("{inst:?} writes {:?} to {first}, not to {fixed}", part.value));
+        }
+        for (unit, register) in Reg::new(first).tuple(count).enumerate() {
+            let at = Location::Register(file, register);
+            match demands.remove(&at) {
+                Some(content) if content != Content::Unit(part.value, unit as u8) => {
+                    return error(format!("{inst:?} overwrites {content:?} in {at:?}"));
+                }
+                _ => {}
+            }
+        }
+        match demands.iter().find(|(_, content)| matches!(content, Content::Unit(value, _) if *value == part.value)) {
+            Some((at, content)) => error(format!("{content:?} is wanted in {at:?}, but {inst:?} defines it elsewhere")),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the demands of a source and checks its registers.
+    fn read(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
+        if let (Role::Fixed(fixed), OperandKind::Register { file, first, count: 1 }) = (before.role, after.kind)
+            && let Some(content) = before.part().is_none().then(|| constant(before, 0)).flatten()
+        {
+            if u16::from(fixed) != first {
+                return error(format!("{inst:?} reads {content:?} in {first}, not in {fixed}"));
+            }
+            return demand(demands, Location::Register(file, Reg::new(first)), content, || format!("by {inst:?}"));
+        }
+        let OperandKind::Value(part) = before.kind else { return same_operand(inst, before, after) };
+        let OperandKind::Register { file, first, count } = after.kind else {
+            return error(format!("{inst:?} has no register for {:?}", part.value));
+        };
+        if file != self.old.values[part.value].file || count != part.count || before.signs != after.signs || before.role != after.role {
+            return error(format!("{inst:?} reads {part:?} as {after:?}"));
+        }
+        match before.role {
+            Role::Fixed(fixed) if u16::from(fixed) != first => return error(format!("{inst:?} reads {part:?} in {first}, not in {fixed}")),
+            Role::Tied(result) if self.new.operands(inst)[usize::from(result)].kind != after.kind => {
+                return error(format!("{inst:?} does not tie {part:?} to its result"));
+            }
+            _ => {}
+        }
+        self.demand_part(part, file, Reg::new(first), demands, inst)
+    }
+
+    /// Adds the demand of a guard and checks that the guard has not changed otherwise.
+    fn guard(&self, inst: Inst, before: Option<Guard>, after: Option<Guard>, demands: &mut Demands) -> Result<(), CheckError> {
+        match (before, after) {
+            (None, None) => Ok(()),
+            (Some(before), Some(after)) if before.negated == after.negated => match (before.kind, after.kind) {
+                (OperandKind::Value(part), OperandKind::Register { file, first, .. }) => {
+                    self.demand_part(part, file, Reg::new(first), demands, inst)
+                }
+                (before, after) if before == after => Ok(()),
+                _ => error(format!("{inst:?} has another guard")),
+            },
+            _ => error(format!("{inst:?} has another guard")),
+        }
+    }
+
+    /// Adds the demands of a `KEEP`: its operands must be in their fixed registers.
+    pub(super) fn keep(&self, keep: Inst, demands: &mut Demands) -> Result<(), CheckError> {
+        for source in self.old.sources(keep) {
+            let Role::Fixed(register) = source.role else { continue };
+            match source.kind {
+                OperandKind::Value(part) => {
+                    let file = self.old.values[part.value].file;
+                    self.demand_part(part, file, Reg::from(register), demands, keep)?;
+                }
+                kind => {
+                    let file = if let OperandKind::Zero(file) = kind { file } else { RegFile::General };
+                    if let Some(content) = constant(source, 0) {
+                        demand(demands, Location::Register(file, Reg::from(register)), content, || format!("by {keep:?}"))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Propagates demands over one guarded move of a guarded copy. Where the guard is false the destination keeps its content, so before
+    /// the move it must hold the tied source, and the source of the move must hold the copied value.
+    pub(super) fn guarded_move(&self, inst: Inst, copy: Inst, unit: u8, demands: &mut Demands) -> Result<(), CheckError> {
+        let (Some((to, from)), Some((result, source, tied))) = (self.as_move(inst), self.copied(copy)) else {
+            return error(format!("{inst:?} is no move of {copy:?}"));
+        };
+        let content = result.value().map(|value| Content::Unit(value, unit));
+        if demands.get(&to).is_some_and(|wanted| Some(*wanted) != content) {
+            return error(format!("{inst:?} overwrites {:?} in {to:?}", demands[&to]));
+        }
+        demands.remove(&to);
+        if let Some((at, stale)) = demands.iter().find(|(_, wanted)| Some(**wanted) == content) {
+            return error(format!("{stale:?} is wanted in {at:?}, but {inst:?} defines it elsewhere"));
+        }
+        if let Some(kept) = self.content_of(&tied, unit) {
+            demand(demands, to, kept, || format!("by {inst:?}"))?;
+        }
+        match (self.content_of(&source, unit), from) {
+            (Some(wanted), MoveSource::Location(at)) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
+            (Some(wanted), MoveSource::Content(found)) if wanted != found => {
+                return error(format!("{inst:?} moves {found:?}, not {wanted:?}"));
+            }
+            _ => {}
+        }
+        self.guard(inst, self.old.insts[copy].guard, self.new.insts[inst].guard, demands)
+    }
+
+    /// Returns the result, source and tied operand of a guarded copy; `None` if the instruction is not one.
+    fn copied(&self, copy: Inst) -> Option<(Operand, Operand, Operand)> {
+        if self.old.insts.get(copy).is_none_or(|data| data.result_count() != 1) {
+            return None;
+        }
+        let operands = self.old.operands(copy);
+        Some((operands[0], operands[1], *self.old.tied_to(copy, 0)?))
+    }
+}
+
+/// Checks that an operand without a value is unchanged. Branch targets may change, because edges are split.
+fn same_operand(inst: Inst, before: &Operand, after: &Operand) -> Result<(), CheckError> {
+    let is_target = matches!((before.kind, after.kind), (OperandKind::Block(_), OperandKind::Block(_)));
+    if before == after || is_target {
+        return Ok(());
+    }
+    error(format!("{inst:?}: {before:?} has become {after:?}"))
+}
