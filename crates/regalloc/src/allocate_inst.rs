@@ -7,13 +7,13 @@
 //! An ordinary instruction is handled in four steps:
 //!
 //! 1. `find_sources`: every source is brought into registers. If no aligned gap is free, values that the instruction does not read are
-//!    moved or dropped (`make_room`). If that fails too, all sources are packed anew (`repack`).
+//!    moved or dropped ([`crate::make_room`]). If that fails too, all sources are packed anew ([`crate::repack`]).
 //! 2. `clear_fixed`: live values leave the registers that the instruction overwrites: fixed arguments, fixed results, call clobbers.
 //! 3. `find_results`: results get registers. The hardware reads all sources before it writes a result, so a result may take the
 //!    registers of a source that dies here or that is dropped here.
-//! 4. `finish`: emits all moves as one parallel copy, then the reloads, and rewrites the operands.
+//! 4. `finish` ([`crate::emit_inst`]): emits all moves as one parallel copy, then the reloads, and rewrites the operands.
 //!
-//! `COPY` and `PACK` are handled by `allocate_copy`. They need no sources in registers: each part moves or is reloaded directly into the
+//! `COPY` and `PACK` are handled by [`crate::allocate_copy`]. They need no sources in registers: each part moves or is reloaded directly into the
 //! result.
 //!
 //! Which value is dropped follows Belady's MIN rule, as in Braun and Hack 2009 ("Register Spilling and Live-Range Splitting for SSA-Form
@@ -31,17 +31,39 @@
 //! emitted:     MOV R5, R6;  LDL.64 R6, [R1+8];  IADD3 R4, R4, R6, R7      (%x takes R4 if %a dies here)
 //! ```
 //!
+//! **Fixed operands** are served by copies: the value stays where it is until the instruction, and the parallel copy before the
+//! instruction brings it into its fixed register. Hack 2007 ("Register Allocation for Programs in SSA Form") splits the live ranges of
+//! all values before such an instruction; here only the values that are in the way move. Two things follow. A source of the same
+//! instruction that is not fixed must not be in the register of a fixed argument (`source_registers`). And a live value in such a
+//! register, or in one that the call overwrites, has to leave (`clear_fixed`); a value that dies here need not, since the parallel copy
+//! has read it.
+//!
+//! ```text
+//! %r:R@R4 = CALL call(f), %a@R4, %b@R5      before: %a in R5, %b in R6, %c in R4; %a dies; callees keep R8 and R9
+//! arguments:    R4 <- R5 (%a),  R5 <- R6 (%b)
+//! clear_fixed:  %c leaves R4 for R8; %b leaves R6, which the call overwrites, for R9 (without a free register it is dropped)
+//! emitted:      the parallel copy R4 <- R5, R5 <- R6, R8 <- R4, R9 <- R6;  then CALL
+//! ```
+//!
+//! **Tied operands.** The hardware reads a tied source in the register of its result (a guarded instruction keeps the old content where the
+//! guard is false). If the source dies, the result takes over its registers. Otherwise the result gets other registers, and the source is
+//! copied into them before the instruction (`find_tied`):
+//!
+//! ```text
+//! @%p %x = IADD3 %a, 0x1, RZ, (else %a)     %a in R4 dies:      @P0 IADD3 R4, R4, 0x1, RZ
+//!                                           %a in R4 lives on:  MOV R5, R4;  @P0 IADD3 R5, R4, 0x1, RZ
+//! ```
+//!
 //! Cost: constant for each operand that is already in place; one scan over the windows of the file where space has to be made.
 
-use oriole_ir::{Class, Inst, Op, Operand, Pseudo};
+use oriole_ir::{Inst, Op, Pseudo};
 use smallvec::SmallVec;
 
 use crate::assigner::Assigner;
-use crate::inst_state::{InstState, Reload, ResultState};
+use crate::inst_state::{InstState, Reload};
 use crate::liveness::FileInst;
-use crate::operands::part_in;
 use crate::outcome::AllocateError;
-use crate::registers::{Reg, RegisterSet};
+use crate::registers::RegisterSet;
 
 impl Assigner<'_> {
     /// Assigns registers to the operands of an instruction, and appends the instruction to `out` after the moves and reloads it needs.
@@ -108,22 +130,6 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Returns the source that is tied to a result, if there is one.
-    fn tied(&self, state: &InstState, result: &ResultState) -> Option<Operand> {
-        self.function.tied_to(state.inst, result.operand).copied()
-    }
-
-    /// Returns the first register of a tied result if it can take over the registers of its source: the source dies here, has the same
-    /// width, and starts at a multiple of the result's alignment.
-    fn inherited(&self, state: &InstState, result: &ResultState, tied: &Operand) -> Option<Reg> {
-        let part = part_in(self.function, tied, self.inputs.file)?;
-        let used = state.use_of(part.value)?;
-        let place = used.at? + part.first;
-        let class = self.class(result.value);
-        let fits = place.is_aligned(class.align) && !state.taken.has_any(place, class.width);
-        (used.next.is_never() && fits && part.count == class.width).then_some(place)
-    }
-
     /// Chooses registers for tied results: those of the source where it dies, otherwise free ones and a copy of the source. The copy is
     /// made before the instruction, so these registers must not hold any source. Returns false if space cannot be made.
     fn find_tied(&mut self, state: &mut InstState) -> bool {
@@ -146,83 +152,6 @@ impl Assigner<'_> {
         true
     }
 
-    /// Assigns all sources that need a register and tied copies anew, in decreasing order of alignment and width, each to the lowest
-    /// aligned gap; drops every other value in these registers. The last resort where the sources themselves block all windows.
-    ///
-    /// First-fit in decreasing order leaves no unusable gap between tuples whose widths are powers of two. If it fails, the allocation
-    /// fails.
-    ///
-    /// Example: R4 to R15 are usable; the instruction reads `%a` in R4, `%b` in R8, `%c` in R12 and the dropped quad `%q`. All three
-    /// windows of four registers hold a source. `repack` gives R4:R7 to `%q`, then R8, R9 and R10 to `%a`, `%b` and `%c`.
-    fn repack(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
-        enum Item {
-            Use(usize),
-            Copy(usize, Operand),
-        }
-        // Choices made so far for tied results are void. Moves and reloads recorded so far stay; `note_move` updates them.
-        state.taken = RegisterSet::EMPTY;
-        let mut items: Vec<(Class, Item)> = Vec::new();
-        for (number, used) in state.uses.iter().enumerate().filter(|(_, used)| used.needs_register) {
-            items.push((self.class(used.value), Item::Use(number)));
-        }
-        for (number, result) in state.results.iter_mut().enumerate() {
-            result.at = None;
-            result.tied_copy = None;
-            let Some(tied) = self.function.tied_to(state.inst, result.operand) else { continue };
-            let dies = tied.value().is_some_and(|value| state.uses.iter().any(|used| used.value == value && used.next.is_never()));
-            let aligned = tied.part().is_some_and(|part| part.first.is_multiple_of(self.function.values[result.value].align));
-            // A tied source that lives on needs a copy; one that dies hands its registers over, at the end of this function.
-            if !dies || !aligned {
-                items.push((self.function.values[result.value], Item::Copy(number, *tied)));
-            }
-        }
-        items.sort_by_key(|(class, _)| std::cmp::Reverse((class.align, class.width)));
-        let mut open = state.source_registers;
-        let mut places: Vec<(Item, Reg)> = Vec::new();
-        let mut used_set = RegisterSet::EMPTY;
-        for (class, item) in items {
-            let Some(place) = open.places(class).lowest() else { return Err(self.limit(state)) };
-            open.remove(place, class.width);
-            used_set.insert(place, class.width);
-            places.push((item, place));
-        }
-        // Take all sources out before any is put in: a source may get registers that another source still occupies.
-        let mut origins: SmallVec<[Option<Reg>; 6]> = SmallVec::new();
-        for used in &state.uses {
-            origins.push(if used.needs_register { self.registers.vacate(used.value) } else { None });
-        }
-        for value in self.registers.residents_of(&used_set) {
-            self.drop_before(state, value);
-        }
-        for (item, place) in places {
-            match item {
-                Item::Use(number) => {
-                    let value = state.uses[number].value;
-                    self.registers.occupy(value, place);
-                    state.uses[number].at = Some(place);
-                    match origins[number] {
-                        None => state.reloads.push(Reload { value, to: place }),
-                        Some(from) if from != place => state.note_move(value, from, place),
-                        Some(_) => {}
-                    }
-                }
-                Item::Copy(number, tied) => {
-                    state.place_result(number, place, self.class(state.results[number].value).width);
-                    state.results[number].tied_copy = Some(tied);
-                }
-            }
-        }
-        for number in 0..state.results.len() {
-            if state.results[number].at.is_none()
-                && let Some(tied) = self.tied(state, &state.results[number])
-            {
-                let Some(place) = self.inherited(state, &state.results[number], &tied) else { return Err(self.limit(state)) };
-                state.place_result(number, place, self.class(state.results[number].value).width);
-            }
-        }
-        Ok(())
-    }
-
     /// Removes live values from the registers that arguments, results and the call itself overwrite.
     fn clear_fixed(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         if state.clobbered == RegisterSet::EMPTY {
@@ -230,9 +159,9 @@ impl Assigner<'_> {
         }
         // A fixed operand outside the usable registers, for instance above the register limit, cannot be served.
         let out_of_reach = state.clobbered.without(&self.registers.usable);
-        let arguments = state.arguments.iter().map(|argument| (argument.to, 1));
-        let results = state.results.iter().filter_map(|result| Some((result.fixed?, 1)));
-        if arguments.chain(results).any(|(to, width)| out_of_reach.has_any(to, width)) {
+        let arguments = state.arguments.iter().map(|argument| argument.to);
+        let results = state.results.iter().filter_map(|result| result.fixed);
+        if arguments.chain(results).any(|to| out_of_reach.has(to)) {
             return Err(self.limit(state));
         }
         for value in self.registers.residents_of(&state.clobbered) {

@@ -228,6 +228,22 @@ impl Assigner<'_> {
         AllocateError::Limit { inst: state.inst, file: self.inputs.file, available: self.inputs.env.limit(self.inputs.file) }
     }
 
+    /// Returns the source that is tied to a result, if there is one.
+    pub(crate) fn tied(&self, state: &InstState, result: &ResultState) -> Option<Operand> {
+        self.function.tied_to(state.inst, result.operand).copied()
+    }
+
+    /// Returns the first register of a tied result if it can take over the registers of its source: the source dies here, has the same
+    /// width, and starts at a multiple of the result's alignment.
+    pub(crate) fn inherited(&self, state: &InstState, result: &ResultState, tied: &Operand) -> Option<Reg> {
+        let part = part_in(self.function, tied, self.inputs.file)?;
+        let used = state.use_of(part.value)?;
+        let place = used.at? + part.first;
+        let class = self.class(result.value);
+        let fits = place.is_aligned(class.align) && !state.taken.has_any(place, class.width);
+        (used.next.is_never() && fits && part.count == class.width).then_some(place)
+    }
+
     /// Moves a value to other registers before the instruction.
     pub(crate) fn relocate(&mut self, state: &mut InstState, value: Value, to: Reg) {
         if let Some(from) = self.registers.vacate(value) {

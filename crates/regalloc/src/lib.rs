@@ -18,6 +18,36 @@
 //! as physical registers, for passes that analyse dependences; they are not encoded. Instructions keep their numbers.
 //!
 //! Callee-saved registers are ordinary values: `ENTRY` defines them in fixed registers, and `KEEP` uses them in the same registers.
+//!
+//! # The files, lowest first
+//!
+//! A file uses only files above it in this list.
+//!
+//! | files | duty |
+//! |---|---|
+//! | `registers`, `lists`, `operands`, `outcome`, `environment` | register sets and the search for gaps; small helpers; input and output |
+//! | `liveness`, `hints` | next uses and pressure; which values should be in related registers |
+//! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
+//! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
+//! | `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, cut by purpose |
+//! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, space for tuples, the code |
+//! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
+//! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the new blocks; sharing of slots |
+//! | `assign`, `normalize` | all steps for one register file; the form of the input that they need |
+//!
+//! [`check`] verifies an allocation. It shares with the allocator the types of registers, environment and outcome, and no logic.
+//!
+//! # Limits on the width of tuples
+//!
+//! - A width is a `u8` ([`oriole_ir::Class`]) and a [`RegisterSet`] has 256 registers, so up to 255 registers are possible. Alignments are
+//!   powers of two up to 128.
+//! - A web of coalescing hints is at most 64 registers wide (`WIDEST` in [`hints`]). A wider tuple is allocated correctly, but the sources of
+//!   a pack into it, and the phis that carry it around a loop, get no hints: they may cost one move for each register.
+//! - Gaps are chosen so that aligned pairs and quads stay whole ([`RegisterSet::find`]); wider groups are not protected. A wide tuple that is
+//!   defined late may find the file fragmented. Space is then made by moves; for a result, a window with 16 or more registers to move
+//!   competes with windows whose values are dropped ([`make_room`]).
+//! - Where the sources of one instruction block each other, they are packed anew in decreasing order ([`repack`]). That is sure
+//!   to succeed only for widths that are powers of two with the same alignment.
 #![deny(missing_docs)]
 
 mod allocate_copy;
@@ -44,6 +74,7 @@ mod operands;
 mod outcome;
 mod register_file;
 mod registers;
+mod repack;
 mod rewrite;
 mod slots;
 mod spill;

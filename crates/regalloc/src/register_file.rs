@@ -195,3 +195,51 @@ impl Iterator for Residents<'_> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use oriole_ir::text::parse;
+    use oriole_ir::{Class, Value};
+    use oriole_support::Index;
+
+    use super::RegisterFile;
+    use crate::registers::{Reg, RegisterSet};
+
+    /// R4 to R11 are usable; a pair is in R4:R5, single registers are in R6 and R9.
+    fn occupied() -> (RegisterFile, [Value; 3]) {
+        let text = "func kernel @window ssa {\nbb0:\n    %0:R2@R4, %1:R@R6, %2:R@R9 = ENTRY\n    EXIT\n}";
+        let function = parse(text).unwrap().remove(0);
+        let values = [0, 1, 2].map(Value::new);
+        let mut usable = RegisterSet::EMPTY;
+        usable.insert(Reg::new(4), 8);
+        let mut registers = RegisterFile::new();
+        registers.start_file(&function, usable);
+        values.iter().zip([4, 6, 9]).for_each(|(&value, first)| registers.occupy(value, Reg::new(first)));
+        (registers, values)
+    }
+
+    #[test]
+    fn a_window_is_judged_by_its_values_each_counted_once() {
+        let (registers, values) = occupied();
+        let within = registers.usable;
+        let number = |class, forbidden: Option<Value>| {
+            let found = registers.cheapest_window(class, &within, |mut found| {
+                found.try_fold(0, |cost, value| (Some(value) != forbidden).then_some(cost + 1))
+            });
+            found.map(|window| (window.first.number(), window.cost))
+        };
+        assert_eq!(number(Class::R2, None), Some((10, 0)), "R10:R11 is free");
+        assert_eq!(number(Class::R4, None), Some((8, 1)), "R4:R7 holds a pair and a single register");
+        assert_eq!(number(Class::R4, Some(values[2])), Some((4, 2)), "R8:R11 holds a value that may not move");
+        assert_eq!(number(Class { width: 8, ..Class::R4 }, Some(values[0])), None, "the only window holds it");
+    }
+
+    #[test]
+    fn a_vacated_tuple_leaves_all_its_registers() {
+        let (mut registers, [pair, ..]) = occupied();
+        assert_eq!(registers.vacate(pair), Some(Reg::new(4)));
+        assert_eq!(registers.vacate(pair), None, "it is in no register any more");
+        assert!(registers.free.has_all(Reg::new(4), 2));
+        assert_eq!((registers.occupant(Reg::new(4)), registers.occupant(Reg::new(5))), (None, None));
+    }
+}

@@ -5,7 +5,9 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
 use super::demands::{CheckError, Content, Demands, Location, constant, demand};
-use crate::{Allocation, Environment, Reg};
+use crate::environment::Environment;
+use crate::outcome::Allocation;
+use crate::registers::Reg;
 
 /// The two functions and indexes over them.
 pub(super) struct Checker<'a> {

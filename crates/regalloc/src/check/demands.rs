@@ -6,7 +6,7 @@ use std::fmt;
 
 use oriole_ir::{Operand, OperandKind, RegFile, Value};
 
-use crate::Reg;
+use crate::registers::Reg;
 
 /// An error in an allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use oriole_ir::{Inst, Opcode, Operand, OperandKind, RegFile, Signs};
 
 use super::checker::Checker;
 use super::demands::{CheckError, Content, Demands, Location, constant, demand, error, is_true, is_zero};
-use crate::Reg;
+use crate::registers::Reg;
 
 /// The source of an inserted move: another location, or a constant.
 pub(super) enum MoveSource {

@@ -35,7 +35,9 @@ use oriole_support::IndexVec;
 use self::checker::Checker;
 pub use self::demands::CheckError;
 use self::demands::{Content, Demands, Location, demand, error};
-use crate::{Allocation, Environment, Reg};
+use crate::environment::Environment;
+use crate::outcome::Allocation;
+use crate::registers::Reg;
 
 /// Verifies an allocation. `before` is the function in SSA form, `after` the allocated function; `env` and `allocation` are the input and
 /// the output of the allocator.

@@ -5,7 +5,7 @@ use oriole_ir::{Guard, Inst, Opcode, Operand, OperandKind, RegFile, Role};
 use super::checker::Checker;
 use super::demands::{CheckError, Content, Demands, Location, constant, demand, error};
 use super::inserted::MoveSource;
-use crate::Reg;
+use crate::registers::Reg;
 
 impl Checker<'_> {
     /// Propagates demands over an instruction of the old function: results satisfy demands, sources add demands.

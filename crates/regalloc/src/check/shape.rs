@@ -4,7 +4,7 @@ use oriole_ir::{Inst, OperandKind, RegFile};
 
 use super::checker::Checker;
 use super::demands::{CheckError, error};
-use crate::Reg;
+use crate::registers::Reg;
 
 impl Checker<'_> {
     /// Checks that each block has the same machine instructions in the same order, and that no operand is a value or above the limit.
