@@ -62,6 +62,7 @@ use smallvec::SmallVec;
 use crate::assigner::Assigner;
 use crate::inst_state::{InstState, Reload};
 use crate::liveness::FileInst;
+use crate::operands::operand_width;
 use crate::outcome::AllocateError;
 use crate::registers::RegisterSet;
 
@@ -157,11 +158,10 @@ impl Assigner<'_> {
         if state.clobbered == RegisterSet::EMPTY {
             return Ok(());
         }
-        // A fixed operand outside the usable registers, for instance above the register limit, cannot be served.
-        let out_of_reach = state.clobbered.without(&self.registers.usable);
-        let arguments = state.arguments.iter().map(|argument| argument.to);
-        let results = state.results.iter().filter_map(|result| result.fixed);
-        if arguments.chain(results).any(|to| out_of_reach.has(to)) {
+        // A fixed operand cannot be served if any of its registers is not usable, for instance above the register limit.
+        let arguments = state.arguments.iter().map(|argument| (argument.to, operand_width(&argument.from)));
+        let results = state.results.iter().filter_map(|result| Some((result.fixed?, self.class(result.value).width)));
+        if !arguments.chain(results).all(|(to, width)| self.registers.usable.has_all(to, width)) {
             return Err(self.limit(state));
         }
         for value in self.registers.residents_of(&state.clobbered) {

@@ -190,6 +190,32 @@ bb0:
     assert!(matches!(allocate(&mut function, &environment(64)), Err(AllocateError::Invalid(_))));
 }
 
+/// A fixed pair whose second register is above the limit, or is the stack pointer, has no registers although the first one exists.
+#[test]
+fn every_register_of_a_fixed_tuple_must_be_usable() {
+    let program = |entry: &str, call: &str| {
+        format!("func kernel @fixed ssa {{\nbb0:\n    {entry} = ENTRY\n    {call}\n    STS.64 [RZ], %1 !shared.8\n    EXIT\n}}")
+    };
+    let cases = [
+        (program("%0:R2@R4", "%1:R2@R6 = CALL call(callee), %0@R4"), None),
+        (program("%0:R2@R4", "%1:R2@R6 = CALL call(callee), %0@R14"), Some(1)),
+        (program("%0:R2@R4", "%1:R2@R14 = CALL call(callee), %0@R4"), Some(1)),
+        (program("%0:R2@R0", "%1:R2@R6 = CALL call(callee), %0@R4"), Some(0)),
+    ];
+    for (text, culprit) in cases {
+        let before = parse(&text).unwrap_or_else(|error| panic!("{error:?}\n{text}")).remove(0);
+        let mut after = before.clone();
+        let result = allocate(&mut after, &environment(15));
+        match culprit {
+            Some(number) => {
+                let inst = before.blocks[before.entry()].insts[number];
+                assert_eq!(result, Err(AllocateError::Limit { inst, file: RegFile::General, available: 15 }), "{text}");
+            }
+            None => check(&before, &after, &environment(15), &result.unwrap()).unwrap(),
+        }
+    }
+}
+
 /// Returns the first register of an operand.
 fn first_register(operand: &Operand) -> u16 {
     let OperandKind::Register { first, .. } = operand.kind else { panic!("{operand:?}") };
