@@ -120,7 +120,7 @@ fn the_corpus_says_the_same() {
         // In a sample, the variants take turns.
         for (_, (target, option)) in ways.iter().enumerate().filter(|(way, _)| compares_everything() || number % ways.len() == *way) {
             let traits = traits_of(target);
-            let Some(original) = compile(&ptxas, &scratch, ptx, &target, &[option]) else { continue };
+            let Some(original) = compile(&ptxas, &scratch, ptx, target, &[option]) else { continue };
             let label = format!("{} {} {option}", ptx.file_name().unwrap().display(), target);
             let has_debug = Cubin::read(&original).unwrap().sections().iter().any(|section| section.name.contains("debug_line"));
             if has_debug {

@@ -1,7 +1,8 @@
 //! The interface to the driver: PTX in, the functions before and after a pass or the machine code out.
 
 use oriole_driver::{
-    CompileError, Compiled, Moment, PASSES, PassOptions, PassSelection, ScheduleBackend, ScheduleMode, Scheduling, compile, compile_with_log,
+    CompileError, Compiled, Moment, PASSES, PassOptions, PassSelection, ScheduleBackend, ScheduleMode, Scheduling, compile,
+    compile_with_log,
 };
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;

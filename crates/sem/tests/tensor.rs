@@ -82,7 +82,8 @@ fn measured_dot_products_are_computed_bit_for_bit() {
         assert!(found == measured.result || both_nan, "line {}: {found:x}, measured {:x}\n{line}", number + 1, measured.result);
         *counts.entry(format!("{} {}", measured.instruction, measured.types[0])).or_default() += 1;
     }
-    let kinds = ["mma bf16", "mma e4m3", "mma e5m2", "mma f16", "mma f64", "mma tf32", "wgmma bf16", "wgmma e4m3", "wgmma e5m2", "wgmma f16"];
+    let kinds =
+        ["mma bf16", "mma e4m3", "mma e5m2", "mma f16", "mma f64", "mma tf32", "wgmma bf16", "wgmma e4m3", "wgmma e5m2", "wgmma f16"];
     for kind in kinds {
         assert!(counts.get(kind).is_some_and(|&count| count >= 40), "{kind}: {counts:?}");
     }

@@ -283,7 +283,8 @@ fn test(form: Form, steps: usize) -> Generated {
     let d = (0..steps).fold(c.values.clone(), |sum, _| form.multiply(&a.values, &b.values, &sum));
     let (b_first, c_first) = (a_count, a_count + b_count);
     let c_names = braces(form, c_first, c_count);
-    let multiply = format!("{} {c_names}, {}, {}, {c_names};", form.instruction(), braces(form, 0, a_count), braces(form, b_first, b_count));
+    let multiply =
+        format!("{} {c_names}, {}, {}, {c_names};", form.instruction(), braces(form, 0, a_count), braces(form, b_first, b_count));
     let code = if steps == 1 {
         multiply
     } else {

@@ -1,9 +1,9 @@
 //! `sched`, `regalloc`, `ctrl` on Ori: scheduling with its reasons, register allocation, control words.
 
 use oriole_ctrl::{Controls, control_words, serial};
-use oriole_hardware::{Hardware, Model};
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::Rates;
+use oriole_hardware::{Hardware, Model};
 use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isa::Target;

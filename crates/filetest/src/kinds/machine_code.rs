@@ -1,6 +1,7 @@
 //! `encode`, `ctrl` of PTX, and `verify` of assembler text: machine code.
 
 use oriole_cubin::Cubin;
+use oriole_cubin::FileTraits;
 use oriole_cubin::build::{Frame, Function, Module, Shared, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter};
 use oriole_isa::{Control, Target, decode, encode, parse, print};
@@ -81,19 +82,19 @@ pub fn assembled(file: &TestFile, target: Target, test: Option<&KernelTest>) -> 
     while !words.len().is_multiple_of(CODE_ALIGNMENT) {
         words.push(nop);
     }
-    let cubin_target = oriole_cubin::Target::named(&target.to_string()).ok_or("no cubin can be written for the target")?;
+    let traits = FileTraits::of(target).ok_or("no cubin can be written for the target")?;
     let (parameters, parameter_bytes) = parameters(test);
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let kernel = Function {
         registers: REGISTERS,
-        attributes: kernel_attributes(cubin_target, &parameters, vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits)]),
+        attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits)]),
         parameter_bytes,
         shared: Some(Shared { size: SHARED_BYTES, alignment: 16, variables: Vec::new() }),
         frame: Frame::plain(code.len() as u64),
         code,
         ..Function::kernel(test.map_or("kernel", |test| &test.kernel))
     };
-    Module::new(cubin_target, vec![kernel]).build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
+    Module::new(traits, vec![kernel]).build().and_then(|cubin| cubin.write()).map_err(|error| error.to_string())
 }
 
 /// Returns the parameters of a test with their places, and the size of all.

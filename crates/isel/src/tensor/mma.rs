@@ -135,9 +135,7 @@ pub(super) fn emit(select: &mut Select<'_>, name: &str, suffixes: [&str; 2], a: 
             let c = tuple(select, words);
             (words.len(), select.b.define(class(words.len()), &format!("{name} $, {{}}{a_suffix}, {{}}{b_suffix}, {{}}"), &[a, b, c]))
         }
-        Start::Zero { width } => {
-            (width, select.b.define(class(width), &format!("{name} $, {{}}{a_suffix}, {{}}{b_suffix}, RZ"), &[a, b]))
-        }
+        Start::Zero { width } => (width, select.b.define(class(width), &format!("{name} $, {{}}{a_suffix}, {{}}{b_suffix}, RZ"), &[a, b])),
     };
     (0..width).map(|index| select.register_of(result, index as u8)).collect()
 }

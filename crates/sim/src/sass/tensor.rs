@@ -58,17 +58,15 @@ impl Dimensions {
 /// Returns rows and depth from the modifier of the shape, such as `.16832` or `.16x8x4`.
 fn shape(site: &Site<'_>) -> Result<(usize, usize), Unsupported> {
     let parse = |text: &str| -> Option<(usize, usize)> {
-        let digits: String = text.strip_prefix('.')?.split('x').collect();
+        let digits: String = text.strip_prefix('.')?.split('.').next()?.split('x').collect();
         let (rows, rest) = if let Some(rest) = digits.strip_prefix("168") { (16, rest) } else { (8, digits.strip_prefix("88")?) };
         rest.parse().ok().map(|depth| (rows, depth))
     };
-    let shapes = site.instruction.modifiers.iter().filter_map(|modifier| parse(modifier.spelling()));
+    let shape = site.instruction.modifiers.iter().find_map(|modifier| parse(modifier.spelling()));
     let is_special = [".SP", ".SF", ".SATFINITE", ".REGOFFSET"].into_iter().any(|modifier| site.has(modifier));
-    match shapes.last() {
-        // `HMMA.884` computes four small products of a warp in several steps.
-        Some((rows, depth)) if !is_special && !(site.opcode() == Opcode::HMMA && depth == 4 && rows == 8) => Ok((rows, depth)),
-        _ => Err(site.unsupported("matrices of this shape")),
-    }
+    // `HMMA.884` computes four small products of a warp in several steps.
+    let is_quad = site.opcode() == Opcode::HMMA && shape == Some((8, 4));
+    shape.filter(|_| !is_special && !is_quad).ok_or_else(|| site.unsupported("matrices of this shape"))
 }
 
 /// Builds a product of floats.

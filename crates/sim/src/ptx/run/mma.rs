@@ -128,9 +128,5 @@ fn float_sum(mma: &Mma, a: &[u64], b: &[u64], c: u64, accumulator: tensor::Accum
         unreachable!("the decoder pairs float accumulators with float elements")
     };
     let formats = [a_format, b_format];
-    if bits == 8 {
-        tensor::eight_bit_by_halves(formats, a, b, c, accumulator)
-    } else {
-        HOPPER.dot(formats, bits, a, b, c, accumulator)
-    }
+    if bits == 8 { tensor::eight_bit_by_halves(formats, a, b, c, accumulator) } else { HOPPER.dot(formats, bits, a, b, c, accumulator) }
 }
