@@ -12,6 +12,7 @@ mod calls;
 mod calls_registers;
 mod compare;
 mod control;
+mod copies;
 mod cvt;
 mod elementwise;
 mod float;
@@ -58,6 +59,7 @@ pub fn all() -> Vec<Generated> {
         found::tests,
         limits::tests,
         tensor::tests,
+        copies::tests,
     ] {
         tests.extend(family());
     }
