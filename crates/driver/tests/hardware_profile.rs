@@ -8,8 +8,8 @@ use oriole_hardware::Profile;
 use oriole_hardware::file::Fault;
 use oriole_isa::Target;
 
-/// A kernel with work for every unit, a declared block size, shared memory and a barrier.
-const KERNEL: &str = "
+/// A kernel with work for every unit, a declared block size, shared memory and a barrier, and kernels that reach one limit each.
+const KERNELS: &str = "
 .version 8.0
 .target sm_90
 .address_size 64
@@ -82,6 +82,13 @@ loop:
     st.global.u64 [%a], %a;
     ret;
 }
+.visible .entry full(.param .u64 p) .maxntid 1024, 1, 1
+{
+    .reg .b64 %a;
+    ld.param.u64 %a, [p];
+    st.global.u64 [%a], %a;
+    ret;
+}
 .visible .entry small(.param .u64 p) .maxntid 32, 1, 1 .minnctapersm 32
 {
     .reg .b64 %a;
@@ -108,10 +115,10 @@ loop:
 }
 ";
 
-/// Returns a kernel with 150 values that are live at the same time.
+/// Returns a module of one kernel with 150 values that are live at the same time.
 fn many_live_values() -> String {
     let mut text = String::from(
-        ".visible .entry live(.param .u64 p) .maxntid 128, 1, 1\n{\n.reg .b64 %a;\n.reg .b32 %v<150>;\nld.param.u64 %a, [p];\n",
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry live(.param .u64 p) .maxntid 128, 1, 1\n{\n.reg .b64 %a;\n.reg .b32 %v<150>;\nld.param.u64 %a, [p];\n",
     );
     text.extend((0..150).map(|number| format!("ld.volatile.global.b32 %v{number}, [%a+{}];\n", 4 * number)));
     text.extend((0..150).map(|number| format!("st.volatile.global.b32 [%a+{}], %v{number};\n", 4 * (149 - number))));
@@ -154,24 +161,41 @@ fn target() -> Target {
     Target::parse("sm_90a").unwrap()
 }
 
-/// Returns everything that the compiler prints and writes with a profile, at all levels and with several schedulers.
-fn outputs(profile: Option<Arc<Profile>>) -> String {
-    let text = KERNEL.to_owned() + &many_live_values();
-    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
-    assert!(checked.is_valid(), "{:?}", checked.diagnostics);
+/// The number of settings that [`output`] compiles with.
+const SETTINGS: usize = 5;
+
+/// Returns everything that the compiler prints and writes with a profile, in one of several settings.
+fn output(profile: Option<&Arc<Profile>>, setting: usize) -> String {
     let by_target = Scheduling { backend: BackendChoice::ByTarget, ..Scheduling::default() };
     let auto = Scheduling { backend: BackendChoice::Auto, ..Scheduling::default() };
-    let mut text = String::new();
-    for (level, scheduling) in [(0, Scheduling::default()), (1, Scheduling::default()), (3, by_target), (3, auto)] {
-        let reports = Reports { figures: true, ..Reports::default() };
-        let options = Options { level, scheduling, reports, profile: profile.clone(), verify: false, ..Options::new(target()) };
-        let compiled = compile(&[&checked.module], &options).unwrap();
-        text.push_str(&format!("{:?} {:?}\n", compiled.cubin, compiled.functions));
-        for report in &compiled.scheduling {
-            text.push_str(&(report.statistics(LatencyCase::Average) + &report.statistics(LatencyCase::Worst) + &report.guidance(3)));
-        }
+    let (module, level, scheduling) = match setting {
+        0 => (KERNELS.to_owned(), 0, Scheduling::default()),
+        1 => (KERNELS.to_owned(), 1, Scheduling::default()),
+        2 => (KERNELS.to_owned(), 3, by_target),
+        3 => (KERNELS.to_owned(), 3, auto),
+        _ => (many_live_values(), 1, Scheduling::default()),
+    };
+    let checked = oriole_ptx::check(module.as_bytes(), &oriole_ptx::Options::default());
+    assert!(checked.is_valid(), "{:?}", checked.diagnostics);
+    let reports = Reports { figures: true, ..Reports::default() };
+    let options = Options { level, scheduling, reports, profile: profile.cloned(), verify: false, ..Options::new(target()) };
+    let compiled = compile(&[&checked.module], &options).unwrap();
+    let mut text = format!("{:?} {:?}\n", compiled.cubin, compiled.functions);
+    for report in &compiled.scheduling {
+        text.push_str(&(report.statistics(LatencyCase::Average) + &report.statistics(LatencyCase::Worst) + &report.guidance(3)));
     }
     text
+}
+
+/// Returns the output without a profile in every setting.
+fn usual_output() -> Vec<String> {
+    (0..SETTINGS).map(|setting| output(None, setting)).collect()
+}
+
+/// Returns whether a profile changes the output in any setting.
+fn has_effect(profile: Profile, usual: &[String]) -> bool {
+    let profile = Arc::new(profile);
+    usual.iter().enumerate().any(|(setting, usual)| output(Some(&profile), setting) != *usual)
 }
 
 /// Returns other values for a field.
@@ -200,16 +224,16 @@ fn changed(text: &str, key: &str, value: &str) -> String {
 fn every_fact_has_an_effect_or_is_refused() {
     let built_in = Profile::of(target());
     let text = built_in.to_text();
-    let usual = outputs(None);
+    let usual = usual_output();
     let unchanged = Profile::from_text("p.hwp", &text).unwrap();
-    assert!(outputs(Some(Arc::new(unchanged))) == usual, "an unchanged profile changes nothing");
+    assert!(!has_effect(unchanged, &usual), "an unchanged profile changes nothing");
     let (mut refused, mut without_effect) = (Vec::new(), Vec::new());
     for field in built_in.machine.fields().chain(built_in.rates.fields()) {
         let values = alternatives(field.key, field.value).into_iter().filter(|value| value != field.value);
         let mut read = values.map(|value| Profile::from_text("p.hwp", &changed(&text, field.key, &value)));
         let mut is_refused = false;
-        let has_effect = read.any(|profile| match profile {
-            Ok(profile) => outputs(Some(Arc::new(profile))) != usual,
+        let is_wired = read.any(|profile| match profile {
+            Ok(profile) => has_effect(profile, &usual),
             Err(error) => {
                 if let Fault::NotUsed { .. } = error.fault {
                     assert!(error.line > 0 && error.field.as_deref() == Some("value"), "{error}");
@@ -220,7 +244,7 @@ fn every_fact_has_an_effect_or_is_refused() {
         });
         if is_refused {
             refused.push(field.key);
-        } else if !has_effect && field.key != "threads_per_warp" {
+        } else if !is_wired && field.key != "threads_per_warp" {
             without_effect.push(field.key);
         }
     }
@@ -241,7 +265,7 @@ fn with_field(text: &str, record: &str, field: &str, value: &str) -> String {
 #[test]
 fn times_have_an_effect_or_are_refused() {
     let text = Profile::of(target()).to_text();
-    let usual = outputs(None);
+    let usual = usual_output();
     for (record, field, value) in [
         ("'5' scoreboard class=load_global ", "usual", "900"),
         ("'5' scoreboard class=load_global ", "most", "2900"),
@@ -251,7 +275,7 @@ fn times_have_an_effect_or_are_refused() {
         let changed = with_field(&text, record, field, value);
         let changed = if field == "usual" { with_field(&changed, record, "most", "2900") } else { changed };
         let profile = Profile::from_text("p.hwp", &changed).unwrap();
-        assert!(outputs(Some(Arc::new(profile))) != usual, "{record}{field}={value} has no effect");
+        assert!(has_effect(profile, &usual), "{record}{field}={value} has no effect");
     }
     let error = Profile::from_text("p.hwp", &with_field(&text, "'5' scoreboard class=load_global ", "least", "1")).unwrap_err();
     assert!(matches!(error.fault, Fault::NotUsed { .. }) && error.line > 0 && error.field.as_deref() == Some("least"), "{error}");
