@@ -97,7 +97,8 @@ impl Environment {
             RegFile::Predicate => self.predicates,
             RegFile::UniformPredicate => self.uniform_predicates,
             RegFile::Convergence => self.barriers,
-            RegFile::Scoreboard => 0,
+            // No value is assigned to a scoreboard, but code may name one (`DEPBAR`).
+            RegFile::Scoreboard => 6,
         }
     }
 

@@ -3,7 +3,7 @@
 //! `LDGSTS` copies, `LDGDEPBAR` ends a group by setting a scoreboard when the copies before it are complete, and `DEPBAR.LE SB0, N` waits
 //! until at most N groups are pending.
 
-use oriole_ir::{MemoryAccess, Operand, Space};
+use oriole_ir::{MemoryAccess, Operand, OperandKind, RegFile, Space};
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
@@ -15,6 +15,8 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
+/// The scoreboard that counts groups of copies.
+const GROUPS: u16 = 0;
 /// Largest number of pending groups that `DEPBAR` can name.
 const MOST_PENDING: u64 = 63;
 
@@ -100,6 +102,7 @@ pub(crate) fn wait_for_copies(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<
         let Some(pending) = select.literal(ptx.operand(0), ScalarType::U32) else { return select.unsupported(ptx) };
         pending.min(MOST_PENDING)
     };
-    select.b.emit(&format!("DEPBAR.LE SB0, {pending:#x}"), &[]);
+    let scoreboard = Operand::new(OperandKind::Register { file: RegFile::Scoreboard, first: GROUPS, count: 1 });
+    select.b.emit("DEPBAR.LE {}, {}", &[scoreboard, Operand::from(pending as i64)]);
     Ok(())
 }
