@@ -83,7 +83,9 @@ impl Machine<'_> {
         let instruction = &function.insts[inst];
         let Op::Machine(opcode) = instruction.op else { return slow };
         let waits = self.waits(opcode, &instruction.modifiers);
-        let has_results = function.results(inst).iter().any(|operand| is_register(operand.kind)) || opcode == Opcode::FENCE;
+        // `LDGDEPBAR` sets its scoreboard when the copies before it are complete, so the next instruction waits for them.
+        let signals = matches!(opcode, Opcode::FENCE | Opcode::LDGDEPBAR);
+        let has_results = signals || function.results(inst).iter().any(|operand| is_register(operand.kind));
         let has_sources = function.sources(inst).iter().any(|operand| is_register(operand.kind)) || opcode == Opcode::MEMBAR;
         let (sets_results, sets_sources) = (waits.results && has_results, waits.sources && has_sources);
         if !sets_results && !sets_sources {

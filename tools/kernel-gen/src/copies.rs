@@ -25,11 +25,12 @@ pub fn tests() -> Vec<Generated> {
 }
 
 fn kernel(name: String, about: &str) -> Kernel {
-    Kernel::new(FAMILY, name, about)
-        .platform("7.5", "sm_80")
-        .threads(THREADS)
-        .module(".shared .align 16 .b8 area[8192];")
-        .buffer("a", U32, THREADS * WORDS, input())
+    Kernel::new(FAMILY, name, about).platform("7.5", "sm_80").threads(THREADS).module(".shared .align 16 .b8 area[8192];").buffer(
+        "a",
+        U32,
+        THREADS * WORDS,
+        input(),
+    )
 }
 
 fn input() -> Fill {
@@ -159,7 +160,8 @@ fn groups() -> Generated {
 /// A loop that copies one step ahead, as matrix kernels do.
 fn pipeline() -> Generated {
     let words = words();
-    let sum = |thread: usize| (0..WORDS).fold(0_u32, |sum, step| sum.wrapping_mul(3).wrapping_add(words[(thread ^ 1) * WORDS + step] as u32));
+    let sum =
+        |thread: usize| (0..WORDS).fold(0_u32, |sum, step| sum.wrapping_mul(3).wrapping_add(words[(thread ^ 1) * WORDS + step] as u32));
     kernel("copy_pipeline".into(), "a loop with two buffers in shared memory: copies one step ahead of the reads")
         .output("d", U32, bits((0..THREADS).map(|thread| u64::from(sum(thread)))))
         .body(ADDRESSES)
