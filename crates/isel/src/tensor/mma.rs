@@ -50,7 +50,8 @@ pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
         ScalarType::B1 => expand::bits(select, &product),
         ScalarType::E4m3 | ScalarType::E5m2 => expand::eight_bit_floats(select, &product),
         ScalarType::F16 | ScalarType::Bf16 | ScalarType::Tf32 => floats(select, &product),
-        _ => expand::integers(select, &product),
+        ScalarType::S8 | ScalarType::U8 | ScalarType::S4 | ScalarType::U4 => expand::integers(select, &product),
+        _ => None,
     };
     let Some(result) = result else { return select.unsupported(ptx) };
     let words_per_element = if product.result_type == ScalarType::F64 { 2 } else { 1 };
@@ -66,13 +67,15 @@ pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
 /// Reads the form and the operands.
 fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> {
     let types = ptx.types();
-    let special = [Modifier::Sp, Modifier::SpOrderedMetadata, Modifier::BlockScale].into_iter().any(|modifier| ptx.has(modifier));
+    let is_sparse = ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata);
+    // Mixed narrow formats and block scales.
+    let has_kind = ptx.form.modifiers.iter().any(|value| value.modifier.spelling().starts_with("kind::"));
     let (Some([rows, columns, depth]), [d, a_type, b_type, c]) = (ptx.matrix_shape(), &types[..]) else {
         return select.unsupported(ptx);
     };
     // `m8n8k4` on f16 is four products of quarters of the warp.
     let is_quad = *a_type == ScalarType::F16 && rows == 8;
-    if special || ptx.get(Slot::Kind).is_some() || is_quad || columns != 8 || d != c {
+    if is_sparse || has_kind || is_quad || columns != 8 || d != c {
         return select.unsupported(ptx);
     }
     let rounding = match ptx.get(Slot::Rnd) {
