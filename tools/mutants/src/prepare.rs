@@ -128,7 +128,7 @@ fn merge_tests(package: &Path) {
 
 /// Returns the folders of the packages whose tests can reach the crates under test.
 fn packages() -> Vec<PathBuf> {
-    let crates = CRATES.iter().chain(&["driver", "cli", "filetest"]).map(|name| Path::new("crates").join(name));
+    let crates = CRATES.iter().chain(&["driver", "rescore", "cli", "filetest"]).map(|name| Path::new("crates").join(name));
     crates.chain([PathBuf::from("tools/ptx-fuzz")]).collect()
 }
 

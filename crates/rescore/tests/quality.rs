@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 const HEADER: &str = "\
 # A baseline of code quality. It is no statement of correctness: a line that changes is no error in itself, but it must be reviewed and
-# explained by the change that causes it. Written by `ORIOLE_BLESS=1 cargo test -p oriole-driver --test quality`.
+# explained by the change that causes it. Written by `ORIOLE_BLESS=1 cargo test -p oriole-rescore --test quality`.
 #
 # registers: sum over the functions of the module. spills: bytes stored and loaded. stalls: sum of the stall counts of all instructions.
 # latency: `est latency` of the scheduling report. cycles: of one warp and of one block alone, by the timing simulator, where the kernel's
