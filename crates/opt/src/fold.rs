@@ -69,7 +69,9 @@ impl Folder {
         while self.fold_constant(function, inst, opcode, takes_numbers) {
             self.stats.constants += 1;
         }
-        if !function.sources(inst).iter().any(|source| matches!(source.role, Role::Bracket(_))) {
+        // An asynchronous copy has two addresses, and a constant must not move from one to the other.
+        let is_copy = function.insts[inst].is_machine(Opcode::LDGSTS);
+        if is_copy || !function.sources(inst).iter().any(|source| matches!(source.role, Role::Bracket(_))) {
             return;
         }
         for at in function.insts[inst].result_count()..function.operands(inst).len() {

