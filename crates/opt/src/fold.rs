@@ -69,9 +69,7 @@ impl Folder {
         while self.fold_constant(function, inst, opcode, takes_numbers) {
             self.stats.constants += 1;
         }
-        // An asynchronous copy has two addresses, and a constant must not move from one to the other.
-        let is_copy = function.insts[inst].is_machine(Opcode::LDGSTS);
-        if is_copy || !function.sources(inst).iter().any(|source| matches!(source.role, Role::Bracket(_))) {
+        if !function.sources(inst).iter().any(|source| matches!(source.role, Role::Bracket(_))) {
             return;
         }
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
@@ -298,7 +296,11 @@ fn is_wide_addend(function: &Function, inst: Inst, at: usize) -> bool {
 /// Returns the draft with the base of an address replaced and the number added to its offset, or `None` if the offset overflows.
 fn with_offset(mut draft: Draft, at: usize, sum: &Sum) -> Option<Draft> {
     let role = draft.operands[at].role;
-    let offset = (0..draft.operands.len()).find(|&at| draft.operands[at].role == role && draft.operands[at].integer().is_some());
+    // The terms of one address are adjacent. An asynchronous copy has two addresses, so only the terms around the base may be changed.
+    let is_term = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
+    let start = draft.operands[..at].iter().rposition(|operand| !is_term(operand)).map_or(0, |before| before + 1);
+    let end = draft.operands[at..].iter().position(|operand| !is_term(operand)).map_or(draft.operands.len(), |after| at + after);
+    let offset = (start..end).find(|&at| draft.operands[at].role == role && draft.operands[at].integer().is_some());
     let old = offset.map_or(0, |at| draft.operands[at].integer().unwrap_or_default());
     let new = OperandKind::Integer(old.checked_add(sum.number)?);
     match (sum.base, offset) {

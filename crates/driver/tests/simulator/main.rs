@@ -7,6 +7,7 @@ mod faults;
 mod hazard_kernels;
 mod hazard_mutants;
 mod kernel_tests_sass;
+mod kernels;
 mod large_banks;
 mod verifier_faults;
 mod verifier_mutants;

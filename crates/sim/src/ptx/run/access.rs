@@ -90,8 +90,11 @@ impl Warp {
             machine.uninitialized(block, self, lane, line, "the address of this access was never written");
         }
         let frame = if address.in_frame { u64::from(self.local_base[lane]) } else { 0 };
-        let value = self.read(&machine.pool, address.base, lane).wrapping_add_signed(address.offset).wrapping_add(frame);
-        MemoryLocation::of(address.space, value)
+        let base = self.read(&machine.pool, address.base, lane);
+        let sum = base.wrapping_add_signed(address.offset).wrapping_add(frame);
+        // Shared and local memory have addresses of 32 bits: a register may hold -64 if the offset is 64 or more.
+        let wraps = matches!(address.space, Space::Shared | Space::Local) && u32::try_from(base).is_ok();
+        MemoryLocation::of(address.space, if wraps { u64::from(sum as u32) } else { sum })
     }
 
     /// Reads memory: returns the bytes, and for each byte the mask of its undefined bits.

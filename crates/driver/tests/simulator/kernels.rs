@@ -1,0 +1,128 @@
+//! What the tests over all kernel tests share: the files, how they are compiled, and how work is spread over the cores.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use oriole_driver::{Options as Compiler, compile};
+use oriole_isa::Target;
+use oriole_kernel_test::KernelTest;
+use oriole_sim::sass::Options;
+
+/// The most instructions that one launch may execute.
+pub const LIMIT: Options = Options::limited(1 << 26);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// One kernel test with its code.
+pub struct Compiled {
+    /// The family and the name, with the compiler and the target.
+    pub name: String,
+    pub test: KernelTest,
+    pub cubin: Vec<u8>,
+}
+
+/// Returns the files of every `step`-th kernel test.
+fn every(step: usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for family in fs::read_dir(root().join("tests/kernels")).expect("the kernel tests").flatten() {
+        found.extend(fs::read_dir(family.path()).expect("a family").flatten().map(|entry| entry.path()));
+    }
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "ptx"));
+    found.sort();
+    assert!(found.len() > 2000, "only {} kernel tests", found.len());
+    found.into_iter().step_by(step).collect()
+}
+
+/// Returns the name of a kernel test: its family and its file.
+fn name_of(path: &Path) -> String {
+    path.strip_prefix(root().join("tests/kernels")).unwrap_or(path).display().to_string()
+}
+
+/// Returns the number in `.target sm_90a`: the lowest architecture the test runs on.
+pub fn lowest_architecture(text: &str) -> u16 {
+    let digits = text.split_once(".target sm_").map_or("", |(_, rest)| rest);
+    digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// Compiles every `step`-th test for a target at a level and checks it. Tests for later targets are left out.
+pub fn check_compiled<R: Send>(
+    target: &str,
+    level: u8,
+    step: usize,
+    check: impl Fn(&Compiled) -> Result<R, String> + Sync,
+) -> Vec<Result<R, String>> {
+    let machine = Target::parse(target).unwrap();
+    let results = on_all_cores(every(step), |path| {
+        let text = fs::read_to_string(&path).unwrap();
+        if lowest_architecture(&text) > machine.number() {
+            return None;
+        }
+        let name = format!("{} ({target}, -O{level})", name_of(&path));
+        let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
+        let Ok(compiled) = compile(&[&module], &Compiler { level, ..Compiler::new(machine) }) else {
+            return Some(Err(format!("{name}: does not compile")));
+        };
+        Some(check(&Compiled { name, test: oriole_kernel_test::parse(&text).unwrap(), cubin: compiled.cubin }))
+    });
+    results.into_iter().flatten().collect()
+}
+
+/// Compiles every `step`-th test with ptxas for a target and checks it, apart from the tests that `leave_out` names and those that ptxas
+/// refuses for the target.
+pub fn check_ptxas<R: Send>(
+    ptxas: &Path,
+    target: &str,
+    step: usize,
+    leave_out: &[&str],
+    check: impl Fn(&Compiled) -> Result<R, String> + Sync,
+) -> Vec<Result<R, String>> {
+    let machine = Target::parse(target).unwrap();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files: Vec<(usize, PathBuf)> = every(step).into_iter().enumerate().collect();
+    let results = on_all_cores(files, |(number, path)| {
+        let name = name_of(&path);
+        let text = fs::read_to_string(&path).unwrap();
+        if lowest_architecture(&text) > machine.number() || leave_out.iter().any(|left_out| name.contains(left_out)) {
+            return None;
+        }
+        let cubin = folder.path().join(format!("{number}.cubin"));
+        let status = Command::new(ptxas).args(["-arch", target, "-o"]).arg(&cubin).arg(&path).status().expect("ptxas runs");
+        let cubin = status.success().then(|| fs::read(&cubin).unwrap())?;
+        Some(check(&Compiled { name: format!("{name} (ptxas, {target})"), test: oriole_kernel_test::parse(&text).unwrap(), cubin }))
+    });
+    results.into_iter().flatten().collect()
+}
+
+/// Runs a function for each item on all cores; returns the results in arbitrary order.
+fn on_all_cores<T: Send, R: Send>(items: Vec<T>, run: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let queue = Mutex::new(VecDeque::from(items));
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some(item) = queue.lock().unwrap().pop_front() else { break };
+                    let result = run(item);
+                    results.lock().unwrap().push(result);
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap()
+}
+
+/// Returns the results if there are at least `at_least` and all are right; otherwise panics with the first failures.
+pub fn judge<R>(results: Vec<Result<R, String>>, at_least: usize) -> Vec<R> {
+    let count = results.len();
+    let (right, wrong): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    let messages: Vec<String> = wrong.into_iter().filter_map(Result::err).collect();
+    let first = messages[..messages.len().min(20)].join("\n");
+    assert!(messages.is_empty(), "{} of {count} tests fail:\n{first}", messages.len());
+    assert!(count >= at_least, "only {count} tests ran");
+    right.into_iter().flatten().collect()
+}
