@@ -194,7 +194,10 @@ fn refused(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize
             found.extend(mutants);
         }
     }
-    if found.is_empty() { between(message, places) } else { found }
+    if found.is_empty() {
+        found = between(message, places);
+    }
+    if found.is_empty() { after(message, places) } else { found }
 }
 
 /// Returns the mutants between the positions of an error message. Removing a jump can cause errors elsewhere: a value is moved twice, or a
@@ -214,6 +217,18 @@ fn between(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize
         places.filter(move |(_, range)| start <= range.start && range.end <= end)
     });
     inside.flat_map(|(mutants, _)| mutants.iter().copied()).collect()
+}
+
+/// Returns the next mutant after an error. Without a `return` at the end of a loop's body, a value that the body moves is moved twice; the
+/// message then names positions before the `return` only.
+fn after(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize> {
+    let next = |span: &Value| {
+        let places = places.get(Path::new(span["file_name"].as_str()?))?;
+        let end = span["byte_end"].as_u64()? as usize;
+        places.iter().filter(|(_, range)| range.start >= end).min_by_key(|(_, range)| range.start)
+    };
+    let primary = message["spans"].as_array().into_iter().flatten().filter(|span| span["is_primary"] == true);
+    primary.filter_map(next).flat_map(|(mutants, _)| mutants.iter().copied()).collect()
 }
 
 /// Returns a table with one line per mutant: number, crate, position, kind, text before and after, and whether it compiles.

@@ -7,7 +7,7 @@ use oriole_sim::hazard::Watch;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::verify::{Verifier, verify_cubin};
 
-use crate::kernels::{Compiled, LIMIT, check_compiled, check_ptxas, judge};
+use super::kernels::{Compiled, LIMIT, check_compiled, check_ptxas, judge};
 
 /// Returns the number of executed warp instructions, or a description of the failure.
 fn check(compiled: &Compiled) -> Result<u64, String> {

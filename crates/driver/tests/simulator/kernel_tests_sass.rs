@@ -10,7 +10,7 @@ use oriole_isa::Target;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::sass::{Silent, Trace};
 
-use crate::kernels::{Compiled, LIMIT, check_compiled, check_ptxas, judge, lowest_architecture};
+use super::kernels::{Compiled, LIMIT, check_compiled, check_ptxas, judge, lowest_architecture};
 
 /// Runs a test; the error describes the failure and the last instructions of the first warp.
 fn check(Compiled { name, test, cubin }: &Compiled) -> Result<(), String> {
