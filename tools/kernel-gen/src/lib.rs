@@ -17,6 +17,7 @@ mod cvt;
 mod elementwise;
 mod float;
 mod found;
+mod fragments;
 mod half;
 mod integer;
 mod kernel;
@@ -59,6 +60,7 @@ pub fn all() -> Vec<Generated> {
         found::tests,
         limits::tests,
         tensor::tests,
+        fragments::tests,
         copies::tests,
     ] {
         tests.extend(family());

@@ -14,14 +14,14 @@ use oriole_sem::tensor::{Accumulator, HOPPER, eight_bit_by_halves};
 use crate::kernel::{Generated, Kernel, bits};
 use crate::ty::{B32, B64, Ty};
 
-const FAMILY: &str = "tensor";
-const LANES: usize = 32;
+pub(crate) const FAMILY: &str = "tensor";
+pub(crate) const LANES: usize = 32;
 /// Columns of B.
 const COLUMNS: usize = 8;
 
 /// The element type of A or B.
 #[derive(Clone, Copy)]
-enum Element {
+pub(crate) enum Element {
     Float {
         name: &'static str,
         format: Format,
@@ -39,30 +39,30 @@ enum Element {
     Bit,
 }
 
-const HALF: Element = float("f16", F16, 16, 0, 0x8600, 0x3800);
-const BFLOAT: Element = float("bf16", BF16, 16, 0, 0x80c0, 0x3f00);
-const TENSOR_FLOAT: Element = float("tf32", TF32, 32, 13, 0x80c0_1fff, 0x3f00_0000);
+pub(crate) const HALF: Element = float("f16", F16, 16, 0, 0x8600, 0x3800);
+pub(crate) const BFLOAT: Element = float("bf16", BF16, 16, 0, 0x80c0, 0x3f00);
+pub(crate) const TENSOR_FLOAT: Element = float("tf32", TF32, 32, 13, 0x80c0_1fff, 0x3f00_0000);
 const E4: Element = float("e4m3", E4M3, 8, 0, 0x8c, 0x30);
 const E5: Element = float("e5m2", E5M2, 8, 0, 0x86, 0x38);
-const DOUBLE: Element = float("f64", F64, 64, 0, u64::MAX >> 12 | 1 << 63, 0x3ff0_0000_0000_0000);
+pub(crate) const DOUBLE: Element = float("f64", F64, 64, 0, u64::MAX >> 12 | 1 << 63, 0x3ff0_0000_0000_0000);
 
 const fn float(name: &'static str, format: Format, size: usize, unused: u32, mask: u64, base: u64) -> Element {
     Element::Float { name, format, size, unused, mask, base }
 }
 
-const fn integer(name: &'static str, bits: u32, signed: bool) -> Element {
+pub(crate) const fn integer(name: &'static str, bits: u32, signed: bool) -> Element {
     Element::Integer { name, int: Int { bits, signed } }
 }
 
 impl Element {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Element::Float { name, .. } | Element::Integer { name, .. } => name,
             Element::Bit => "b1",
         }
     }
 
-    fn size(self) -> usize {
+    pub(crate) fn size(self) -> usize {
         match self {
             Element::Float { size, .. } => size,
             Element::Integer { int, .. } => int.bits as usize,
@@ -71,7 +71,7 @@ impl Element {
     }
 
     /// Returns mask and base of a register.
-    fn restriction(self) -> Option<(u64, u64)> {
+    pub(crate) fn restriction(self) -> Option<(u64, u64)> {
         let Element::Float { size, mask, base, .. } = self else { return None };
         let repeat = |bits: u64| (0..64 / size).fold(0, |all, number| all | bits.checked_shl((number * size) as u32).unwrap_or(0));
         Some((repeat(mask), repeat(base)))
@@ -80,7 +80,7 @@ impl Element {
 
 /// The accumulator.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Result {
+pub(crate) enum Result {
     Single,
     Half,
     Double(Rounding),
@@ -91,7 +91,7 @@ enum Result {
 
 /// A form of the instruction.
 #[derive(Clone, Copy)]
-struct Form {
+pub(crate) struct Form {
     rows: usize,
     depth: usize,
     a: Element,
@@ -179,7 +179,7 @@ impl Form {
     }
 
     /// Returns one element of the result.
-    fn dot(self, a: &[u64], b: &[u64], c: u64) -> u64 {
+    pub(crate) fn dot(self, a: &[u64], b: &[u64], c: u64) -> u64 {
         let pairs = || a.iter().zip(b);
         match (self.result, self.a, self.b) {
             (Result::Integer { clamps }, Element::Integer { int: a_int, .. }, Element::Integer { int: b_int, .. }) => {
@@ -313,7 +313,7 @@ fn test(form: Form, steps: usize) -> Generated {
         .finish()
 }
 
-fn form(rows: usize, depth: usize, a: Element, b: Element, result: Result, version: &'static str, target: &'static str) -> Form {
+pub(crate) fn form(rows: usize, depth: usize, a: Element, b: Element, result: Result, version: &'static str, target: &'static str) -> Form {
     Form { rows, depth, a, b, result, version, target, rounds: false }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct OffsetRange {
 impl OffsetRange {
     /// Ordinary loads and stores.
     pub(crate) const ACCESS: OffsetRange = OffsetRange { bits: 24, multiple: 1 };
+    /// Loads and stores at several fixed distances below 2 KiB from one address.
+    pub(crate) const HALF: OffsetRange = OffsetRange { bits: 23, multiple: 1 };
     /// Atomic operations.
     pub(crate) const ATOMIC: OffsetRange = OffsetRange { bits: 23, multiple: 1 };
     /// Accesses of 256 bits.

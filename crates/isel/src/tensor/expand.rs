@@ -54,6 +54,9 @@ pub(super) fn integers(select: &mut Select<'_>, product: &Product) -> Option<Vec
         return Some(emit(select, &name, ROW_COLUMN, &product.a, &product.b, Start::Matrix(&product.c)));
     }
     let is_narrow = matches!(product.a_type, ScalarType::S4 | ScalarType::U4);
+    if !is_narrow && product.rows == 16 {
+        return two_halves(select, product);
+    }
     if !is_narrow {
         // Eight rows: the lower half of sixteen.
         let types = [integer_name(product.a_type), integer_name(product.b_type)];
@@ -67,6 +70,17 @@ pub(super) fn integers(select: &mut Select<'_>, product: &Product) -> Option<Vec
     let start = if product.clamps { Start::Zero { width: product.c.len() } } else { Start::Matrix(&product.c) };
     let sum = byte_products(select, product.rows, types, &a, &b, start);
     Some(if product.clamps { sum.iter().zip(&product.c).map(|(&sum, &c)| clamped_sum(select, c, sum)).collect() } else { sum })
+}
+
+/// Multiplies bytes with sixteen rows on a target that only has eight: first the upper half, then the lower one.
+fn two_halves(select: &mut Select<'_>, product: &Product) -> Option<Vec<Operand>> {
+    let mut result = Vec::new();
+    for half in 0..2 {
+        let a = product.a.iter().copied().skip(half).step_by(2).collect();
+        let c = product.c[2 * half..][..2].to_vec();
+        result.extend(integers(select, &Product { rows: 8, a, b: product.b.clone(), c, ..*product })?);
+    }
+    Some(result)
 }
 
 /// Multiplies bytes with eight rows on a target that only has sixteen: the other rows are zero.

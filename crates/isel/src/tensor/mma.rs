@@ -45,23 +45,42 @@ impl Product {
 /// Selects `mma.sync` (dense, without block scales).
 pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let product = read(select, ptx)?;
-    let result = match product.a_type {
-        ScalarType::F64 => expand::doubles(select, &product),
-        ScalarType::B1 => expand::bits(select, &product),
-        ScalarType::E4m3 | ScalarType::E5m2 => expand::eight_bit_floats(select, &product),
-        ScalarType::F16 | ScalarType::Bf16 | ScalarType::Tf32 => floats(select, &product),
-        ScalarType::S8 | ScalarType::U8 | ScalarType::S4 | ScalarType::U4 => expand::integers(select, &product),
+    let Some(result) = self::product(select, &product) else { return select.unsupported(ptx) };
+    assign(select, ptx.operand(0), product.result_type, &result)
+}
+
+/// Emits a product and returns the registers of the result, or `None` if the target cannot compute it.
+pub(super) fn product(select: &mut Select<'_>, product: &Product) -> Option<Vec<Operand>> {
+    match product.a_type {
+        ScalarType::F64 => expand::doubles(select, product),
+        ScalarType::B1 => expand::bits(select, product),
+        ScalarType::E4m3 | ScalarType::E5m2 => expand::eight_bit_floats(select, product),
+        ScalarType::F16 | ScalarType::Bf16 | ScalarType::Tf32 => floats(select, product),
+        ScalarType::S8 | ScalarType::U8 | ScalarType::S4 | ScalarType::U4 => expand::integers(select, product),
         _ => None,
-    };
-    let Some(result) = result else { return select.unsupported(ptx) };
-    let words_per_element = if product.result_type == ScalarType::F64 { 2 } else { 1 };
-    for (words, destination) in result.chunks(words_per_element).zip(select.elements(ptx.operand(0))) {
+    }
+}
+
+/// Assigns the registers of a matrix to the elements of an operand.
+pub(super) fn assign(select: &mut Select<'_>, operand: ast::Operand, ty: ScalarType, registers: &[Operand]) -> Result<(), Unsupported> {
+    let words_per_element = if ty == ScalarType::F64 { 2 } else { 1 };
+    for (words, destination) in registers.chunks(words_per_element).zip(select.elements(operand)) {
         match *words {
             [low, high] => select.assign_halves(destination, low, high)?,
             _ => select.assign(destination, words[0])?,
         }
     }
     Ok(())
+}
+
+/// Returns the rounding of a product of doubles in the machine's spelling.
+pub(super) fn rounding(modifier: Option<Modifier>) -> &'static str {
+    match modifier {
+        Some(Modifier::Rz) => ".RZ",
+        Some(Modifier::Rm) => ".RM",
+        Some(Modifier::Rp) => ".RP",
+        _ => "",
+    }
 }
 
 /// Reads the form and the operands.
@@ -78,12 +97,6 @@ fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> 
     if is_sparse || has_kind || is_quad || columns != 8 || d != c {
         return select.unsupported(ptx);
     }
-    let rounding = match ptx.get(Slot::Rnd) {
-        Some(Modifier::Rz) => ".RZ",
-        Some(Modifier::Rm) => ".RM",
-        Some(Modifier::Rp) => ".RP",
-        _ => "",
-    };
     Ok(Product {
         rows,
         depth,
@@ -95,12 +108,12 @@ fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> 
         c: fragment(select, ptx.operand(3), *c)?,
         clamps: ptx.has(Modifier::Satfinite),
         is_xor: ptx.has(Modifier::Xor),
-        rounding,
+        rounding: rounding(ptx.get(Slot::Rnd)),
     })
 }
 
 /// Returns the 32-bit registers of a matrix operand.
-fn fragment(select: &mut Select<'_>, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
+pub(super) fn fragment(select: &mut Select<'_>, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
     let mut words = Vec::new();
     for element in select.elements(operand) {
         if ty == ScalarType::F64 {
@@ -167,5 +180,14 @@ fn floats(select: &mut Select<'_>, product: &Product) -> Option<Vec<Operand>> {
     };
     let result = if product.result_type == ScalarType::F16 { ".F16" } else { ".F32" };
     let name = format!("HMMA.{}{result}{ty}", product.shape());
-    Some(emit(select, &name, PLAIN, &product.a, &product.b, Start::Matrix(&product.c)))
+    if select.encodes(&format!("{name} R0, R0, R0, R0")) {
+        return Some(emit(select, &name, PLAIN, &product.a, &product.b, Start::Matrix(&product.c)));
+    }
+    // Turing multiplies matrices of depth 8 only.
+    let name = format!("HMMA.1688{result}{ty}");
+    let mut sum = product.c.clone();
+    for (a, b) in product.a.chunks(2).zip(&product.b) {
+        sum = emit(select, &name, PLAIN, a, &[*b], Start::Matrix(&sum));
+    }
+    Some(sum)
 }

@@ -114,7 +114,9 @@ pub(crate) enum Action {
     Store(Box<Store>),
     Atomic(Box<Atomic>),
     Matrix(Box<Matrix>),
-    Mma(Box<Mma>),
+    /// Moves a matrix of `wmma` between memory and registers.
+    Fragment(Box<FragmentMove>),
+    Mma(Box<[Mma]>),
     CopyAsync(Box<CopyAsync>),
     /// Makes a group of the asynchronous copies so far.
     CommitCopies,
@@ -262,7 +264,45 @@ pub(crate) struct CopyAsync {
     pub(crate) ignored: Option<Source>,
 }
 
-/// `mma.sync`
+/// The distribution of a matrix of `wmma` over the registers of a warp (`run/fragment.rs`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fragment {
+    pub(crate) role: Role,
+    /// Length of the rows of A and the columns of B.
+    pub(crate) depth: usize,
+    /// Bits of an element in memory.
+    pub(crate) element_bits: usize,
+    /// Whether a group of four threads holds a row of the matrix; otherwise a column.
+    pub(crate) lines_are_rows: bool,
+    /// Number of different registers; a longer list repeats them.
+    pub(crate) registers: usize,
+}
+
+/// What a matrix of `wmma` is for the product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The operand of which the machine takes 16 lines at once, or 8 if it has no more.
+    First { lines: usize },
+    /// The operand of which the machine takes 8 lines at once.
+    Second,
+    /// C or D, with this number of lines.
+    Sum { lines: usize },
+}
+
+/// `wmma.load` or `wmma.store`
+pub(crate) struct FragmentMove {
+    pub(crate) fragment: Fragment,
+    pub(crate) address: Address,
+    /// Distance of rows or columns in memory, in elements.
+    pub(crate) stride: Source,
+    pub(crate) is_row_major: bool,
+    /// The registers that are stored; none for a load.
+    pub(crate) sources: Box<[Source]>,
+    /// The registers that are loaded; none for a store.
+    pub(crate) destinations: Box<[Slot]>,
+}
+
+/// `mma.sync`, or a part of `wmma.mma`
 pub(crate) struct Mma {
     /// Rows of A. B always has eight columns.
     pub(crate) rows: usize,
@@ -271,6 +311,9 @@ pub(crate) struct Mma {
     pub(crate) a: Element,
     pub(crate) b: Element,
     pub(crate) accumulator: Accumulator,
+    /// Whether C and D are pairs of halves, although the sum has single precision.
+    pub(crate) has_half_c: bool,
+    pub(crate) has_half_d: bool,
     pub(crate) a_registers: Box<[Source]>,
     pub(crate) b_registers: Box<[Source]>,
     pub(crate) c_registers: Box<[Source]>,

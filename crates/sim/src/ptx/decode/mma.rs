@@ -11,7 +11,7 @@ use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{Accumulator, Action, Element, Mma, Slot, Source};
 
 /// Returns the element type of A or B.
-fn element(ty: ScalarType) -> Option<Element> {
+pub(super) fn element(ty: ScalarType) -> Option<Element> {
     let float = |format, bits, unused| Element::Float { format, bits, unused };
     Some(match ty {
         ScalarType::F16 => float(F16, 16, 0),
@@ -27,7 +27,7 @@ fn element(ty: ScalarType) -> Option<Element> {
 }
 
 /// Returns `[m, n, k]` of a shape modifier such as `m16n8k32`.
-fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
+pub(super) fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
     let text = ptx.form.modifiers.iter().map(|value| value.modifier.spelling()).find(|text| text.starts_with('m') && text.contains('n'))?;
     let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
@@ -72,17 +72,19 @@ impl Decoder<'_> {
             a: element(a).ok_or_else(missing)?,
             b: element(b).ok_or_else(missing)?,
             accumulator,
+            has_half_c: false,
+            has_half_d: false,
             a_registers,
             b_registers,
             c_registers,
             destinations: destinations.into(),
         };
-        self.push(Action::Mma(Box::new(mma)));
+        self.push(Action::Mma(Box::new([mma])));
         Ok(())
     }
 
     /// Returns the registers of a fragment.
-    fn fragment(&self, operand: ast::Operand) -> Vec<ast::Operand> {
+    pub(super) fn fragment(&self, operand: ast::Operand) -> Vec<ast::Operand> {
         match operand {
             ast::Operand::Register(register) => {
                 let lanes = usize::from(self.body.declaration_of(register).lanes);

@@ -6,6 +6,7 @@ mod control;
 mod convert;
 mod copy;
 mod float;
+mod fragment;
 mod integer;
 mod logic;
 mod memory;
@@ -482,6 +483,8 @@ impl Decoder<'_> {
             Atom | Red => self.atomic(ptx),
             Ldmatrix | Stmatrix | Movmatrix => self.matrix(ptx),
             Mma => self.mma(ptx),
+            WmmaMma => self.wmma(ptx),
+            WmmaLoad | WmmaStore => self.move_fragment(ptx),
             CpAsync | CpAsyncCommitGroup | CpAsyncWaitGroup | CpAsyncWaitAll => self.copy_async(ptx),
             Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),

@@ -418,7 +418,7 @@ impl Warp {
 }
 
 /// Returns bytes as a little-endian number.
-fn little(bytes: &[u8]) -> u64 {
+pub(super) fn little(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 

@@ -1,4 +1,4 @@
-//! Matrix products (`mma.sync`).
+//! Matrix products (`mma.sync`, `wmma.mma`).
 //!
 //! With `group = lane / 4`, `position = lane % 4` and `e` elements per 32-bit register, register `r` of a thread holds
 //!
@@ -10,8 +10,9 @@
 //! The manual leaves open in which order and with which rounding floats are summed. This interpreter computes what code of ptxas computes on
 //! Hopper ([`oriole_sem::tensor`]). Integers are summed exactly, and wrapped or clamped at the end.
 
-use oriole_sem::float;
-use oriole_sem::format::F64;
+use oriole_sem::convert::{Overflow, float_to_float};
+use oriole_sem::float::{self, Mode};
+use oriole_sem::format::{F16, F32, F64};
 use oriole_sem::int::S32;
 use oriole_sem::tensor::{self, HOPPER};
 
@@ -51,38 +52,46 @@ impl Element {
 type Vectors = Vec<Vec<u64>>;
 
 impl Warp {
-    /// Executes a matrix product; all 32 threads must be active.
-    pub(crate) fn mma(&mut self, machine: &mut Machine<'_>, block: &Block, mma: &Mma, active: u32, line: u32) -> Result<(), Stop> {
+    /// Executes a matrix product, or the parts of a larger one; all 32 threads must be active.
+    pub(crate) fn mma(&mut self, machine: &mut Machine<'_>, block: &Block, parts: &[Mma], active: u32, line: u32) -> Result<(), Stop> {
         if active != ALL_LANES {
             let lane = active.trailing_zeros() as usize;
             let message = "all threads of the warp must execute this together".to_owned();
             return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
         }
-        let pool = &machine.pool;
-        let tall = mma.rows / 8;
-        let a = self.gather(pool, &mma.a_registers, mma.a, mma.rows, mma.depth, tall);
-        let b = self.gather(pool, &mma.b_registers, mma.b, 8, mma.depth, 1);
-        let inputs = mma.a_registers.iter().chain(&mma.b_registers).chain(&mma.c_registers);
-        let is_unknown = inputs.clone().any(|&source| (0..LANES).any(|lane| self.read_undefined(source, lane) != 0));
-        let unknown = if is_unknown { u64::MAX } else { 0 };
-        let packs = mma.accumulator == Accumulator::Half;
-        let mut results = Vec::new();
-        for lane in 0..LANES {
-            let own = |number: usize| {
-                let (register, shift) = if packs { (number / 2, 16 * (number % 2)) } else { (number, 0) };
-                let bits = self.read(pool, mma.c_registers[register], lane) >> shift;
-                let (row, column) = (lane / 4 + 8 * (number / 2), 2 * (lane % 4) + number % 2);
-                sum(mma, &a[row], &b[column], bits)
-            };
-            let sums: Vec<u64> = (0..2 * tall).map(own).collect();
-            results.push(if packs { sums.chunks(2).map(|pair| pair[0] | pair[1] << 16).collect() } else { sums });
-        }
-        for (lane, results) in results.into_iter().enumerate() {
-            for (&destination, result) in mma.destinations.iter().zip(results) {
-                self.write_with(destination, lane, result, unknown);
+        // All parts are computed before a result is written, because D may overlap A and B.
+        let results: Vec<_> = parts.iter().map(|mma| self.product(&machine.pool, mma)).collect();
+        for (mma, (results, unknown)) in parts.iter().zip(results) {
+            for (lane, results) in results.into_iter().enumerate() {
+                for (&destination, result) in mma.destinations.iter().zip(results) {
+                    self.write_with(destination, lane, result, unknown);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Computes a product: the registers of D of each thread, and their undefined bits.
+    fn product(&self, pool: &[u64], mma: &Mma) -> (Vec<Vec<u64>>, u64) {
+        let tall = mma.rows / 8;
+        let a = self.gather(pool, &mma.a_registers, mma.a, mma.rows, mma.depth, tall);
+        let b = self.gather(pool, &mma.b_registers, mma.b, 8, mma.depth, 1);
+        let mut inputs = mma.a_registers.iter().chain(&mma.b_registers).chain(&mma.c_registers);
+        let is_unknown = inputs.any(|&source| (0..LANES).any(|lane| self.read_undefined(source, lane) != 0));
+        let [packs_c, packs_d] = [mma.has_half_c, mma.has_half_d].map(|is_half| is_half || mma.accumulator == Accumulator::Half);
+        let of_lane = |lane: usize| {
+            let own = |number: usize| {
+                let (register, shift) = if packs_c { (number / 2, 16 * (number % 2)) } else { (number, 0) };
+                let bits = self.read(pool, mma.c_registers[register], lane) >> shift;
+                let c = if mma.has_half_c { single(bits & 0xffff) } else { bits };
+                let (row, column) = (lane / 4 + 8 * (number / 2), 2 * (lane % 4) + number % 2);
+                let result = sum(mma, &a[row], &b[column], c);
+                if mma.has_half_d { half(result) } else { result }
+            };
+            let sums: Vec<u64> = (0..2 * tall).map(own).collect();
+            if packs_d { sums.chunks(2).map(|pair| pair[0] | pair[1] << 16).collect() } else { sums }
+        };
+        ((0..LANES).map(of_lane).collect(), if is_unknown { u64::MAX } else { 0 })
     }
 
     /// Collects the rows of A or the columns of B from the registers of all lanes. Register `r` is part `r / tall` along the depth, and
@@ -102,6 +111,16 @@ impl Warp {
         }
         vectors
     }
+}
+
+/// Converts a half to single precision, which represents it exactly.
+fn single(bits: u64) -> u64 {
+    float_to_float(F32, F16, bits, Mode::RN, Overflow::Ieee)
+}
+
+/// Rounds a single to a half.
+fn half(bits: u64) -> u64 {
+    float_to_float(F16, F32, bits, Mode::RN, Overflow::Ieee)
 }
 
 /// Computes one element: the dot product of a row and a column, plus `c`.

@@ -391,7 +391,8 @@ impl Warp {
             Action::Store(store) => self.store(machine, block, store, active, op.line)?,
             Action::Atomic(atomic) => self.atomic(machine, block, atomic, active, op.line)?,
             Action::Matrix(matrix) => self.matrix(machine, block, matrix, active, op.line)?,
-            Action::Mma(mma) => self.mma(machine, block, mma, active, op.line)?,
+            Action::Mma(parts) => self.mma(machine, block, parts, active, op.line)?,
+            Action::Fragment(fragment) => self.move_fragment(machine, block, fragment, active, op.line)?,
             Action::CopyAsync(copy) => self.start_copies(machine, block, copy, active, op.line)?,
             Action::CommitCopies => self.commit_copies(active),
             Action::WaitCopies { all_but, uncommitted } => {

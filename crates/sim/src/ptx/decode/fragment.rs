@@ -1,0 +1,153 @@
+//! Decodes `wmma`: matrices in fragments, and their products.
+
+use oriole_ptx::table::{Modifier, Opcode};
+use oriole_ptx::types::ScalarType;
+
+use super::float::mode;
+use super::mma::{element, shape};
+use super::{Decode, Decoder, Missing, Ptx};
+use crate::ptx::program::{Accumulator, Action, Fragment, FragmentMove, Mma, Role, Slot, Source};
+
+/// Rows of A, columns of B, and their length.
+type Shape = [usize; 3];
+
+/// Returns whether A has so few rows that the machine multiplies the transposed matrices.
+fn is_swapped([rows, columns, _]: Shape) -> bool {
+    rows == 8 && columns == 32
+}
+
+/// Returns the bits of an element in memory.
+fn element_bits(ty: ScalarType) -> usize {
+    match ty {
+        ScalarType::B1 => 1,
+        ScalarType::S4 | ScalarType::U4 => 4,
+        ScalarType::Tf32 => 32,
+        _ => 8 * ty.bytes() as usize,
+    }
+}
+
+/// A matrix of a product.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Matrix {
+    A,
+    B,
+    Sum,
+}
+
+/// Returns the distribution of a matrix over the registers of a warp.
+fn fragment(matrix: Matrix, shape: Shape, ty: ScalarType) -> Fragment {
+    let [rows, columns, depth] = shape;
+    let element_bits = element_bits(ty);
+    let swapped = is_swapped(shape);
+    let (role, lines_are_rows, elements) = match matrix {
+        Matrix::A if swapped => (Role::Second, true, rows * depth),
+        Matrix::A => (Role::First { lines: rows }, true, rows * depth),
+        Matrix::B if swapped => (Role::First { lines: columns }, false, columns * depth),
+        Matrix::B => (Role::Second, false, columns * depth),
+        Matrix::Sum => (Role::Sum { lines: if swapped { columns } else { rows } }, !swapped, rows * columns),
+    };
+    // A warp holds each element once, in registers of 32 bits; a double is one PTX register.
+    let registers = elements * element_bits / (32 * element_bits.max(32));
+    Fragment { role, depth, element_bits, lines_are_rows, registers }
+}
+
+impl Decoder<'_> {
+    /// Decodes `wmma.load` and `wmma.store`.
+    pub(crate) fn move_fragment(&mut self, ptx: &Ptx<'_>) -> Decode {
+        let shape = shape(ptx).ok_or_else(|| Missing::new(ptx.spelling()))?;
+        let matrix = match () {
+            () if ptx.has(Modifier::A) => Matrix::A,
+            () if ptx.has(Modifier::B) => Matrix::B,
+            () => Matrix::Sum,
+        };
+        let [ty] = ptx.types()[..] else { return self.unsupported(ptx) };
+        let is_store = ptx.form.opcode == Opcode::WmmaStore;
+        let is_row_major = ptx.has(Modifier::Row);
+        let (address, registers) = if is_store { (0, 1) } else { (1, 0) };
+        let stride = match ptx.operands.get(2) {
+            Some(&operand) => self.source(operand, ScalarType::U32)?,
+            None => {
+                let [rows, columns, depth] = shape;
+                let [rows, columns] = match matrix {
+                    Matrix::A => [rows, depth],
+                    Matrix::B => [depth, columns],
+                    Matrix::Sum => [rows, columns],
+                };
+                self.constant(if is_row_major { columns } else { rows } as u64)
+            }
+        };
+        let address = self.address(ptx.operand(address), self.space(ptx))?;
+        let mut sources: Vec<Source> = Vec::new();
+        let mut destinations: Vec<Slot> = Vec::new();
+        for register in self.fragment(ptx.operand(registers)) {
+            if is_store {
+                sources.push(self.source(register, ScalarType::B64)?);
+            } else {
+                destinations.push(self.destination(register)?);
+            }
+        }
+        let fragment = fragment(matrix, shape, ty);
+        let action = FragmentMove { fragment, address, stride, is_row_major, sources: sources.into(), destinations: destinations.into() };
+        self.push(Action::Fragment(Box::new(action)));
+        Ok(())
+    }
+
+    /// Decodes `wmma.mma`: products of 16 rows (or 8) and 8 columns each.
+    pub(crate) fn wmma(&mut self, ptx: &Ptx<'_>) -> Decode {
+        let missing = || Missing::new(ptx.spelling());
+        let shape = shape(ptx).ok_or_else(missing)?;
+        let [d, a, b, c] = match ptx.types()[..] {
+            [d, c] => [d, ScalarType::F16, ScalarType::F16, c],
+            [d, a, b, c] => [d, a, b, c],
+            _ => return self.unsupported(ptx),
+        };
+        let clamps = ptx.has(Modifier::Satfinite);
+        let accumulator = match (d, c) {
+            (ScalarType::F64, _) => Accumulator::Double(mode(ptx)),
+            (ScalarType::S32, _) if a == ScalarType::B1 => Accumulator::Bits { and: ptx.has(Modifier::And) },
+            (ScalarType::S32, _) => Accumulator::Integer { clamps },
+            _ if clamps => return self.unsupported(ptx),
+            (ScalarType::F16, ScalarType::F16) => Accumulator::Half,
+            _ => Accumulator::Single,
+        };
+        let [a_fragment, b_fragment] = [fragment(Matrix::A, shape, a), fragment(Matrix::B, shape, b)];
+        let mut lists: [Vec<Source>; 3] = Default::default();
+        for (number, list) in lists.iter_mut().enumerate() {
+            for register in self.fragment(ptx.operand(number + 1)) {
+                list.push(self.source(register, ScalarType::B64)?);
+            }
+        }
+        let mut destinations: Vec<Slot> = Vec::new();
+        for register in self.fragment(ptx.operand(0)) {
+            destinations.push(self.destination(register)?);
+        }
+        let [mut a_list, mut b_list, c_list] = lists;
+        a_list.truncate(a_fragment.registers);
+        b_list.truncate(b_fragment.registers);
+        let [rows, columns, depth] = shape;
+        let swapped = is_swapped(shape);
+        let (first, second) = if swapped { ((b_list, b), (a_list, a)) } else { ((a_list, a), (b_list, b)) };
+        let (tall, flat) = if swapped { (columns, rows) } else { (rows, columns) };
+        let height = tall.min(16);
+        let (tall_parts, flat_parts) = (tall / height, flat / 8);
+        let part = |list: &[Source], number: usize, count: usize| list.chunks(list.len() / count).nth(number).unwrap_or_default().into();
+        let mut parts = Vec::new();
+        for number in 0..tall_parts * flat_parts {
+            parts.push(Mma {
+                rows: height,
+                depth,
+                a: element(first.1).ok_or_else(missing)?,
+                b: element(second.1).ok_or_else(missing)?,
+                accumulator,
+                has_half_c: c == ScalarType::F16 && accumulator == Accumulator::Single,
+                has_half_d: d == ScalarType::F16 && accumulator == Accumulator::Single,
+                a_registers: part(&first.0, number / flat_parts, tall_parts),
+                b_registers: part(&second.0, number % flat_parts, flat_parts),
+                c_registers: part(&c_list, number, tall_parts * flat_parts),
+                destinations: destinations.chunks(destinations.len() / (tall_parts * flat_parts)).nth(number).unwrap_or_default().into(),
+            });
+        }
+        self.push(Action::Mma(parts.into()));
+        Ok(())
+    }
+}
