@@ -30,6 +30,7 @@ mod tensor;
 mod ty;
 mod variables;
 mod warp;
+mod warpgroup;
 
 pub use kernel::Generated;
 
@@ -60,6 +61,7 @@ pub fn all() -> Vec<Generated> {
         limits::tests,
         tensor::tests,
         copies::tests,
+        warpgroup::tests,
     ] {
         tests.extend(family());
     }

@@ -4,6 +4,8 @@ use oriole_hardware::{Class, Classes, ControlRules, DependenceKind, Model, Need,
 use oriole_isa::{AccessPlace, Instruction, Opcode, RegFile, Value, accesses};
 use smallvec::SmallVec;
 
+use super::Code;
+
 /// A register of any file that has latencies: 256 times the index of the file, plus the number of the register in the file.
 pub type Register = u16;
 
@@ -174,6 +176,25 @@ impl InstAccesses {
     /// executes both.
     pub fn excludes(&self, other: &InstAccesses) -> bool {
         matches!((self.guard, other.guard), (Some((one, negated)), Some((two, other))) if one == two && negated != other)
+    }
+}
+
+/// Adds the registers of the products after a `WARPGROUP.ARRIVE`, up to the next one of the block, to the registers that it reads. The fence
+/// makes the registers visible to the products, so they have to be written before it, as in ptxas' code.
+pub fn add_fenced_reads(code: &Code<'_>, inst_accesses: &mut [InstAccesses]) {
+    for block in &code.blocks {
+        let mut fenced: Vec<RegAccess> = Vec::new();
+        for number in block.range.clone().rev() {
+            let accesses = &mut inst_accesses[number];
+            if accesses.opcode.is_warpgroup_product() {
+                let reads = accesses.reads.iter().filter(|access| file_of(access.register) == RegFile::General);
+                fenced.extend(reads);
+            } else if accesses.opcode == Opcode::WARPGROUP && accesses.drain == Drain::Nothing && !fenced.is_empty() {
+                fenced.sort_unstable_by_key(|access| access.register);
+                fenced.dedup_by_key(|access| access.register);
+                accesses.reads.extend(fenced.drain(..));
+            }
+        }
     }
 }
 

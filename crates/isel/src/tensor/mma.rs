@@ -100,7 +100,7 @@ fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> 
 }
 
 /// Returns the 32-bit registers of a matrix operand.
-fn fragment(select: &mut Select<'_>, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
+pub(super) fn fragment(select: &mut Select<'_>, operand: ast::Operand, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
     let mut words = Vec::new();
     for element in select.elements(operand) {
         if ty == ScalarType::F64 {

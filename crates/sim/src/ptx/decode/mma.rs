@@ -27,7 +27,7 @@ fn element(ty: ScalarType) -> Option<Element> {
 }
 
 /// Returns `[m, n, k]` of a shape modifier such as `m16n8k32`.
-fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
+pub(super) fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
     let text = ptx.form.modifiers.iter().map(|value| value.modifier.spelling()).find(|text| text.starts_with('m') && text.contains('n'))?;
     let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
@@ -82,7 +82,7 @@ impl Decoder<'_> {
     }
 
     /// Returns the registers of a fragment.
-    fn fragment(&self, operand: ast::Operand) -> Vec<ast::Operand> {
+    pub(super) fn fragment(&self, operand: ast::Operand) -> Vec<ast::Operand> {
         match operand {
             ast::Operand::Register(register) => {
                 let lanes = usize::from(self.body.declaration_of(register).lanes);

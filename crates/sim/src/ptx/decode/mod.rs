@@ -14,6 +14,7 @@ mod moves;
 mod operands;
 mod special;
 mod warp;
+mod wgmma;
 
 use std::cell::{Cell, RefCell};
 
@@ -482,6 +483,7 @@ impl Decoder<'_> {
             Atom | Red => self.atomic(ptx),
             Ldmatrix | Stmatrix | Movmatrix => self.matrix(ptx),
             Mma => self.mma(ptx),
+            WgmmaMmaAsync | WgmmaFence | WgmmaCommitGroup | WgmmaWaitGroup => self.warpgroup(ptx),
             CpAsync | CpAsyncCommitGroup | CpAsyncWaitGroup | CpAsyncWaitAll => self.copy_async(ptx),
             Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),

@@ -392,6 +392,7 @@ impl Warp {
             Action::Atomic(atomic) => self.atomic(machine, block, atomic, active, op.line)?,
             Action::Matrix(matrix) => self.matrix(machine, block, matrix, active, op.line)?,
             Action::Mma(mma) => self.mma(machine, block, mma, active, op.line)?,
+            Action::GroupProduct(product) => self.group_product(machine, block, product, active, op.line)?,
             Action::CopyAsync(copy) => self.start_copies(machine, block, copy, active, op.line)?,
             Action::CommitCopies => self.commit_copies(active),
             Action::WaitCopies { all_but, uncommitted } => {
