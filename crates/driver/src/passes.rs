@@ -130,8 +130,8 @@ passes! {
     104 "prologue",         All,        required, Allocate, insert_prologue,  "sets up the stack pointer, and saves and restores registers";
     110 "post-schedule",    Scheduled,  optional, Allocate, post_schedule,    "reorders instructions within blocks, after register allocation";
     111 "guard-copies",     All,        required, Emit,     guard_copies,     "inserts idle shared loads before asynchronous copies";
-    112 "layout",           All,        required, Emit,     lay_out,          "removes branches to the next block";
-    113 "settle-products",  All,        required, Emit,     settle_products,  "inserts waits and fences for the registers of warpgroup matrix products";
+    112 "settle-products",  All,        required, Emit,     settle_products,  "inserts waits and fences for the registers of warpgroup matrix products";
+    113 "layout",           All,        required, Emit,     lay_out,          "removes branches to the next block";
     116 "serial-control",   Only(0),    required, Emit,     serial_control,   "computes control words that run one instruction after the other";
     120 "control",          AtLeast(1), required, Emit,     control,          "computes stalls, scoreboards, yields and register reuse";
     122 "encode",           All,        required, Emit,     encode,           "encodes the instructions";
@@ -327,7 +327,7 @@ fn lay_out(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn settle_products(state: &mut FunctionState<'_>) -> Outcome {
-    opt::settle_products::run(&mut state.function);
+    state.remarks = opt::settle_products::run(&mut state.function);
     Ok(())
 }
 

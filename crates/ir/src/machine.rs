@@ -120,7 +120,9 @@ fn translate(
     for operand in operands {
         match operand.role {
             // The accumulator of a warpgroup matrix product is updated in place, and its encoding names the register twice.
-            Role::Tied(result) if opcode.is_warpgroup_product() => translated.push(plain(function, &operands[usize::from(result)], distance)),
+            Role::Tied(result) if opcode.is_warpgroup_product() => {
+                translated.push(plain(function, &operands[usize::from(result)], distance))
+            }
             Role::Tied(_) | Role::Fixed(_) => {}
             Role::Bracket(number) => add_to_address(function, &mut translated, usize::from(number), operand),
             Role::Plain if opcode == Opcode::BRX && matches!(operand.kind, OperandKind::Block(_)) => is_branch_by_register = true,

@@ -78,9 +78,7 @@ impl Descriptor {
             (Major::K, CHUNK) => within * CHUNK + group * stride as usize + chunk * leading as usize,
             (Major::K, _) => within * row_bytes + group * stride as usize + in_row,
             (Major::Mn, CHUNK) => within * CHUNK + group * leading as usize + chunk * stride as usize,
-            (Major::Mn, _) => {
-                within * row_bytes + group * stride as usize + in_row % row_bytes + in_row / row_bytes * leading as usize
-            }
+            (Major::Mn, _) => within * row_bytes + group * stride as usize + in_row % row_bytes + in_row / row_bytes * leading as usize,
         };
         self.swizzled(self.start.wrapping_add(offset as u32)) & ADDRESS_MASK
     }

@@ -388,9 +388,8 @@ fn test(form: Form) -> Generated {
              or.b64 {register}, {register}, {bits:#x};"
         )
     };
-    let restrict: String = (20..24)
-        .map(|number| format!("and.b32 %r{number}, %r{number}, {mask:#x};\nor.b32 %r{number}, %r{number}, {base:#x};\n"))
-        .collect();
+    let restrict: String =
+        (20..24).map(|number| format!("and.b32 %r{number}, %r{number}, {mask:#x};\nor.b32 %r{number}, %r{number}, {base:#x};\n")).collect();
     let copy = format!(
         "mov.u32 %r1, area;
          mad.wide.u32 %rd1, %i, 16, %m;

@@ -123,8 +123,8 @@ impl InstAccesses {
             guard: None,
             late_results: false,
             late_reads: false,
-            may_set_for_results: instruction.may_set_write_barrier(),
-            may_set_for_reads: instruction.may_set_read_barrier(),
+            may_set_for_results: instruction.may_set_write_barrier() && !instruction.opcode.is_warpgroup_product(),
+            may_set_for_reads: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
             drain: drain_of(instruction, wants.waits_for_all_in_flight),
             is_fence: wants.next_waits,
             is_load: LOADS.contains(&instruction.opcode),
@@ -217,8 +217,8 @@ fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
 
 /// Returns whether an instruction is an asynchronous matrix product that ends a group: it names `gsb0`.
 fn ends_product_group(instruction: &Instruction) -> bool {
-    let is_product = matches!(instruction.opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA);
-    is_product && instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"))
+    instruction.opcode.is_warpgroup_product()
+        && instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"))
 }
 
 /// Returns the distance or scoreboard that is needed between two accesses to a register: `kind` is the dependence, `first` and `second` are

@@ -51,7 +51,9 @@ impl Decoder<'_> {
     fn group_product(&mut self, ptx: &Ptx<'_>) -> Decode {
         let missing = || Missing::new(ptx.spelling());
         let [_, columns, depth] = shape(ptx).ok_or_else(missing)?;
-        let number = |decoder: &Self, position: usize| ptx.operands.get(position).and_then(|&operand| decoder.literal(operand, ScalarType::S32)).map(|bits| bits as i32);
+        let number = |decoder: &Self, position: usize| {
+            ptx.operands.get(position).and_then(|&operand| decoder.literal(operand, ScalarType::S32)).map(|bits| bits as i32)
+        };
         let is_negative = |number: Option<i32>| number.is_some_and(|number| number < 0);
         let negates = is_negative(number(self, 4)) != is_negative(number(self, 5));
         let flags: Vec<bool> = (6..ptx.operands.len()).map(|position| number(self, position) == Some(1)).collect();
