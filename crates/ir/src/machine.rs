@@ -121,7 +121,7 @@ fn translate(
         match operand.role {
             // The accumulator of a warpgroup matrix product is updated in place, and its encoding names the register twice.
             Role::Tied(result) if opcode.is_warpgroup_product() => {
-                translated.push(plain(function, &operands[usize::from(result)], distance))
+                translated.push(plain(function, &operands[usize::from(result)], distance));
             }
             Role::Tied(_) | Role::Fixed(_) => {}
             Role::Bracket(number) => add_to_address(function, &mut translated, usize::from(number), operand),

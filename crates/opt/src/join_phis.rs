@@ -18,7 +18,7 @@
 //! sources for each round; a further round follows only if the previous one joined phis.
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target, Value};
-use oriole_isa::Symbols;
+use oriole_isa::{Opcode, Symbols};
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
@@ -52,7 +52,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 }
 
 fn is_product(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].op.machine().is_some_and(|opcode| opcode.is_warpgroup_product())
+    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
 /// Phis of one block that are to become one phi, in the order of the registers of the tuple.

@@ -84,7 +84,7 @@ pub fn run(function: &mut Function) -> Vec<Remark> {
 }
 
 fn is_product(function: &Function, inst: Inst) -> bool {
-    function.insts[inst].op.machine().is_some_and(|opcode| opcode.is_warpgroup_product())
+    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
 /// Computes the state at the start of each reachable block.
