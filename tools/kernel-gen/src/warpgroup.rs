@@ -174,7 +174,7 @@ impl Form {
     }
 
     fn name(self) -> String {
-        let a = self.a.map_or("registers".to_owned(), |layout| layout.name());
+        let a = self.a.map_or("registers".to_owned(), Layout::name);
         let types = self.types.name.replace('.', "_");
         let mut name = format!("wgmma_n{}_{types}_{a}_{}", self.columns, self.b.name());
         if matches!(self.types.arithmetic, Kind::Integer { clamps: true, .. }) {
