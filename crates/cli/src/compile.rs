@@ -133,7 +133,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     let (result, log) = oriole_driver::compile_with_log(&[&checked.module], &options);
     arguments.passes.print(&log);
     match result {
-        Ok(compiled) => finish(arguments, name, &compiled),
+        Ok(compiled) => finish(arguments, &source, &compiled),
         Err(errors) => {
             let findings: Vec<Diagnostic> = errors.iter().map(diagnostic).collect();
             show(&source, &findings, style);
@@ -177,8 +177,22 @@ pub fn diagnostic(error: &CompileError) -> Diagnostic {
     Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
 }
 
+/// Prints the places where the code is slower than the program asks for.
+fn print_remarks(source: &Source<'_>, compiled: &Compiled) {
+    let mut remarks = compiled.functions.iter().flat_map(|function| &function.remarks).peekable();
+    if remarks.peek().is_none() {
+        return;
+    }
+    let lines = LineIndex::new(source.text);
+    for remark in remarks {
+        let line = remark.offset.map_or(String::new(), |offset| format!(":{}", lines.line_column(offset).0));
+        errln!("remark: {}{line}: {}", source.name, remark.text);
+    }
+}
+
 /// Writes the cubin, if there is one, and prints the reports and warnings that the options request.
-fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> ExitCode {
+fn finish(arguments: &CompileArguments, source: &Source<'_>, compiled: &Compiled) -> ExitCode {
+    let name = source.name;
     let output = arguments.output.as_deref().filter(|_| arguments.passes.stop_after.is_none());
     if let Some(output) = output
         && let Err(error) = write_output(output, &compiled.cubin)
@@ -193,6 +207,7 @@ fn finish(arguments: &CompileArguments, name: &str, compiled: &Compiled) -> Exit
     for warning in compiled.functions.iter().flat_map(|function| &function.warnings) {
         errln!("warning: {name}: {warning}");
     }
+    print_remarks(source, compiled);
     for (function, scheduling) in compiled.functions.iter().zip(&compiled.scheduling) {
         if arguments.json {
             let object = serde_json::json!({

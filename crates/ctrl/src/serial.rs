@@ -82,6 +82,10 @@ impl Machine<'_> {
         let slow = Control { stall: self.longest_stall(), stay: false, wait, ..Control::default() };
         let instruction = &function.insts[inst];
         let Op::Machine(opcode) = instruction.op else { return slow };
+        // A `WARPGROUP.DEPBAR` waits for the products of a warpgroup; they have no scoreboards.
+        if opcode.is_warpgroup_product() {
+            return slow;
+        }
         let waits = self.waits(opcode, &instruction.modifiers);
         // `LDGDEPBAR` sets its scoreboard when the copies before it are complete, so the next instruction waits for them.
         let signals = matches!(opcode, Opcode::FENCE | Opcode::LDGDEPBAR);

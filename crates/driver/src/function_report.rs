@@ -1,4 +1,6 @@
-//! The resource usage of a compiled function.
+//! The resource usage of a compiled function, and remarks about it.
+
+use oriole_opt::settle_products::{Reason, Remark};
 
 use crate::schedule::Plan;
 
@@ -29,4 +31,32 @@ pub struct FunctionReport {
     pub plan: Option<Plan>,
     /// Warnings for the user in ptxas' words, for example about ignored launch bounds.
     pub warnings: Vec<String>,
+    /// Places where the code is slower than the program asks for, in the order of the code; empty without optimization.
+    pub remarks: Vec<PerformanceRemark>,
+}
+
+/// A place where the code is slower than the program asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PerformanceRemark {
+    /// Number of the module among those compiled together.
+    pub module_number: usize,
+    /// Byte offset of the PTX instruction in the source of the module; `None` if unknown.
+    pub offset: Option<u32>,
+    /// What was inserted, and why.
+    pub text: &'static str,
+}
+
+impl PerformanceRemark {
+    /// Describes a wait or fence that was inserted for asynchronous matrix products.
+    pub(crate) fn new(module_number: usize, remark: &Remark) -> PerformanceRemark {
+        let text = match remark.reason {
+            Reason::Access => "wgmma: a wait was inserted because this instruction accesses a register of a product that is still running",
+            Reason::OtherShape => {
+                "wgmma: a wait was inserted because this product uses registers of a running product in another shape or role"
+            }
+            Reason::ControlTransfer => "wgmma: a wait was inserted because a product is still running at a call, a return or the end",
+            Reason::Fence => "wgmma: a fence was inserted because registers of this product were accessed since the last fence",
+        };
+        PerformanceRemark { module_number, offset: remark.location.statement.checked_sub(1), text }
+    }
 }

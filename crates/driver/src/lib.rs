@@ -46,7 +46,7 @@ use oriole_ptx::ast::Module;
 pub use account::SchedulingReport;
 pub use compiled::Compiled;
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
-pub use function_report::FunctionReport;
+pub use function_report::{FunctionReport, PerformanceRemark};
 pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{
     BackendChoice, Bisect, BisectDecision, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports, Scheduling,

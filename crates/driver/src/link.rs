@@ -14,7 +14,7 @@ use crate::account::{self, SchedulingReport};
 use crate::compile_function::Finished;
 use crate::compiled::Compiled;
 use crate::error::{CompileError, Fault};
-use crate::function_report::FunctionReport;
+use crate::function_report::{FunctionReport, PerformanceRemark};
 use crate::functions::Index;
 use crate::job::Job;
 use crate::options::Options;
@@ -83,7 +83,20 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
         instructions: function.code.instructions,
         plan: function.plan,
         warnings: if job.is_kernel() { job.limit.warnings.clone() } else { Vec::new() },
+        remarks: remarks(job, function, options),
     }
+}
+
+/// Returns the remarks about a function, each once. Without optimization there are none: values are copied after each instruction.
+fn remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<PerformanceRemark> {
+    let mut remarks: Vec<PerformanceRemark> = Vec::new();
+    for remark in function.remarks.iter().filter(|_| options.level > 0) {
+        let remark = PerformanceRemark::new(job.module_number, remark);
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    remarks
 }
 
 /// Returns the number of registers to allocate per thread at launch.

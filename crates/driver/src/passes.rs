@@ -117,6 +117,7 @@ passes! {
     20  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
     22  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
     24  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
+    25  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
     26  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
@@ -129,7 +130,8 @@ passes! {
     104 "prologue",         All,        required, Allocate, insert_prologue,  "sets up the stack pointer, and saves and restores registers";
     110 "post-schedule",    Scheduled,  optional, Allocate, post_schedule,    "reorders instructions within blocks, after register allocation";
     111 "guard-copies",     All,        required, Emit,     guard_copies,     "inserts idle shared loads before asynchronous copies";
-    112 "layout",           All,        required, Emit,     lay_out,          "removes branches to the next block";
+    112 "settle-products",  All,        required, Emit,     settle_products,  "inserts waits and fences for the registers of warpgroup matrix products";
+    113 "layout",           All,        required, Emit,     lay_out,          "removes branches to the next block";
     116 "serial-control",   Only(0),    required, Emit,     serial_control,   "computes control words that run one instruction after the other";
     120 "control",          AtLeast(1), required, Emit,     control,          "computes stalls, scoreboards, yields and register reuse";
     122 "encode",           All,        required, Emit,     encode,           "encodes the instructions";
@@ -224,6 +226,12 @@ fn fold(state: &mut FunctionState<'_>) -> Outcome {
     Ok(())
 }
 
+fn join_phis(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::join_phis::run(&mut state.function, target);
+    Ok(())
+}
+
 fn remove_dead(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::dead::run(&mut state.function, target);
@@ -315,6 +323,11 @@ fn guard_copies(state: &mut FunctionState<'_>) -> Outcome {
 fn lay_out(state: &mut FunctionState<'_>) -> Outcome {
     state.report_data.record_control_flow(&state.function);
     layout::run(&mut state.function);
+    Ok(())
+}
+
+fn settle_products(state: &mut FunctionState<'_>) -> Outcome {
+    state.remarks = opt::settle_products::run(&mut state.function);
     Ok(())
 }
 

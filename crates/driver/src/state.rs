@@ -9,6 +9,7 @@ use oriole_hardware::occupancy::Launch;
 use oriole_ir::{Function, FunctionKind};
 use oriole_isa::Target;
 use oriole_isel::VariableLayout;
+use oriole_opt::settle_products::Remark;
 use oriole_ptx::ast::{self, FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
@@ -88,6 +89,8 @@ pub struct FunctionState<'a> {
     pub controls: Option<Controls>,
     /// The machine code.
     pub code: Option<Code>,
+    /// Waits and fences that had to be inserted for asynchronous matrix products.
+    pub remarks: Vec<Remark>,
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// The text of the function before and after the passes that the options name.
@@ -115,6 +118,7 @@ impl<'a> FunctionState<'a> {
             allocation: None,
             controls: None,
             code: None,
+            remarks: Vec::new(),
             report_data: ReportData::default(),
             dumps: Vec::new(),
             is_stopped: false,

@@ -33,7 +33,7 @@ pub use builder::Builder;
 pub use function::{Block, BlockData, Function, FunctionKind, Inst, Location, Value};
 pub use instruction::{Instruction, Op, Pseudo};
 pub use memory::{MemoryAccess, MemoryId, Order, Scope, Space};
-pub use operand::{Class, Guard, Operand, OperandKind, Part, Reference, ReferenceKind, Role, Signs};
+pub use operand::{Class, Guard, MAX_SUFFIXES, Operand, OperandKind, Part, Reference, ReferenceKind, Role, Signs};
 pub use oriole_isa::{Opcode, RegFile, Symbol, Target};
 pub use ssa::construct_ssa;
 pub use template::{Template, TemplateError};

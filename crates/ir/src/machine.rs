@@ -2,7 +2,8 @@
 //!
 //! IR operands are already in the order of the machine's assembly text, so this module makes no choices. A value that has no physical
 //! register yet is given a fixed example register of its class; that is enough to find out which encoding form can hold the instruction.
-//! Operands that only the register allocator needs (tied and fixed ones) are left out. A reference to a symbol becomes 0; its relocation
+//! Operands that only the register allocator needs (tied and fixed ones) are left out; the tied accumulator of a warpgroup matrix product is
+//! the register of the result. A reference to a symbol becomes 0; its relocation
 //! fills in the address.
 //!
 //! **Indirect branches.** Some machine operands are a register followed by a number (`BRX`, `RET`, and `CALL` through a register). In the
@@ -118,6 +119,10 @@ fn translate(
     let mut is_branch_by_register = false;
     for operand in operands {
         match operand.role {
+            // The accumulator of a warpgroup matrix product is updated in place, and its encoding names the register twice.
+            Role::Tied(result) if opcode.is_warpgroup_product() => {
+                translated.push(plain(function, &operands[usize::from(result)], distance));
+            }
             Role::Tied(_) | Role::Fixed(_) => {}
             Role::Bracket(number) => add_to_address(function, &mut translated, usize::from(number), operand),
             Role::Plain if opcode == Opcode::BRX && matches!(operand.kind, OperandKind::Block(_)) => is_branch_by_register = true,

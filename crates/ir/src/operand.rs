@@ -55,6 +55,9 @@ pub struct Part {
     pub count: u8,
 }
 
+/// Maximum number of modifiers after an operand. The descriptors of a warpgroup matrix product have up to three.
+pub const MAX_SUFFIXES: usize = 3;
+
 /// An operand of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Operand {
@@ -65,7 +68,7 @@ pub struct Operand {
     /// Signs before the operand.
     pub signs: Signs,
     /// Modifiers after the operand (`.H0_H0`, `.64`); [`Symbol::NAME_`] for none.
-    pub suffixes: [Symbol; 2],
+    pub suffixes: [Symbol; MAX_SUFFIXES],
 }
 
 /// The content of an operand.
@@ -216,7 +219,7 @@ pub struct Guard {
 impl Operand {
     /// Creates an operand without role, signs and suffixes.
     pub const fn new(kind: OperandKind) -> Operand {
-        Operand { kind, role: Role::Plain, signs: Signs::NONE, suffixes: [Symbol::NAME_; 2] }
+        Operand { kind, role: Role::Plain, signs: Signs::NONE, suffixes: [Symbol::NAME_; MAX_SUFFIXES] }
     }
 
     /// The zero register.
@@ -281,7 +284,7 @@ impl Operand {
     /// Returns the operand with one modifier after it.
     #[must_use]
     pub fn with_suffix(self, suffix: Symbol) -> Operand {
-        Operand { suffixes: [suffix, Symbol::NAME_], ..self }
+        Operand { suffixes: [suffix, Symbol::NAME_, Symbol::NAME_], ..self }
     }
 
     /// Returns the modifiers after the operand.

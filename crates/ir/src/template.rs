@@ -14,7 +14,7 @@ use std::fmt;
 use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 use smallvec::SmallVec;
 
-use crate::operand::{Operand, OperandKind, Role, Signs};
+use crate::operand::{MAX_SUFFIXES, Operand, OperandKind, Role, Signs};
 
 /// A parsed template.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ fn read_operand(text: &str, into: &mut SmallVec<[Slot; 8]>) -> Result<(), Templa
     let operand = slot.operand_mut();
     operand.signs = signs;
     if !trailing.is_empty() {
-        operand.suffixes = suffixes(trailing)?;
+        operand.suffixes = read_suffixes(trailing)?;
     }
     into.push(slot);
     Ok(())
@@ -127,20 +127,19 @@ impl Slot {
     }
 }
 
-/// Parses up to two modifiers after an operand.
-fn suffixes(text: &str) -> Result<[Symbol; 2], TemplateError> {
-    match read_modifiers(text)?.as_slice() {
-        [] => Ok([Symbol::NAME_; 2]),
-        [one] => Ok([*one, Symbol::NAME_]),
-        [one, two] => Ok([*one, *two]),
-        _ => error(format!("more than two modifiers after an operand: {text}")),
+/// Parses the modifiers after an operand, at most [`MAX_SUFFIXES`].
+pub(crate) fn read_suffixes(text: &str) -> Result<[Symbol; MAX_SUFFIXES], TemplateError> {
+    let modifiers = read_modifiers(text)?;
+    if modifiers.len() > MAX_SUFFIXES {
+        return error(format!("more than {MAX_SUFFIXES} modifiers after an operand: {text}"));
     }
+    Ok(std::array::from_fn(|at| modifiers.get(at).copied().unwrap_or(Symbol::NAME_)))
 }
 
 /// Parses a register, number, name or hole, with the modifiers after it.
 fn read_piece(text: &str, role: Role) -> Result<Slot, TemplateError> {
     let plain = |kind, suffix: &str| -> Result<Operand, TemplateError> {
-        Ok(Operand { kind, role, signs: Signs::NONE, suffixes: suffixes(suffix)? })
+        Ok(Operand { kind, role, signs: Signs::NONE, suffixes: read_suffixes(suffix)? })
     };
     if let Some(rest) = text.strip_prefix("{}") {
         return Ok(Slot::Argument(plain(OperandKind::Undefined, rest)?));
@@ -185,7 +184,7 @@ fn read_address(text: &str, signs: Signs, into: &mut SmallVec<[Slot; 8]>) -> Res
         brackets.push(&inner[..end]);
         rest = &inner[end + 1..];
     }
-    let suffix = suffixes(rest)?;
+    let suffix = read_suffixes(rest)?;
     if let ("c", [bank, offset]) = (word.spelling(), brackets.as_slice())
         && let Some(bank) = read_number(bank).and_then(|bank| u8::try_from(bank).ok())
     {

@@ -151,6 +151,12 @@ impl Opcode {
         self.forms().any(|id| id.form().targets & target != 0)
     }
 
+    /// Returns whether the instruction is a matrix product of a warpgroup (`wgmma`): it runs in the background, updates its accumulator in
+    /// place, and `WARPGROUP.DEPBAR` waits for it.
+    pub fn is_warpgroup_product(self) -> bool {
+        matches!(self, Opcode::BGMMA | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA)
+    }
+
     /// Returns the facts about the instruction other than its encoding.
     pub fn properties(self) -> &'static Properties {
         &PROPERTIES[self as usize]

@@ -18,6 +18,9 @@ pub(crate) fn fence(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     if ptx.has(Modifier::Alias) {
         return alias(select);
     }
+    if ptx.has(Modifier::Proxy) && ptx.has(Modifier::Async) {
+        return asynchronous(select, ptx);
+    }
     let is_special = ptx.form.modifiers.iter().any(|value| !is_order_or_scope(value.modifier));
     let Some(scope) = scope_of(ptx).filter(|_| !is_special) else { return select.unsupported(ptx) };
     let order = match (ptx.opcode(), order_of(ptx)) {
@@ -38,6 +41,22 @@ fn is_order_or_scope(modifier: Modifier) -> bool {
 /// Selects `fence.proxy.alias`, which orders accesses to the same memory through different virtual addresses.
 fn alias(select: &mut Select<'_>) -> Result<(), Unsupported> {
     select.fence(Order::SequentiallyConsistent, Scope::System);
+    Ok(())
+}
+
+/// Selects `fence.proxy.async`, which orders ordinary accesses before accesses of asynchronous instructions.
+fn asynchronous(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let is_global = ptx.has(Modifier::Global);
+    if !select.encodes(if is_global { "FENCE.VIEW.ASYNC.G" } else { "FENCE.VIEW.ASYNC.S" }) {
+        return select.unsupported(ptx);
+    }
+    if is_global {
+        select.write_fence("FENCE.VIEW.ASYNC.G", Order::AcquireRelease, Scope::Gpu);
+        return Ok(());
+    }
+    let (membar, scope) = if ptx.has(Modifier::SharedCta) { ("MEMBAR.ALL.CTA", Scope::Block) } else { ("MEMBAR.ALL.GPU", Scope::Gpu) };
+    select.write_fence(membar, Order::AcquireRelease, scope);
+    select.write_fence("FENCE.VIEW.ASYNC.S", Order::AcquireRelease, scope);
     Ok(())
 }
 

@@ -10,9 +10,10 @@
 //!    that may wait for other threads.
 //! 5. [`balance`] runs last. It compares the load of the execution units per block, and it turns additions into forms that the other passes
 //!    no longer recognize as additions.
-//! 6. [`guard_copies`] is for code with physical registers, after scheduling.
+//! 6. [`guard_copies`] and [`settle_products`] are for code with physical registers, after scheduling.
 //!
-//! Only legalization and the guards of copies are needed for correct code.
+//! Only legalization, the guards of copies, and the waits for matrix products are needed for correct code. [`join_phis`] runs between the
+//! passes of step 3: it keeps matrix accumulators in one place.
 
 pub mod balance;
 pub mod converge;
@@ -23,8 +24,10 @@ pub mod forward;
 pub mod fuse;
 pub mod guard_copies;
 pub mod insert_yields;
+pub mod join_phis;
 pub mod legalize;
 pub mod merge;
 mod redirect_edges;
 mod rewrite;
+pub mod settle_products;
 pub mod straighten;

@@ -128,8 +128,8 @@ fn hash_operand(operand: &Operand, hasher: &mut FxHasher) {
         Role::Tied(number) => (2, number),
         Role::Fixed(number) => (3, number),
     };
-    let [first, second] = operand.suffixes.map(|suffix| u64::from(suffix.number()));
-    hasher.write_u64(role << 40 | u64::from(number) << 32 | first << 16 | second);
+    let suffixes = operand.suffixes.iter().fold(0, |bits, suffix| bits << 16 | u64::from(suffix.number()));
+    hasher.write_u64(role << 56 | u64::from(number) << 48 | suffixes);
     operand.signs.hash(hasher);
 }
 

@@ -20,7 +20,7 @@ use crate::registers::{Reg, RegisterSet};
 
 /// Maximum width of a web in registers. A wider one would hardly find a gap. A tuple that is wider by itself is a web of its own, so the
 /// sources of a pack into it get no hints, and each of them may cost a move.
-const WIDEST: i32 = 64;
+const WIDEST: i32 = 128;
 
 /// A value in the union-find forest. A root is its own parent.
 #[derive(Clone, Copy)]

@@ -20,6 +20,7 @@ pub mod format;
 pub mod int;
 pub mod tensor;
 pub mod warp;
+pub mod warpgroup;
 
 pub use compare::Comparison;
 pub use float::Mode;

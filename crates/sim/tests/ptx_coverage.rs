@@ -17,7 +17,7 @@ const FORMS_PER_ROW: usize = 40;
 const LEFT_OUT: &[&str] = &[
     "barrier.cluster", "clusterlaunchcontrol", "cp.async.bulk", "cp.async.mbarrier", "cp.reduce", "getctarank", "griddepcontrol", "istypep", "mapa", "mbarrier", "multimem",
     "red.async", "setmaxnreg", "st.async", "st.bulk", "suld", "suq", "sured", "sust", "tcgen05", "tensormap", "tex", "tld4", "txq",
-    "vabsdiff", "vadd", "vavrg", "vmad", "vmax", "vmin", "vset", "vshl", "vshr", "vsub", "wgmma",
+    "vabsdiff", "vadd", "vavrg", "vmad", "vmax", "vmin", "vset", "vshl", "vshr", "vsub", "wgmma.mma_async.sp",
 ];
 
 /// Unsupported forms of supported instructions: stochastic rounding, whose random-bit layout the manual shows in figures only; the special

@@ -31,6 +31,7 @@ mod tensor;
 mod ty;
 mod variables;
 mod warp;
+mod warpgroup;
 
 pub use kernel::Generated;
 
@@ -62,6 +63,7 @@ pub fn all() -> Vec<Generated> {
         tensor::tests,
         fragments::tests,
         copies::tests,
+        warpgroup::tests,
     ] {
         tests.extend(family());
     }

@@ -46,6 +46,14 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
     for warning in compiled.functions.iter().rev().flat_map(|function| &function.warnings) {
         messages.warning(None, warning);
     }
+    for remark in compiled.functions.iter().rev().flat_map(|function| &function.remarks) {
+        let parsed = modules.get(remark.module_number);
+        let place = parsed.zip(remark.offset).map(|(parsed, offset)| {
+            let lines = LineIndex::new(&parsed.text);
+            MessagePlace { file: &parsed.name, line: lines.line_column(offset).0 }
+        });
+        messages::print(place, "info", remark.text);
+    }
     if line.has("warn-on-spills") {
         for function in compiled.functions.iter().filter(|function| function.spill_store_bytes + function.spill_load_bytes > 0) {
             let text = format!(

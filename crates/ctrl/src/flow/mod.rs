@@ -30,7 +30,7 @@ use oriole_isa::{Control, Instruction};
 
 use control_flow::ControlFlow;
 use reasons::Reasons;
-use reg_access::InstAccesses;
+use reg_access::{InstAccesses, add_fenced_reads};
 use stalls::Shortfall;
 
 /// A function in its final order.
@@ -74,8 +74,9 @@ pub fn assign_with_reasons(code: &Code<'_>, hardware: &Hardware<'_>) -> (Vec<Con
 /// Runs all five steps of the phase.
 pub fn assign_all(code: &Code<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> Assignment {
     let (model, rules) = (hardware.model, &*hardware.rules);
-    let inst_accesses: Vec<InstAccesses> =
+    let mut inst_accesses: Vec<InstAccesses> =
         code.instructions.iter().map(|instruction| InstAccesses::new(instruction, model, rules)).collect();
+    add_fenced_reads(code, &mut inst_accesses);
     let control_flow = ControlFlow::new(code);
     let waits = waits::find(code, &control_flow, &inst_accesses, model);
     let mut controls = boards::allocate(code, &control_flow, &inst_accesses, &waits, model, rules);

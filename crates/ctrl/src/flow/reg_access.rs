@@ -4,6 +4,8 @@ use oriole_hardware::{Class, Classes, ControlRules, DependenceKind, Model, Need,
 use oriole_isa::{AccessPlace, Instruction, Opcode, RegFile, Value, accesses};
 use smallvec::SmallVec;
 
+use super::Code;
+
 /// A register of any file that has latencies: 256 times the index of the file, plus the number of the register in the file.
 pub type Register = u16;
 
@@ -121,8 +123,8 @@ impl InstAccesses {
             guard: None,
             late_results: false,
             late_reads: false,
-            may_set_for_results: instruction.may_set_write_barrier(),
-            may_set_for_reads: instruction.may_set_read_barrier(),
+            may_set_for_results: instruction.may_set_write_barrier() && !instruction.opcode.is_warpgroup_product(),
+            may_set_for_reads: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
             drain: drain_of(instruction, wants.waits_for_all_in_flight),
             is_fence: wants.next_waits,
             is_load: LOADS.contains(&instruction.opcode),
@@ -177,6 +179,25 @@ impl InstAccesses {
     }
 }
 
+/// Adds the registers of the products after a `WARPGROUP.ARRIVE`, up to the next one of the block, to the registers that it reads. The fence
+/// makes the registers visible to the products, so they have to be written before it, as in ptxas' code.
+pub fn add_fenced_reads(code: &Code<'_>, inst_accesses: &mut [InstAccesses]) {
+    for block in &code.blocks {
+        let mut fenced: Vec<RegAccess> = Vec::new();
+        for number in block.range.clone().rev() {
+            let accesses = &mut inst_accesses[number];
+            if accesses.opcode.is_warpgroup_product() {
+                let reads = accesses.reads.iter().filter(|access| file_of(access.register) == RegFile::General);
+                fenced.extend(reads);
+            } else if accesses.opcode == Opcode::WARPGROUP && accesses.drain == Drain::Nothing && !fenced.is_empty() {
+                fenced.sort_unstable_by_key(|access| access.register);
+                fenced.dedup_by_key(|access| access.register);
+                accesses.reads.extend(fenced.drain(..));
+            }
+        }
+    }
+}
+
 /// Returns the in-flight instructions that an instruction waits for; `settles` if its opcode waits for all.
 fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
@@ -196,8 +217,8 @@ fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
 
 /// Returns whether an instruction is an asynchronous matrix product that ends a group: it names `gsb0`.
 fn ends_product_group(instruction: &Instruction) -> bool {
-    let is_product = matches!(instruction.opcode, Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA);
-    is_product && instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"))
+    instruction.opcode.is_warpgroup_product()
+        && instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"))
 }
 
 /// Returns the distance or scoreboard that is needed between two accesses to a register: `kind` is the dependence, `first` and `second` are

@@ -98,7 +98,7 @@ fn check_results(report: &mut Report<'_>, function: &Function, inst: Inst) {
 /// Returns whether an opcode preserves a part of a result even without a guard: accumulators that are updated in place, predicates under a
 /// mask, threads of a convergence barrier.
 fn keeps_part_of_result(opcode: Opcode) -> bool {
-    matches!(opcode, Opcode::BREAK | Opcode::BMOV | Opcode::R2P | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA | Opcode::BGMMA)
+    matches!(opcode, Opcode::BREAK | Opcode::BMOV | Opcode::R2P) || opcode.is_warpgroup_product()
 }
 
 /// Checks the tied operands.

@@ -8,7 +8,7 @@
 
 use std::sync::LazyLock;
 
-use oriole_ir::{Function, Operand, OperandKind, Role};
+use oriole_ir::{Function, MAX_SUFFIXES, Operand, OperandKind, Role};
 use oriole_isa::{Opcode, RegFile, Symbol};
 use smallvec::SmallVec;
 
@@ -109,7 +109,7 @@ fn is_policy(descriptor: &Operand) -> bool {
 fn with_policy(draft: &Draft) -> Option<Draft> {
     let (_, at) = descriptor(draft).filter(|&(_, at)| is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
-    changed.operands[at].suffixes = [Symbol::NAME_; 2];
+    changed.operands[at].suffixes = [Symbol::NAME_; MAX_SUFFIXES];
     Some(changed)
 }
 
@@ -129,7 +129,7 @@ fn without_descriptor(draft: &Draft) -> Option<Draft> {
     remove_bracket(&mut changed);
     for operand in &mut changed.operands {
         if operand.role == Role::Bracket(0) && operand.suffixes[0] == Symbol::_64 {
-            operand.suffixes = [Symbol::NAME_; 2];
+            operand.suffixes = [Symbol::NAME_; MAX_SUFFIXES];
         }
     }
     Some(changed)

@@ -42,7 +42,7 @@
 //! are not explored, but a program that depends on them has data races. Asynchronous copies are performed as late as allowed
 //! (`run/copy.rs`).
 //!
-//! **Not supported**: bulk and tensor copies, `mbarrier`, clusters beyond their special registers, `wgmma`, `tcgen05`, sparse and
+//! **Not supported**: bulk and tensor copies, `mbarrier`, clusters beyond their special registers, `tcgen05`, sparse and
 //! scaled `mma`, textures, surfaces, video instructions, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
 //!
 //! **Where the manual leaves a choice**, the interpreter does what hardware is likely to do: integer division by zero gives all ones,

@@ -5,6 +5,7 @@
 //! frame or an entry of the [pool](Program::pool) of constants. The pool also holds addresses of global variables, which are filled in when
 //! a program is loaded.
 
+use oriole_sem::warpgroup::{Arithmetic, Major};
 use oriole_sem::{Format, Int, Mode};
 use rustc_hash::FxHashMap;
 
@@ -117,6 +118,7 @@ pub(crate) enum Action {
     /// Moves a matrix of `wmma` between memory and registers.
     Fragment(Box<FragmentMove>),
     Mma(Box<[Mma]>),
+    GroupProduct(Box<GroupProduct>),
     CopyAsync(Box<CopyAsync>),
     /// Makes a group of the asynchronous copies so far.
     CommitCopies,
@@ -318,6 +320,29 @@ pub(crate) struct Mma {
     pub(crate) b_registers: Box<[Source]>,
     pub(crate) c_registers: Box<[Source]>,
     pub(crate) destinations: Box<[Slot]>,
+}
+
+/// `wgmma.mma_async`
+pub(crate) struct GroupProduct {
+    /// Columns of B. A always has 64 rows, 16 for each warp.
+    pub(crate) columns: usize,
+    /// Length of the rows of A and the columns of B.
+    pub(crate) depth: usize,
+    pub(crate) arithmetic: Arithmetic,
+    pub(crate) a: GroupMatrix,
+    /// Descriptor of B.
+    pub(crate) b: Source,
+    pub(crate) b_major: Major,
+    /// Predicate under which the old accumulator is added.
+    pub(crate) adds: Source,
+    pub(crate) accumulator: Box<[Source]>,
+    pub(crate) destinations: Box<[Slot]>,
+}
+
+/// The matrix A of `wgmma.mma_async`.
+pub(crate) enum GroupMatrix {
+    Registers(Box<[Source]>),
+    Shared { descriptor: Source, major: Major },
 }
 
 /// The type of the elements of A or B.

@@ -65,6 +65,7 @@ pub mod site;
 pub mod step;
 mod tensor;
 pub mod warp;
+mod warpgroup;
 mod watch;
 pub(crate) mod world;
 

@@ -4,8 +4,8 @@ use oriole_isa::Symbol;
 
 use super::{FILES, Read, Reader};
 use crate::function::Value;
-use crate::operand::{Class, Operand, OperandKind, Part, Reference, Role, Signs};
-use crate::template::{read_modifiers, read_number};
+use crate::operand::{Class, MAX_SUFFIXES, Operand, OperandKind, Part, Reference, Role, Signs};
+use crate::template::{read_number, read_suffixes};
 use crate::text::{REFERENCES, member};
 
 /// The unread rest of a line.
@@ -250,17 +250,13 @@ impl Reader {
         named(cursor, start, text)
     }
 
-    /// Parses up to two modifiers after an operand.
-    fn suffixes(&self, cursor: &mut Cursor<'_>) -> Read<[Symbol; 2]> {
+    /// Parses the modifiers after an operand.
+    fn suffixes(&self, cursor: &mut Cursor<'_>) -> Read<[Symbol; MAX_SUFFIXES]> {
         if !cursor.rest().starts_with('.') {
-            return Ok([Symbol::NAME_; 2]);
+            return Ok([Symbol::NAME_; MAX_SUFFIXES]);
         }
         let text = cursor.take_while(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.');
-        match read_modifiers(text).map_err(|error| error.message)?.as_slice() {
-            [one] => Ok([*one, Symbol::NAME_]),
-            [one, two] => Ok([*one, *two]),
-            _ => Err(format!("more than two modifiers after an operand: {text}")),
-        }
+        read_suffixes(text).map_err(|error| error.message)
     }
 
     /// Parses the rest of a value after `%`: `7`, `7[1]`, `7[0:1]`.

@@ -28,10 +28,12 @@ pub(super) fn element(ty: ScalarType) -> Option<Element> {
 
 /// Returns `[m, n, k]` of a shape modifier such as `m16n8k32`.
 pub(super) fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
-    let text = ptx.form.modifiers.iter().map(|value| value.modifier.spelling()).find(|text| text.starts_with('m') && text.contains('n'))?;
-    let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
-    let (n, k) = rest.split_once('k')?;
-    Some([m.parse().ok()?, n.parse().ok()?, k.parse().ok()?])
+    let shape = |text: &str| -> Option<[usize; 3]> {
+        let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
+        let (n, k) = rest.split_once('k')?;
+        Some([m.parse().ok()?, n.parse().ok()?, k.parse().ok()?])
+    };
+    ptx.form.modifiers.iter().find_map(|value| shape(value.modifier.spelling()))
 }
 
 impl Decoder<'_> {

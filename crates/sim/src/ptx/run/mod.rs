@@ -14,6 +14,7 @@ mod print;
 mod races;
 mod together;
 mod warp;
+mod wgmma;
 
 use std::collections::VecDeque;
 

@@ -1,0 +1,161 @@
+//! Joins the phis of the registers of a matrix accumulator into one phi.
+//!
+//! PTX names each register of an accumulator by itself, so an accumulator that a loop carries arrives as one phi for each register. The
+//! matrix product needs all of them in one aligned tuple, and must not wait for copies: it updates the tuple in place while it runs in the
+//! background. This pass makes the tuple itself loop-carried. Where the sources of a set of phis are, for one predecessor, all registers of
+//! one result of a warpgroup product (or of a phi that this pass made), one phi of the tuple replaces the set.
+//!
+//! ```text
+//! bb1:  %1 = PHI %0, bb0, %8, bb1            bb1:  %10:R2 = PHI %11, bb0, %6, bb1      // %11 = PACK %0, %0 at the end of bb0
+//!       %2 = PHI %0, bb0, %9, bb1                  %1 = COPY %10[0]
+//!       %5:R2 = PACK %1, %2                        %2 = COPY %10[1]
+//!       %6:R2 = HGMMA .., (else %5)                %5:R2 = PACK %1, %2                 // copy propagation replaces %5 by %10
+//!       %8 = COPY %6[0]                            %6:R2 = HGMMA .., (else %5)
+//!       %9 = COPY %6[1]                            ...
+//! ```
+//!
+//! **Before** and **after**: SSA. Copy propagation and dead-code elimination remove the copies. The cost is linear in the number of phi
+//! sources for each round; a further round follows only if the previous one joined phis.
+
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Target, Value};
+use oriole_isa::{Opcode, Symbols};
+use rustc_hash::FxHashMap;
+
+use crate::definitions::Definitions;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of phis of tuples.
+    pub joined: usize,
+}
+
+/// Joins the phis of accumulators in a whole function.
+pub fn run(function: &mut Function, _target: Target) -> Stats {
+    let mut stats = Stats::default();
+    if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_product(function, inst))) {
+        return stats;
+    }
+    loop {
+        let definitions = Definitions::compute(function);
+        let before = stats.joined;
+        for block in function.layout.clone() {
+            for set in phi_sets(function, &definitions, block) {
+                join(function, &definitions, block, &set);
+                stats.joined += 1;
+            }
+        }
+        if stats.joined == before {
+            return stats;
+        }
+    }
+}
+
+fn is_product(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
+}
+
+/// Phis of one block that are to become one phi, in the order of the registers of the tuple.
+struct PhiSet {
+    /// The tuple that the phis have as sources for one predecessor.
+    tuple: Value,
+    phis: Vec<Inst>,
+}
+
+/// Finds the sets of phis at the start of a block whose sources are all registers of one tuple.
+fn phi_sets(function: &Function, definitions: &Definitions, block: Block) -> Vec<PhiSet> {
+    let phis = function.phis(block);
+    let mut tuples: Vec<(Value, Block)> = Vec::new();
+    let mut found: FxHashMap<(Value, Block), Vec<Option<Inst>>> = FxHashMap::default();
+    for &phi in phis {
+        for (source, from) in sources(function, phi) {
+            let Some(part) = tuple_register(function, definitions, source) else { continue };
+            let width = usize::from(function.values[part.value].width);
+            let slots = found.entry((part.value, from)).or_insert_with(|| {
+                tuples.push((part.value, from));
+                vec![None; width]
+            });
+            slots[usize::from(part.first)].get_or_insert(phi);
+        }
+    }
+    let mut taken: Vec<Inst> = Vec::new();
+    let mut sets = Vec::new();
+    for key in tuples {
+        let Some(phis) = found.remove(&key).and_then(|slots| slots.into_iter().collect::<Option<Vec<Inst>>>()) else { continue };
+        if !phis.iter().any(|phi| taken.contains(phi)) {
+            taken.extend(&phis);
+            sets.push(PhiSet { tuple: key.0, phis });
+        }
+    }
+    sets
+}
+
+/// Returns the sources of a phi with their predecessors.
+fn sources(function: &Function, phi: Inst) -> impl Iterator<Item = (Operand, Block)> + '_ {
+    function.sources(phi).chunks(2).filter_map(|pair| match pair {
+        [source, Operand { kind: OperandKind::Block(from), .. }] => Some((*source, *from)),
+        _ => None,
+    })
+}
+
+/// Returns the register of an accumulator that a phi source is; `None` if it is none.
+fn tuple_register(function: &Function, definitions: &Definitions, source: Operand) -> Option<Part> {
+    let part = definitions.origin(function, source.part().filter(|part| part.count == 1)?);
+    let definition = definitions.of(part.value)?;
+    let is_tuple = function.values[part.value].width > 1;
+    (is_tuple && (is_product(function, definition) || function.insts[definition].is(Pseudo::Phi))).then_some(part)
+}
+
+/// Replaces a set of phis by one phi of a tuple, and the phis by copies from it.
+fn join(function: &mut Function, definitions: &Definitions, block: Block, set: &PhiSet) {
+    let tuple = function.new_value(function.values[set.tuple]);
+    let predecessors: Vec<Block> = sources(function, set.phis[0]).map(|(_, from)| from).collect();
+    let mut operands = vec![Operand::from(function.whole(tuple))];
+    for from in predecessors {
+        let source = tuple_from(function, definitions, set, from);
+        operands.extend([source, from.into()]);
+    }
+    let phi = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &operands, 1);
+    function.insts[phi].location = function.insts[set.phis[0]].location;
+    for (register, &old) in set.phis.iter().enumerate() {
+        let result = function.operands(old)[0];
+        function.insts[old].op = Op::Pseudo(Pseudo::Copy);
+        function.set_operands(old, &[result, Part { value: tuple, first: register as u8, count: 1 }.into()], 1);
+    }
+    let insts = std::mem::take(&mut function.blocks[block].insts);
+    let (copies, others): (Vec<Inst>, Vec<Inst>) = insts.into_iter().partition(|inst| set.phis.contains(inst));
+    let phi_count = others.iter().take_while(|&&inst| function.insts[inst].is(Pseudo::Phi)).count();
+    let (phis, code) = others.split_at(phi_count);
+    function.blocks[block].insts = [&[phi], phis, &copies, code].concat();
+}
+
+/// Returns the tuple that the phis of a set have as sources for a predecessor. Packs the sources at the end of the predecessor if they are
+/// not one tuple already.
+fn tuple_from(function: &mut Function, definitions: &Definitions, set: &PhiSet, from: Block) -> Operand {
+    let class = function.values[set.tuple];
+    let words: Vec<Operand> = set
+        .phis
+        .iter()
+        .map(|&phi| {
+            let source = sources(function, phi).find(|&(_, block)| block == from).map(|(source, _)| source);
+            source.filter(|source| source.part().is_some()).unwrap_or(Operand::RZ)
+        })
+        .collect();
+    let origins: Vec<Option<Part>> = words.iter().map(|word| word.part().map(|part| definitions.origin(function, part))).collect();
+    if let Some(Part { value, first: 0, .. }) = origins[0]
+        && function.values[value] == class
+        && origins.iter().enumerate().all(|(at, part)| *part == Some(Part { value, first: at as u8, count: 1 }))
+    {
+        return function.whole(value).into();
+    }
+    let packed = function.new_value(class);
+    let operands: Vec<Operand> = std::iter::once(function.whole(packed).into()).chain(words).collect();
+    let pack = function.new_inst(Op::Pseudo(Pseudo::Pack), Symbols::new(), None, &operands, 1);
+    let terminators = function.terminators(from);
+    let at = function.blocks[from].insts.len() - terminators.len();
+    if let Some(&terminator) = terminators.first() {
+        function.insts[pack].location = function.insts[terminator].location;
+    }
+    function.blocks[from].insts.insert(at, pack);
+    function.whole(packed).into()
+}

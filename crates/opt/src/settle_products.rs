@@ -1,0 +1,459 @@
+//! Orders the registers of warpgroup matrix products (`wgmma`) with the code around them.
+//!
+//! A product runs in the background. Its accumulator, and the registers of A if A is not in shared memory, are *in flight* from the product
+//! until a `WARPGROUP.DEPBAR` waits for its group; a product that names `gsb0` ends a group. Nothing else may access these registers
+//! meanwhile, with one exception: products of the same shape with the same accumulator follow each other without a wait, because the
+//! hardware finishes them in order. And `WARPGROUP.ARRIVE` has to come between an ordinary access to a register and a product that uses it.
+//!
+//! Programs say both with `wgmma.wait_group` and `wgmma.fence`. This pass makes the code right where the program does not, or where the
+//! register allocator moved or spilled a register: it inserts waits and fences, and reports each as a [`Remark`]. A wait costs the overlap
+//! of the product with other code, which is why it is reported.
+//!
+//! ```text
+//! R24:R27 = HGMMA.64x8x16.F32 gdesc[UR4:UR7], (else R24:R27), UPT, gsb0
+//! R2 = FADD R24, R25                  // R24 is in flight: WARPGROUP.DEPBAR.LE gsb0, 0x0 is inserted before
+//! ```
+//!
+//! A forward analysis over the blocks computes the registers in flight, each with the number of groups that have ended since: a wait that
+//! leaves that many groups pending is enough. Where paths meet, the smaller number holds. The state of a block only grows while the analysis
+//! runs, so it ends; in practice after two or three walks.
+//!
+//! Selection ends each group with a product without operands. This pass moves the end to the last product of the group if that is in the
+//! same block.
+//!
+//! **Before**: physical registers, final order of instructions. **After**: the same with all waits and fences.
+
+use oriole_ir::analysis::ControlFlow;
+use oriole_ir::{Block, Function, Inst, Location, MemoryAccess, Op, Operand, OperandKind, Role, Space};
+use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
+use oriole_support::IndexVec;
+use rustc_hash::FxHashMap;
+
+/// Number of general registers that an instruction can name.
+const REGISTERS: usize = 256;
+/// Largest number of pending groups that `WARPGROUP.DEPBAR` can name.
+const MAX_PENDING_GROUPS: u8 = 7;
+
+/// A wait or fence that the pass inserted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remark {
+    /// The position of the instruction that needs it.
+    pub location: Location,
+    /// The reason.
+    pub reason: Reason,
+}
+
+/// The reason for an inserted wait or fence.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reason {
+    /// An instruction reads or writes a register of a product in flight.
+    Access,
+    /// A product uses registers of an earlier product in another shape or role.
+    OtherShape,
+    /// The function calls another one, returns or ends while a product is in flight.
+    ControlTransfer,
+    /// A product uses a register that was accessed since the last fence.
+    Fence,
+}
+
+/// Inserts the waits and fences of a function, and returns them in the order of the code.
+pub fn run(function: &mut Function) -> Vec<Remark> {
+    let has_products = function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_product(function, inst)));
+    if !has_products {
+        return Vec::new();
+    }
+    end_groups_at_products(function);
+    let flow = ControlFlow::compute(function);
+    let mut chains = Chains::default();
+    let entries = entry_states(function, &flow, &mut chains);
+    let mut remarks = Vec::new();
+    for &block in &function.layout.clone() {
+        let Some(mut state) = entries[block].clone() else { continue };
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut settled = Vec::with_capacity(insts.len());
+        for inst in insts {
+            let steps = state.pass(function, inst, &mut chains);
+            settled.extend(steps.insert(function, inst, &mut remarks));
+            settled.push(inst);
+        }
+        function.blocks[block].insts = settled;
+    }
+    end_groups_at_products(function);
+    remove_superseded_fences(function);
+    remarks
+}
+
+fn is_product(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
+}
+
+/// Computes the state at the start of each reachable block.
+fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) -> IndexVec<Block, Option<State>> {
+    let mut entries: IndexVec<Block, Option<State>> = IndexVec::filled(function.blocks.len(), None);
+    entries[function.entry()] = Some(State::at_entry());
+    let mut is_changed = true;
+    while is_changed {
+        is_changed = false;
+        for &block in flow.reverse_post_order() {
+            let Some(mut state) = entries[block].clone() else { continue };
+            for &inst in &function.blocks[block].insts {
+                state.pass(function, inst, chains);
+            }
+            for &next in flow.successors(block) {
+                match &mut entries[next] {
+                    Some(old) => is_changed |= old.join(&state),
+                    slot => {
+                        *slot = Some(state.clone());
+                        is_changed = true;
+                    }
+                }
+            }
+        }
+    }
+    entries
+}
+
+/// A number for each combination of shape and accumulator: products with the same number may follow each other without a wait.
+#[derive(Default)]
+struct Chains {
+    numbers: FxHashMap<(Symbols, u16, u8), u32>,
+}
+
+/// The chain of a register that has different ones on different paths.
+const MIXED: u32 = 0;
+
+impl Chains {
+    fn number(&mut self, shape: &Symbols, first: u16, count: u8) -> u32 {
+        let next = self.numbers.len() as u32 + 1;
+        *self.numbers.entry((shape.clone(), first, count)).or_insert(next)
+    }
+}
+
+/// A register in flight.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Flight {
+    /// The chain of the product that writes it; `None` if a product only reads it.
+    chain: Option<u32>,
+    /// Number of groups that ended after the group of the product: a wait that leaves this many pending waits for the product. `None` if
+    /// the group has not ended.
+    newer_groups: Option<u8>,
+}
+
+/// What is known about the general registers at a point of the code.
+#[derive(Clone, PartialEq, Eq)]
+struct State {
+    flights: Vec<Option<Flight>>,
+    /// Registers that ordinary instructions may have read or written since the last fence.
+    accessed: Vec<bool>,
+    /// Registers that ordinary instructions may have written since the last fence.
+    written: Vec<bool>,
+}
+
+/// What has to come before an instruction.
+#[derive(Default)]
+struct Steps {
+    /// The reason for ending the open group and waiting.
+    ends_group: bool,
+    /// Number of groups that may stay pending.
+    wait: Option<(u8, Reason)>,
+    fence: bool,
+}
+
+/// Consecutive general registers.
+#[derive(Clone, Copy)]
+struct Range {
+    first: u16,
+    count: u8,
+}
+
+impl Range {
+    /// Returns the general registers of an operand; `None` if it has none.
+    fn of(operand: &Operand) -> Option<Range> {
+        match operand.kind {
+            OperandKind::Register { file: RegFile::General, first, count } => Some(Range { first, count }),
+            _ => None,
+        }
+    }
+
+    fn registers(self) -> std::ops::Range<usize> {
+        usize::from(self.first)..usize::from(self.first) + usize::from(self.count)
+    }
+}
+
+/// Collects the conflicts of one instruction with registers in flight.
+struct Conflicts {
+    /// Number of groups that may stay pending; `None` without a conflict.
+    wait: Option<u8>,
+    /// Whether a register belongs to a group that has not ended.
+    is_open: bool,
+}
+
+impl Conflicts {
+    fn add(&mut self, flight: Flight) {
+        match flight.newer_groups {
+            Some(left) => self.wait = Some(self.wait.map_or(left, |old| old.min(left))),
+            None => {
+                self.is_open = true;
+                self.wait = Some(0);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Returns the state at the start of a function: nothing is in flight, and any register may have been accessed.
+    fn at_entry() -> State {
+        State { flights: vec![None; REGISTERS], accessed: vec![true; REGISTERS], written: vec![true; REGISTERS] }
+    }
+
+    /// Adds what holds on another path; returns whether this changed the state.
+    fn join(&mut self, other: &State) -> bool {
+        let mut is_changed = false;
+        for (mine, theirs) in self.flights.iter_mut().zip(&other.flights) {
+            let joined = match (*mine, *theirs) {
+                (Some(one), Some(two)) => Some(Flight {
+                    chain: if one.chain == two.chain { one.chain } else { Some(MIXED) },
+                    newer_groups: one.newer_groups.zip(two.newer_groups).map(|(one, two)| one.min(two)),
+                }),
+                (one, two) => one.or(two),
+            };
+            is_changed |= joined != *mine;
+            *mine = joined;
+        }
+        let flags = self.accessed.iter_mut().chain(&mut self.written).zip(other.accessed.iter().chain(&other.written));
+        for (mine, &theirs) in flags {
+            is_changed |= theirs && !*mine;
+            *mine |= theirs;
+        }
+        is_changed
+    }
+
+    /// Applies an instruction with the steps before it, and returns these steps.
+    fn pass(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Steps {
+        let Op::Machine(opcode) = function.insts[inst].op else { return Steps::default() };
+        if opcode.is_warpgroup_product() {
+            return self.pass_product(function, inst, chains);
+        }
+        if opcode == Opcode::WARPGROUP {
+            match pending_groups(function, inst) {
+                Some(left) => self.wait(left),
+                None => self.fence(),
+            }
+            return Steps::default();
+        }
+        self.pass_ordinary(function, inst, opcode)
+    }
+
+    fn pass_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Steps {
+        let mut conflicts = Conflicts { wait: None, is_open: false };
+        let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
+        if leaves {
+            self.flights.iter().flatten().for_each(|&flight| conflicts.add(flight));
+        }
+        let ranges = |operands: &[Operand]| operands.iter().filter_map(Range::of).flat_map(Range::registers).collect::<Vec<usize>>();
+        let (reads, writes) = (ranges(function.sources(inst)), ranges(function.results(inst)));
+        for &register in &reads {
+            self.flights[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
+        }
+        for &register in &writes {
+            self.flights[register].into_iter().for_each(|flight| conflicts.add(flight));
+        }
+        let steps = Steps {
+            ends_group: conflicts.is_open,
+            wait: conflicts.wait.map(|left| (left, if leaves { Reason::ControlTransfer } else { Reason::Access })),
+            fence: false,
+        };
+        self.apply(&steps);
+        for &register in reads.iter().chain(&writes) {
+            self.accessed[register] = true;
+        }
+        for &register in &writes {
+            self.written[register] = true;
+        }
+        if opcode == Opcode::CALL {
+            self.accessed.fill(true);
+            self.written.fill(true);
+        }
+        steps
+    }
+
+    fn pass_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Steps {
+        let result = function.results(inst).first().and_then(Range::of);
+        let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));
+        let sources = function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(Range::of);
+        let sources: Vec<usize> = sources.flat_map(Range::registers).collect();
+        let results: Vec<usize> = result.into_iter().flat_map(Range::registers).collect();
+        let mut conflicts = Conflicts { wait: None, is_open: false };
+        for &register in &sources {
+            self.flights[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
+        }
+        for &register in &results {
+            let is_same_chain = |flight: &Flight| flight.chain.is_some() && flight.chain == chain;
+            self.flights[register].filter(|flight| !is_same_chain(flight)).into_iter().for_each(|flight| conflicts.add(flight));
+        }
+        let needs_fence = results.iter().any(|&register| self.accessed[register]) || sources.iter().any(|&register| self.written[register]);
+        let steps = Steps {
+            ends_group: conflicts.is_open,
+            wait: conflicts.wait.map(|left| (left, Reason::OtherShape)),
+            fence: needs_fence || conflicts.wait.is_some(),
+        };
+        self.apply(&steps);
+        for register in sources {
+            // A register that the product reads and that an older product reads too is free when the newer one is done.
+            self.flights[register] = Some(Flight { chain: None, newer_groups: None });
+        }
+        for register in results {
+            self.flights[register] = Some(Flight { chain, newer_groups: None });
+        }
+        if ends_group(function, inst) {
+            self.end_group();
+        }
+        steps
+    }
+
+    /// Applies the steps before an instruction.
+    fn apply(&mut self, steps: &Steps) {
+        if steps.ends_group {
+            self.end_group();
+        }
+        if let Some((left, _)) = steps.wait {
+            self.wait(left);
+        }
+        if steps.fence {
+            self.fence();
+        }
+    }
+
+    fn end_group(&mut self) {
+        for flight in self.flights.iter_mut().flatten() {
+            flight.newer_groups = Some(flight.newer_groups.map_or(0, |newer| (newer + 1).min(MAX_PENDING_GROUPS)));
+        }
+    }
+
+    fn wait(&mut self, left: u8) {
+        for flight in &mut self.flights {
+            if flight.is_some_and(|flight| flight.newer_groups.is_some_and(|newer| newer >= left)) {
+                *flight = None;
+            }
+        }
+    }
+
+    fn fence(&mut self) {
+        self.accessed.fill(false);
+        self.written.fill(false);
+    }
+}
+
+impl Steps {
+    /// Creates the instructions that come before `inst`, and reports them.
+    fn insert(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<Remark>) -> Vec<Inst> {
+        let location = function.insts[inst].location;
+        let mut insts = Vec::new();
+        if self.ends_group {
+            insts.push(group_end(function));
+        }
+        if let Some((left, reason)) = self.wait {
+            insts.push(group_wait(function, left));
+            remarks.push(Remark { location, reason });
+        }
+        if self.fence {
+            insts.push(fence(function));
+            if self.wait.is_none() {
+                remarks.push(Remark { location, reason: Reason::Fence });
+            }
+        }
+        for &new in &insts {
+            function.insts[new].location = location;
+        }
+        insts
+    }
+}
+
+/// Returns the symbol with this spelling, which the tables of the machine contain.
+fn symbol(spelling: &str) -> Symbol {
+    Symbol::find(spelling).unwrap_or_else(|| panic!("no symbol is spelled {spelling}"))
+}
+
+/// Returns a new product without operands that ends a group.
+fn group_end(function: &mut Function) -> Inst {
+    let zero = Operand::RZ;
+    let operands = [
+        zero,
+        Operand::new(OperandKind::Address(symbol("gdesc"))),
+        Operand::URZ.with_role(Role::Bracket(0)),
+        zero,
+        Operand::UPT.inverted_predicate(),
+        symbol("gsb0").into(),
+    ];
+    let modifiers = Symbols::from_slice(&[symbol(".64x8x16"), symbol(".F16")]);
+    let inst = function.new_inst(Op::Machine(Opcode::HGMMA), modifiers, None, &operands, 1);
+    let access = function.accesses.push(MemoryAccess { volatile: true, ..MemoryAccess::weak(Space::Shared, 0) });
+    function.insts[inst].memory = Some(access);
+    inst
+}
+
+/// Returns a new wait that leaves a number of groups pending.
+fn group_wait(function: &mut Function, left: u8) -> Inst {
+    let modifiers = Symbols::from_slice(&[symbol(".DEPBAR"), symbol(".LE")]);
+    let operands = [symbol("gsb0").into(), i64::from(left).into()];
+    function.new_inst(Op::Machine(Opcode::WARPGROUP), modifiers, None, &operands, 0)
+}
+
+/// Returns a new fence.
+fn fence(function: &mut Function) -> Inst {
+    function.new_inst(Op::Machine(Opcode::WARPGROUP), Symbols::from_slice(&[symbol(".ARRIVE")]), None, &[], 0)
+}
+
+/// Returns the number of groups that a `WARPGROUP.DEPBAR` leaves pending; `None` for a fence.
+fn pending_groups(function: &Function, inst: Inst) -> Option<u8> {
+    function.operands(inst).get(1).and_then(Operand::integer).map(|left| left.clamp(0, i64::from(MAX_PENDING_GROUPS)) as u8)
+}
+
+/// Returns whether a product ends a group.
+fn ends_group(function: &Function, inst: Inst) -> bool {
+    function.sources(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Name(name) if name == symbol("gsb0")))
+}
+
+/// Lets the last product of a group end it, instead of a product without operands, where both are in one block.
+fn end_groups_at_products(function: &mut Function) {
+    for block in function.layout.clone() {
+        let mut last: Option<Inst> = None;
+        let mut removed: Vec<Inst> = Vec::new();
+        for inst in function.blocks[block].insts.clone() {
+            if !is_product(function, inst) {
+                continue;
+            }
+            let is_empty = function.results(inst).first().is_none_or(|result| Range::of(result).is_none());
+            match last.take() {
+                Some(product) if is_empty && ends_group(function, inst) => {
+                    let operands: Vec<Operand> = function.operands(product).iter().copied().chain([symbol("gsb0").into()]).collect();
+                    let results = function.insts[product].result_count();
+                    function.set_operands(product, &operands, results);
+                    removed.push(inst);
+                }
+                _ => last = (!ends_group(function, inst)).then_some(inst),
+            }
+        }
+        function.blocks[block].insts.retain(|inst| !removed.contains(inst));
+    }
+}
+
+/// Removes fences that another fence of the block follows before any product.
+fn remove_superseded_fences(function: &mut Function) {
+    for block in function.layout.clone() {
+        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut is_superseded = false;
+        for at in (0..insts.len()).rev() {
+            let inst = insts[at];
+            if is_product(function, inst) {
+                is_superseded = false;
+            } else if function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_none() {
+                if is_superseded {
+                    insts.remove(at);
+                }
+                is_superseded = true;
+            }
+        }
+        function.blocks[block].insts = insts;
+    }
+}
