@@ -285,7 +285,8 @@ fn bounds_of(program: &Path, folder: &Path, file: &str, options: &str) -> (Optio
     if folder.join("out").exists() {
         let cubin = cubin(folder, "out");
         for kernel in cubin.kernels() {
-            let wanted = [Code::MAX_THREADS, Code::REQNTID, Code::MAXREG_COUNT];
+            let clusters = [Code::MAX_CLUSTER_RANK, Code::BLOCKS_ARE_CLUSTERS, Code::EXPLICIT_CLUSTER, Code::CTA_PER_CLUSTER];
+            let wanted = [&[Code::MAX_THREADS, Code::REQNTID, Code::MAXREG_COUNT][..], &clusters].concat();
             let found = cubin.function_attributes(kernel.name).iter().filter(|attribute| wanted.contains(&attribute.code));
             attributes.extend(found.map(|attribute| format!("{}: {attribute:?}", kernel.name)));
         }
@@ -293,7 +294,7 @@ fn bounds_of(program: &Path, folder: &Path, file: &str, options: &str) -> (Optio
     (outcome.code, outcome.stderr, attributes)
 }
 
-const BOUNDS: [(&str, &str); 24] = [
+const BOUNDS: [(&str, &str); 25] = [
     ("none", "-maxntid=1024"),
     ("none", "-maxntid 128"),
     ("none", "--maxntid=16,16,4"),
@@ -318,6 +319,7 @@ const BOUNDS: [(&str, &str); 24] = [
     ("required", "-maxntid=1024 -override-directive-values"),
     ("blocks", "-minnctapersm=2 -override-directive-values"),
     ("odd", ""),
+    ("clusters", ""),
 ];
 
 #[test]
@@ -333,6 +335,16 @@ fn launch_bounds_come_from_the_command_line() {
     ] {
         fs::write(folder.join(name), format!("{head}{text}")).unwrap();
     }
+    let clusters = [
+        ("k", ".reqnctapercluster 4"),
+        ("l", ".explicitcluster\n.reqnctapercluster 2, 2, 1"),
+        ("m", ".maxclusterrank 8"),
+        ("n", ".explicitcluster"),
+        ("o", ".explicitcluster\n.maxclusterrank 4"),
+        ("p", ".reqntid 64\n.reqnctapercluster 2\n.blocksareclusters"),
+    ];
+    let text: String = clusters.iter().map(|(name, directives)| wide(name, directives)).collect();
+    fs::write(folder.join("clusters"), format!(".version 9.0\n.target sm_90\n.address_size 64\n{text}")).unwrap();
     // 1,024 threads share 65,536 registers.
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "none", "-o", "free"], ""), success());
     assert!(cubin(&folder, "free").register_count("k").unwrap() > 200);
