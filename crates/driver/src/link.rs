@@ -181,7 +181,7 @@ fn mark_taken(file: &mut build::Module, indices: &[Index<'_>]) {
     }
 }
 
-/// Returns the attributes with which the driver launches clusters of thread blocks.
+/// Returns the attributes that tell the CUDA driver how to form clusters of thread blocks.
 fn cluster_attributes(bounds: &LaunchBounds) -> Vec<Attribute> {
     let mut attributes = Vec::new();
     if let Some(rank) = bounds.max_cluster_rank {
@@ -199,7 +199,7 @@ fn cluster_attributes(bounds: &LaunchBounds) -> Vec<Attribute> {
     attributes
 }
 
-/// Returns three dimensions; those that are not given are 1.
+/// Returns the sizes of a grid directive along x, y and z; a size that the directive omits is 1.
 fn extent(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
 }

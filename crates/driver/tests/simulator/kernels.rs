@@ -20,7 +20,7 @@ fn root() -> PathBuf {
 
 /// One kernel test with its code.
 pub struct Compiled {
-    /// The family and the name, with the compiler and the target.
+    /// Names the test in messages: family, file, compiler and target.
     pub name: String,
     pub test: KernelTest,
     pub cubin: Vec<u8>,
@@ -43,7 +43,8 @@ fn name_of(path: &Path) -> String {
     path.strip_prefix(root().join("tests/kernels")).unwrap_or(path).display().to_string()
 }
 
-/// Returns whether the target of a test (`.target sm_80`) runs on a machine: on later ones too, unless its name ends with a letter.
+/// Returns whether code for the `.target` of a test runs on a machine. Code for `sm_80` also runs on later machines; code for a target
+/// whose name ends with a letter, such as `sm_90a`, runs on that target only.
 pub fn runs_on(text: &str, machine: Target) -> bool {
     let line = text.lines().find_map(|line| line.strip_prefix(".target ")).expect("a target");
     let name = line.trim();
@@ -51,7 +52,7 @@ pub fn runs_on(text: &str, machine: Target) -> bool {
     if name.ends_with(|last: char| last.is_ascii_digit()) { target.number() <= machine.number() } else { target == machine }
 }
 
-/// Compiles every `step`-th test for a target at a level and checks it. Tests for later targets are left out.
+/// Compiles every `step`-th kernel test for a target at an optimization level and checks the code. Skips tests that the target cannot run.
 pub fn check_compiled<R: Send>(
     target: &str,
     level: u8,
