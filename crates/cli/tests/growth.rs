@@ -45,13 +45,26 @@ fn time_of(work: impl Fn()) -> f64 {
     unreachable!("the clock stands still")
 }
 
-/// Checks that a four times larger input takes less than [`MOST_GROWTH`] times as long. Uses the better of two rounds.
+/// Times each size is measured before the growth counts as a failure.
+const MOST_ROUNDS: usize = 12;
+
+/// Checks that a four times larger input takes less than [`MOST_GROWTH`] times as long.
+///
+/// Other work on the machine can only make a measurement longer, so the shortest of several is compared. Quadratic work does not come
+/// below the limit in any number of rounds, so the check may stop at the first round that satisfies it.
 fn grows<T>(what: &str, small: usize, prepare: impl Fn(usize) -> T, work: impl Fn(&T)) {
-    let [quarter, whole] = [small, 4 * small].map(|size| {
-        let input = prepare(size);
-        (0..2).map(|_| time_of(|| work(&input))).fold(f64::MAX, f64::min)
-    });
-    assert!(whole <= MOST_GROWTH * quarter, "{what}: {quarter:.4} s for {small}, {whole:.4} s for four times as many");
+    let inputs = [small, 4 * small].map(&prepare);
+    let mut shortest = [f64::MAX; 2];
+    for _ in 0..MOST_ROUNDS {
+        for (shortest, input) in shortest.iter_mut().zip(&inputs) {
+            *shortest = shortest.min(time_of(|| work(input)));
+        }
+        if shortest[1] <= MOST_GROWTH * shortest[0] {
+            return;
+        }
+    }
+    let [quarter, whole] = shortest;
+    panic!("{what}: {quarter:.4} s for {small}, {whole:.4} s for four times as many");
 }
 
 fn check_and_compile(text: &str, relocatable: bool) {
