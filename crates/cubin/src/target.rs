@@ -134,6 +134,11 @@ impl FileTraits {
         Target::all().filter_map(FileTraits::of)
     }
 
+    /// Returns whether functions say which sparse matrix instructions they use (`EIATTR_SPARSE_MMA_MASK`).
+    pub fn has_sparse_mma_mask(&self) -> bool {
+        self.style != Style::Ampere
+    }
+
     /// Returns whether the target has the suffix `a`.
     pub(crate) fn is_specific(&self) -> bool {
         self.target.suffix() == Suffix::ArchSpecific

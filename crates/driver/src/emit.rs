@@ -4,6 +4,7 @@
 //! need a relocation ([`Patch`]).
 
 use oriole_ctrl::Controls;
+use oriole_cubin::info::SPARSE_MMA;
 use oriole_ir::machine::{describe, machine_instruction};
 use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Target};
 use oriole_isa::{Control, Instruction, encode, parse};
@@ -25,6 +26,8 @@ pub struct Code {
     pub indirect_calls: Vec<u32>,
     /// Instructions that need an address filled in.
     pub patches: Vec<Patch>,
+    /// The sparse matrix instructions in the function: one bit for each name in [`SPARSE_MMA`].
+    pub sparse_products: u16,
     /// Number of instructions, without padding.
     pub instructions: usize,
     /// Offset and source location of each instruction that has one.
@@ -96,6 +99,7 @@ impl Code {
         if data.is_machine(Opcode::CALL) && function.sources(inst).iter().any(by_register) {
             self.indirect_calls.push(offset);
         }
+        self.sparse_products |= sparse_product(function, inst);
         if data.location.statement != 0 {
             self.locations.push((offset, data.location));
         }
@@ -112,6 +116,17 @@ impl Code {
             _ => None,
         }));
     }
+}
+
+/// Returns the bit of a sparse matrix instruction in [`SPARSE_MMA`]; 0 for other instructions.
+fn sparse_product(function: &Function, inst: Inst) -> u16 {
+    let data = &function.insts[inst];
+    if !data.modifiers.iter().any(|modifier| modifier.spelling() == ".SP") {
+        return 0;
+    }
+    let names = |opcode: Opcode| format!("{}.SP", opcode.mnemonic());
+    let bit = data.op.machine().and_then(|opcode| SPARSE_MMA.iter().position(|&name| name == names(opcode)));
+    bit.map_or(0, |bit| 1 << bit)
 }
 
 /// Appends a branch to itself, because the hardware fetches beyond the last instruction, and pads with `NOP` up to the alignment.

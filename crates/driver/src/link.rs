@@ -225,6 +225,9 @@ fn to_build_function(
     if function.selection.barriers > 0 {
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.selection.barriers as u8)));
     }
+    if function.code.sparse_products != 0 && traits.has_sparse_mma_mask() {
+        extra.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(function.code.sparse_products)));
+    }
     if let Some(threads) = &bounds.max_threads {
         extra.push(Attribute::words(Code::MAX_THREADS, extent(threads)));
     }

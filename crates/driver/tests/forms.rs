@@ -17,7 +17,7 @@ const TARGETS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_
 /// Maximum number of forms to compile per row of the table, evenly spread.
 const FORMS_PER_ROW: usize = 60;
 
-/// Returns whether an opcode is not supported yet: bulk copies, barriers in memory, sparse matrices of warp groups, clusters, textures, surfaces,
+/// Returns whether an opcode is not supported yet: bulk copies, barriers in memory, clusters, textures, surfaces,
 /// video instructions.
 fn is_left_out(opcode: Opcode) -> bool {
     let name = opcode.spelling();
@@ -26,7 +26,6 @@ fn is_left_out(opcode: Opcode) -> bool {
         "cp.async.mbarrier",
         "cp.reduce",
         "mbarrier",
-        "wgmma.mma_async.sp",
         "tcgen05",
         "ldmatrix",
         "stmatrix",
@@ -53,11 +52,11 @@ fn is_left_out(opcode: Opcode) -> bool {
     families.iter().any(|family| name.starts_with(family)) && !name.starts_with("vote")
 }
 
-/// Returns whether a form of a supported opcode is not supported yet: sparse and scaled matrix products and those of quarter warps, ordering
+/// Returns whether a form of a supported opcode is not supported yet: scaled matrix products and those of quarter warps, ordering
 /// of asynchronous accesses and of clusters, tensor maps.
 fn is_left_out_form(text: &str) -> bool {
     if text.starts_with("mma.") {
-        return text.starts_with("mma.sp") || text.contains(".kind::") || text.contains(".m8n8k4.") && text.contains(".f16.f16.");
+        return text.contains(".kind::") || text.contains(".m8n8k4.") && text.contains(".f16.f16.");
     }
     // Clamped floats, which ptxas warns about.
     if text.starts_with("wmma.mma") {

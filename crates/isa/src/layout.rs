@@ -30,6 +30,8 @@ pub struct SystemLayout {
     /// Whether products of bit matrices (`BMMA`) can combine bits with exclusive or. nvdisasm prints such an instruction for Hopper, but
     /// ptxas never emits it there.
     pub multiplies_bits_with_xor: bool,
+    /// Whether products of sparse matrices need the indices of each group in ascending order. ptxas sorts them there.
+    pub sorts_sparse_indices: bool,
     /// Limits on the memory that one program may use.
     pub limits: Limits,
 }
@@ -108,6 +110,7 @@ const TURING: SystemLayout = SystemLayout {
     descriptor: None,
     reserved_shared: 0,
     multiplies_bits_with_xor: true,
+    sorts_sparse_indices: false,
     limits: LIMITS,
 };
 const AMPERE: SystemLayout = SystemLayout { descriptor: Some(0x118), ..TURING };
@@ -131,6 +134,7 @@ const BLACKWELL: SystemLayout = SystemLayout {
     constant_window: 0x120,
     parameter_window: 0x348,
     descriptor: Some(0x358),
+    sorts_sparse_indices: true,
     ..HOPPER
 };
 

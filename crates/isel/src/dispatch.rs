@@ -78,7 +78,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::WmmaLoad => tensor::load_fragment(select, ptx),
         Opcode::WmmaStore => tensor::store_fragment(select, ptx),
         Opcode::WmmaMma => tensor::multiply_fragments(select, ptx),
-        Opcode::WgmmaMmaAsync => tensor::multiply_in_group(select, ptx),
+        Opcode::WgmmaMmaAsync | Opcode::WgmmaMmaAsyncSp => tensor::multiply_in_group(select, ptx),
         Opcode::WgmmaFence => tensor::arrive(select),
         Opcode::WgmmaCommitGroup => tensor::commit_products(select),
         Opcode::WgmmaWaitGroup => tensor::wait_for_products(select, ptx),

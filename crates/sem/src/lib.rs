@@ -18,6 +18,7 @@ pub mod exact;
 pub mod float;
 pub mod format;
 pub mod int;
+pub mod sparse;
 pub mod tensor;
 pub mod warp;
 pub mod warpgroup;

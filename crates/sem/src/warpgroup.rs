@@ -20,6 +20,7 @@
 
 use crate::format::Format;
 use crate::int::{Int, S32};
+use crate::sparse::Positions;
 use crate::tensor::{Accumulator, EIGHT_BIT, HOPPER};
 
 /// Rows that one warp computes.
@@ -206,8 +207,15 @@ impl Arithmetic {
     }
 
     /// Returns the new accumulator registers of a thread. `rows` are the rows of A of its warp, `columns` those of B, and `old` the old
-    /// registers.
-    pub fn thread_results(self, lane: usize, rows: &[Vec<u64>], columns: &[Vec<u64>], old: &[u32]) -> Vec<u32> {
+    /// registers. With `positions`, only some elements of A are stored.
+    pub fn thread_results(
+        self,
+        lane: usize,
+        rows: &[Vec<u64>],
+        positions: Option<&Positions>,
+        columns: &[Vec<u64>],
+        old: &[u32],
+    ) -> Vec<u32> {
         let packs = self.result_bits() == 16;
         let per_register = if packs { 2 } else { 1 };
         let result = |number: usize| {
@@ -215,7 +223,10 @@ impl Arithmetic {
             let c = if packs { word >> (16 * (number % 2)) & 0xffff } else { word };
             let row = lane / 4 + CORE_ROWS * (number / 2 % 2);
             let column = 8 * (number / 4) + 2 * (lane % 4) + number % 2;
-            self.dot(&rows[row], &columns[column], c) as u32
+            match positions {
+                Some(positions) => self.dot(&rows[row], &positions.partners(row, &columns[column]), c) as u32,
+                None => self.dot(&rows[row], &columns[column], c) as u32,
+            }
         };
         let results: Vec<u32> = (0..columns.len() / 2).map(result).collect();
         if packs { results.chunks(2).map(|pair| pair[0] | pair[1] << 16).collect() } else { results }

@@ -17,14 +17,14 @@ const FORMS_PER_ROW: usize = 40;
 const LEFT_OUT: &[&str] = &[
     "barrier.cluster", "clusterlaunchcontrol", "cp.async.bulk", "cp.async.mbarrier", "cp.reduce", "getctarank", "griddepcontrol", "istypep", "mapa", "mbarrier", "multimem",
     "red.async", "setmaxnreg", "st.async", "st.bulk", "suld", "suq", "sured", "sust", "tcgen05", "tensormap", "tex", "tld4", "txq",
-    "vabsdiff", "vadd", "vavrg", "vmad", "vmax", "vmin", "vset", "vshl", "vshr", "vsub", "wgmma.mma_async.sp",
+    "vabsdiff", "vadd", "vavrg", "vmad", "vmax", "vmin", "vset", "vshl", "vshr", "vsub",
 ];
 
 /// Unsupported forms of supported instructions: stochastic rounding, whose random-bit layout the manual shows in figures only; the special
-/// NaN of tensor copies, whose bits the manual does not define; byte matrices; and sparse, scaled or fourfold matrix products.
+/// NaN of tensor copies, whose bits the manual does not define; byte matrices; and scaled or fourfold matrix products.
 #[rustfmt::skip]
 const LEFT_OUT_FORMS: &[&str] = &[
-    "cvt.rs.", "fma.rn.oob.", "ldmatrix.sync.aligned.m16n16", "ldmatrix.sync.aligned.m8n16", "stmatrix.sync.aligned.m16n8", "mma.sp", ".kind::",
+    "cvt.rs.", "fma.rn.oob.", "ldmatrix.sync.aligned.m16n16", "ldmatrix.sync.aligned.m8n16", "stmatrix.sync.aligned.m16n8", ".kind::",
     "mma.sync.aligned.m8n8k4.",
 ];
 

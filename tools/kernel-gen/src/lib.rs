@@ -26,6 +26,7 @@ mod logic;
 mod memory;
 mod moves;
 mod own_space;
+mod sparse;
 mod special;
 mod tensor;
 mod ty;
@@ -61,6 +62,7 @@ pub fn all() -> Vec<Generated> {
         found::tests,
         limits::tests,
         tensor::tests,
+        sparse::tests,
         fragments::tests,
         copies::tests,
         warpgroup::tests,

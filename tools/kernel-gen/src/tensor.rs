@@ -42,8 +42,8 @@ pub(crate) enum Element {
 pub(crate) const HALF: Element = float("f16", F16, 16, 0, 0x8600, 0x3800);
 pub(crate) const BFLOAT: Element = float("bf16", BF16, 16, 0, 0x80c0, 0x3f00);
 pub(crate) const TENSOR_FLOAT: Element = float("tf32", TF32, 32, 13, 0x80c0_1fff, 0x3f00_0000);
-const E4: Element = float("e4m3", E4M3, 8, 0, 0x8c, 0x30);
-const E5: Element = float("e5m2", E5M2, 8, 0, 0x86, 0x38);
+pub(crate) const E4: Element = float("e4m3", E4M3, 8, 0, 0x8c, 0x30);
+pub(crate) const E5: Element = float("e5m2", E5M2, 8, 0, 0x86, 0x38);
 pub(crate) const DOUBLE: Element = float("f64", F64, 64, 0, u64::MAX >> 12 | 1 << 63, 0x3ff0_0000_0000_0000);
 
 const fn float(name: &'static str, format: Format, size: usize, unused: u32, mask: u64, base: u64) -> Element {
@@ -92,15 +92,15 @@ pub(crate) enum Result {
 /// A form of the instruction.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
-    rows: usize,
-    depth: usize,
-    a: Element,
-    b: Element,
-    result: Result,
-    version: &'static str,
-    target: &'static str,
+    pub(crate) rows: usize,
+    pub(crate) depth: usize,
+    pub(crate) a: Element,
+    pub(crate) b: Element,
+    pub(crate) result: Result,
+    pub(crate) version: &'static str,
+    pub(crate) target: &'static str,
     /// Whether operands are arbitrary numbers, so that the result is rounded.
-    rounds: bool,
+    pub(crate) rounds: bool,
 }
 
 impl Form {
@@ -118,7 +118,7 @@ impl Form {
     }
 
     /// Returns the number of registers per thread of A, B and C.
-    fn registers(self) -> [usize; 3] {
+    pub(crate) fn registers(self) -> [usize; 3] {
         let count = |elements: usize, size: usize| elements * size / (self.register() * LANES);
         [
             count(self.rows * self.depth, self.a.size()),
@@ -127,7 +127,7 @@ impl Form {
         ]
     }
 
-    fn instruction(self) -> String {
+    pub(crate) fn instruction(self) -> String {
         let Form { rows, depth, a, b, .. } = self;
         let (clamp, result, tail) = match self.result {
             Result::Single => ("", "f32", ""),
@@ -143,7 +143,7 @@ impl Form {
         format!("mma.sync.aligned.m{rows}n8k{depth}.row.col{clamp}.{result}.{}.{}.{result}{tail}", a.name(), b.name())
     }
 
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let suffix = match self.result {
             Result::Integer { clamps: true } => "_satfinite",
             Result::Half => "_f16",
@@ -161,7 +161,7 @@ impl Form {
     /// Returns the rows of A, or the columns of B, from the registers of all threads.
     ///
     /// Register `r` of thread `t` holds consecutive elements of row `t / 4 + 8 * (r % tall)`, in part `t % 4 + 4 * (r / tall)`.
-    fn vectors(self, registers: &[u64], element: Element, count: usize, tall: usize) -> Vec<Vec<u64>> {
+    pub(crate) fn vectors(self, registers: &[u64], element: Element, count: usize, tall: usize) -> Vec<Vec<u64>> {
         let size = element.size();
         let per_register = self.register() / size;
         let mask = u64::MAX >> (64 - size);
@@ -205,9 +205,13 @@ impl Form {
 
     /// Returns the registers of D of all threads.
     fn multiply(self, a: &[u64], b: &[u64], c: &[u64]) -> Vec<u64> {
-        let [a_count, b_count, c_count] = self.registers();
-        let rows = self.vectors(a, self.a, a_count, self.rows / 8);
-        let columns = self.vectors(b, self.b, b_count, 1);
+        let [a_count, b_count, _] = self.registers();
+        self.multiply_vectors(&self.vectors(a, self.a, a_count, self.rows / 8), &self.vectors(b, self.b, b_count, 1), c)
+    }
+
+    /// Returns the registers of D of all threads, given the rows of A, the columns of B and the registers of C.
+    pub(crate) fn multiply_vectors(self, rows: &[Vec<u64>], columns: &[Vec<u64>], c: &[u64]) -> Vec<u64> {
+        let [.., c_count] = self.registers();
         let size = self.result_size();
         let per_register = self.register() / size;
         let mask = u64::MAX >> (64 - size);
@@ -224,14 +228,14 @@ impl Form {
 }
 
 /// One operand of a test: its registers in memory and after the restriction.
-struct Matrix {
-    fill: Fill,
-    values: Vec<u64>,
+pub(crate) struct Matrix {
+    pub(crate) fill: Fill,
+    pub(crate) values: Vec<u64>,
     restriction: Option<(u64, u64)>,
 }
 
 impl Matrix {
-    fn new(form: Form, seed: u32, count: usize, restriction: Option<(u64, u64)>) -> Matrix {
+    pub(crate) fn new(form: Form, seed: u32, count: usize, restriction: Option<(u64, u64)>) -> Matrix {
         let fill = Fill::all(Source::Random { seed });
         let element = register_type(form).element;
         let restrict = |value: u64| restriction.map_or(value, |(mask, base)| (value & mask | base) & element.mask());
@@ -245,7 +249,7 @@ fn register_type(form: Form) -> Ty {
 }
 
 /// Returns code that loads the registers of a matrix, from `first` on, and restricts them.
-fn load_matrix(form: Form, matrix: &Matrix, buffer: &str, first: usize, count: usize) -> String {
+pub(crate) fn load_matrix(form: Form, matrix: &Matrix, buffer: &str, first: usize, count: usize) -> String {
     let (stem, size) = if form.register() == 64 { ("rd", 64) } else { ("r", 32) };
     let mut code = format!("mad.wide.u32 %at, %i, {}, %{buffer};\n", count * size / 8);
     for register in 0..count {
@@ -260,7 +264,7 @@ fn load_matrix(form: Form, matrix: &Matrix, buffer: &str, first: usize, count: u
 }
 
 /// Returns registers in braces.
-fn braces(form: Form, first: usize, count: usize) -> String {
+pub(crate) fn braces(form: Form, first: usize, count: usize) -> String {
     let stem = if form.register() == 64 { "rd" } else { "r" };
     let names: Vec<String> = (first..first + count).map(|number| format!("%{stem}{number}")).collect();
     format!("{{{}}}", names.join(", "))

@@ -7,6 +7,7 @@
 use oriole_kernel_test::{Fill, Source};
 use oriole_sem::format::{BF16, E4M3, E5M2, F16, Format, TF32};
 use oriole_sem::int::Int;
+use oriole_sem::sparse::SparseLayout;
 use oriole_sem::warpgroup::{Arithmetic, Descriptor, Major, ROWS_PER_WARP, rows_from_registers};
 
 use crate::kernel::{Generated, Kernel, bits};
@@ -70,19 +71,20 @@ struct Layout {
 const PLAIN: Layout = Layout { row_bytes: 16, major: Major::K };
 
 impl Layout {
-    /// Returns the leading and the stride byte offset of a matrix of `rows` rows (columns of B) without gaps.
-    fn offsets(self, rows: usize) -> (usize, usize) {
+    /// Returns the leading and the stride byte offset of a matrix of `rows` rows (columns of B) without gaps. `parts` is the number of
+    /// parts of 32 bytes along the depth: 2 for B if A is sparse, otherwise 1.
+    fn offsets(self, rows: usize, parts: usize) -> (usize, usize) {
         match (self.major, self.row_bytes) {
-            (Major::K, 16) => (128, 256),
+            (Major::K, 16) => (128, 256 * parts),
             (Major::K, row) => (16, 8 * row),
             (Major::Mn, 16) => (128 * rows / 8, 128),
-            (Major::Mn, row) => (16 * row, 8 * row),
+            (Major::Mn, row) => (16 * row * parts, 8 * row),
         }
     }
 
     /// Returns the bits of a descriptor without the start address.
-    fn descriptor(self, rows: usize) -> u64 {
-        let (leading, stride) = self.offsets(rows);
+    fn descriptor(self, rows: usize, parts: usize) -> u64 {
+        let (leading, stride) = self.offsets(rows, parts);
         let swizzle: u64 = match self.row_bytes {
             128 => 1,
             64 => 2,
@@ -93,10 +95,10 @@ impl Layout {
     }
 
     /// Returns the number of bytes of a matrix, rounded up to the alignment of a swizzle pattern.
-    fn bytes(self, rows: usize) -> usize {
+    fn bytes(self, rows: usize, parts: usize) -> usize {
         let bytes = match self.major {
-            Major::K => rows / 8 * (8 * self.row_bytes).max(256),
-            Major::Mn => (2 * rows).div_ceil(self.row_bytes) * 16 * self.row_bytes,
+            Major::K => rows / 8 * (8 * self.row_bytes).max(256 * parts),
+            Major::Mn => (2 * rows).div_ceil(self.row_bytes) * 16 * self.row_bytes * parts,
         };
         bytes.next_multiple_of(1024)
     }
@@ -143,10 +145,12 @@ struct Form {
     negated: [bool; 2],
     start: Start,
     sequence: Sequence,
+    /// For a sparse matrix A: selects the threads that contribute metadata.
+    selector: Option<usize>,
 }
 
 const fn form(types: Types, columns: usize, a: Option<Layout>, b: Layout) -> Form {
-    Form { types, columns, a, b, negated: [false; 2], start: Start::Added, sequence: Sequence::One }
+    Form { types, columns, a, b, negated: [false; 2], start: Start::Added, sequence: Sequence::One, selector: None }
 }
 
 impl Form {
@@ -165,18 +169,35 @@ impl Form {
     }
 
     fn a_bytes(self) -> usize {
-        self.a.map_or(0, |layout| layout.bytes(ROWS))
+        self.a.map_or(0, |layout| layout.bytes(ROWS, 1))
+    }
+
+    /// Returns the number of parts of 32 bytes that a column of B consists of.
+    fn b_parts(self) -> usize {
+        if self.selector.is_some() { 2 } else { 1 }
+    }
+
+    /// Returns the depth of the product: half of a sparse row is stored.
+    fn depth(self) -> usize {
+        self.types.depth * self.b_parts()
+    }
+
+    /// Returns the form of a sparse matrix A.
+    fn sparse_layout(self) -> Option<SparseLayout> {
+        let element_bits = self.arithmetic().element_bits() as u32;
+        self.selector.map(|selector| SparseLayout { element_bits, depth: self.depth(), selector })
     }
 
     fn shared_bytes(self) -> usize {
         // The second product of a chain reads 32 bytes further.
-        (self.a_bytes() + self.b.bytes(self.columns) + 32).next_multiple_of(COPIED_BYTES)
+        (self.a_bytes() + self.b.bytes(self.columns, self.b_parts()) + 32).next_multiple_of(COPIED_BYTES)
     }
 
     fn name(self) -> String {
         let a = self.a.map_or("registers".to_owned(), Layout::name);
         let types = self.types.name.replace('.', "_");
-        let mut name = format!("wgmma_n{}_{types}_{a}_{}", self.columns, self.b.name());
+        let sparse = self.selector.map_or(String::new(), |selector| format!("sp{selector}_"));
+        let mut name = format!("wgmma_{sparse}n{}_{types}_{a}_{}", self.columns, self.b.name());
         if matches!(self.types.arithmetic, Kind::Integer { clamps: true, .. }) {
             name.push_str("_satfinite");
         }
@@ -228,7 +249,12 @@ impl Form {
             Kind::Bits => name.push_str(".and.popc"),
         }
         let accumulator = braces("c", first, self.registers());
-        format!("wgmma.mma_async.sync.aligned.m64n{columns}k{}.{name} {accumulator}, {a}, %rd3, {scale}{tail};", types.depth)
+        let (sparse, metadata) = match self.selector {
+            Some(selector) => (".sp", format!("%r30, {selector}, ")),
+            None => ("", String::new()),
+        };
+        let depth = self.depth();
+        format!("wgmma.mma_async{sparse}.sync.aligned.m64n{columns}k{depth}.{name} {accumulator}, {a}, %rd3, {metadata}{scale}{tail};")
     }
 
     fn code(self) -> String {
@@ -285,6 +311,8 @@ struct Inputs {
     shared: Vec<u8>,
     a: Vec<u32>,
     c: Vec<u32>,
+    /// The metadata of a sparse matrix A, for each thread.
+    metadata: Vec<u32>,
 }
 
 fn random(seed: u32, count: usize) -> (Fill, Vec<u32>) {
@@ -298,24 +326,25 @@ fn multiplied(form: Form, inputs: &Inputs, thread: usize, advance: usize, old: &
     let (warp, lane) = (thread / LANES, thread % LANES);
     let arithmetic = form.arithmetic();
     let (depth, size) = (form.types.depth, arithmetic.element_bits());
-    let read = |layout: Layout, rows: usize, start: usize, first: usize, count: usize| {
+    let read = |layout: Layout, rows: usize, parts: usize, start: usize, first: usize, count: usize| {
         let address = SHARED_START as usize + start + advance;
-        let descriptor = Descriptor::decode(layout.descriptor(rows) | address as u64 >> 4);
+        let descriptor = Descriptor::decode(layout.descriptor(rows, parts) | address as u64 >> 4);
         let chunk = |address: u32| {
             let at = (address - SHARED_START) as usize;
             Ok::<[u8; 16], ()>(std::array::from_fn(|byte| inputs.shared[at + byte]))
         };
-        descriptor.vectors(layout.major, first, count, depth, size, chunk).unwrap_or_default()
+        descriptor.vectors(layout.major, first, count, depth * parts, size, chunk).unwrap_or_default()
     };
     let rows = match form.a {
-        Some(layout) => read(layout, ROWS, 0, warp * ROWS_PER_WARP, ROWS_PER_WARP),
+        Some(layout) => read(layout, ROWS, 1, 0, warp * ROWS_PER_WARP, ROWS_PER_WARP),
         None => {
             let registers = std::array::from_fn(|number| std::array::from_fn(|lane| inputs.a[4 * (warp * LANES + lane) + number]));
             rows_from_registers(&registers, size)
         }
     };
-    let columns = read(form.b, form.columns, form.a_bytes(), 0, form.columns);
-    arithmetic.thread_results(lane, &rows, &columns, old)
+    let columns = read(form.b, form.columns, form.b_parts(), form.a_bytes(), 0, form.columns);
+    let positions = form.sparse_layout().map(|layout| layout.positions(|lane| inputs.metadata[warp * LANES + lane]));
+    arithmetic.thread_results(lane, &rows, positions.as_ref(), &columns, old)
 }
 
 /// Returns the words that a thread stores.
@@ -360,6 +389,17 @@ fn load(stem: &str, count: usize, buffer: &str, mask: u32, base: u32) -> String 
     code
 }
 
+/// Returns the metadata of a thread: for each group the ascending indices of two elements, or of the halves of a tf32 element.
+fn metadata(form: Form, thread: usize) -> u32 {
+    const PAIRS: [u32; 6] = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
+    let group = |number: usize| {
+        let choice = 5 * thread + 3 * number + thread / 7;
+        let indices = if form.arithmetic().element_bits() == 32 { PAIRS[5 * (choice % 2)] } else { PAIRS[choice % 6] };
+        indices << (4 * number)
+    };
+    (0..8).map(group).fold(0, |word, group| word | group)
+}
+
 fn test(form: Form) -> Generated {
     let Types { mask, base, .. } = form.types;
     let sets = if form.sequence == Sequence::TwoGroups { 2 } else { 1 };
@@ -377,6 +417,7 @@ fn test(form: Form) -> Generated {
         shared: restricted(m, mask, base).iter().flat_map(|word| word.to_le_bytes()).collect(),
         a: restricted(a, mask, base),
         c: restricted(c, c_mask, c_base),
+        metadata: (0..THREADS).map(|thread| metadata(form, thread)).collect(),
     };
     let expected: Vec<u64> = (0..THREADS).flat_map(|thread| stored(form, &inputs, thread)).collect();
     let descriptor = |register: &str, start: usize, bits: u64| {
@@ -419,12 +460,16 @@ fn test(form: Form) -> Generated {
         .output("d", B32, bits(expected))
         .body(&copy)
         .body(&load("c", registers, "c", c_mask, c_base))
-        .body(&descriptor("%rd3", form.a_bytes(), form.b.descriptor(form.columns)))
+        .body(&descriptor("%rd3", form.a_bytes(), form.b.descriptor(form.columns, form.b_parts())))
         .body("setp.ne.u32 %p1, %holds, 0;");
     kernel = match form.a {
-        Some(layout) => kernel.body(&descriptor("%rd2", 0, layout.descriptor(ROWS))),
+        Some(layout) => kernel.body(&descriptor("%rd2", 0, layout.descriptor(ROWS, 1))),
         None => kernel.body(&load("a", 4, "a", mask, base)).body("mov.u64 %rd2, 0;"),
     };
+    if form.selector.is_some() {
+        let words: Vec<(Source, usize)> = inputs.metadata.iter().map(|&word| (Source::Value(u64::from(word)), 1)).collect();
+        kernel = kernel.buffer("e", B32, THREADS, Fill::of(&words)).body("mad.wide.u32 %at, %i, 4, %e;\nld.global.b32 %r30, [%at];");
+    }
     kernel = kernel.body(&form.code());
     let hash = if form.sequence == Sequence::TwoGroups { form.hash(form.registers(), 7) } else { form.hash(0, 5) };
     kernel = kernel.body(&hash).body(&format!("mad.wide.u32 %at, %i, {}, %d;\nst.global.b32 [%at], %r5;", 4 * sets));
@@ -517,8 +562,50 @@ fn sequences() -> Vec<Form> {
     forms
 }
 
+/// Floats whose sums are exact, so that they depend on no order.
+const EXACT_HALF: Types = Types { mask: 0x8600_8600, base: 0x3800_3800, ..HALF };
+const EXACT_HALF_TO_HALF: Types = Types { mask: 0x8600_8600, base: 0x3800_3800, ..HALF_TO_HALF };
+const EXACT_BFLOAT: Types = Types { mask: 0x80c0_80c0, base: 0x3f00_3f00, ..BFLOAT };
+const EXACT_TENSOR_FLOAT: Types = Types { mask: 0x80c0_1fff, base: 0x3f00_0000, ..TENSOR_FLOAT };
+
+/// Sparse matrices A: every type, layout and selector.
+fn sparse() -> Vec<Form> {
+    let mut forms = Vec::new();
+    let mut push = |form: Form, selector: usize| forms.push(Form { selector: Some(selector), ..form });
+    for types in [EXACT_HALF, EXACT_HALF_TO_HALF, EXACT_BFLOAT, EXACT_TENSOR_FLOAT] {
+        for selector in [0, 1] {
+            push(Form { start: Start::Ignored, ..form(types, 16, Some(PLAIN), PLAIN) }, selector);
+            push(Form { start: Start::Ignored, ..form(types, 32, None, k(128)) }, selector);
+        }
+    }
+    for (name, formats, is_single) in
+        [("f32.e4m3.e4m3", [E4M3, E4M3], true), ("f32.e5m2.e4m3", [E5M2, E4M3], true), ("f16.e4m3.e5m2", [E4M3, E5M2], false)]
+    {
+        let types = Types { mask: 0x8484_8484, base: 0x3838_3838, ..eight_bit(name, formats, is_single) };
+        push(Form { start: Start::Ignored, ..form(types, 16, Some(k(32)), k(64)) }, 0);
+        push(Form { start: Start::Ignored, ..form(types, 24, None, k(128)) }, 0);
+    }
+    for (name, signs, clamps) in [
+        ("s32.s8.s8", [true, true], false),
+        ("s32.u8.s8", [false, true], true),
+        ("s32.s8.u8", [true, false], false),
+        ("s32.u8.u8", [false, false], true),
+    ] {
+        push(form(integers(name, signs, clamps), 32, Some(PLAIN), k(64)), 0);
+        push(form(integers(name, signs, clamps), 16, None, PLAIN), 0);
+    }
+    // Layouts.
+    for (a, b) in [(mn(128), k(64)), (k(64), mn(64)), (mn(16), mn(32))] {
+        push(Form { start: Start::Ignored, ..form(EXACT_HALF, 64, Some(a), b) }, 1);
+    }
+    let chained = Form { start: Start::Ignored, sequence: Sequence::Chained, ..form(EXACT_HALF, 32, Some(k(128)), k(128)) };
+    push(chained, 0);
+    push(Form { negated: [true, false], ..chained }, 1);
+    forms
+}
+
 pub fn tests() -> Vec<Generated> {
-    let forms = types().into_iter().chain(layouts()).chain(sequences());
+    let forms = types().into_iter().chain(layouts()).chain(sequences()).chain(sparse());
     let mut tests: Vec<Generated> = forms.map(test).collect();
     tests.sort_by(|a, b| a.name.cmp(&b.name));
     tests.dedup_by(|a, b| a.name == b.name);

@@ -137,7 +137,7 @@ pub fn function_attributes(traits: &FileTraits, extra: Vec<Attribute>) -> Vec<At
         list.push(Attribute::new(Code::SW2861232_WAR, Value::Flag));
     }
     list.extend(traits.software_workarounds.map(|bits| Attribute::words(Code::SW_WAR, [bits])));
-    if traits.style != Style::Ampere {
+    if traits.has_sparse_mma_mask() {
         list.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(0)));
     }
     let mut list = or_given(list, extra);

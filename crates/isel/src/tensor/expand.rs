@@ -36,7 +36,7 @@ pub(super) fn doubles(select: &mut Select<'_>, product: &Product) -> Option<Vec<
 }
 
 /// Returns the name of a type in a machine instruction: `.S8`.
-fn integer_name(ty: ScalarType) -> &'static str {
+pub(super) fn integer_name(ty: ScalarType) -> &'static str {
     match ty {
         ScalarType::S8 => ".S8",
         ScalarType::U8 => ".U8",
@@ -94,7 +94,7 @@ fn eight_rows(select: &mut Select<'_>, product: &Product, types: [&str; 2], satu
 }
 
 /// Returns two registers of bytes for each register of 4-bit integers: the even elements and the odd ones.
-fn split_nibbles(select: &mut Select<'_>, words: &[Operand], ty: ScalarType) -> Vec<[Operand; 2]> {
+pub(super) fn split_nibbles(select: &mut Select<'_>, words: &[Operand], ty: ScalarType) -> Vec<[Operand; 2]> {
     let is_signed = ty == ScalarType::S4;
     let widened = |select: &mut Select<'_>, word: Operand| {
         let nibbles = select.bitwise_and(word, Operand::from(0x0f0f_0f0f_i64));
@@ -149,7 +149,7 @@ fn byte_products<const PARTS: usize>(
 }
 
 /// Returns the sum of two signed integers, clamped to the range of 32 bits.
-fn clamped_sum(select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
+pub(super) fn clamped_sum(select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
     let a = select.in_register(a);
     let sum = select.sum(a, b);
     // The sum overflows if both operands have another sign than it: the top bit of (a ^ sum) & (b ^ sum).

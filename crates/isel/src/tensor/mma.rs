@@ -1,14 +1,14 @@
 //! `mma.sync`: matrix products with elements distributed over the registers of a warp.
 //!
 //! Most forms are one machine instruction. A target that lacks the instruction gets an equivalent sequence ([`super::expand`]): 4-bit integers
-//! and bits as bytes, 8-bit floats as f16, products of doubles in parts of 8x8x4.
+//! and bits as bytes, 8-bit floats as f16, products of doubles in parts of 8x8x4. [`super::sparse`] selects products of sparse matrices.
 
 use oriole_ir::{Class, Operand, RegFile};
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::expand;
+use super::{expand, sparse};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
@@ -17,7 +17,7 @@ use crate::select::Select;
 pub(super) struct Product {
     /// Rows of A; B always has eight columns.
     pub rows: u32,
-    /// Length of the rows of A and of the columns of B, in elements.
+    /// Length of the rows of A, stored or not, and of the columns of B, in elements.
     pub depth: u32,
     pub a_type: ScalarType,
     pub b_type: ScalarType,
@@ -42,10 +42,16 @@ impl Product {
     }
 }
 
-/// Selects `mma.sync` (dense, without block scales).
+/// Selects `mma.sync` and `mma.sp` (without block scales).
 pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let product = read(select, ptx)?;
-    let Some(result) = self::product(select, &product) else { return select.unsupported(ptx) };
+    let is_sparse = ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata);
+    let result = if is_sparse {
+        sparse::multiply(select, ptx, &product)?
+    } else {
+        let Some(result) = self::product(select, &product) else { return select.unsupported(ptx) };
+        result
+    };
     assign(select, ptx.operand(0), product.result_type, &result)
 }
 
@@ -86,7 +92,6 @@ pub(super) fn rounding(modifier: Option<Modifier>) -> &'static str {
 /// Reads the form and the operands.
 fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> {
     let types = ptx.types();
-    let is_sparse = ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata);
     // Mixed narrow formats and block scales.
     let has_kind = ptx.form.modifiers.iter().any(|value| value.modifier.spelling().starts_with("kind::"));
     let (Some([rows, columns, depth]), [d, a_type, b_type, c]) = (ptx.matrix_shape(), &types[..]) else {
@@ -94,7 +99,7 @@ fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> 
     };
     // `m8n8k4` on f16 is four products of quarters of the warp.
     let is_quad = *a_type == ScalarType::F16 && rows == 8;
-    if is_sparse || has_kind || is_quad || columns != 8 || d != c {
+    if has_kind || is_quad || columns != 8 || d != c {
         return select.unsupported(ptx);
     }
     Ok(Product {
@@ -127,7 +132,7 @@ pub(super) fn fragment(select: &mut Select<'_>, operand: ast::Operand, ty: Scala
 
 /// Returns the class of a matrix operand. Operands of 8 and 16 registers, which products of doubles have, must be aligned to their size: with
 /// less the H200 reports an illegal instruction, and ptxas always aligns them so.
-fn class(width: usize) -> Class {
+pub(super) fn class(width: usize) -> Class {
     let width = width as u8;
     Class { align: width.next_power_of_two(), ..Class::new(RegFile::General, width) }
 }

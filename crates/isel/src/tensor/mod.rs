@@ -4,6 +4,7 @@ mod expand;
 mod fragment;
 mod memory;
 mod mma;
+mod sparse;
 mod wgmma;
 mod wmma;
 

@@ -6,10 +6,12 @@
 //!
 //! A group ends with a product that names the counter `gsb0`. Here the end of a group is a product without operands; `settle-products` joins
 //! it with the last product of the group where it can.
+//!
+//! Of a sparse matrix A (`.sp`) half of the elements are stored; a register with metadata and a selector follow the accumulator.
 
 use oriole_ir::{Class, MemoryAccess, Operand, Part, RegFile, Role, Space};
 use oriole_ptx::ast;
-use oriole_ptx::table::Modifier;
+use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use super::mma;
@@ -32,7 +34,7 @@ struct Scales {
     transposes_b: bool,
 }
 
-/// Selects `wgmma.mma_async` (dense).
+/// Selects `wgmma.mma_async` and `wgmma.mma_async.sp`.
 pub(crate) fn multiply_in_group(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     select.branch_around(|select| product(select, ptx))
 }
@@ -66,7 +68,14 @@ fn product(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
         None => (accumulated(select, &accumulator, class)?, Operand::UPT),
     };
     arguments.extend([start, adds]);
-    let result = select.b.define(class, &format!("{name} $, {matrices}, {{}}, {{}}"), &arguments);
+    let mut template = format!("{name} $, {matrices}, {{}}, {{}}");
+    if is_sparse(ptx) {
+        let metadata = select.source(ptx.operand(3), ScalarType::B32)?;
+        let Some(selector) = select.literal(ptx.operand(4), ScalarType::U32) else { return select.unsupported(ptx) };
+        arguments.push(select.in_register(metadata));
+        template.push_str(&format!(", {{}}, {selector:#x}"));
+    }
+    let result = select.b.define(class, &template, &arguments);
     tie_accumulator(select, start);
     select.b.describe(MemoryAccess::weak(Space::Shared, 0));
     for (index, destination) in accumulator.into_iter().enumerate() {
@@ -80,7 +89,7 @@ fn name(ptx: &Ptx<'_>) -> Option<String> {
     let [_, columns, depth] = ptx.matrix_shape()?;
     let types = ptx.types();
     let [d, a, b] = types[..] else { return None };
-    let shape = format!("64x{columns}x{depth}");
+    let shape = format!("{}64x{columns}x{depth}", if is_sparse(ptx) { "SP." } else { "" });
     let result = if d == ScalarType::F16 { ".F16" } else { ".F32" };
     Some(match a {
         ScalarType::F16 => format!("HGMMA.{shape}{result}"),
@@ -112,20 +121,26 @@ fn is_matrix_in_registers(select: &Select<'_>, operand: ast::Operand) -> bool {
     select.elements(operand).len() > 1
 }
 
-/// Reads the operands after the matrices.
+/// Returns whether the matrix A is sparse.
+fn is_sparse(ptx: &Ptx<'_>) -> bool {
+    ptx.form.opcode == Opcode::WgmmaMmaAsyncSp
+}
+
+/// Reads the operands after the matrices, and after the metadata and the selector of a sparse matrix.
 fn scales(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Scales, Unsupported> {
-    let adds = match select.literal(ptx.operand(3), ScalarType::U32) {
+    let first = if is_sparse(ptx) { 5 } else { 3 };
+    let adds = match select.literal(ptx.operand(first), ScalarType::U32) {
         Some(0) => Some(Operand::PT.inverted_predicate()),
         Some(_) => None,
-        None => Some(select.predicate(ptx.operand(3))?),
+        None => Some(select.predicate(ptx.operand(first))?),
     };
     let literal = |select: &Select<'_>, position: usize| {
         ptx.operands.get(position).and_then(|&operand| select.literal(operand, ScalarType::S32)).map(|bits| bits as i32)
     };
     let is_negative = |number: Option<i32>| number.is_some_and(|number| number < 0);
     // Negating both matrices changes no product.
-    let negates = is_negative(literal(select, 4)) != is_negative(literal(select, 5));
-    let flags: Vec<bool> = (6..ptx.operands.len()).map(|position| literal(select, position) == Some(1)).collect();
+    let negates = is_negative(literal(select, first + 1)) != is_negative(literal(select, first + 2));
+    let flags: Vec<bool> = (first + 3..ptx.operands.len()).map(|position| literal(select, position) == Some(1)).collect();
     let (transposes_a, transposes_b) = match flags[..] {
         [a, b] => (a, b),
         [b] => (false, b),

@@ -5,6 +5,7 @@
 //! frame or an entry of the [pool](Program::pool) of constants. The pool also holds addresses of global variables, which are filled in when
 //! a program is loaded.
 
+use oriole_sem::sparse::SparseLayout;
 use oriole_sem::warpgroup::{Arithmetic, Major};
 use oriole_sem::{Format, Int, Mode};
 use rustc_hash::FxHashMap;
@@ -316,10 +317,19 @@ pub(crate) struct Mma {
     /// Whether C and D are pairs of halves, although the sum has single precision.
     pub(crate) has_half_c: bool,
     pub(crate) has_half_d: bool,
+    /// For a sparse matrix A: which of its elements are stored.
+    pub(crate) sparsity: Option<Sparsity>,
     pub(crate) a_registers: Box<[Source]>,
     pub(crate) b_registers: Box<[Source]>,
     pub(crate) c_registers: Box<[Source]>,
     pub(crate) destinations: Box<[Slot]>,
+}
+
+/// The form of a sparse matrix A and the register with the metadata of each thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Sparsity {
+    pub(crate) layout: SparseLayout,
+    pub(crate) metadata: Source,
 }
 
 /// `wgmma.mma_async`
@@ -330,6 +340,8 @@ pub(crate) struct GroupProduct {
     pub(crate) depth: usize,
     pub(crate) arithmetic: Arithmetic,
     pub(crate) a: GroupMatrix,
+    /// For a sparse matrix A: which of its elements are stored.
+    pub(crate) sparsity: Option<Sparsity>,
     /// Descriptor of B.
     pub(crate) b: Source,
     pub(crate) b_major: Major,

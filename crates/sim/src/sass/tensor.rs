@@ -7,12 +7,14 @@
 //! - of B: the elements from `e * (position + 4 * r)` on, of column `group`,
 //! - of C and D: the columns `2 * position` and the next one of row `group`, then of row `group + 8`.
 //!
-//! A double takes two registers; for the layout they count as one.
+//! A double takes two registers; for the layout they count as one. Of a sparse matrix A (`.SP`) only half of the elements are stored; metadata
+//! in one more register say which ([`oriole_sem::sparse`]).
 
-use oriole_isa::{Opcode, Target};
+use oriole_isa::{Opcode, Target, Value};
 use oriole_sem::float::{Mode, fma};
 use oriole_sem::format::{BF16, E4M3, E5M2, F16, F64, Format, Rounding, TF32};
 use oriole_sem::int::{Int, S32};
+use oriole_sem::sparse::{Positions, SparseLayout};
 use oriole_sem::tensor::{AMPERE, Accumulator, EIGHT_BIT, HOPPER, TURING, TensorCore};
 
 use super::memory::matrix::whole_warp;
@@ -63,7 +65,7 @@ fn shape(site: &Site<'_>) -> Result<(usize, usize), Unsupported> {
         rest.parse().ok().map(|depth| (rows, depth))
     };
     let shape = site.instruction.modifiers.iter().find_map(|modifier| parse(modifier.spelling()));
-    let is_special = [".SP", ".SF", ".SATFINITE", ".REGOFFSET"].into_iter().any(|modifier| site.has(modifier));
+    let is_special = [".SF", ".SATFINITE", ".REGOFFSET"].into_iter().any(|modifier| site.has(modifier));
     // `HMMA.884` computes four small products of a warp in several steps.
     let is_quad = site.opcode() == Opcode::HMMA && shape == Some((8, 4));
     shape.filter(|_| !is_special && !is_quad).ok_or_else(|| site.unsupported("matrices of this shape"))
@@ -170,10 +172,36 @@ fn matrix(operands: &mut Operands<'_>, count: u16) -> Result<Option<Row>, Unsupp
     Ok((!is_zero).then_some(row))
 }
 
+/// A sparse matrix A: its form, and the register with the metadata of each thread.
+#[derive(Clone, Copy)]
+pub struct Sparsity {
+    layout: SparseLayout,
+    metadata: Row,
+}
+
+impl Sparsity {
+    /// Takes the register of the metadata and the selector.
+    pub fn take(operands: &mut Operands<'_>, element_bits: usize, depth: usize) -> Result<Sparsity, Unsupported> {
+        let metadata = operands.rows(1)?;
+        // Where all threads contribute, there may be no selector.
+        let has_selector = matches!(operands.peek().map(|operand| &operand.value), Some(Value::Integer(_)));
+        let selector = if has_selector { operands.number()? as usize } else { 0 };
+        Ok(Sparsity { layout: SparseLayout { element_bits: element_bits as u32, depth, selector }, metadata })
+    }
+
+    /// Returns the columns of the stored elements.
+    pub fn positions(self, warp: &Warp) -> Positions {
+        let metadata = warp.row(self.metadata);
+        self.layout.positions(|lane| metadata[lane])
+    }
+}
+
 /// Builds the action of a product.
 fn product(site: &Site<'_>, dimensions: Dimensions, dot: Dot) -> Built {
     let Dimensions { rows, depth, element_bits, result_bits } = dimensions;
-    let a_count = Dimensions::registers(rows * depth, element_bits);
+    let is_sparse = site.has(".SP");
+    let a_depth = if is_sparse { depth / 2 } else { depth };
+    let a_count = Dimensions::registers(rows * a_depth, element_bits);
     let b_count = Dimensions::registers(COLUMNS * depth, element_bits);
     let c_count = Dimensions::registers(rows * COLUMNS, result_bits);
     let mut operands = site.operands();
@@ -184,8 +212,10 @@ fn product(site: &Site<'_>, dimensions: Dimensions, dot: Dot) -> Built {
     if operands.next_is_predicate() && !operands.predicate()?.is_always() {
         return Err(site.unsupported("a predicate for the product"));
     }
+    let sparsity = if is_sparse { Some(Sparsity::take(&mut operands, element_bits, depth)?) } else { None };
     Ok(access(move |warp, _, mask| {
         whole_warp(warp, mask)?;
+        let positions = sparsity.map(|sparsity| sparsity.positions(warp));
         let a = gather(warp, a, a_count, element_bits, rows / 8);
         let b = gather(warp, b, b_count, element_bits, 1);
         let c = accumulators(warp, c, c_count, result_bits);
@@ -193,7 +223,10 @@ fn product(site: &Site<'_>, dimensions: Dimensions, dot: Dot) -> Built {
             .map(|lane| {
                 let element = |number: usize| {
                     let (row, column) = (lane / 4 + 8 * (number / 2), 2 * (lane % 4) + number % 2);
-                    dot(&a[row], &b[column], c[lane][number])
+                    match &positions {
+                        Some(positions) => dot(&a[row], &positions.partners(row, &b[column]), c[lane][number]),
+                        None => dot(&a[row], &b[column], c[lane][number]),
+                    }
                 };
                 (0..rows / 4).map(element).collect()
             })

@@ -13,6 +13,7 @@ use super::memory::matrix::whole_warp;
 use super::memory::space::{self, Space};
 use super::site::{Operands, Site, suffixes};
 use super::step::{Action, Built, Unsupported, access};
+use super::tensor::Sparsity;
 use super::warp::{LANES, Row, Warp};
 use super::world::World;
 
@@ -90,8 +91,7 @@ fn descriptors<'s>(operands: &mut Operands<'s>) -> Result<(Row, Vec<&'static str
 
 /// Builds the action of a product.
 fn product(site: &Site<'_>) -> Built {
-    let is_sparse = site.has(".SP");
-    let (columns, depth) = shape(site).filter(|_| !is_sparse).ok_or_else(|| site.unsupported("matrices of this shape"))?;
+    let (columns, depth) = shape(site).ok_or_else(|| site.unsupported("matrices of this shape"))?;
     let is_half = site.has(".F16");
     let count = (columns / if is_half { 4 } else { 2 }) as u16;
     let mut operands = site.operands();
@@ -122,6 +122,8 @@ fn product(site: &Site<'_>) -> Built {
     let adds = operands.optional_predicate()?;
     let arithmetic = arithmetic(site, negates).ok_or_else(|| site.unsupported("products of these types"))?;
     let bits = arithmetic.element_bits();
+    let sparsity = if site.has(".SP") { Some(Sparsity::take(&mut operands, bits, depth)?) } else { None };
+    let a_depth = if sparsity.is_some() { depth / 2 } else { depth };
     Ok(access(move |warp, world, mask| {
         whole_warp(warp, mask)?;
         let rows = match a {
@@ -131,16 +133,17 @@ fn product(site: &Site<'_>) -> Built {
             }
             MatrixA::Shared(matrix) => {
                 let first = (warp.identity.warp % WARPS) as usize * ROWS_PER_WARP;
-                vectors(warp, world, matrix, first, ROWS_PER_WARP, depth, bits)?
+                vectors(warp, world, matrix, first, ROWS_PER_WARP, a_depth, bits)?
             }
         };
+        let positions = sparsity.map(|sparsity| sparsity.positions(warp));
         let columns = vectors(warp, world, b, 0, columns, depth, bits)?;
         let keeps = !is_zero && warp.read_predicate(adds) & 1 == 1;
         let old: Vec<[u32; LANES]> = (0..count).map(|number| if keeps { *warp.row(c.plus(number)) } else { [0; LANES] }).collect();
         let results: Vec<Vec<u32>> = (0..LANES)
             .map(|lane| {
                 let old: Vec<u32> = old.iter().map(|register| register[lane]).collect();
-                arithmetic.thread_results(lane, &rows, &columns, &old)
+                arithmetic.thread_results(lane, &rows, positions.as_ref(), &columns, &old)
             })
             .collect();
         for number in 0..count {

@@ -141,6 +141,7 @@ impl Decoder<'_> {
                 accumulator,
                 has_half_c: c == ScalarType::F16 && accumulator == Accumulator::Single,
                 has_half_d: d == ScalarType::F16 && accumulator == Accumulator::Single,
+                sparsity: None,
                 a_registers: part(&first.0, number / flat_parts, tall_parts),
                 b_registers: part(&second.0, number % flat_parts, flat_parts),
                 c_registers: part(&c_list, number, tall_parts * flat_parts),

@@ -1,14 +1,15 @@
 //! Decodes `mma.sync`: matrix products with elements distributed over the registers of a warp.
 
 use oriole_ptx::ast;
-use oriole_ptx::table::{Modifier, Slot as FormSlot};
+use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
 use oriole_sem::format::{BF16, E4M3, E5M2, F16, F64, TF32};
+use oriole_sem::sparse::SparseLayout;
 
 use super::float::mode;
 use super::integer::int_type;
 use super::{Decode, Decoder, Missing, Ptx};
-use crate::ptx::program::{Accumulator, Action, Element, Mma, Slot, Source};
+use crate::ptx::program::{Accumulator, Action, Element, Mma, Slot, Source, Sparsity};
 
 /// Returns the element type of A or B.
 pub(super) fn element(ty: ScalarType) -> Option<Element> {
@@ -36,17 +37,30 @@ pub(super) fn shape(ptx: &Ptx<'_>) -> Option<[usize; 3]> {
     ptx.form.modifiers.iter().find_map(|value| shape(value.modifier.spelling()))
 }
 
+/// Returns whether the matrix A of a product is sparse.
+pub(super) fn is_sparse(ptx: &Ptx<'_>) -> bool {
+    ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata) || ptx.form.opcode == Opcode::WgmmaMmaAsyncSp
+}
+
 impl Decoder<'_> {
+    /// Reads the metadata and the selector of a sparse matrix A from the operands at two positions.
+    pub(super) fn sparsity(&mut self, ptx: &Ptx<'_>, ty: ScalarType, depth: usize, positions: [usize; 2]) -> Decode<Sparsity> {
+        let missing = || Missing::new(ptx.spelling());
+        let [metadata, selector] = positions.map(|position| ptx.operand(position));
+        let element_bits = element(ty).ok_or_else(missing)?.bits();
+        let selector = self.literal(selector, ScalarType::U32).ok_or_else(missing)? as usize;
+        Ok(Sparsity { layout: SparseLayout { element_bits, depth, selector }, metadata: self.source(metadata, ScalarType::B32)? })
+    }
+
     /// Decodes `mma.sync`.
     pub(crate) fn mma(&mut self, ptx: &Ptx<'_>) -> Decode {
         let missing = || Missing::new(ptx.spelling());
         let types = ptx.types();
         let [d, a, b, c] = types[..] else { return self.unsupported(ptx) };
-        let special = [Modifier::Sp, Modifier::SpOrderedMetadata, Modifier::BlockScale].into_iter().any(|modifier| ptx.has(modifier));
         let [rows, columns, depth] = shape(ptx).ok_or_else(missing)?;
         // `m8n8k4` on `f16` computes four products at once, with a different layout.
         let is_quad = a == ScalarType::F16 && rows == 8;
-        if special || ptx.get(FormSlot::Kind).is_some() || is_quad || columns != 8 {
+        if ptx.has(Modifier::BlockScale) || ptx.get(FormSlot::Kind).is_some() || is_quad || columns != 8 {
             return self.unsupported(ptx);
         }
         let accumulator = match (d, c) {
@@ -67,6 +81,7 @@ impl Decoder<'_> {
         for register in self.fragment(ptx.operand(0)) {
             destinations.push(self.destination(register)?);
         }
+        let sparsity = if is_sparse(ptx) { Some(self.sparsity(ptx, a, depth, [4, 5])?) } else { None };
         let [a_registers, b_registers, c_registers] = sources.map(Vec::into_boxed_slice);
         let mma = Mma {
             rows,
@@ -76,6 +91,7 @@ impl Decoder<'_> {
             accumulator,
             has_half_c: false,
             has_half_d: false,
+            sparsity,
             a_registers,
             b_registers,
             c_registers,

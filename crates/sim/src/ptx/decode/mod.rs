@@ -486,7 +486,7 @@ impl Decoder<'_> {
             Mma => self.mma(ptx),
             WmmaMma => self.wmma(ptx),
             WmmaLoad | WmmaStore => self.move_fragment(ptx),
-            WgmmaMmaAsync | WgmmaFence | WgmmaCommitGroup | WgmmaWaitGroup => self.warpgroup(ptx),
+            WgmmaMmaAsync | WgmmaMmaAsyncSp | WgmmaFence | WgmmaCommitGroup | WgmmaWaitGroup => self.warpgroup(ptx),
             CpAsync | CpAsyncCommitGroup | CpAsyncWaitGroup | CpAsyncWaitAll => self.copy_async(ptx),
             Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),

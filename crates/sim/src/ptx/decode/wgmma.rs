@@ -7,7 +7,7 @@ use oriole_sem::format::{BF16, E4M3, E5M2, F16, Format, TF32};
 use oriole_sem::warpgroup::{Arithmetic, Major};
 
 use super::integer::int_type;
-use super::mma::shape;
+use super::mma::{is_sparse, shape};
 use super::{Decode, Decoder, Missing, Ptx};
 use crate::ptx::program::{Action, GroupMatrix, GroupProduct, Source};
 
@@ -39,7 +39,7 @@ impl Decoder<'_> {
     /// Decodes `wgmma`. The interpreter computes a product at once, so fences, groups and waits do nothing.
     pub(crate) fn warpgroup(&mut self, ptx: &Ptx<'_>) -> Decode {
         match ptx.form.opcode {
-            Opcode::WgmmaMmaAsync => self.group_product(ptx),
+            Opcode::WgmmaMmaAsync | Opcode::WgmmaMmaAsyncSp => self.group_product(ptx),
             Opcode::WgmmaFence | Opcode::WgmmaCommitGroup | Opcode::WgmmaWaitGroup => {
                 self.push(Action::Nothing);
                 Ok(())
@@ -51,12 +51,14 @@ impl Decoder<'_> {
     fn group_product(&mut self, ptx: &Ptx<'_>) -> Decode {
         let missing = || Missing::new(ptx.spelling());
         let [_, columns, depth] = shape(ptx).ok_or_else(missing)?;
+        // Metadata and selector of a sparse matrix follow the matrices.
+        let after_matrices = if is_sparse(ptx) { 5 } else { 3 };
         let number = |decoder: &Self, position: usize| {
             ptx.operands.get(position).and_then(|&operand| decoder.literal(operand, ScalarType::S32)).map(|bits| bits as i32)
         };
         let is_negative = |number: Option<i32>| number.is_some_and(|number| number < 0);
-        let negates = is_negative(number(self, 4)) != is_negative(number(self, 5));
-        let flags: Vec<bool> = (6..ptx.operands.len()).map(|position| number(self, position) == Some(1)).collect();
+        let negates = is_negative(number(self, after_matrices + 1)) != is_negative(number(self, after_matrices + 2));
+        let flags: Vec<bool> = (after_matrices + 3..ptx.operands.len()).map(|position| number(self, position) == Some(1)).collect();
         let (transposes_a, transposes_b) = match flags[..] {
             [a, b] => (a, b),
             [b] => (false, b),
@@ -79,9 +81,10 @@ impl Decoder<'_> {
             depth,
             arithmetic: arithmetic(ptx, negates).ok_or_else(missing)?,
             a,
+            sparsity: if is_sparse(ptx) { Some(self.sparsity(ptx, ptx.types()[1], depth, [3, 4])?) } else { None },
             b: self.source(ptx.operand(2), ScalarType::U64)?,
             b_major: major(transposes_b),
-            adds: self.predicate(ptx.operand(3))?,
+            adds: self.predicate(ptx.operand(after_matrices))?,
             accumulator: self.sources_of(&accumulator)?,
             destinations: destinations.into(),
         };

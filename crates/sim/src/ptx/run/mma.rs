@@ -7,6 +7,8 @@
 //! - of B: the elements from `e * (position + 4 * r)` on, of column `group`,
 //! - of C and D: the elements `2 * position` and the next one of row `group`, then those of row `group + 8`.
 //!
+//! Of a sparse matrix A only half of the elements are stored; metadata say which ([`oriole_sem::sparse`]).
+//!
 //! The manual leaves open in which order and with which rounding floats are summed. This interpreter computes what code of ptxas computes on
 //! Hopper ([`oriole_sem::tensor`]). Integers are summed exactly, and wrapped or clamped at the end.
 
@@ -14,17 +16,18 @@ use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::{self, Mode};
 use oriole_sem::format::{F16, F32, F64};
 use oriole_sem::int::S32;
+use oriole_sem::sparse::Positions;
 use oriole_sem::tensor::{self, HOPPER};
 
 use super::block::Block;
 use super::warp::{ALL_LANES, LANES, Warp};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
-use crate::ptx::program::{Accumulator, Element, Mma, Source};
+use crate::ptx::program::{Accumulator, Element, Mma, Source, Sparsity};
 
 impl Element {
     /// Returns the number of register bits per element.
-    fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         match self {
             Element::Float { bits, .. } => bits,
             Element::Int(int) => int.bits,
@@ -80,9 +83,12 @@ impl Warp {
     /// Computes a product: the registers of D of each thread, and their undefined bits.
     fn product(&self, pool: &[u64], mma: &Mma) -> (Vec<Vec<u64>>, u64) {
         let tall = mma.rows / 8;
-        let a = self.gather(pool, &mma.a_registers, mma.a, mma.rows, mma.depth, tall);
+        let a_depth = if mma.sparsity.is_some() { mma.depth / 2 } else { mma.depth };
+        let a = self.gather(pool, &mma.a_registers, mma.a, mma.rows, a_depth, tall);
         let b = self.gather(pool, &mma.b_registers, mma.b, 8, mma.depth, 1);
-        let mut inputs = mma.a_registers.iter().chain(&mma.b_registers).chain(&mma.c_registers);
+        let positions = mma.sparsity.map(|sparsity| self.positions(pool, sparsity));
+        let metadata = mma.sparsity.as_ref().map(|sparsity| &sparsity.metadata);
+        let mut inputs = mma.a_registers.iter().chain(&mma.b_registers).chain(&mma.c_registers).chain(metadata);
         let is_unknown = inputs.any(|&source| (0..LANES).any(|lane| self.read_undefined(source, lane) != 0));
         let [packs_c, packs_d] = [mma.has_half_c, mma.has_half_d].map(|is_half| is_half || mma.accumulator == Accumulator::Half);
         let of_lane = |lane: usize| {
@@ -91,13 +97,21 @@ impl Warp {
                 let bits = self.read(pool, mma.c_registers[register], lane) >> shift;
                 let c = if mma.has_half_c { single(bits & 0xffff) } else { bits };
                 let (row, column) = (lane / 4 + 8 * (number / 2), 2 * (lane % 4) + number % 2);
-                let result = sum(mma, &a[row], &b[column], c);
+                let result = match &positions {
+                    Some(positions) => sum(mma, &a[row], &positions.partners(row, &b[column]), c),
+                    None => sum(mma, &a[row], &b[column], c),
+                };
                 if mma.has_half_d { half(result) } else { result }
             };
             let sums: Vec<u64> = (0..2 * tall).map(own).collect();
             if packs_d { sums.chunks(2).map(|pair| pair[0] | pair[1] << 16).collect() } else { sums }
         };
         ((0..LANES).map(of_lane).collect(), if is_unknown { u64::MAX } else { 0 })
+    }
+
+    /// Returns the columns of the stored elements of a sparse matrix A.
+    pub(super) fn positions(&self, pool: &[u64], sparsity: Sparsity) -> Positions {
+        sparsity.layout.positions(|lane| self.read(pool, sparsity.metadata, lane) as u32)
     }
 
     /// Collects the rows of A or the columns of B from the registers of all lanes. Register `r` is part `r / tall` along the depth, and

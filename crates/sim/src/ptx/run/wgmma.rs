@@ -33,6 +33,11 @@ impl Warp {
         let bits = product.arithmetic.element_bits();
         let first = (self.number % WARPS) as usize * ROWS_PER_WARP;
         let mut is_defined = true;
+        let positions = product.sparsity.map(|sparsity| {
+            is_defined &= (0..LANES).all(|lane| self.read_undefined(sparsity.metadata, lane) == 0);
+            self.positions(&machine.pool, sparsity)
+        });
+        let a_depth = if positions.is_some() { product.depth / 2 } else { product.depth };
         let rows = match &product.a {
             GroupMatrix::Registers(registers) => {
                 is_defined &= !registers.iter().any(|&source| (0..LANES).any(|lane| self.read_undefined(source, lane) != 0));
@@ -42,7 +47,7 @@ impl Warp {
             }
             GroupMatrix::Shared { descriptor, major } => {
                 let descriptor = self.read(&machine.pool, *descriptor, 0);
-                let found = self.vectors(machine, block, descriptor, *major, (first, ROWS_PER_WARP), (product.depth, bits), line)?;
+                let found = self.vectors(machine, block, descriptor, *major, (first, ROWS_PER_WARP), (a_depth, bits), line)?;
                 is_defined &= found.is_defined;
                 found.elements
             }
@@ -56,7 +61,7 @@ impl Warp {
             let old: Vec<u32> =
                 product.accumulator.iter().map(|&source| if keeps { self.read(&machine.pool, source, lane) as u32 } else { 0 }).collect();
             is_defined &= !keeps || product.accumulator.iter().all(|&source| self.read_undefined(source, lane) == 0);
-            results.push(product.arithmetic.thread_results(lane, &rows, &found.elements, &old));
+            results.push(product.arithmetic.thread_results(lane, &rows, positions.as_ref(), &found.elements, &old));
         }
         let unknown = if is_defined { 0 } else { u64::MAX };
         for (lane, results) in results.into_iter().enumerate() {
