@@ -83,13 +83,19 @@ fn fields(section: &Section<'_>, number: usize, instruction: &Instruction, sink:
     }
 }
 
+/// The reuse flag of the metadata register of a sparse matrix product.
+const METADATA_REUSE: u8 = 1 << 3;
+
 /// Checks that reuse flags are set only for general registers.
 fn reuse(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     let of_nothing = |value: &Value| {
         !matches!(value, Value::Register(RegFile::General, Some(_)) | Value::RegisterAndNumber(RegFile::General, Some(_), _))
     };
     let is_texture = instruction.opcode.properties().pipe == Pipe::Tex;
-    if (instruction.control.reuse != 0 && !is_texture)
+    // ptxas marks the metadata of a sparse matrix product, which two products in a row read, in the fourth place; nvdisasm does not print it.
+    let is_sparse = instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".SP");
+    let metadata_reuse = if is_sparse { METADATA_REUSE } else { 0 };
+    if (instruction.control.reuse & !metadata_reuse != 0 && !is_texture)
         || instruction.operands.iter().any(|operand| operand.reuse && of_nothing(&operand.value))
     {
         sink.hazard("reuse-of-nothing", number, "has a reuse flag where there is no register");
