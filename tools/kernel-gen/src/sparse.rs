@@ -71,7 +71,7 @@ impl Sparse {
                 Some((row, group)) => self.positions(row, group),
                 None => [thread % 4, nibble % 4],
             };
-            word | (indices[0] | indices[1] << 2) as u64 * (1 << (4 * nibble))
+            word | ((indices[0] | (indices[1] << 2)) as u64) << (4 * nibble)
         })
     }
 

@@ -136,7 +136,7 @@ impl Thread {
     }
 
     /// Returns the value that a register has in a thread of the same quad.
-    fn from_quad(self, select: &mut Select<'_>, value: Operand, position: Operand) -> Operand {
+    fn fetch(self, select: &mut Select<'_>, value: Operand, position: Operand) -> Operand {
         let lane = select.logic(0xfc, self.quad, position, Operand::RZ);
         select.b.define(Class::R, "SHFL.IDX PT, $, {}, {}, 0x1f", &[value, lane])
     }
@@ -182,7 +182,7 @@ fn sorted(select: &mut Select<'_>, a: &[Operand], sparsity: Sparsity, exchange: 
 fn swapped_halves(select: &mut Select<'_>, thread: Thread, form: &Form<'_>, number: usize) -> Operand {
     let (half, part) = ((number % 2) as u32, (number / 2) as u32);
     let source = if form.a.len() == 2 { form.selector % 4 } else { 2 * (form.selector % 2) + part };
-    let descends = thread.from_quad(select, form.descends, Operand::from(source));
+    let descends = thread.fetch(select, form.descends, Operand::from(source));
     let bit = select.b.define(Class::R, "IMAD $, {}, {}, {}", &[thread.position, Operand::from(4_i64), Operand::from(16 * half)]);
     let group = select.shift_right(descends, bit, false);
     // 0x3210 keeps the order, 0x1032 exchanges the halves.
@@ -195,7 +195,7 @@ fn swapped_halves(select: &mut Select<'_>, thread: Thread, form: &Form<'_>, numb
 fn swapped_bytes(select: &mut Select<'_>, thread: Thread, form: &Form<'_>, number: usize) -> Operand {
     let (half, part) = ((number % 2) as u32, (number / 2) as u32);
     let source = if form.a.len() == 2 { 2 * (form.selector % 2) + half } else { 2 * part + half };
-    let descends = thread.from_quad(select, form.descends, Operand::from(source));
+    let descends = thread.fetch(select, form.descends, Operand::from(source));
     let bit = select.shift_left(thread.position, Operand::from(3_i64));
     let groups = select.shift_right(descends, bit, false);
     // 0x0011 exchanges the lower two bytes, 0x1100 the upper two.
@@ -228,14 +228,14 @@ fn dense_product(select: &mut Select<'_>, product: &Product, sparsity: Sparsity)
     for part in 0..2 {
         let mut groups = Vec::new();
         for half in 0..2 {
-            let metadata = thread.from_quad(select, sparsity.metadata, Operand::from(2 * part + half));
+            let metadata = thread.fetch(select, sparsity.metadata, Operand::from(2 * part + half));
             let indices = select.shift_right(metadata, byte, false);
             groups.push(dense_groups(select, product.a[(2 * part + half) as usize], indices));
         }
         let a = vec![groups[0][0], groups[1][0], groups[0][1], groups[1][1]];
         let words = [product.b[2 * part as usize], product.b[2 * part as usize + 1]].map(|word| select.in_register(word));
         let b = [source, next_source].map(|source| {
-            let [lower, upper] = words.map(|word| thread.from_quad(select, word, source));
+            let [lower, upper] = words.map(|word| thread.fetch(select, word, source));
             select.select_by_predicate(is_upper, upper, lower)
         });
         sum = eight_bit_floats(select, &Product { depth: 32, a, b: b.to_vec(), c: sum, ..*product })?;
