@@ -59,9 +59,8 @@ impl Frame {
         }
     }
 
-    /// Forgets the slots of the previous register file. The statistics go on.
+    /// Forgets the slots of the previous register file that belong to no value. The statistics go on.
     pub fn start_file(&mut self) {
-        self.slots.clear();
         self.private_slots.clear();
         self.emergency_slot = None;
     }

@@ -295,14 +295,12 @@ impl Walker<'_> {
                 }
             }
         }
-        state.set = self.set.map(|(at, first)| if now - at >= LONG_AGO { (LONG_AGO, 0) } else { (now - at, first) });
-        for set in &mut state.set {
-            if set.0 >= i64::from(self.rules.facts.scoreboard_seen) {
-                *set = (LONG_AGO, 0);
-            }
-        }
-        let age = now - self.barrier.0;
-        state.barrier = if age >= i64::from(self.rules.facts.barrier_hold) { (LONG_AGO, 0) } else { (age, self.barrier.1) };
+        let aged = |(at, first): (i64, u32), lasting_cycles: u32| {
+            let age = now - at;
+            if age < i64::from(lasting_cycles) { (age, first) } else { (LONG_AGO, 0) }
+        };
+        state.set = self.set.map(|set| aged(set, self.rules.facts.scoreboard_seen));
+        state.barrier = aged(self.barrier, self.rules.facts.barrier_hold);
         state
     }
 
