@@ -9,9 +9,11 @@ mod common;
 
 use std::collections::BTreeMap;
 
+use oriole_cubin::{Cubin, Index};
 use oriole_driver::{Compiled, Options, ScheduleBackend, ScheduleMode, Scheduling, compile, target_mismatch};
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
+use oriole_rescore::why::explain;
 use oriole_rescore::{When, rescore};
 use rayon::prelude::*;
 
@@ -23,7 +25,7 @@ const HEADER: &str = "\
 # must be reviewed and explained by the change that causes it. Written by `ORIOLE_BLESS=1 cargo test -p oriole-rescore --test quality_kernels`.
 #
 # One line for each folder of tests/kernels, target and way to compile. registers, instructions, stalls: sums over all functions. code, file,
-# report: digests of the machine code, of the cubins, and of the scheduling reports.
+# report: digests of the machine code, of the cubins, and of the scheduling reports and the explanations of control words.
 ";
 
 /// The targets other than sm_90a at -O3.
@@ -48,7 +50,8 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, compiled: &Compiled, cubin: &[u8], target: Target) {
+    fn add(&mut self, compiled: &Compiled, cubin: &[u8], options: &Options) {
+        let target = options.target;
         let (code, stalls) = code(cubin, target);
         self.kernels += 1;
         self.registers += compiled.functions.iter().map(|function| u64::from(function.registers)).sum::<u64>();
@@ -56,7 +59,10 @@ impl Sum {
         self.stalls += stalls;
         self.code.extend(code.to_le_bytes());
         self.file.extend(digest(cubin.iter().copied()).to_le_bytes());
-        self.report.extend(report(compiled).1.to_le_bytes());
+        if options.reports.figures {
+            self.report.extend(report(compiled).1.to_le_bytes());
+            self.report.extend(digest(explanations(cubin, target).bytes()).to_le_bytes());
+        }
     }
 
     fn line(&self, name: &str) -> String {
@@ -67,6 +73,14 @@ impl Sum {
              file {file:016x}, report {report:016x}"
         )
     }
+}
+
+/// Returns the explanations of all control words of a file.
+fn explanations(cubin: &[u8], target: Target) -> String {
+    let cubin = Cubin::read(cubin).expect("a cubin");
+    let index = Index::new(&cubin);
+    let explained = cubin.functions().flat_map(|function| explain(&index, &function, target).unwrap_or_default());
+    explained.flat_map(|one| one.lines).collect()
 }
 
 /// A way to compile a kernel: its name, the options, and whether and how the result is rescored.
@@ -138,7 +152,7 @@ fn check_folder(name: &str) {
         .collect();
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for ((compiled, cubin), way) in results.into_iter().flatten() {
-        sums.entry(way.name).or_default().add(&compiled, &cubin, way.options.target);
+        sums.entry(way.name).or_default().add(&compiled, &cubin, &way.options);
     }
     let lines: Vec<String> = sums.iter().map(|(way, sum)| sum.line(&format!("{name} {way}"))).collect();
     common::compare(TABLE, HEADER, &format!("{name} "), &lines);

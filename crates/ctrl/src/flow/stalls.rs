@@ -213,11 +213,7 @@ pub fn compute_stalls(
             }
             // A longer stall at the end of the predecessor makes its events older for its other successors too.
             if grown > 0 {
-                for &next in &code.blocks[before].successors {
-                    if next != block {
-                        worklist.push(next);
-                    }
-                }
+                code.blocks[before].successors.iter().for_each(|&next| worklist.push(next));
             }
             entry.merge(state);
         }
@@ -448,7 +444,7 @@ impl Walker<'_> {
         let mut left = missing;
         let first = match cause {
             StallCause::Register { first, .. } | StallCause::ControlTransfer { first } => first as usize,
-            _ => number - 1,
+            _ => number,
         };
         // Stalls before the instruction that needs the time do not count for its latency. The other causes need few cycles; for them only
         // the last stall grows.
