@@ -29,10 +29,15 @@ fn run_with(code: &Code, mode: Mode, budget: Budget, live_in: &[u16], live_out: 
     let costs = Costs::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live_in), numbers(live_out));
-    let mut tracker = Tracker::new(code.groups().len());
-    tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
-    let settings = Settings { mode, stage: Stage::Pre, budget, knobs, trace: true };
-    let schedule = schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings }, &mut tracker);
+    let scheduled = |trace| {
+        let mut tracker = Tracker::new(code.groups().len());
+        tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
+        let settings = Settings { mode, stage: Stage::Pre, budget, knobs, trace };
+        (schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings }, &mut tracker), tracker)
+    };
+    let (schedule, tracker) = scheduled(true);
+    let (untraced, _) = scheduled(false);
+    assert_eq!((&untraced.order, untraced.picks.len()), (&schedule.order, 0), "a trace changes nothing, and is not made unasked");
     assert_eq!(check::check(code, 0..code.items.len(), &schedule.order), Ok(()));
     assert_eq!(schedule.length, estimate(code, &graph, &costs, schedule.order.iter().copied()));
     (schedule, tracker.peak()[0])
