@@ -118,7 +118,7 @@ fn ways(module: &Module, position: usize) -> Vec<Way> {
         let mut way = Way { name: "sm_90a other schedulers".to_owned(), ..Way::new(hopper, 3) };
         way.options.scheduling = Scheduling::by(backend, mode);
         ways.push(way);
-        let when = (number % 2 == 0).then_some(When::Always);
+        let when = number.is_multiple_of(2).then_some(When::Always);
         ways.push(Way { name: "sm_90a rescored".to_owned(), rescore: Some(when), ..Way::new(hopper, 1) });
     }
     ways
