@@ -104,10 +104,8 @@ fn blocks_of(function: &Function) -> Vec<Block> {
     for (number, &(_, run)) in runs.iter().enumerate() {
         let end = start + run.len();
         let last = run[run.len() - 1];
-        let mut successors: Vec<usize> = targets(function, last).filter_map(|next| number_of[next.position()]).collect();
-        if falls_through(function, last) && number + 1 < runs.len() {
-            successors.push(number + 1);
-        }
+        let next = (number + 1..runs.len()).next().filter(|_| falls_through(function, last));
+        let mut successors: Vec<usize> = targets(function, last).filter_map(|next| number_of[next.position()]).chain(next).collect();
         successors.sort_unstable();
         successors.dedup();
         blocks.push(Block { range: start..end, successors });

@@ -74,7 +74,8 @@ impl Machine<'_> {
             return 0;
         }
         let need = self.hardware.model.longest_need(Classes::get().of(opcode, &instruction.modifiers));
-        need.saturating_sub(1) / self.longest_stall()
+        // The instruction itself has one stall, each `NOP` one more.
+        need.div_ceil(self.longest_stall()).saturating_sub(1)
     }
 
     /// Returns the control word of an instruction; `wait` is the mask of scoreboards that the previous instruction sets.

@@ -2,10 +2,15 @@
 //!
 //! Each instruction is compiled in a kernel of its own without optimization, so that nothing removes it. An internal error is a failure. So
 //! is a refusal of an opcode that is not on the list of unsupported opcodes.
+//!
+//! `forms.txt` is a baseline of the generated code: for each opcode the number of forms, the number of instructions and a digest of the
+//! cubins. It is no statement of correctness: a line that changes must be reviewed and explained by the change that causes it.
+//! `ORIOLE_BLESS=1` rewrites the table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use oriole_driver::{Fault, Options, compile};
+use oriole_driver::{CompileError, Compiled, Fault, Options, compile};
 use oriole_isa::Target;
 use oriole_ptx::enumerate::{Case, legal_forms, module_text};
 use oriole_ptx::table::{Opcode, ROWS};
@@ -90,10 +95,61 @@ fn valid_cases(cases: &[Case], platform: Platform) -> Vec<Case> {
     kept
 }
 
+/// What the baseline records about an opcode.
+#[derive(Default)]
+struct Recorded {
+    forms: usize,
+    instructions: usize,
+    digests: Vec<u8>,
+}
+
+impl Recorded {
+    fn add(&mut self, compiled: &Compiled) {
+        self.forms += compiled.functions.len();
+        self.instructions += compiled.functions.iter().map(|function| function.instructions).sum::<usize>();
+        self.digests.extend(digest(&compiled.cubin).to_le_bytes());
+    }
+
+    fn line(&self, name: &str) -> String {
+        format!("{name}: forms {}, instructions {}, file {:016x}\n", self.forms, self.instructions, digest(&self.digests))
+    }
+}
+
+/// Returns the FNV-1a hash of bytes.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Compares the generated code with `forms.txt`, or records it.
+fn compare(recorded: &BTreeMap<&str, Recorded>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/forms.txt");
+    let lines: String = recorded.iter().map(|(name, recorded)| recorded.line(name)).collect();
+    if std::env::var_os("ORIOLE_BLESS").is_some() {
+        std::fs::write(&path, &lines).expect("forms.txt");
+    }
+    let text = std::fs::read_to_string(&path).expect("forms.txt");
+    let new: Vec<&str> = lines.lines().filter(|line| !text.lines().any(|other| other == *line)).collect();
+    assert!(
+        new.is_empty(),
+        "{} lines differ from forms.txt; review them, then record them with ORIOLE_BLESS=1:\n{}",
+        new.len(),
+        new.join("\n")
+    );
+    assert_eq!(lines.lines().count(), text.lines().count(), "forms.txt has lines that nothing makes; record with ORIOLE_BLESS=1");
+}
+
+/// Compiles cases without optimization; returns the errors if there are any.
+fn compile_cases(cases: &[Case], target: Target) -> Result<Compiled, Vec<CompileError>> {
+    let (text, _) = module_text(cases);
+    let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
+    compile(&[&checked.module], &Options { level: 0, verify: true, ..Options::new(target) })
+}
+
 #[test]
 fn every_form_compiles_or_is_refused_by_name() {
     let mut failures: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut compiled = 0;
+    let mut recorded: BTreeMap<&str, Recorded> = BTreeMap::new();
     for name in TARGETS {
         let target = Target::parse(name).unwrap();
         let platform = Platform { version: PtxVersion::new(9, 0), target };
@@ -102,12 +158,24 @@ fn every_form_compiles_or_is_refused_by_name() {
             if cases.is_empty() {
                 continue;
             }
-            let (text, _) = module_text(&cases);
-            let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
-            let options = Options { level: 0, verify: true, ..Options::new(target) };
-            let errors = compile(&[&checked.module], &options).err().unwrap_or_default();
+            let result = compile_cases(&cases, target);
+            let baseline = recorded.entry(ROWS[row].opcode.spelling()).or_default();
+            let errors = match result {
+                Ok(compiled) => {
+                    baseline.add(&compiled);
+                    Vec::new()
+                }
+                Err(errors) => errors,
+            };
             let failed: BTreeSet<&str> = errors.iter().filter_map(|error| error.function.as_deref()).collect();
             compiled += cases.len() - failed.len();
+            if !failed.is_empty() && failed.len() < cases.len() {
+                let numbered = cases.iter().enumerate().filter(|(number, _)| !failed.contains(format!("k{number}").as_str()));
+                let kept: Vec<Case> = numbered.map(|(_, case)| case.clone()).collect();
+                if let Ok(compiled) = compile_cases(&kept, target) {
+                    baseline.add(&compiled);
+                }
+            }
             for error in errors {
                 let number: usize = error.function.as_deref().unwrap_or_default().trim_start_matches('k').parse().unwrap_or(0);
                 let kind = match &error.fault {
@@ -129,4 +197,6 @@ fn every_form_compiles_or_is_refused_by_name() {
         report += &format!("{key}: {} forms, such as {}\n", texts.len(), texts[0]);
     }
     assert!(failures.is_empty(), "{compiled} forms compiled; these did not:\n{report}");
+    recorded.retain(|_, recorded| recorded.forms > 0);
+    compare(&recorded);
 }

@@ -81,11 +81,11 @@ impl Writer<'_> {
         let offset = element.saturating_mul(bytes);
         let value = match initializer {
             Initializer::Constant(constant) => constant_bits(*constant, self.ty),
-            Initializer::MaskedNumber { mask, value } => (*value as u64 & mask) >> mask.trailing_zeros().min(63),
+            Initializer::MaskedNumber { mask, value } => (*value as u64 & mask) >> mask.trailing_zeros(),
             Initializer::Address { symbol, offset: addend, generic, mask } => {
                 if let Some(known) = self.known_address(*symbol, *generic) {
                     let address = known.wrapping_add_signed(*addend);
-                    mask.map_or(address, |mask| (address & mask) >> mask.trailing_zeros().min(63))
+                    mask.map_or(address, |mask| (address & mask) >> mask.trailing_zeros())
                 } else {
                     let byte = mask.map(|mask| (mask.trailing_zeros() / 8) as u8);
                     let symbol = self.file_name(*symbol);
@@ -105,9 +105,8 @@ impl Writer<'_> {
             self.data.bytes.resize(end, 0);
         }
         let place = &mut self.data.bytes[offset..end];
-        let all = i128::from(value as i64).to_le_bytes();
-        let source = if bytes <= 8 { value.to_le_bytes()[..bytes].to_vec() } else { all[..bytes].to_vec() };
-        place.copy_from_slice(&source);
+        // A constant has 64 bits. ptxas puts zeros above, also where it is negative.
+        place.copy_from_slice(&u128::from(value).to_le_bytes()[..bytes]);
         Ok(())
     }
 

@@ -172,7 +172,13 @@ impl<'m> Select<'m> {
 
 #[cfg(test)]
 mod tests {
+    use oriole_isa::Target;
+    use oriole_ptx::ast::FunctionId;
+    use oriole_support::Index;
+
     use super::{LIBRARY, Routine, find};
+    use crate::recording::{RecordingState, recording_state};
+    use crate::{Layout, Linking, select_function};
 
     #[test]
     fn every_function_is_valid_and_found_by_its_name() {
@@ -184,5 +190,36 @@ mod tests {
             assert_eq!(module.name(function.name), *name);
         }
         assert!(find("__oriole_nothing").is_none());
+    }
+
+    /// Selects a kernel with the given guards before a division that is a library function without branches; returns what is then known
+    /// about that function.
+    fn state_after(guards: &[&str]) -> RecordingState {
+        let divisions: String = guards.iter().map(|guard| format!("{guard} div.full.f32 %f, %f, %g;\n")).collect();
+        let registers = ".reg .pred %p;\n.reg .f32 %f, %g;\n";
+        let text = format!(".version 8.0\n.target sm_75\n.address_size 64\n.entry k()\n{{\n{registers}{divisions}ret;\n}}\n");
+        let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
+        let (id, target) = (FunctionId::new(0), Target::parse("sm_75").expect("a target"));
+        let layout = Layout::new(&module, Linking::Whole).expect("a layout");
+        select_function(&module, id, target, &layout.variables_of(&module, id)).expect("it can be selected");
+        recording_state(target, find("__oriole_div_full_f32").expect("the function").number)
+    }
+
+    /// States are kept per thread, so each thread starts without recordings.
+    #[test]
+    fn a_body_is_recorded_at_its_second_use_without_a_guard() {
+        let is_recorded = |guards: &'static [&'static str]| {
+            let thread = std::thread::spawn(|| match state_after(guards) {
+                RecordingState::Nothing => "nothing",
+                RecordingState::UsedOnce => "used",
+                RecordingState::Code(_) => "recorded",
+            });
+            thread.join().expect("no panic")
+        };
+        assert_eq!(is_recorded(&[""]), "used");
+        assert_eq!(is_recorded(&["", ""]), "recorded");
+        assert_eq!(is_recorded(&["@%p", "@%p", "@%p"]), "nothing");
+        assert_eq!(is_recorded(&["", "@%p", "@%p"]), "used");
+        assert_eq!(is_recorded(&["", "", "@%p"]), "recorded");
     }
 }

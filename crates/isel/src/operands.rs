@@ -93,7 +93,8 @@ impl<'m> Select<'m> {
     pub fn wide_source(&mut self, operand: ast::Operand, ty: ScalarType) -> Result<Operand, Unsupported> {
         if let Some(bits) = self.literal(operand, ty) {
             let number = self.wide_number(bits);
-            return Ok(if ty.bits() > 64 { self.sign_extended_number(number, bits) } else { number });
+            // A constant has 64 bits. ptxas puts zeros above, also where it is negative.
+            return Ok(if ty.bits() > 64 { self.b.pack(Class::R4, &[number, Operand::RZ, Operand::RZ]) } else { number });
         }
         match operand {
             ast::Operand::Register(register) => {
@@ -123,13 +124,6 @@ impl<'m> Select<'m> {
         let low = self.b.define(Class::R, "MOV $, {}", &[Operand::from(i64::from(bits as u32))]);
         let high = self.b.define(Class::R, "MOV $, {}", &[Operand::from(i64::from((bits >> 32) as u32))]);
         self.b.pack(Class::R2, &[low, high])
-    }
-
-    /// Sign-extends a 64-bit constant, which is in a register pair, to 128 bits.
-    fn sign_extended_number(&mut self, pair: Operand, bits: u64) -> Operand {
-        let sign = self.in_register(Operand::from(if (bits as i64) < 0 { u32::MAX } else { 0 }));
-        let words = [self.low(pair), self.high(pair), sign, sign];
-        self.b.pack(Class::R4, &words)
     }
 
     /// Returns a source of any width in registers of its type's class; constants of up to 32 bits stay immediates.

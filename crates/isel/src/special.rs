@@ -47,14 +47,14 @@ impl Select<'_> {
         }
         let is_wide = row.ty.bits() == 64;
         if let Some(name) = find(READ, row.name) {
-            return self.machine_register("S2R", name, false).ok_or_else(refused);
+            return self.machine_register(name).ok_or_else(refused);
         }
         if let Some(name) = find(CLOCKS, row.name) {
-            return self.machine_register("CS2R", name, is_wide).ok_or_else(refused);
+            return self.counter(name, is_wide).ok_or_else(refused);
         }
         if let Some(counter) = row.name.strip_prefix("%pm") {
             let name = format!("SR_PM{}", counter.trim_end_matches("_64"));
-            return self.machine_register("CS2R", &name, is_wide).ok_or_else(refused);
+            return self.counter(&name, is_wide).ok_or_else(refused);
         }
         if let Some(number) = row.name.strip_prefix("%envreg").and_then(|number| number.parse().ok()) {
             let word = LaunchLayout::of(self.target).environment(number);
@@ -64,13 +64,14 @@ impl Select<'_> {
     }
 
     /// Emits a read of a hardware register; `None` if the machine does not have it.
-    fn machine_register(&mut self, head: &str, name: &str, is_wide: bool) -> Option<Operand> {
+    fn machine_register(&mut self, name: &str) -> Option<Operand> {
+        Some(self.b.define(Class::R, "S2R $, {}", &[Symbol::find(name)?.into()]))
+    }
+
+    /// Emits a read of a clock or counter; `None` if the machine does not have it.
+    fn counter(&mut self, name: &str, is_wide: bool) -> Option<Operand> {
         let symbol = Symbol::find(name)?.into();
-        Some(match (head, is_wide) {
-            ("S2R", _) => self.b.define(Class::R, "S2R $, {}", &[symbol]),
-            (_, false) => self.b.define(Class::R, "CS2R.32 $, {}", &[symbol]),
-            (_, true) => self.b.define(Class::R2, "CS2R $, {}", &[symbol]),
-        })
+        Some(if is_wide { self.b.define(Class::R2, "CS2R $, {}", &[symbol]) } else { self.b.define(Class::R, "CS2R.32 $, {}", &[symbol]) })
     }
 
     /// Emits a read of a special register that is a word of constant bank 0, or that is computed.
@@ -80,8 +81,8 @@ impl Select<'_> {
         let offset = 4 * u32::from(component);
         let axis = ["X", "Y", "Z"][usize::from(component)];
         Some(match special.row().name {
-            "%tid" => self.machine_register("S2R", &format!("SR_TID.{axis}"), false)?,
-            "%ctaid" => self.machine_register("S2R", &format!("SR_CTAID.{axis}"), false)?,
+            "%tid" => self.machine_register(&format!("SR_TID.{axis}"))?,
+            "%ctaid" => self.machine_register(&format!("SR_CTAID.{axis}"))?,
             "%ntid" => self.constant_word(launch.block_size + offset),
             "%nctaid" => self.constant_word(launch.grid_size + offset),
             "%nsmid" => self.constant_word(launch.processor_count),
@@ -89,13 +90,13 @@ impl Select<'_> {
             "%current_graph_exec" => self.constant_pair(launch.graph),
             "%dynamic_smem_size" => self.launch_word(launch.dynamic_shared),
             "%warpid" => {
-                let id = self.machine_register("S2R", "SR_VIRTID", false)?;
+                let id = self.machine_register("SR_VIRTID")?;
                 self.bits_from_8(id, 7)
             }
             "%nwarpid" => match launch.warps {
                 Some(count) => self.in_register(count.into()),
                 None => {
-                    let configuration = self.machine_register("S2R", "SR_VIRTCFG", false)?;
+                    let configuration = self.machine_register("SR_VIRTCFG")?;
                     self.bits_from_8(configuration, 8)
                 }
             },
@@ -110,7 +111,7 @@ impl Select<'_> {
             "%reserved_smem_offset_end" => self.launch_word(launch.reserved_shared?.end()),
             "%reserved_smem_offset_1" => self.launch_word(launch.reserved_shared?.second()),
             "%reserved_smem_offset_cap" => match launch.reserved_shared? {
-                ReservedShared::AtEnd { .. } => self.machine_register("S2R", "SR_SMEMSZ", false)?,
+                ReservedShared::AtEnd { .. } => self.machine_register("SR_SMEMSZ")?,
                 ReservedShared::AtStart { capacity, .. } => self.in_register(capacity.into()),
             },
             _ => return self.cluster_register(special.row().name, axis, offset),
@@ -125,7 +126,7 @@ impl Select<'_> {
             "%nclusterid" => self.launch_word(cluster.grid_size.plus(offset)),
             "%cluster_nctarank" => self.launch_word(cluster.block_count),
             "%aggr_smem_size" => {
-                let own = self.machine_register("S2R", "SR_SMEMSZ", false)?;
+                let own = self.machine_register("SR_SMEMSZ")?;
                 let limit = self.launch_word(cluster.aggregate_shared);
                 let is_less = self.compare_words("LT", false, own, limit);
                 self.select_by_predicate(is_less, own, limit)
@@ -133,7 +134,7 @@ impl Select<'_> {
             "%clusterid" => self.cluster_number(axis, cluster.reciprocal_size.plus(offset))?,
             "%cluster_ctaid" => {
                 let number = self.cluster_number(axis, cluster.reciprocal_size.plus(offset))?;
-                let block = self.machine_register("S2R", &format!("SR_CTAID.{axis}"), false)?;
+                let block = self.machine_register(&format!("SR_CTAID.{axis}"))?;
                 let size = self.launch_word(cluster.size.plus(offset));
                 let before = self.difference(Operand::RZ, number);
                 self.b.define(Class::R, "IMAD $, {}, {}, {}", &[size, before, block])
@@ -145,7 +146,7 @@ impl Select<'_> {
     /// Returns the number of the cluster along an axis: the block number divided by the cluster size. The driver supplies the reciprocal
     /// of the size as a float.
     fn cluster_number(&mut self, axis: &str, reciprocal: LaunchWord) -> Option<Operand> {
-        let block = self.machine_register("S2R", &format!("SR_CTAID.{axis}"), false)?;
+        let block = self.machine_register(&format!("SR_CTAID.{axis}"))?;
         let reciprocal = self.launch_word(reciprocal);
         let number = self.b.define(Class::R, "I2FP.F32.U32 $, {}", &[block]);
         let quotient = self.b.define(Class::R, "FMUL $, {}, {}", &[number, reciprocal]);
@@ -163,7 +164,7 @@ impl Select<'_> {
 
     /// Returns the size in bytes of the block's shared memory, without the part that the system reserves at its start or end.
     fn total_shared(&mut self) -> Option<Operand> {
-        let all = self.machine_register("S2R", "SR_SMEMSZ", false)?;
+        let all = self.machine_register("SR_SMEMSZ")?;
         Some(match LaunchLayout::of(self.target).reserved_shared_size {
             Some(offset) => {
                 let reserved = self.constant_word(offset);

@@ -11,7 +11,7 @@ use oriole_isel::{Layout, Linking, VariableLocation};
 use oriole_ptx::ast::{FunctionId, Module, VariableId};
 use oriole_support::Index;
 
-const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
+const HEAD: &str = ".version 8.4\n.target sm_90\n.address_size 64\n";
 
 fn module(text: &str) -> Module {
     let text = format!("{HEAD}{text}");
@@ -105,7 +105,9 @@ fn first_bytes() {
     let module = module(
         ".global .align 8 .b32 table[2][3] = {{1, 2}, {-1, 0x10}};\n.global .v2 .f32 pair = {1.0, 0f40000000};\n\
          .const .b8 text[4] = {65, 66, 0};\n.const .u64 where = table+4;\n.global .u64 generic_where = generic(text);\n\
-         .global .u64 offset = where;\n.global .u8 half[2] = {0xFF00(table), 0xFF(258)};\n.global .f64 zero[2];\n",
+         .global .u64 offset = where;\n.global .u8 half[2] = {0xFF00(table), 0xFF(258)};\n.global .f64 zero[2];\n\
+         .global .u8 bytes[3] = {0xFF(table), 0xFF000000(table), 0xFF00000000000000(table)};\n\
+         .global .v2 .u32 pairs[2] = {{1, 0}, {2, 3}};\n.global .b128 wide = -3;\n",
     );
     let layout = Layout::new(&module, Linking::Whole).unwrap();
     let global = |name: &str| layout.globals.iter().find(|global| global.name == name).unwrap_or_else(|| panic!("no {name}"));
@@ -122,13 +124,17 @@ fn first_bytes() {
     assert_eq!((address.symbol.as_str(), address.addend, address.is_generic, address.bytes), ("text", 0, true, 8));
     let half = &initial("half").addresses[0];
     assert_eq!((half.symbol.as_str(), half.byte, half.bytes), ("table", Some(1), 1));
+    let bytes = initial("bytes").addresses;
+    assert_eq!(bytes.iter().map(|address| (address.offset, address.byte)).collect::<Vec<_>>(), [(0, Some(0)), (1, Some(3)), (2, Some(7))]);
+    assert_eq!(initial("pairs").bytes, words(&[1, 0, 2, 3]));
+    assert_eq!(initial("wide").bytes, words(&[u32::MAX - 2, u32::MAX, 0, 0]));
 
     assert_eq!(layout.constant_bytes, 16);
     let offsets: Vec<(&str, u32)> = layout.constants.iter().map(|constant| (constant.name.as_str(), constant.offset)).collect();
     assert_eq!(offsets, [("text", 0), ("where", 8)]);
     let data = layout.constants[1].initial.clone().unwrap();
     assert_eq!((data.bytes.as_slice(), data.addresses[0].addend), ([0_u8; 8].as_slice(), 4));
-    assert_eq!(layout.addresses, ["table", "pair", "generic_where", "offset", "half", "zero"]);
+    assert_eq!(layout.addresses, ["table", "pair", "generic_where", "offset", "half", "zero", "bytes", "pairs", "wide"]);
 }
 
 /// Variables that another module defines get no location here.

@@ -76,7 +76,7 @@ fn balance(function: &mut Function, block: Block, encodability: &mut Encodabilit
     // Moving one instruction shrinks the difference of the loads by its cycles on one unit plus its cycles on the other.
     let gain = unit_cycles.get(Opcode::IADD3, &[]).0;
     let loss = unit_cycles.get(example.opcode, &example.modifiers).1;
-    let wanted = (integer - product).max(0) / (gain + loss).max(1);
+    let wanted = (integer - product) / (gain + loss).max(1);
     let wanted = usize::try_from(wanted).unwrap_or(0).min(movable.len());
     let count = movable.len();
     for (number, (inst, draft)) in movable.into_iter().enumerate() {

@@ -299,8 +299,8 @@ fn with_offset(mut draft: Draft, at: usize, sum: &Sum) -> Option<Draft> {
     // The terms of one address are adjacent. An asynchronous copy has two addresses, so only the terms around the base may be changed.
     let is_term = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
     let start = draft.operands[..at].iter().rposition(|operand| !is_term(operand)).map_or(0, |before| before + 1);
-    let end = draft.operands[at..].iter().position(|operand| !is_term(operand)).map_or(draft.operands.len(), |after| at + after);
-    let offset = (start..end).find(|&at| draft.operands[at].role == role && draft.operands[at].integer().is_some());
+    let mut terms = (start..draft.operands.len()).take_while(|&at| is_term(&draft.operands[at]));
+    let offset = terms.find(|&at| draft.operands[at].role == role && draft.operands[at].integer().is_some());
     let old = offset.map_or(0, |at| draft.operands[at].integer().unwrap_or_default());
     let new = OperandKind::Integer(old.checked_add(sum.number)?);
     match (sum.base, offset) {

@@ -34,8 +34,6 @@ use crate::rewrite::{Draft, Prelude};
 pub struct Stats {
     /// Number of instructions rewritten.
     pub repaired: usize,
-    /// Number of instructions inserted.
-    pub added: usize,
 }
 
 /// An instruction that the target cannot encode in any spelling.
@@ -161,7 +159,6 @@ impl Legalizer {
             let repaired = self.repair(function, inst, &draft, depth, &mut prelude)?;
             repaired.store(function, inst);
             self.stats.repaired += 1;
-            self.stats.added += prelude.insts.len();
             for added in prelude.insts {
                 self.legalize(function, added, depth - 1, kept)?;
             }
@@ -324,7 +321,7 @@ impl EncodabilityCache {
         self.shape.clear();
         shape_of(function, opcode, modifiers, operands, &mut self.shape);
         let guard = function.insts[inst].guard;
-        self.shape.push(guard.map_or(0, |guard| 1 + u32::from(guard.negated) * 2 + shape_of_kind(function, guard.kind)));
+        self.shape.extend(guard.map(|guard| u32::from(guard.negated) << 20 | shape_of_kind(function, guard.kind)));
         &self.shape
     }
 
@@ -387,9 +384,10 @@ fn shape_of_kind(function: &Function, kind: OperandKind) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use oriole_ir::{Function, FunctionKind, OperandKind};
+    use oriole_ir::{Class, Function, FunctionKind, OperandKind, Part, Reference, ReferenceKind, Role, Signs};
+    use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 
-    use super::shape_of_kind;
+    use super::{Operand, shape_of, shape_of_kind, subsets};
 
     /// The shape of a set of scoreboards is its highest member plus one, and 0 for the empty set.
     #[test]
@@ -397,5 +395,88 @@ mod tests {
         let function = Function::new("test", FunctionKind::Kernel);
         let shape = |members| shape_of_kind(&function, OperandKind::Set(members)) & 0xffff;
         assert_eq!([0, 0b1, 0b10, 0b11, 0b10_0000].map(shape), [0, 1, 2, 2, 6]);
+    }
+
+    /// Operands that an encoding field may tell apart have different shapes. Each kind has its own number above bit 16; bits from 20 on stay
+    /// free for role and signs.
+    #[test]
+    fn shapes_tell_operands_apart() {
+        let mut function = Function::new("test", FunctionKind::Kernel);
+        let (general, uniform) = (function.new_value(Class::R4), function.new_value(Class::UR2));
+        let part = |value, first| OperandKind::Value(Part { value, first, count: 1 });
+        let register = |file, first| OperandKind::Register { file, first, count: 1 };
+        let constant = |bank, offset| OperandKind::Constant { bank, offset };
+        let groups: Vec<Vec<OperandKind>> = vec![
+            vec![part(general, 0), part(general, 1), part(uniform, 0)],
+            vec![register(RegFile::General, 0), register(RegFile::General, 254), register(RegFile::Uniform, 0)],
+            vec![OperandKind::Zero(RegFile::General), OperandKind::Zero(RegFile::Uniform), OperandKind::Zero(RegFile::Predicate)],
+            [0, 1, 2, 4, 0x7fff, 0x8000, 0xffff, -1, -2, -0x8000, -0x8001, i64::MAX, i64::MIN].map(OperandKind::Integer).to_vec(),
+            vec![
+                constant(0, 0),
+                constant(0, 1),
+                constant(0, 2),
+                constant(0, 4),
+                constant(0, 8),
+                constant(0, 16),
+                constant(3, 0),
+                constant(3, 16),
+            ],
+            vec![OperandKind::Name(Symbol::SYS), OperandKind::Name(Symbol::GPU)],
+            vec![OperandKind::Set(1), OperandKind::Set(2)],
+            vec![OperandKind::Block(function.new_block())],
+            vec![OperandKind::Reference(Reference { symbol: 0, offset: 4, kind: ReferenceKind::Low })],
+            vec![OperandKind::Address(Symbol::NAME_desc), OperandKind::Address(Symbol::NAME_c)],
+            vec![OperandKind::Undefined],
+        ];
+        let mut kinds = Vec::new();
+        for group in &groups {
+            let mut shapes: Vec<u32> = group.iter().map(|&kind| shape_of_kind(&function, kind)).collect();
+            kinds.push(shapes[0] >> 16);
+            assert!(shapes.iter().all(|shape| shape >> 16 == shapes[0] >> 16), "{group:?}: {shapes:x?}");
+            shapes.sort_unstable();
+            shapes.dedup();
+            assert_eq!(shapes.len(), group.len(), "{group:?}: {shapes:x?}");
+        }
+        assert_eq!(kinds, (1..=11).collect::<Vec<u32>>());
+    }
+
+    /// Opcode, modifiers, roles, signs and suffixes are all part of the shape of an instruction.
+    #[test]
+    fn shapes_tell_instructions_apart() {
+        let function = Function::new("test", FunctionKind::Kernel);
+        let shape = |opcode, modifiers: &[Symbol], operand: Operand| {
+            let mut shape = Vec::new();
+            shape_of(&function, opcode, &Symbols::from_slice(modifiers), &[operand], &mut shape);
+            shape
+        };
+        let plain = Operand::RZ;
+        let signs = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE];
+        let mut suffixed = plain;
+        suffixed.suffixes[0] = Symbol::_64;
+        let mut both = suffixed;
+        both.suffixes[1] = Symbol::SYS;
+        let mut operands = vec![plain, plain.with_role(Role::Bracket(0)), plain.with_role(Role::Bracket(1)), suffixed, both];
+        operands.extend(signs.map(|sign| plain.with_signs(sign)));
+        operands.push(plain.with_signs(Signs::NEGATE.toggled(Signs::ABSOLUTE)));
+        let mut shapes: Vec<Vec<u32>> = operands.iter().map(|&operand| shape(Opcode::MOV, &[], operand)).collect();
+        shapes.push(shape(Opcode::IADD3, &[], plain));
+        shapes.push(shape(Opcode::MOV, &[Symbol::SYS], plain));
+        shapes.push(shape(Opcode::MOV, &[Symbol::GPU], plain));
+        let count = shapes.len();
+        shapes.sort_unstable();
+        shapes.dedup();
+        assert_eq!(shapes.len(), count);
+        // The place of a tied operand is decided by its result.
+        assert_eq!(shape(Opcode::MOV, &[], plain.with_role(Role::Tied(0))), [Opcode::MOV as u32]);
+    }
+
+    #[test]
+    fn subsets_of_each_size() {
+        let subsets = |positions: &[usize], count| subsets(positions, count).iter().map(|one| one.to_vec()).collect::<Vec<_>>();
+        assert_eq!(subsets(&[3, 5, 7], 0), [Vec::<usize>::new()]);
+        assert_eq!(subsets(&[3, 5, 7], 1), [[3], [5], [7]]);
+        assert_eq!(subsets(&[3, 5, 7], 2), [[3, 5], [3, 7], [5, 7]]);
+        assert_eq!(subsets(&[3, 5, 7], 3), [[3, 5, 7]]);
+        assert_eq!(subsets(&(0..20).collect::<Vec<usize>>(), 1).len(), 12);
     }
 }

@@ -20,7 +20,6 @@ use std::hash::{Hash, Hasher};
 use oriole_ir::analysis::{ControlFlow, Dominators};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Target};
 use oriole_isa::{Effect, Opcode, Symbols};
-use oriole_support::Index;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
@@ -77,7 +76,7 @@ impl Merger {
         }
     }
 
-    /// Hashes everything that [`Merger::are_same`] compares.
+    /// Hashes what differs between most instructions of the same kind. [`Merger::are_same`] compares the rest.
     fn hash_of(&self, function: &Function, inst: Inst) -> u64 {
         let mut hasher = FxHasher::default();
         let data = &function.insts[inst];
@@ -87,7 +86,8 @@ impl Merger {
             result_class(function, result).hash(&mut hasher);
         }
         for source in function.sources(inst) {
-            hash_operand(&self.seen(function, source), &mut hasher);
+            let seen = self.seen(function, source);
+            (seen.kind, seen.signs).hash(&mut hasher);
         }
         hasher.finish()
     }
@@ -112,25 +112,6 @@ impl Merger {
             _ => *operand,
         }
     }
-}
-
-/// Hashes an operand with few calls of the hasher.
-fn hash_operand(operand: &Operand, hasher: &mut FxHasher) {
-    match operand.kind {
-        OperandKind::Value(part) => {
-            hasher.write_u64((part.value.position() as u64) << 16 | u64::from(part.first) << 8 | u64::from(part.count));
-        }
-        other => other.hash(hasher),
-    }
-    let (role, number) = match operand.role {
-        Role::Plain => (0, 0),
-        Role::Bracket(number) => (1, number),
-        Role::Tied(number) => (2, number),
-        Role::Fixed(number) => (3, number),
-    };
-    let suffixes = operand.suffixes.iter().fold(0, |bits, suffix| bits << 16 | u64::from(suffix.number()));
-    hasher.write_u64(role << 56 | u64::from(number) << 48 | suffixes);
-    operand.signs.hash(hasher);
 }
 
 /// Returns the class of a result, or `None` for one that is not written. Equal computations must agree on it.

@@ -59,9 +59,8 @@ impl Frame {
         }
     }
 
-    /// Forgets the slots of the previous register file. The statistics go on.
+    /// Forgets the slots of the previous register file that belong to no value. The statistics go on.
     pub fn start_file(&mut self) {
-        self.slots.clear();
         self.private_slots.clear();
         self.emergency_slot = None;
     }
@@ -171,4 +170,31 @@ impl Frame {
 /// Returns the alignment of a slot for values of a class, in bytes: at most 16, the size of the widest load and store.
 pub(crate) fn slot_align(class: Class) -> u32 {
     4 * u32::from(class.align.min(4))
+}
+
+#[cfg(test)]
+mod tests {
+    use oriole_ir::FunctionKind;
+
+    use super::*;
+
+    /// A slot has the alignment of its value, up to 16 bytes, and so has the frame; slots do not overlap.
+    #[test]
+    fn slots_and_the_frame_are_aligned() {
+        let mut function = Function::new("test", FunctionKind::Kernel);
+        function.frame_bytes = 2;
+        let classes = [Class::R, Class::R2, Class::R, Class::R4];
+        let values = classes.map(|class| function.new_value(class));
+        let mut frame = Frame::new(Reg::new(1));
+        let mut aligns = Vec::new();
+        let mut slot = |function: &mut Function, value| {
+            let offset = frame.slot(value, function);
+            aligns.push((function.frame_align, function.frame_bytes));
+            offset
+        };
+        assert_eq!(values.map(|value| slot(&mut function, value)), [4, 8, 16, 32]);
+        assert_eq!(slot(&mut function, values[1]), 8, "the same slot again");
+        assert_eq!(aligns[1..], [(8, 16), (8, 20), (16, 48), (16, 48)]);
+        assert_eq!((frame.private_slot(3, &mut function), function.frame_bytes), (48, 60));
+    }
 }

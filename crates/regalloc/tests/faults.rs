@@ -1,7 +1,7 @@
 //! Correct allocations into which one fault is inserted by hand: the checker must reject each.
 
 use oriole_ir::text::parse;
-use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, RegFile, Target};
+use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, RegFile, Symbol, Target};
 use oriole_regalloc::check::check;
 use oriole_regalloc::{Allocation, Environment, allocate};
 
@@ -66,6 +66,10 @@ bb0:
         case.after.operands_mut(moves[number].1)[1].kind = wrong;
         let message = case.verdict().expect_err("a word of a constant is wrong");
         assert!(message.contains("where") && message.contains("is wanted"), "{message}");
+        // With a modifier the instruction moves a part of the constant.
+        let mut case = Case::new(text, 255);
+        case.after.insts[moves[number].1].modifiers.push(Symbol::U8);
+        case.verdict().expect_err("the move has a modifier");
     }
 }
 

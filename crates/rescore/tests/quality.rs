@@ -5,18 +5,17 @@
 //! their results must be noticed, reviewed and explained. `ORIOLE_BLESS=1` rewrites the table; the diff belongs to the commit that causes
 //! it.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+mod common;
 
-use oriole_cubin::Cubin;
-use oriole_driver::account::LatencyCase;
-use oriole_driver::{BackendChoice, Compiled, Options, Reports, ScheduleBackend, ScheduleMode, Scheduling, compile};
-use oriole_isa::{Target, decode};
+use oriole_driver::{BackendChoice, Options, Reports, ScheduleBackend, ScheduleMode, Scheduling, compile};
+use oriole_isa::Target;
 use oriole_rescore::{When, rescore};
 use oriole_sim::kernel_test::Setup;
 use oriole_sim::sass::Code;
 use oriole_sim::timing::{Effort, estimate};
 use rayon::prelude::*;
+
+use common::{code, compare, report, root};
 
 const HEADER: &str = "\
 # A baseline of code quality. It is no statement of correctness: a line that changes is no error in itself, but it must be reviewed and
@@ -66,10 +65,6 @@ struct Case {
     options: Options,
     /// Whether to rescore the result, and when blocks get a new order.
     rescore: Option<Option<When>>,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn options(target: &str) -> Options {
@@ -135,20 +130,6 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Returns the FNV-1a hash of bytes.
-fn digest(bytes: impl IntoIterator<Item = u8>) -> u64 {
-    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// Returns the digest of the code of all functions, and the sum of their stall cycles.
-fn code(cubin: &[u8], target: Target) -> (u64, u64) {
-    let cubin = Cubin::read(cubin).expect("a cubin");
-    let bytes: Vec<u8> = cubin.functions().flat_map(|function| function.code.to_vec()).collect();
-    let words = bytes.chunks_exact(16).map(|word| u128::from_le_bytes(word.try_into().expect("16 bytes")));
-    let stalls = words.map(|word| u64::from(decode(word, target).expect("an instruction").control.stall)).sum();
-    (digest(bytes), stalls)
-}
-
 /// Returns the cycles of one warp and of one block according to the timing simulator.
 fn cycles(text: &str, cubin: &[u8]) -> String {
     let mut test = oriole_kernel_test::parse(text).expect("a kernel test");
@@ -158,22 +139,6 @@ fn cycles(text: &str, cubin: &[u8]) -> String {
     let effort = Effort { multiprocessors: 1, instructions: 50_000, ..Effort::default() };
     let estimate = estimate(&code, &setup.launch, &mut setup.memory, &effort).expect("an estimate");
     format!("{} {}", estimate.warp, estimate.block)
-}
-
-/// Returns the estimated latency of all functions, and the digest of the whole scheduling report.
-fn report(compiled: &Compiled) -> (f64, u64) {
-    let mut text = String::new();
-    let mut latency = 0.0;
-    for report in &compiled.scheduling {
-        latency += report.after.iter().find(|(name, _)| name == "est latency").map_or(0.0, |(_, figure)| figure.number());
-        for case in [LatencyCase::Neither, LatencyCase::Average, LatencyCase::Worst] {
-            text.push_str(&report.statistics(case));
-        }
-        (0..=3).for_each(|level| text.push_str(&report.guidance(level)));
-        text.push_str(&report.trace);
-        write!(text, "{:?}", report.loops()).expect("writing to a string");
-    }
-    (latency, digest(text.bytes()))
 }
 
 fn line(case: &Case) -> String {
@@ -197,22 +162,12 @@ fn line(case: &Case) -> String {
     let registers = sum(|function| function.registers);
     format!(
         "{name}: registers {registers}, spills {spills}, instructions {instructions}, stalls {stalls}, latency {latency:.0}, cycles {cycles}, \
-         code {code:016x}, report {report:016x}\n"
+         code {code:016x}, report {report:016x}"
     )
 }
 
 #[test]
 fn quality_is_as_recorded() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/quality.txt");
     let lines: Vec<String> = cases().par_iter().map(line).collect();
-    let found = format!("{HEADER}{}", lines.concat());
-    if std::env::var_os("ORIOLE_BLESS").is_some() {
-        std::fs::write(&path, &found).expect("quality.txt");
-    }
-    let recorded = std::fs::read_to_string(&path).unwrap_or_default();
-    let known: std::collections::BTreeSet<&str> = recorded.lines().collect();
-    let new: Vec<&str> = found.lines().filter(|line| !known.contains(line)).collect();
-    let shown = new[..new.len().min(20)].join("\n");
-    assert!(new.is_empty(), "{} lines differ from quality.txt; review them, then record them with ORIOLE_BLESS=1:\n{shown}", new.len());
-    assert_eq!(found.lines().count(), recorded.lines().count(), "quality.txt has lines that nothing makes; record with ORIOLE_BLESS=1");
+    compare("quality.txt", HEADER, "", &lines);
 }

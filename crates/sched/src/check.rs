@@ -18,6 +18,7 @@
 //! same records and is accepted. Order `B A C` is rejected: `B` would record the empty set.
 
 use std::fmt;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -117,23 +118,49 @@ struct ItemRecord {
     /// its position plus one; 0 means that no item of the range wrote the register before.
     writers: Vec<u32>,
     /// Earlier accesses that may alias this access; for a fence or barrier, all earlier accesses.
-    memory: u64,
+    memory: SetHash,
     /// Earlier fences, barriers, strong accesses and other items with which this item must stay in order.
-    order: u64,
+    order: SetHash,
     /// Earlier scheduling barriers; for a scheduling barrier, all earlier items.
-    sched_barriers: u64,
+    sched_barriers: SetHash,
 }
 
-/// Returns the pseudo-random number that represents an item in set hashes (the finalizer of SplitMix64).
-fn item_hash(item: usize) -> u64 {
-    let mut bits = (item as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+/// Returns a pseudo-random number for a number. It is the same in every process.
+fn random(number: usize) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(number)
 }
 
-/// Factor that keeps the set hash of reads apart from that of writes. It is odd, so the multiplication is invertible modulo 2^64.
+/// The hash of a set, or a linear combination of such hashes, modulo 2^64.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct SetHash(u64);
+
+impl SetHash {
+    /// Returns the hash of the set with one item.
+    fn of(item: usize) -> SetHash {
+        SetHash(random(item))
+    }
+
+    /// Adds the members of another set.
+    fn add(&mut self, other: SetHash) {
+        self.0 = self.0.wrapping_add(other.0);
+    }
+
+    /// Returns the hash multiplied by a factor. Different factors keep the sets of one record apart: without them, an item could move
+    /// from one set to another unnoticed.
+    fn times(self, factor: u64) -> SetHash {
+        SetHash(self.0.wrapping_mul(factor))
+    }
+}
+
+// Factors that keep the sets of one record apart. They are odd, so the multiplication is invertible modulo 2^64.
 const READS: u64 = 0xd6e8_feb8_6659_fd93;
+const FENCES: u64 = 0xa076_1d64_78bd_642f;
+const CONVERGED: u64 = 0xe703_7ed1_a0b4_28db;
+const SYNCS: u64 = 0x8ebc_6af0_9c88_c6e3;
+/// Factors of the memory spaces, in the order of [`ReplayState::spaces`].
+const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
+/// Minus one modulo 2^64: takes members away from a set.
+const MINUS: u64 = u64::MAX;
 
 /// The base of an address: its form, and each address register with its writer (position plus one; 0 for none). Two accesses with equal
 /// bases have the same base address, so their offsets decide whether they overlap.
@@ -142,11 +169,11 @@ type Base = (u64, Vec<(u32, u32)>);
 /// Set hashes of the reads and of the writes so far.
 #[derive(Default)]
 struct SetHashes {
-    reads: u64,
-    writes: u64,
+    reads: SetHash,
+    writes: SetHash,
 }
 
-/// State of a replay: what was executed so far. All fields of type `u64` are set hashes.
+/// State of a replay: what was executed so far.
 #[derive(Default)]
 struct ReplayState<'b> {
     /// Last writer of each register, as position plus one.
@@ -158,19 +185,19 @@ struct ReplayState<'b> {
     /// Accesses with a known address, per space, base and four-byte word.
     words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
     /// All accesses, except reads of constant memory.
-    accesses: u64,
+    accesses: SetHash,
     /// Strong accesses and clock reads.
-    strong: u64,
+    strong: SetHash,
     /// Fences and barriers.
-    fences: u64,
+    fences: SetHash,
     /// Barriers ([`Effect::Sync`]).
-    syncs: u64,
+    syncs: SetHash,
     /// Items whose result depends on the set of converged threads.
-    converged: u64,
+    converged: SetHash,
     /// All items.
-    all: u64,
+    all: SetHash,
     /// Scheduling barriers.
-    sched_barriers: u64,
+    sched_barriers: SetHash,
 }
 
 /// Replays an order. Returns the record of each item, by position within the range, and the last writer of each register.
@@ -220,35 +247,35 @@ impl<'b> ReplayState<'b> {
         if item.guarded {
             record.writers.extend(code.writes(item).iter().map(|access| writer(access.register)));
         }
-        let own = item_hash(position);
+        let own = SetHash::of(position);
         match item.effect {
             Effect::None => {}
             Effect::Access(access) => self.access(access, own, base, &mut record),
-            // Rotations keep the different sets of one record apart: without them, an item could move from one set to another unnoticed.
             Effect::Clock => {
-                record.order = self.strong.wrapping_add(self.fences.rotate_left(7));
-                self.strong = self.strong.wrapping_add(own);
+                record.order.add(self.strong);
+                record.order.add(self.fences.times(FENCES));
+                self.strong.add(own);
             }
             Effect::Fence | Effect::Sync => {
-                let is_sync = item.effect == Effect::Sync;
                 record.memory = self.accesses;
-                record.order = self.strong.wrapping_add(self.fences.rotate_left(7));
-                self.fences = self.fences.wrapping_add(own);
-                if is_sync {
-                    record.order = record.order.wrapping_add(self.converged.rotate_left(13));
-                    self.syncs = self.syncs.wrapping_add(own);
+                record.order.add(self.strong);
+                record.order.add(self.fences.times(FENCES));
+                self.fences.add(own);
+                if item.effect == Effect::Sync {
+                    record.order.add(self.converged.times(CONVERGED));
+                    self.syncs.add(own);
                 }
             }
             Effect::SchedBarrier => {
                 record.sched_barriers = self.all;
-                self.sched_barriers = self.sched_barriers.wrapping_add(own);
+                self.sched_barriers.add(own);
             }
         }
         if item.converged {
-            record.order = record.order.wrapping_add(self.syncs.rotate_left(19));
-            self.converged = self.converged.wrapping_add(own);
+            record.order.add(self.syncs.times(SYNCS));
+            self.converged.add(own);
         }
-        self.all = self.all.wrapping_add(own);
+        self.all.add(own);
         for access in code.writes(item) {
             self.writers.insert(access.register, position as u32 + 1);
         }
@@ -259,7 +286,7 @@ impl<'b> ReplayState<'b> {
     ///
     /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
     /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
-    fn access(&mut self, access: Access, own: u64, base: Option<&'b Base>, record: &mut ItemRecord) {
+    fn access(&mut self, access: Access, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
         if access.kind == AccessKind::ReadConstant {
             record.order = self.syncs;
             return;
@@ -274,37 +301,37 @@ impl<'b> ReplayState<'b> {
             if access.space != space && (access.space != AliasSpace::Generic || space == AliasSpace::Spill) {
                 continue;
             }
-            // Only operations that are linear modulo 2^64 are allowed here. Accesses of the own base are contained in the sum of the
-            // space and are subtracted again below; with a rotation or an exclusive-or they would not cancel out.
-            let of_space = READS.wrapping_mul(2 * number as u64 + 1);
+            // Accesses of the own base are contained in the sum of the space and are subtracted again below.
+            let of_space = SPACES[number];
             let mut count = |hashes: &SetHashes, factor: u64| {
-                let met = if writes { hashes.writes.wrapping_add(hashes.reads.wrapping_mul(READS)) } else { hashes.writes };
-                record.memory = record.memory.wrapping_add(met.wrapping_mul(factor).wrapping_mul(of_space));
+                record.memory.add(hashes.writes.times(factor).times(of_space));
+                if writes {
+                    record.memory.add(hashes.reads.times(READS).times(factor).times(of_space));
+                }
             };
-            // Accesses of other bases: all of the space here, minus those of the own base below (`u64::MAX` is -1 modulo 2^64).
+            // Accesses of other bases: all of the space here, minus those of the own base below.
             count(&self.spaces[number], 1);
             let add = |hashes: &mut SetHashes| {
                 let sum = if writes { &mut hashes.writes } else { &mut hashes.reads };
-                *sum = sum.wrapping_add(own);
+                sum.add(own);
             };
             add(&mut self.spaces[number]);
             if let Some((base, words)) = base.zip(words.clone()) {
                 let of_base = self.bases.entry((number, base)).or_default();
-                count(of_base, u64::MAX);
+                count(of_base, MINUS);
                 add(of_base);
                 for word in words {
-                    // The factor differs per word and is odd, hence invertible.
                     let of_word = self.words.entry((number, base, word)).or_default();
-                    count(of_word, (word as u64).wrapping_mul(2).wrapping_add(0x1_0000_0001));
+                    count(of_word, random(word as usize));
                     add(of_word);
                 }
             }
         }
         record.order = self.fences;
         if access.strong {
-            record.order = record.order.wrapping_add(self.strong.rotate_left(7));
-            self.strong = self.strong.wrapping_add(own);
+            record.order.add(self.strong.times(READS));
+            self.strong.add(own);
         }
-        self.accesses = self.accesses.wrapping_add(own);
+        self.accesses.add(own);
     }
 }

@@ -202,8 +202,6 @@ impl RegisterSet {
 struct Tracked {
     /// Cost of the operands when last computed.
     cost: i32,
-    /// Sum of the differences so far.
-    delta: i32,
     /// Pressure change of the instruction so far.
     pressure: i32,
 }
@@ -252,7 +250,6 @@ impl Resources {
             CostMode::Differential => {
                 let now = self.operand_cost(work);
                 let change = now - self.tracked.cost;
-                self.tracked.delta += change;
                 self.tracked.pressure += change;
                 self.tracked.cost = now;
                 answer[work.unit] = change;
@@ -377,6 +374,17 @@ mod tests {
         // A register that is already consumed is not released a second time.
         resources.schedule(&work("FADD R7, R1, R3", &[1, 3]), &mut slot);
         assert_eq!(slot.delta[Unit::Fma.index()], -3);
+    }
+
+    /// Mode 2 gives the difference to the cost when it was last computed, so without a change it is zero.
+    #[test]
+    fn a_difference_counts_once() {
+        let (mut slot, mut resources) = (Slot::default(), Resources::default());
+        let product = work("FFMA R0, R1, R2, R3", &[1]);
+        resources.evaluate(&product, CostMode::Own, &mut slot);
+        resources.consumed.insert(1, 1);
+        let mut difference = || resources.evaluate(&product, CostMode::Differential, &mut slot)[Unit::Fma.index()];
+        assert_eq!((difference(), difference()), (-1, 0));
     }
 
     #[test]

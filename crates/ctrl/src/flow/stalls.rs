@@ -213,11 +213,7 @@ pub fn compute_stalls(
             }
             // A longer stall at the end of the predecessor makes its events older for its other successors too.
             if grown > 0 {
-                for &next in &code.blocks[before].successors {
-                    if next != block {
-                        worklist.push(next);
-                    }
-                }
+                code.blocks[before].successors.iter().for_each(|&next| worklist.push(next));
             }
             entry.merge(state);
         }
@@ -295,14 +291,12 @@ impl Walker<'_> {
                 }
             }
         }
-        state.set = self.set.map(|(at, first)| if now - at >= LONG_AGO { (LONG_AGO, 0) } else { (now - at, first) });
-        for set in &mut state.set {
-            if set.0 >= i64::from(self.rules.facts.scoreboard_seen) {
-                *set = (LONG_AGO, 0);
-            }
-        }
-        let age = now - self.barrier.0;
-        state.barrier = if age >= i64::from(self.rules.facts.barrier_hold) { (LONG_AGO, 0) } else { (age, self.barrier.1) };
+        let aged = |(at, first): (i64, u32), lasting_cycles: u32| {
+            let age = now - at;
+            if age < i64::from(lasting_cycles) { (age, first) } else { (LONG_AGO, 0) }
+        };
+        state.set = self.set.map(|set| aged(set, self.rules.facts.scoreboard_seen));
+        state.barrier = aged(self.barrier, self.rules.facts.barrier_hold);
         state
     }
 
@@ -450,7 +444,7 @@ impl Walker<'_> {
         let mut left = missing;
         let first = match cause {
             StallCause::Register { first, .. } | StallCause::ControlTransfer { first } => first as usize,
-            _ => number - 1,
+            _ => number,
         };
         // Stalls before the instruction that needs the time do not count for its latency. The other causes need few cycles; for them only
         // the last stall grows.

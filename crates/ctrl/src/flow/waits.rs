@@ -652,19 +652,15 @@ impl<'a> Walker<'a> {
                 DependenceKind::Raw => false,
             };
             let is_full = list.len() >= MAX_PER_REGISTER && place == 0 && kind != DependenceKind::Raw;
-            if is_full {
-                self.needed.push((flight.rank, entry.flight, part, Cause::TooManyInFlight));
-                continue;
-            }
+            let takes_scoreboard =
+                || need(self.model, kind, reg_access.register, entry.reg_access.port, reg_access.port, before.guarded).scoreboard;
             // Opposite guards on an unchanged predicate: in every thread only one of the two instructions is executed.
             let excluded = || before.excludes(after) && self.guard_still_holds(&flight);
-            if in_order
-                || !need(self.model, kind, reg_access.register, entry.reg_access.port, reg_access.port, before.guarded).scoreboard
-                || excluded()
-            {
-                continue;
+            if is_full {
+                self.needed.push((flight.rank, entry.flight, part, Cause::TooManyInFlight));
+            } else if !in_order && takes_scoreboard() && !excluded() {
+                self.needed.push((flight.rank, entry.flight, part, Cause::Register(kind, reg_access.register)));
             }
-            self.needed.push((flight.rank, entry.flight, part, Cause::Register(kind, reg_access.register)));
         }
         *(if is_war { &mut self.readers[at] } else { &mut self.writers[at] }) = list;
     }

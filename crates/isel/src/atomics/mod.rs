@@ -37,9 +37,7 @@ pub(crate) struct Atomic {
 
 /// Selects `atom`, `red`.
 pub(crate) fn atomic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    // Vectors, bf16 and 128-bit operations exist on targets with clusters, which also have `REDG`.
-    let is_known = |operation: &Operation| !operation.needs_cluster_target() || Opcode::REDG.exists_on(select.target);
-    let Some(operation) = Operation::of(ptx).filter(is_known) else { return select.unsupported(ptx) };
+    let Some(operation) = Operation::of(ptx) else { return select.unsupported(ptx) };
     let atomic = Atomic::read(select, ptx, operation)?;
     if atomic.needs_branches() {
         return select.branch_around(|select| atomic.write(select));

@@ -56,11 +56,6 @@ impl Operation {
         self.ty.bytes() * self.lanes as u32
     }
 
-    /// Returns whether only targets with clusters support it.
-    pub(super) fn needs_cluster_target(self) -> bool {
-        self.lanes > 1 || self.ty.bits() == 128 || matches!(self.ty, ScalarType::Bf16 | ScalarType::Bf16x2)
-    }
-
     /// Returns whether it accesses half of a 32-bit word, for which there is no instruction.
     pub(super) fn is_half_word(self) -> bool {
         self.bytes() == 2
@@ -151,7 +146,7 @@ impl Operation {
         }
     }
 
-    /// Emits a bitwise operation on 32 or 64 bits.
+    /// Emits a bitwise operation on 64 bits.
     fn combine(self, select: &mut Select<'_>, old: Operand, value: Operand) -> Operand {
         let table = match self.kind {
             AtomicKind::And => "0xc0",
@@ -163,12 +158,8 @@ impl Operation {
             let (a, b) = (select.register_of(old, index), select.register_of(value, index));
             select.b.define(Class::R, &template, &[a, b])
         };
-        let low = half(select, 0);
-        if self.bytes() == 4 {
-            return low;
-        }
-        let high = half(select, 1);
-        select.b.pack(Class::R2, &[low, high])
+        let halves = [half(select, 0), half(select, 1)];
+        select.b.pack(Class::R2, &halves)
     }
 
     /// Emits the minimum or maximum of two 64-bit integers.

@@ -59,11 +59,9 @@ pub(super) fn unsigned(divisor: u64, bits: u32) -> Unsigned {
     }
     // An even divisor: after shifting its factors of two out of the number, fewer bits have to be exact, and the multiplier may fit.
     let before = divisor.trailing_zeros();
-    if before > 0 {
-        let (multiplier, shift) = smallest(divisor >> before, bits, bits - before);
-        if multiplier < limit {
-            return Unsigned::Multiply { before, multiplier: multiplier as u64, after: shift };
-        }
+    let (smaller, after) = smallest(divisor >> before, bits, bits - before);
+    if smaller < limit {
+        return Unsigned::Multiply { before, multiplier: smaller as u64, after };
     }
     Unsigned::MultiplyAdd { multiplier: (multiplier - limit) as u64, after: shift - 1 }
 }
@@ -102,6 +100,20 @@ mod tests {
             .into_iter()
             .flat_map(move |factor| (0..3).map(move |offset| factor.wrapping_mul(divisor).wrapping_add(offset).wrapping_sub(1)));
         around.chain([greatest, greatest - 1, greatest / 2, greatest / 2 + 1, greatest / 2 + 2]).map(move |number| number & greatest)
+    }
+
+    /// 2^32 + 1 = 641 * 6700417, so the multipliers of these divisors are exactly as far off as they may be.
+    #[test]
+    fn the_smallest_shift_is_found() {
+        let multiply = |divisor| match unsigned(divisor, 32) {
+            Unsigned::Multiply { before, multiplier, after } => (before, multiplier, after),
+            _ => panic!("{divisor} has another form"),
+        };
+        assert_eq!((multiply(641), multiply(6_700_417)), ((0, 6_700_417, 0), (0, 641, 0)));
+        assert_eq!((multiply(3), multiply(10)), ((0, 0xaaaa_aaab, 1), (0, 0xcccc_cccd, 3)));
+        // 14 = 2 * 7: the multiplier of 7 needs 33 bits for 32-bit numbers, but not for numbers of 31 bits.
+        assert_eq!(multiply(14), (1, 0x9249_2493, 2));
+        assert!(matches!(unsigned(7, 32), Unsigned::MultiplyAdd { multiplier: 0x2492_4925, after: 2 }));
     }
 
     #[test]

@@ -260,3 +260,33 @@ impl MoveBuilder<'_> {
         Some(self.prelude.pack(self.function, file, &[sum, high]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use oriole_ir::text::parse;
+
+    use super::*;
+
+    /// Returns the positions of operands that can be moved in an instruction.
+    fn positions(line: &str) -> Vec<usize> {
+        let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
+        let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
+        let inst = function.blocks[function.entry()].insts[1];
+        movable(&function, &Draft::of(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
+    }
+
+    /// Zero costs no instruction, since it is read from RZ; other numbers are cheaper than registers.
+    #[test]
+    fn cheap_operands_are_moved_first() {
+        assert_eq!(positions("%4:R = IADD3 %2, 0x5, 0x0"), [3, 2, 1]);
+        assert_eq!(positions("%4:R = IADD3 %2, c[0x0][0x10], RZ"), [2, 3, 1]);
+        assert_eq!(positions("%4:R = SEL %2, 0x5, %3"), [2, 1]);
+    }
+
+    /// Offsets of addresses can be moved unless they are zero; the bank of a constant access cannot.
+    #[test]
+    fn parts_of_addresses() {
+        assert_eq!(positions("%4:R = LDS [%2+0x10]"), [3, 2]);
+        assert_eq!(positions("%4:R = LDS [%2+0x0]"), [2]);
+    }
+}

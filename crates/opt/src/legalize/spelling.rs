@@ -209,14 +209,106 @@ fn with_full_mask(draft: &Draft) -> Option<Draft> {
 /// Replaces negative 32-bit numbers by their bit patterns: immediate fields of floating-point instructions are unsigned.
 fn with_unsigned_numbers(draft: &Draft) -> Option<Draft> {
     let mut changed = draft.clone();
-    let mut any = false;
     for operand in &mut changed.operands[draft.result_count..] {
         if let (OperandKind::Integer(number), Role::Plain) = (operand.kind, operand.role)
             && let (true, Ok(number)) = (number < 0, i32::try_from(number))
         {
             operand.kind = OperandKind::Integer(i64::from(number as u32));
-            any = true;
         }
     }
-    any.then_some(changed)
+    (changed.operands != draft.operands).then_some(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use oriole_ir::text::{parse, print_inst};
+
+    use super::*;
+
+    /// Returns the function with one instruction, and its draft.
+    fn drafted(line: &str) -> (Function, Draft) {
+        let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
+        let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
+        let inst = function.blocks[function.entry()].insts[1];
+        let draft = Draft::of(&function, inst, function.insts[inst].op.machine().unwrap());
+        (function, draft)
+    }
+
+    /// Returns the text of an instruction after a change, or `None` if the change does not apply.
+    fn changed(line: &str, change: impl Fn(&Function, &Draft) -> Option<Draft>) -> Option<String> {
+        let (mut function, draft) = drafted(line);
+        let inst = function.blocks[function.entry()].insts[1];
+        change(&function, &draft)?.store(&mut function, inst);
+        Some(print_inst(&function, inst).trim().to_owned())
+    }
+
+    #[test]
+    fn system_scope_is_added_to_weak_accesses_only() {
+        let scoped = |line| changed(line, |_, draft| with_system_scope(draft));
+        assert_eq!(scoped("%4:R = LDG.E desc[%1][%0.64]").as_deref(), Some("%4:R = LDG.E.SYS desc[%1][%0.64]"));
+        assert_eq!(scoped("STG.E desc[%1][%0.64], %2").as_deref(), Some("STG.E.SYS desc[%1][%0.64], %2"));
+        assert_eq!(scoped("%4:R = LDG.E.STRONG.GPU desc[%1][%0.64]"), None);
+        assert_eq!(scoped("%4:R = LDG.E.STRONG.SYS desc[%1][%0.64]"), None);
+        assert_eq!(scoped("%4:R = LDS [%2]"), None);
+        assert_eq!(scoped("%4:R = MOV %2"), None);
+    }
+
+    #[test]
+    fn other_mnemonics() {
+        let other = |line, number| changed(line, |_, draft| with_other_mnemonic(draft, number));
+        assert_eq!(other("REDG.E.ADD desc[%1][%0.64], %2", 0).as_deref(), Some("RED.E.ADD desc[%1][%0.64], %2"));
+        assert_eq!(other("RED.E.ADD desc[%1][%0.64], %2", 0).as_deref(), Some("REDG.E.ADD desc[%1][%0.64], %2"));
+        assert_eq!(other("%4:R = MOV c[0x0][0x10]", 0).as_deref(), Some("%4:R = LDC c[0x0][0x10]"));
+        assert_eq!(other("%4:UR = UMOV c[0x0][0x10]", 0).as_deref(), Some("%4:UR = ULDC c[0x0][0x10]"));
+        assert_eq!(other("%4:UR = UMOV c[0x0][0x10]", 1).as_deref(), Some("%4:UR = LDCU c[0x0][0x10]"));
+        assert_eq!(other("%4:R = MOV 0x10", 0), None);
+        assert_eq!(other("%4:R = MOV c[0x0][0x10]", 1), None);
+    }
+
+    #[test]
+    fn negative_numbers_become_bit_patterns() {
+        let unsigned = |line| changed(line, |_, draft| with_unsigned_numbers(draft));
+        assert_eq!(unsigned("%4:R = FADD %2, -0x1").as_deref(), Some("%4:R = FADD %2, 0xffffffff"));
+        assert_eq!(unsigned("%4:R = FADD %2, 0x1"), None);
+        assert_eq!(unsigned("%4:R = LDS [%2+-0x4]"), None);
+    }
+
+    #[test]
+    fn full_masks() {
+        let full = |line| changed(line, |_, draft| with_full_mask(draft));
+        assert_eq!(full("WARPSYNC 0xffffffff").as_deref(), Some("WARPSYNC.ALL"));
+        assert_eq!(full("WARPSYNC 0xfffffffe"), None);
+        assert_eq!(full("WARPSYNC %2"), None);
+        assert_eq!(full("%4:R = MOV 0xffffffff"), None);
+    }
+
+    #[test]
+    fn descriptors_are_hidden_or_deleted() {
+        let load = "%4:R = LDG.E desc[%1][%0.64+0x10]";
+        let policy = "%4:R = LDG.E desc[%1.64][%0.64+0x10]";
+        assert_eq!(changed(load, |_, draft| with_hidden_descriptor(draft)).as_deref(), Some("%4:R = LDG.E [%0.64+0x10], %1"));
+        assert_eq!(changed(policy, |_, draft| with_hidden_descriptor(draft)), None);
+        assert_eq!(changed(policy, |_, draft| with_policy(draft)).as_deref(), Some(load));
+        assert_eq!(changed(load, |_, draft| with_policy(draft)), None);
+        assert_eq!(changed(load, |_, draft| without_descriptor(draft)).as_deref(), Some("%4:R = LDG.E [%0+0x10]"));
+        assert_eq!(changed("%4:R = LDS [%2]", |_, draft| without_descriptor(draft)), None);
+    }
+
+    /// A spelling is the set of its changes, applied in their order, whether it is computed at once or step by step.
+    #[test]
+    fn spellings_are_applied_in_order() {
+        let (function, draft) = drafted("%4:R = LDG.E desc[%1][%0.64+0x10]");
+        let mut spellings = Spellings::of(&draft);
+        let mut found = 0;
+        for spelling in Spelling::all() {
+            let operands = |draft: Option<&Draft>| draft.map(|draft| (draft.opcode, draft.modifiers.clone(), draft.operands.clone()));
+            let direct = spelling.apply(&function, &draft);
+            assert_eq!(operands(spellings.get(&function, spelling)), operands(direct.as_ref()), "{spelling:?}");
+            found += usize::from(direct.is_some());
+        }
+        // The descriptor shown, hidden or deleted; with and without the system scope; with and without an unused predicate result.
+        assert_eq!(found, 12);
+        let order: Vec<u8> = Spelling::all().map(|spelling| spelling.0).collect();
+        assert_eq!((order[0], order[1], order[127], order[128], order[129]), (1, 0b11, 0xff, 0, 0b10));
+    }
 }

@@ -61,9 +61,9 @@ impl Checker<'_> {
         let modifiers: Vec<&str> = self.new.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).collect();
         let opcode = self.new.insts[inst].op.machine()?;
         let source = match opcode {
-            Opcode::MOV | Opcode::UMOV | Opcode::R2UR | Opcode::LDC | Opcode::ULDC | Opcode::LDCU if operands.len() == 2 => operands[1],
+            _ if moves_constants(opcode) && operands.len() == 2 => operands[1],
             Opcode::BMOV if operands.len() == 2 && modifiers == [".32"] => operands[1],
-            Opcode::PLOP3 | Opcode::UPLOP3 if is_true(&operands[1]) && operands[5].integer() == Some(0x80) => {
+            Opcode::PLOP3 | Opcode::UPLOP3 if modifiers == [".LUT"] && is_true(&operands[1]) && operands[5].integer() == Some(0x80) => {
                 let sources: Vec<&Operand> = operands[2..5].iter().filter(|operand| !is_true(operand)).collect();
                 match sources[..] {
                     [] => operands[2],
@@ -71,7 +71,7 @@ impl Checker<'_> {
                     _ => return None,
                 }
             }
-            Opcode::SEL | Opcode::USEL if is_zero(&operands[1]) && operands[2].integer() == Some(1) => {
+            Opcode::SEL | Opcode::USEL if modifiers.is_empty() && is_zero(&operands[1]) && operands[2].integer() == Some(1) => {
                 let flipped = operands[3];
                 flipped.with_signs(flipped.signs.toggled(Signs::NOT))
             }
@@ -84,7 +84,10 @@ impl Checker<'_> {
             _ => return None,
         };
         let OperandKind::Register { file, first, count: 1 } = operands[0].kind else { return None };
+        let is_partial = moves_constants(opcode) && !modifiers.is_empty();
         let from = match source.kind {
+            // With a modifier, such as in `LDC.U8`, it moves a part of the source. It may still repeat an instruction.
+            _ if is_partial => MoveSource::Content(Content::Known(OperandKind::Undefined)),
             OperandKind::Register { file, first, count: 1 } if source.signs.is_empty() => {
                 MoveSource::Location(Location::Register(file, Reg::new(first)))
             }
@@ -132,11 +135,12 @@ impl Checker<'_> {
 
     /// Returns (destination and first source, second source) of an inserted exclusive or of two registers; `None` for anything else.
     fn exclusive_or(&self, inst: Inst) -> Option<(Location, Location)> {
-        if self.is_old[inst] {
+        let data = &self.new.insts[inst];
+        if self.is_old[inst] || data.guard.is_some() || data.modifiers.iter().any(|modifier| modifier.spelling() != ".LUT") {
             return None;
         }
         let operands = self.new.operands(inst);
-        let (to, a, b, table) = match self.new.insts[inst].op.machine()? {
+        let (to, a, b, table) = match data.op.machine()? {
             Opcode::LOP3 | Opcode::ULOP3 if is_zero(&operands[3]) => (operands[0], operands[1], operands[2], (&operands[4], 0x3c)),
             Opcode::PLOP3 | Opcode::UPLOP3 if is_true(&operands[4]) => (operands[0], operands[2], operands[3], (&operands[5], 0x28)),
             _ => return None,
@@ -153,4 +157,9 @@ impl Checker<'_> {
             _ => None,
         }
     }
+}
+
+/// Returns whether an opcode moves a register or a constant to a register.
+fn moves_constants(opcode: Opcode) -> bool {
+    matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::R2UR | Opcode::LDC | Opcode::ULDC | Opcode::LDCU)
 }

@@ -218,7 +218,9 @@ pub(super) fn measure_order(
         let item = &code.items[graph.region.start + node as usize];
         let ports = ports.get(node as usize);
         let mut from = earliest[node as usize];
-        if ports.is_some_and(Ports::reads_banks) {
+        if let Some(ports) = ports
+            && ports.reads_banks()
+        {
             from = from.max(state.free);
         }
         let at = clock.issue(item.class, item.opcode.is_none(), from);

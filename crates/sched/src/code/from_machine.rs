@@ -244,7 +244,7 @@ fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, desc
     let mut form = mix(0, address.word);
     for part in &address.parts {
         let suffixes = part.registers.iter().flat_map(|register| &register.suffixes).chain(&part.suffixes);
-        form = suffixes.fold(mix(form, 1_u8), mix);
+        form = suffixes.fold(mix(form, part.registers.len()), mix);
     }
     let last = address.parts.last()?;
     Some(Address {

@@ -4,7 +4,7 @@
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The reason for an edge.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum EdgeKind {
     /// Read after write: the second item reads a register that the first writes.
     Raw,
@@ -15,11 +15,12 @@ pub enum EdgeKind {
     /// The two memory accesses may alias, and one of them writes.
     Memory,
     /// One of the items is a fence, barrier or clock, or both are strong accesses.
+    #[default]
     Order,
 }
 
 /// An edge of the graph.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Edge {
     /// The node at the other end: the successor in a [`Graph`], the predecessor while edges are collected.
     pub node: u32,
@@ -65,7 +66,7 @@ impl Incoming {
         if index >= self.run_start() && index < self.edges.len() && self.edges[index].node == from {
             let edge = &mut self.edges[index];
             if latency > edge.latency {
-                *edge = Edge { node: from, latency, kind, scoreboard: edge.scoreboard || scoreboard };
+                (edge.latency, edge.kind) = (latency, kind);
             }
             edge.scoreboard |= scoreboard;
             return;

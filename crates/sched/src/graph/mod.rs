@@ -71,8 +71,7 @@ impl Graph {
         for node in 0..nodes {
             first[node + 1] += first[node];
         }
-        let blank = Edge { node: 0, latency: 0, kind: EdgeKind::Order, scoreboard: false };
-        graph.edges = vec![blank; incoming.edges.len()];
+        graph.edges = vec![Edge::default(); incoming.edges.len()];
         let mut next = first.clone();
         let mut start = 0;
         for &(node, end) in &incoming.runs {

@@ -281,8 +281,8 @@ fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[Block
         let members = loops.blocks(id);
         let insts = || members.iter().flat_map(|&block| &function.blocks[block].insts).copied();
         let class = |inst: &Inst| class_name(function, *inst).unwrap_or_default();
-        let share =
-            |block: Block| if often.per_iteration[header] > 0.0 { often.per_iteration[block] / often.per_iteration[header] } else { 0.0 };
+        // A header that is never executed has a share of 0, as all blocks of its loop.
+        let share = |block: Block| often.per_iteration[block] / often.per_iteration[header].max(f64::MIN_POSITIVE);
         LoopMetrics {
             header,
             depth: loops.get(id).depth,

@@ -243,7 +243,7 @@ impl ListScheduler<'_> {
         let over = |class: usize| tracker.live()[class] + change[class] - self.settings.budget.registers[class];
         // Only classes of which the item takes registers count: an item that frees registers must stay eligible above the budget.
         let excess = (0..change.len()).filter(|&class| change[class] > 0).map(over).max().unwrap_or(i32::MIN);
-        let excess_general = over(0).clamp(0, 1 << 16);
+        let excess_general = over(0).max(0);
         Candidate {
             node,
             byte: 0,

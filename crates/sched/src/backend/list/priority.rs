@@ -38,6 +38,8 @@
 //! more than 15/16 of the budget is in use. There, the higher position is the last criterion; here it is the lower one, because
 //! scheduling is forward.
 
+use std::cmp::Ordering;
+
 use oriole_isa::{Effect as Property, Opcode};
 
 use super::super::reason::Reason;
@@ -236,15 +238,17 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
         return (second.overflow, Reason::PressureOverflow);
     }
     // Both exceed the budget: prefer the one that takes fewer registers, in the order of the register classes.
-    if first.overflow && first.change != second.change {
-        return (first.change < second.change, Reason::PressureOverflow);
+    if first.overflow
+        && let Some(decision) = lower(first.change, second.change, Reason::PressureOverflow)
+    {
+        return decision;
     }
     if first.continues_batch != second.continues_batch && context.mode == Mode::DynBatch {
         return (first.continues_batch, Reason::Batch);
     }
     let saves = context.mode == Mode::ReduceReg || context.is_tight;
-    if saves && first.change != second.change {
-        return (first.change < second.change, Reason::Registers);
+    if saves && let Some(decision) = lower(first.change, second.change, Reason::Registers) {
+        return decision;
     }
     let differs = first.byte ^ second.byte;
     let checked = [
@@ -262,37 +266,32 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
 
 /// Compares two candidates with equal bits 4, 6, 1, 2 and 5. The order of the comparisons is that of the description.
 fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Context) -> (bool, Reason) {
-    if first.reads_in_flight() && second.reads_in_flight() && first.scoreboard_sequence != second.scoreboard_sequence {
-        return (first.scoreboard_sequence < second.scoreboard_sequence, Reason::BarrierGroup);
-    }
-    if first.operand_wait_cycles != second.operand_wait_cycles {
-        return (first.operand_wait_cycles < second.operand_wait_cycles, Reason::LatencyCounter);
-    }
-    if context.compares_yields && differs & YIELD_RELATED != 0 {
-        return (first.byte & YIELD_RELATED != 0, Reason::YieldRelated);
-    }
-    if first.contention_penalty != second.contention_penalty {
-        return (first.contention_penalty < second.contention_penalty, Reason::Contention);
-    }
-    if first.stall_cycles != second.stall_cycles {
-        return (first.stall_cycles < second.stall_cycles, Reason::Cost);
-    }
+    let sequence = |candidate: &Candidate| candidate.scoreboard_sequence;
+    let both_read = first.reads_in_flight() && second.reads_in_flight();
     // Operands that are available count as equal, whenever they became available: a stall-free candidate has cycle 0 here.
-    let (first_earliest, second_earliest) =
-        (first.earliest * u32::from(!first.stall_free), second.earliest * u32::from(!second.stall_free));
-    if first_earliest != second_earliest {
-        return (first_earliest < second_earliest, Reason::EarliestCycle);
+    let earliest = |candidate: &Candidate| if candidate.stall_free { 0 } else { candidate.earliest };
+    let is_yield = |candidate: &Candidate| candidate.byte & YIELD_RELATED != 0;
+    let compares_yields = context.compares_yields && differs & YIELD_RELATED != 0;
+    both_read
+        .then(|| lower(sequence(first), sequence(second), Reason::BarrierGroup))
+        .flatten()
+        .or_else(|| lower(first.operand_wait_cycles, second.operand_wait_cycles, Reason::LatencyCounter))
+        .or_else(|| compares_yields.then(|| (is_yield(first), Reason::YieldRelated)))
+        .or_else(|| lower(first.contention_penalty, second.contention_penalty, Reason::Contention))
+        .or_else(|| lower(first.stall_cycles, second.stall_cycles, Reason::Cost))
+        .or_else(|| lower(earliest(first), earliest(second), Reason::EarliestCycle))
+        .or_else(|| lower(second.height, first.height, Reason::DependencyCycle))
+        .or_else(|| lower(first.deadline, second.deadline, Reason::Deadline))
+        .or_else(|| lower(first.change, second.change, Reason::RegisterDelta))
+        .unwrap_or((first.node < second.node, Reason::Position))
+}
+
+/// Decides for the lower of two measures; `None` if they are equal.
+fn lower<T: Ord>(first: T, second: T, reason: Reason) -> Option<(bool, Reason)> {
+    match first.cmp(&second) {
+        Ordering::Equal => None,
+        different => Some((different == Ordering::Less, reason)),
     }
-    if first.height != second.height {
-        return (first.height > second.height, Reason::DependencyCycle);
-    }
-    if first.deadline != second.deadline {
-        return (first.deadline < second.deadline, Reason::Deadline);
-    }
-    if first.change != second.change {
-        return (first.change < second.change, Reason::RegisterDelta);
-    }
-    (first.node < second.node, Reason::Position)
 }
 
 /// Returns the latency class of the memory that an item accesses. Atomics count as reads; stores count only if they are to shared memory.

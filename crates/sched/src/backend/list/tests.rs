@@ -29,10 +29,15 @@ fn run_with(code: &Code, mode: Mode, budget: Budget, live_in: &[u16], live_out: 
     let costs = Costs::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live_in), numbers(live_out));
-    let mut tracker = Tracker::new(code.groups().len());
-    tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
-    let settings = Settings { mode, stage: Stage::Pre, budget, knobs, trace: true };
-    let schedule = schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings }, &mut tracker);
+    let scheduled = |trace| {
+        let mut tracker = Tracker::new(code.groups().len());
+        tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
+        let settings = Settings { mode, stage: Stage::Pre, budget, knobs, trace };
+        (schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings }, &mut tracker), tracker)
+    };
+    let (schedule, tracker) = scheduled(true);
+    let (untraced, _) = scheduled(false);
+    assert_eq!((&untraced.order, untraced.picks.len()), (&schedule.order, 0), "a trace changes nothing, and is not made unasked");
     assert_eq!(check::check(code, 0..code.items.len(), &schedule.order), Ok(()));
     assert_eq!(schedule.length, estimate(code, &graph, &costs, schedule.order.iter().copied()));
     (schedule, tracker.peak()[0])
@@ -114,4 +119,149 @@ fn budgets_tighten_as_described() {
 fn modes_have_names_and_codes() {
     assert!(Mode::ALL.into_iter().all(|mode| Mode::parse(mode.name()) == Some(mode)));
     assert_eq!(Mode::ALL.map(Mode::code), [0x39, 0x49, 0x41]);
+}
+
+fn candidate(node: u32) -> Candidate {
+    Candidate {
+        node,
+        byte: 0,
+        overflow: false,
+        change: [0; 4],
+        memory_latency: priority::MemoryLatency::None,
+        hot_cold_active: true,
+        is_yield: false,
+        yield_flag: false,
+        is_shared: false,
+        continues_batch: false,
+        stall_free: true,
+        scoreboard_sequence: priority::NO_SEQUENCE,
+        operand_wait_cycles: 0,
+        contention_penalty: 0,
+        stall_cycles: 0,
+        earliest: 0,
+        height: 0,
+        depth: 0,
+        deadline: 0,
+    }
+}
+
+fn context(mode: Mode) -> Context {
+    Context { mode, is_tight: false, draining_readers: false, critical: false, compares_yields: true }
+}
+
+/// The bits of the table in the header of `priority`, one condition at a time.
+#[test]
+fn each_bit_of_the_priority_has_its_condition() {
+    let byte = |candidate: Candidate, context: Context, preferred: Option<u32>| {
+        let mut candidate = candidate;
+        candidate.pack(&context, &Statistics { preferred, ..Statistics::default() });
+        assert_eq!(candidate.has_hot_flag(), candidate.byte & 0b0001_0000 != 0);
+        candidate.byte
+    };
+    let plain = || context(Mode::Ilp);
+    let hot = Candidate { memory_latency: priority::MemoryLatency::Long, ..candidate(1) };
+    let reader = Candidate { scoreboard_sequence: 3, ..candidate(1) };
+    assert_eq!(byte(candidate(1), plain(), None), 0b0000_1100);
+    assert_eq!(byte(Candidate { stall_free: false, ..candidate(1) }, plain(), None), 0b0000_1000);
+    assert_eq!(byte(Candidate { stall_free: false, ..candidate(1) }, plain(), Some(1)), 0b0000_1100);
+    assert_eq!(byte(Candidate { stall_free: false, ..candidate(1) }, plain(), Some(2)), 0b0000_1000);
+    assert_eq!(byte(Candidate { is_yield: true, ..candidate(1) }, plain(), None), 0b1000_1100);
+    assert_eq!(byte(Candidate { yield_flag: true, ..candidate(1) }, plain(), None), 0b0100_1100);
+    assert_eq!(byte(hot, plain(), None), 0b0011_1100);
+    assert_eq!(byte(Candidate { yield_flag: true, ..hot }, plain(), None), 0b0011_1100);
+    assert_eq!(byte(Candidate { hot_cold_active: false, ..hot }, plain(), None), 0b0010_1100);
+    assert_eq!(byte(Candidate { overflow: true, ..hot }, plain(), None), 0b0010_1100);
+    assert_eq!(byte(Candidate { memory_latency: priority::MemoryLatency::Short, ..candidate(1) }, plain(), None), 0b0000_1100);
+    assert_eq!(byte(reader, plain(), None), 0b0000_1101);
+    assert_eq!(byte(candidate(1), Context { critical: true, ..plain() }, None), 0b0000_1110);
+    // While readers are drained, bit 1 belongs to stall-free readers that take no register.
+    let draining = || Context { draining_readers: true, critical: true, ..plain() };
+    assert_eq!(byte(candidate(1), draining(), None), 0b0000_1100);
+    assert_eq!(byte(reader, draining(), None), 0b0000_1111);
+    assert_eq!(byte(Candidate { change: [-1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1111);
+    assert_eq!(byte(Candidate { change: [1, 0, 0, 0], ..reader }, draining(), None), 0b0000_1101);
+    assert_eq!(byte(Candidate { stall_free: false, ..reader }, draining(), None), 0b0000_1001);
+}
+
+#[test]
+fn figures_over_all_candidates() {
+    let reader = |node, wait| Candidate { scoreboard_sequence: 1, operand_wait_cycles: wait, stall_free: false, ..candidate(node) };
+    let candidates = [
+        Candidate { change: [2, 0, 0, 0], height: 7, depth: 1, earliest: 30, ..reader(0, 20) },
+        Candidate { change: [-3, 0, 0, 0], height: 4, depth: 9, earliest: 20, is_shared: true, ..reader(1, 11) },
+        Candidate { change: [4, 0, 0, 0], earliest: 20, height: 5, ..reader(2, 20) },
+        Candidate { change: [1, 5, 0, 0], earliest: 40, is_shared: true, ..reader(3, 21) },
+    ];
+    let budget = |general| Budget { registers: [general, 7, 7, 63], scarce_above: 0 };
+    let found = Statistics::gather(&candidates, &budget(6), 8);
+    assert_eq!((found.shared_memory, found.freed, found.taken), (2, -3, 7));
+    assert_eq!((found.longest_height, found.longest_depth), (7, 9));
+    // The first operands arrive in 11 cycles; 20 is 9 later, 21 is too late.
+    assert_eq!((found.in_flight_readers, found.shortest_wait, found.within_cutoff), (4, 11, 3));
+    // Candidates 0 and 2 take six registers: as many as the budget has.
+    assert_eq!((found.taken_near, found.depth_threshold), (6, 8));
+    assert_eq!(Statistics::gather(&candidates, &budget(5), 8).depth_threshold, 4);
+    // None can issue: candidates 1 and 2 are first, and 2 has the longer critical path.
+    assert_eq!((found.any_stall_free, found.preferred), (false, Some(2)));
+    let ready = [candidates[0], Candidate { stall_free: true, ..candidates[1] }];
+    let found = Statistics::gather(&ready, &budget(5), 8);
+    assert_eq!((found.any_stall_free, found.preferred), (true, None));
+    let none = Statistics::gather(&[candidate(0)], &budget(5), 8);
+    assert_eq!((none.in_flight_readers, none.within_cutoff, none.shortest_wait), (0, 0, u32::MAX));
+}
+
+/// Only the first 32 readers are compared with the cutoff.
+#[test]
+fn the_table_of_readers_is_limited() {
+    let reader = |node| Candidate { scoreboard_sequence: 1, ..candidate(node) };
+    let candidates: Vec<Candidate> = (0..40).map(reader).collect();
+    let found = Statistics::gather(&candidates, &Budget::UNLIMITED, 8);
+    assert_eq!((found.in_flight_readers, found.within_cutoff), (40, 32));
+}
+
+/// Each criterion alone decides, in both orders of the two candidates.
+#[test]
+fn each_criterion_decides_alone() {
+    let worse = candidate(1);
+    let reader = |sequence| Candidate { scoreboard_sequence: sequence, ..candidate(1) };
+    let bits = |byte| Candidate { byte, ..candidate(1) };
+    let ilp = context(Mode::Ilp);
+    let over = |taken| Candidate { overflow: true, change: [taken, 0, 0, 0], ..candidate(1) };
+    let taking = |taken| Candidate { change: [taken, 0, 0, 0], ..candidate(1) };
+    let late = |earliest| Candidate { earliest, stall_free: false, ..candidate(1) };
+    let cases = [
+        (worse, Candidate { overflow: true, ..worse }, ilp, Reason::PressureOverflow),
+        (over(1), over(2), ilp, Reason::PressureOverflow),
+        (Candidate { continues_batch: true, ..worse }, worse, context(Mode::DynBatch), Reason::Batch),
+        (taking(1), taking(2), context(Mode::ReduceReg), Reason::Registers),
+        (taking(1), taking(2), Context { is_tight: true, ..ilp }, Reason::Registers),
+        (bits(1 << 4), worse, ilp, Reason::HotCounts),
+        (bits(1 << 6), bits(1 << 1 | 1 << 2 | 1 << 5), ilp, Reason::YieldFlag),
+        (bits(1 << 1), bits(1 << 2 | 1 << 5), ilp, Reason::Critical),
+        (bits(1 << 2), bits(1 << 5), ilp, Reason::StallFree),
+        (bits(1 << 5), worse, ilp, Reason::Hot),
+        (reader(3), reader(4), ilp, Reason::BarrierGroup),
+        (worse, Candidate { operand_wait_cycles: 1, ..worse }, ilp, Reason::LatencyCounter),
+        (bits(1 << 7), worse, ilp, Reason::YieldRelated),
+        (worse, Candidate { contention_penalty: 1, ..worse }, ilp, Reason::Contention),
+        (worse, Candidate { stall_cycles: 1, ..worse }, ilp, Reason::Cost),
+        (late(4), late(5), ilp, Reason::EarliestCycle),
+        (Candidate { height: 2, ..worse }, Candidate { height: 1, ..worse }, ilp, Reason::DependencyCycle),
+        (worse, Candidate { deadline: 1, ..worse }, ilp, Reason::Deadline),
+        (taking(1), taking(2), ilp, Reason::RegisterDelta),
+        (candidate(1), candidate(2), ilp, Reason::Position),
+    ];
+    for (better, worse, context, reason) in cases {
+        assert_eq!(priority::beats(&better, &worse, &context), (true, reason));
+        assert_eq!(priority::beats(&worse, &better, &context), (false, reason));
+    }
+    // What does not count: batches in other modes, `YIELD` without shared memory, the sequence of one reader, when operands became available.
+    let position = |first: Candidate, second: Candidate, context: &Context| {
+        let second = Candidate { node: 2, ..second };
+        assert_eq!(priority::beats(&first, &second, context), (true, Reason::Position));
+    };
+    position(worse, Candidate { continues_batch: true, ..worse }, &ilp);
+    position(worse, bits(1 << 7), &Context { compares_yields: false, ..ilp });
+    position(worse, reader(3), &ilp);
+    position(Candidate { earliest: 5, ..worse }, worse, &ilp);
 }

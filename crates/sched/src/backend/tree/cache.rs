@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 /// Maximum number of items of a cached region. Larger regions are hardly ever repeated, and their signatures are long.
 pub(super) const MAX_CACHED_ITEMS: usize = 4096;
 /// Maximum total size of signatures and orders in the cache, in 32-bit words.
-const MAX_CACHED_WORDS: usize = 16 << 20;
+pub(super) const MAX_CACHED_WORDS: usize = 16 << 20;
 
 /// One cached region.
 struct Solution {

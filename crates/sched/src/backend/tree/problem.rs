@@ -167,20 +167,17 @@ impl<'a> Problem<'a> {
             words.push(node);
             words.push(self.graph.successors(node).len() as u32);
             for edge in self.graph.successors(node) {
-                words.push(edge.node);
-                words.push(u32::from(edge.latency) | u32::from(edge.scoreboard) << 16 | (edge.kind as u32) << 17);
+                words.extend([edge.node, edge.latency.into(), edge.scoreboard.into(), edge.kind as u32]);
             }
         }
         for (node, item) in self.code.items[self.graph.region.clone()].iter().enumerate() {
-            words.push(item.class.index() as u32 | u32::from(self.units[node]) << 24);
-            words.push(self.tails[node]);
-            words.push(self.graph.barrier_latency(node as u32));
+            let (unit, barrier_latency) = (self.units[node].into(), self.graph.barrier_latency(node as u32));
+            words.extend([item.class.index() as u32, unit, self.tails[node], barrier_latency]);
         }
         words.push(self.groups.len() as u32);
         for group in &self.groups {
-            let class = group.class.map_or(7, |class| class as u32);
-            let flags = u32::from(group.live) | u32::from(group.used_after_region) << 1 | class << 2 | u32::from(group.weight) << 8;
-            words.extend([flags, group.readers]);
+            let class = group.class.map_or(u32::MAX, |class| class as u32);
+            words.extend([group.live.into(), group.used_after_region.into(), class, group.weight.into(), group.readers]);
         }
         for lists in [&self.reads, &self.writes] {
             words.extend_from_slice(&lists.ends);
@@ -188,8 +185,9 @@ impl<'a> Problem<'a> {
         }
         for ports in &self.ports {
             words.extend(ports.slots.map(u32::from));
-            words.push(u32::from(ports.reads[0]) | u32::from(ports.reads[1]) << 8 | u32::from(ports.written) << 16);
-            words.push(u32::from(ports.cached) | u32::from(ports.keeps) << 1);
+            words.extend(ports.reads.map(u32::from));
+            words.push(ports.written.into());
+            words.extend([ports.cached, ports.keeps].map(u32::from));
         }
         words
     }

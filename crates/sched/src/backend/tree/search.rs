@@ -239,9 +239,9 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the first cycle in which a unit is free.
+    /// Returns the first cycle in which a unit is free; 0 for [`NO_UNIT`].
     fn unit_free(&self, unit: usize) -> u32 {
-        if unit == NO_UNIT { 0 } else { self.clock.free[unit] }
+        self.clock.free.get(unit).copied().unwrap_or_default()
     }
 
     /// Returns the stall cycles before an item can issue: for operands, for its unit and for the register banks.

@@ -36,6 +36,12 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     assert_eq!(schedule.length, estimate(code, &graph, &costs, schedule.order.iter().copied()));
     let picked: Vec<usize> = schedule.picks.iter().map(|pick| pick.picked).collect();
     assert_eq!(picked, schedule.order);
+    let untraced = Settings { trace: false, ..*settings };
+    let mut tracker_again = Tracker::new(code.groups().len());
+    tracker_again.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
+    let region = Region { code, graph: &graph, costs: &costs, settings: &untraced };
+    let untraced = super::schedule(&region, &mut tracker_again, &mut Solutions::default());
+    assert_eq!((&untraced.order, untraced.picks.len()), (&schedule.order, 0), "a trace changes nothing, and is not made unasked");
     assert!(schedule.picks.iter().all(|pick| pick.runner_up != Some(pick.picked)));
     (schedule, tracker.peak()[0])
 }
@@ -191,6 +197,64 @@ fn identical_regions_are_searched_once() {
     assert!(second.picks.iter().all(|pick| pick.reason == Reason::Remembered));
     run_with(&code(&lines(61)), &settings, (&[], &[]), &mut solutions);
     assert_eq!((solutions.len(), solutions.hits), (2, 1));
+}
+
+/// Whatever the search reads is part of the signature: a region that differs in it is searched anew.
+#[test]
+fn different_regions_are_searched_separately() {
+    let lines = ["LDG.E R20, desc[UR4][R2.64]", "FADD R21, R20, R22", "FADD R23, R21, R24", "STG.E desc[UR4][R2.64], R23"];
+    let with = |number: usize, line: &'static str| {
+        let mut lines = lines;
+        lines[number] = line;
+        lines
+    };
+    let few = Budget { registers: [12, 7, 7, 63], scarce_above: 11 };
+    let live: (&[u16], &[u16]) = (&[2, 3, 22, 24], &[23]);
+    let base = settings(Mode::Ilp, Stage::Pre, few);
+    let cases = [
+        (lines, base, live),
+        (lines, settings(Mode::ReduceReg, Stage::Pre, few), live),
+        (lines, settings(Mode::Ilp, Stage::Post, few), live),
+        (lines, settings(Mode::Ilp, Stage::Pre, Budget { registers: [13, 7, 7, 63], ..few }), live),
+        (lines, settings(Mode::Ilp, Stage::Pre, Budget { scarce_above: 10, ..few }), live),
+        // Other results or sources are needed after the region, or more is live before it.
+        (lines, base, (live.0, &[21, 23][..])),
+        (lines, base, (live.0, &[22, 23][..])),
+        (lines, base, (&[2, 3, 22, 24, 30][..], &[23, 30][..])),
+        // Another class, other latencies, other dependences, a wider group.
+        (with(1, "MUFU.RCP R21, R20"), base, live),
+        (with(2, "FADD R23, R20, R24"), base, live),
+        (with(2, "FADD R23, R24, R21"), base, live),
+        (with(3, "STG.E.64 desc[UR4][R2.64], R22"), base, live),
+    ];
+    let mut solutions = Solutions::default();
+    for (lines, settings, live) in &cases {
+        run_with(&code(lines), settings, *live, &mut solutions);
+    }
+    assert_eq!((solutions.len(), solutions.hits), (cases.len(), 0));
+    for (lines, settings, live) in &cases {
+        run_with(&code(lines), settings, *live, &mut solutions);
+    }
+    assert_eq!((solutions.len(), solutions.hits), (cases.len(), cases.len()));
+}
+
+/// The cache stops to grow at its limits.
+#[test]
+fn the_cache_is_limited() {
+    let mut solutions = Solutions::default();
+    solutions.keep(vec![1], &[0], false, 2);
+    solutions.keep(vec![2], &[0], true, 2);
+    solutions.keep(vec![3], &[0], false, 2);
+    assert_eq!(solutions.len(), 2);
+    assert_eq!(solutions.find(&[2]), Some((&[0][..], true)));
+    assert_eq!(solutions.find(&[3]), None);
+    let half = cache::MAX_CACHED_WORDS / 2;
+    let mut solutions = Solutions::default();
+    solutions.keep(vec![1; half], &[], false, 9);
+    solutions.keep(vec![2; half], &[], false, 9);
+    assert_eq!(solutions.len(), 2);
+    solutions.keep(vec![3], &[], false, 9);
+    assert_eq!(solutions.len(), 2, "the cache is full");
 }
 
 /// Instructions from which the tests compose random code.

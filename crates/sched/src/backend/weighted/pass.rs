@@ -230,8 +230,7 @@ impl<'a> Pass<'a> {
         waits.extend(window.iter().map(|&rank| self.possible(self.view.rank(rank)) - self.cycle));
         // Stall cycles that are unavoidable at this step must not weigh: only those beyond the shortest stall count.
         let shortest = waits.iter().copied().min().unwrap_or(0);
-        let live = self.live.as_ref().map_or([0; REGISTER_CLASSES], Live::now);
-        let prices = if self.live.is_some() { self.weights.prices(live) } else { [0.0; REGISTER_CLASSES] };
+        let (live, prices) = self.live.as_ref().map(Live::now).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
         let crowded = self.is_crowded();
         let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
         for (&rank, &wait) in window.iter().zip(&waits) {

@@ -34,10 +34,15 @@ fn general(numbers: &[u16]) -> Vec<u32> {
 /// Schedules the code as one region and checks the invariants of every schedule. Also returns the maximum number of live general registers.
 fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
     let graph = graph(code);
-    let mut tracker = Tracker::new(code.groups().len());
     let (live_in, live_out) = (general(live_in), general(live_out));
-    tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
-    let schedule = schedule(&Region { code, graph: &graph, costs: &costs(), settings }, &mut tracker);
+    let scheduled = |settings: &Settings| {
+        let mut tracker = Tracker::new(code.groups().len());
+        tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
+        (schedule(&Region { code, graph: &graph, costs: &costs(), settings }, &mut tracker), tracker)
+    };
+    let (schedule, tracker) = scheduled(settings);
+    let (untraced, _) = scheduled(&Settings { trace: false, ..*settings });
+    assert_eq!((&untraced.order, untraced.picks.len()), (&schedule.order, 0), "a trace changes nothing, and is not made unasked");
     assert_eq!(check::check(code, 0..code.items.len(), &schedule.order), Ok(()));
     assert_eq!(schedule.length, estimate(code, &graph, &costs(), schedule.order.iter().copied()));
     assert!(schedule.picks.iter().map(|pick| pick.picked).eq(schedule.order.iter().copied()));

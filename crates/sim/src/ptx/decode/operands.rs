@@ -71,11 +71,8 @@ impl Decoder<'_> {
                 let low = self.slot(register, 0);
                 Ok([Source::register(low), Source::register(low + 1)])
             }
-            ast::Operand::Integer(number) => {
-                let low = self.constant(i64::from(number) as u64);
-                let high = self.constant(if number < 0 { u64::MAX } else { 0 });
-                Ok([low, high])
-            }
+            // A constant has 64 bits. ptxas puts zeros above, also where it is negative.
+            ast::Operand::Integer(number) => Ok([self.constant(i64::from(number) as u64), self.zero()]),
             _ => Ok([self.source(operand, ty)?, self.zero()]),
         }
     }
