@@ -66,13 +66,8 @@ pub(crate) fn tensor_copy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), 
 
 /// Returns the modifiers for dimensions, mode and multicast.
 fn shape(ptx: &Ptx<'_>) -> Option<String> {
-    let dimensions = [
-        (Modifier::N1d, ".1D"),
-        (Modifier::N2d, ".2D"),
-        (Modifier::N3d, ".3D"),
-        (Modifier::N4d, ".4D"),
-        (Modifier::N5d, ".5D"),
-    ];
+    let dimensions =
+        [(Modifier::N1d, ".1D"), (Modifier::N2d, ".2D"), (Modifier::N3d, ".3D"), (Modifier::N4d, ".4D"), (Modifier::N5d, ".5D")];
     let modes = [
         (Modifier::Im2col, ".IM2COL"),
         (Modifier::Im2colNoOffs, ".IM2COL"),

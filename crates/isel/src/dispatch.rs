@@ -6,8 +6,8 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::{
-    atomics, barrier, bits, bulk, bulk_tensor, calls, cluster, compare, control, convert, fence, float, integer, logic, mbarrier, memory, moves,
-    stack, tensor, tensormap, warp,
+    atomics, barrier, bits, bulk, bulk_tensor, calls, cluster, compare, control, convert, fence, float, integer, logic, mbarrier, memory,
+    moves, stack, tensor, tensormap, warp,
 };
 
 /// Selects one instruction. Opcodes that exist for integers and floating point are distinguished by type; an unknown opcode is an error.

@@ -192,4 +192,3 @@ impl Flow {
 fn ends_block(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::Bra | Opcode::BrxIdx | Opcode::Ret | Opcode::Exit)
 }
-

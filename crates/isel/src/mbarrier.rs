@@ -63,7 +63,8 @@ impl Select<'_> {
 
     /// Marks the instruction emitted last as an access to a barrier in shared memory.
     fn describe_barrier(&mut self) {
-        let order = MemoryAccess { order: Order::AcquireRelease, scope: Scope::Block, volatile: true, ..MemoryAccess::weak(Space::Shared, 8) };
+        let order =
+            MemoryAccess { order: Order::AcquireRelease, scope: Scope::Block, volatile: true, ..MemoryAccess::weak(Space::Shared, 8) };
         self.b.describe(order);
     }
 

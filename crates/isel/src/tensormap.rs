@@ -126,7 +126,12 @@ struct Map {
 
 impl Map {
     /// Returns the opcode suffix, the address template and the arguments of an access to a word.
-    fn access(self, select: &mut Select<'_>, ptx: &Ptx<'_>, offset: i64) -> Result<(&'static str, &'static str, Vec<Operand>), Unsupported> {
+    fn access(
+        self,
+        select: &mut Select<'_>,
+        ptx: &Ptx<'_>,
+        offset: i64,
+    ) -> Result<(&'static str, &'static str, Vec<Operand>), Unsupported> {
         let offset = Operand::from(self.address.offset + offset);
         Ok(match self.space {
             AccessSpace::Shared => ("S", "[{}+{}]", vec![self.address.base, offset]),

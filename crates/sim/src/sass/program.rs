@@ -9,7 +9,7 @@ use super::site::Site;
 use super::step::{Action, Built, Step, Unsupported};
 use super::warp::{PredicateSource, Row, WideSource};
 use super::world::CODE_START;
-use super::{arith, atomic, constant, driver, flow, lanes, memory, moves, tensor};
+use super::{arith, atomic, bulk, constant, driver, flow, lanes, mbarrier, memory, moves, tensor};
 
 /// The steps of a kernel and of every function it may call.
 pub(super) struct Program<'c> {
@@ -99,8 +99,18 @@ pub(super) fn address_of(step: u32) -> u64 {
 
 /// Builds the action of an instruction by the first family that knows its opcode.
 fn build(site: &Site<'_>) -> Built {
-    let families: [fn(&Site<'_>) -> Option<Built>; 8] =
-        [arith::build, moves::build, constant::build, flow::build, memory::build, atomic::build, lanes::build, tensor::build];
+    let families: [fn(&Site<'_>) -> Option<Built>; 10] = [
+        arith::build,
+        moves::build,
+        constant::build,
+        mbarrier::build,
+        bulk::build,
+        flow::build,
+        memory::build,
+        atomic::build,
+        lanes::build,
+        tensor::build,
+    ];
     families.iter().find_map(|family| family(site)).unwrap_or_else(|| {
         let opcode: Opcode = site.opcode();
         Err(site.unsupported(format!("instruction {}", opcode.mnemonic())))
