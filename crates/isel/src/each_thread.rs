@@ -6,13 +6,14 @@
 //!
 //! ```text
 //! head:   P0 = ELECT            one of the threads that are still in the loop
-//!         @P0 BRA body
-//!         BRA head
+//!         @!P0 BRA next
 //! body:   UR4 = R2UR R2         only one thread is active: R2UR returns its value
 //!         UBLKCP ...
-//!         BRA after
+//! next:   @!P0 BRA head
 //! after:
 //! ```
+//!
+//! The instruction has to be inside of the loop: all threads are converged again after a loop.
 //!
 //! ptxas emits such a loop, too. The loop is left out where at most one thread of a warp can be active: see [`crate::elected`].
 
@@ -29,19 +30,33 @@ impl Select<'_> {
             return self.branch_around(write);
         }
         self.branch_around(|select| {
-            let [head, body, after] = [(); 3].map(|()| select.b.new_block());
+            let [head, body, next, after] = [(); 4].map(|()| select.b.new_block());
             select.b.branch(None, head);
             select.start(head);
-            let elected = select.b.define(Class::P, "ELECT $, URZ, PT", &[]);
-            let condition = select.condition(elected);
-            select.b.branch(Some(condition), body);
-            select.b.branch(None, head);
+            let elected = select.elect_one();
+            let condition = select.condition(elected.inverted_predicate());
+            select.b.branch(Some(condition), next);
+            select.b.branch(None, body);
             select.start(body);
             write(select)?;
+            select.b.branch(None, next);
+            select.start(next);
+            select.b.branch(Some(condition), head);
             select.b.branch(None, after);
             select.start(after);
             Ok(())
         })
+    }
+
+    /// Emits a predicate that holds in one of the active threads.
+    fn elect_one(&mut self) -> Operand {
+        if Opcode::ELECT.exists_on(self.target) {
+            return self.b.define(Class::P, "ELECT $, URZ, PT", &[]);
+        }
+        let active = self.b.define(Class::R, "VOTE.ANY $, PT, PT", &[]);
+        let highest = self.b.define(Class::R, "FLO.U32 $, {}", &[active]);
+        let lane = self.b.define(Class::R, "S2R $, SR_LANEID", &[]);
+        self.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, {}, PT", &[lane, highest])
     }
 
     /// Returns the value of the only active thread in a uniform register.

@@ -280,12 +280,18 @@ fn arrive_after_copies(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Uns
             let less = select.in_register(Operand::from(i64::from(u32::MAX)));
             select.barrier_access("ATOMS.ADD RZ, [{}+{}], {}", upper, &[less]);
         }
-        select.barrier_access("ARRIVES.LDGSTSBAR.64 [{}+URZ+{}]", address, &[]);
-    } else if is_counted {
-        select.barrier_access("ARRIVES.LDGSTSBAR.64.ARVCNT [{}+URZ+{}]", address, &[]);
-    } else {
+    } else if !is_counted {
         select.barrier_access("SYNCS.ARRIVE.TRANS64.RED.A0T1 RZ, [{}+URZ+{}], RZ", address, &[]);
-        select.barrier_access("ARRIVES.LDGSTSBAR.64.TRANSCNT [{}+URZ+{}]", address, &[]);
     }
-    Ok(())
+    let counter = match (select.has_transactions(), is_counted) {
+        (false, _) => "",
+        (true, true) => ".ARVCNT",
+        (true, false) => ".TRANSCNT",
+    };
+    // `ARRIVES` with an address in a general register is an illegal instruction on an H200.
+    select.for_each_thread(|select| {
+        let base = select.in_uniform(address.base);
+        select.barrier_access(&format!("ARRIVES.LDGSTSBAR.64{counter} [{{}}+{{}}]"), Address { base, ..address }, &[]);
+        Ok(())
+    })
 }

@@ -8,6 +8,7 @@ mod approx;
 mod atomics;
 mod barrier;
 mod barrier_apart;
+mod bulk;
 mod calls;
 mod calls_registers;
 mod compare;
@@ -59,6 +60,7 @@ pub fn all() -> Vec<Generated> {
         found::tests,
         limits::tests,
         tensor::tests,
+        bulk::tests,
         copies::tests,
     ] {
         tests.extend(family());

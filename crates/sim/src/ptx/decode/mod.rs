@@ -8,6 +8,7 @@ mod copy;
 mod float;
 mod integer;
 mod logic;
+mod mbarrier;
 mod memory;
 mod mma;
 mod moves;
@@ -483,6 +484,10 @@ impl Decoder<'_> {
             Ldmatrix | Stmatrix | Movmatrix => self.matrix(ptx),
             Mma => self.mma(ptx),
             CpAsync | CpAsyncCommitGroup | CpAsyncWaitGroup | CpAsyncWaitAll => self.copy_async(ptx),
+            CpAsyncMbarrierArrive | MbarrierArrive | MbarrierArriveDrop | MbarrierCompleteTx | MbarrierExpectTx | MbarrierInit
+            | MbarrierInval | MbarrierPendingCount | MbarrierTestWait | MbarrierTryWait => self.mbarrier(ptx),
+            CpAsyncBulk | CpReduceAsyncBulk | CpAsyncBulkPrefetch | CpAsyncBulkCommitGroup | CpAsyncBulkWaitGroup => self.bulk(ptx),
+            Griddepcontrol | Setmaxnreg | CpAsyncBulkPrefetchTensor => { self.push(Action::Nothing); Ok(()) }
             Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),
             Fence | Membar => { self.push(Action::Fence); Ok(()) }

@@ -8,6 +8,7 @@ mod access;
 mod block;
 mod calls;
 mod copy;
+mod mbarrier;
 mod mma;
 mod print;
 mod races;
