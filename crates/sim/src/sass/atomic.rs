@@ -153,7 +153,7 @@ fn floats(site: &Site<'_>) -> Option<Floats> {
 
 /// Decodes the operation of a bulk reduction: the element size in bytes and the update.
 pub(super) fn bulk_update(site: &Site<'_>) -> Result<(usize, Update), Unsupported> {
-    let types = [(".F16.RN", F16), (".BF16.RN", BF16), (".F32.RN", F32), (".F32.FTZ.RN", F32), (".F64.RN", F64)];
+    let types = [(".F16", F16), (".BF16", BF16), (".F32", F32), (".F64", F64)];
     let kinds = [
         (".ADD", Kind::Add),
         (".MIN", Kind::Min),
@@ -166,7 +166,7 @@ pub(super) fn bulk_update(site: &Site<'_>) -> Result<(usize, Update), Unsupporte
     ];
     let kind = site.one_of(&kinds).ok_or_else(|| site.unsupported("this bulk reduction"))?;
     if let Some(&(_, format)) = types.iter().find(|(spelling, _)| site.has(spelling)) {
-        let operation = float_operation(site, kind, &Floats { format, count: 1, ftz: site.has(".F32.FTZ.RN") })?;
+        let operation = float_operation(site, kind, &Floats { format, count: 1, ftz: site.has(".FTZ") })?;
         return Ok((operation.bytes, operation.update));
     }
     let bytes = if site.has(".U64") || site.has(".S64") { 8 } else { 4 };

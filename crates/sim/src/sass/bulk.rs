@@ -100,12 +100,14 @@ fn copy(site: &Site<'_>) -> Built {
         }
         _ => None,
     };
-    let (to_shared, from_shared) = match site.opcode() {
-        Opcode::UBLKRED => (site.has(".S") && !site.has(".G"), true),
-        _ => match site.one_of(&[(".S.G", (true, false)), (".G.S", (false, true)), (".S.S", (true, true))]) {
-            Some(direction) => direction,
-            None => return Err(site.unsupported("a copy from global to global memory")),
-        },
+    // The first of the two letters is the destination.
+    let letters = site.instruction.modifiers.iter().map(|symbol| symbol.spelling()).filter(|name| matches!(*name, ".S" | ".G"));
+    let letters: Vec<&str> = letters.collect();
+    let (to_shared, from_shared) = match letters[..] {
+        [".S", ".G"] => (true, false),
+        [".G", ".S"] => (false, true),
+        [".S", ".S"] => (true, true),
+        _ => return Err(site.unsupported("a copy from global to global memory")),
     };
     Ok(access(move |warp: &mut Warp, world: &mut World<'_>, mask| {
         let lane = mask.trailing_zeros() as usize;
