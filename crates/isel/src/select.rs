@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::calls;
 use crate::dispatch;
+use crate::elected::Elected;
 use crate::error::Unsupported;
 use crate::integer::Carry;
 use crate::layout::is_opaque;
@@ -126,6 +127,10 @@ pub struct Select<'m> {
     pub(crate) shared_start: Option<Value>,
     /// Blocks that are rarely executed; they are moved to the end of the function.
     pub(crate) unlikely: Vec<Block>,
+    /// The statements of the function that at most one thread of a warp executes at a time.
+    elected: Elected,
+    /// Whether at most one thread of a warp executes the current instruction at a time.
+    pub(crate) is_elected: bool,
     /// Whether the current block has ended with an unconditional jump, so that the next instruction is unreachable unless a block starts.
     ended: bool,
 }
@@ -164,6 +169,8 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
         descriptor: None,
         shared_start: None,
         unlikely: Vec::new(),
+        elected: Elected::of(module, body),
+        is_elected: false,
         ended: false,
     };
     // Errors that belong to no single statement are reported at the first statement.
@@ -201,6 +208,7 @@ impl<'m> Select<'m> {
                     // Instructions of an inlined library function keep the location of the PTX instruction that they implement.
                     if self.frame.exit.is_none() {
                         self.b.location = Location { statement: span.map_or(0, |span| span.start + 1), line };
+                        self.is_elected = self.elected.holds(number, &body.instructions[id]);
                     }
                     if let Err(mut error) = self.instruction(&body.instructions[id]) {
                         error.span = error.span.or(span);

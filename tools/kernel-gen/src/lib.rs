@@ -8,6 +8,7 @@ mod approx;
 mod atomics;
 mod barrier;
 mod barrier_apart;
+mod bulk;
 mod calls;
 mod calls_registers;
 mod compare;
@@ -62,6 +63,7 @@ pub fn all() -> Vec<Generated> {
         limits::tests,
         tensor::tests,
         fragments::tests,
+        bulk::tests,
         copies::tests,
         warpgroup::tests,
     ] {
