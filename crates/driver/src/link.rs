@@ -87,9 +87,12 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
     }
 }
 
-/// Returns the remarks about a function, each once. Without optimization there are none: values are copied after each instruction.
+/// Returns the remarks about a function, each once. Without optimization there are none about waits: values are copied after each
+/// instruction.
 fn remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<PerformanceRemark> {
-    let mut remarks: Vec<PerformanceRemark> = Vec::new();
+    let ignored = function.selection.ignored_register_counts.iter();
+    let mut remarks: Vec<PerformanceRemark> =
+        ignored.map(|&location| PerformanceRemark::ignored_register_count(job.module_number, location)).collect();
     for remark in function.remarks.iter().filter(|_| options.level > 0) {
         let remark = PerformanceRemark::new(job.module_number, remark);
         if !remarks.contains(&remark) {

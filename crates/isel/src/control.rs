@@ -130,7 +130,8 @@ pub(crate) fn dependent_grids(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<
 }
 
 /// Selects `setmaxnreg`. The instruction moves registers between the warps of a block and has no other effect; this compiler keeps the
-/// number of registers that the kernel starts with, which is enough for all of its code.
-pub(crate) fn set_register_count(_select: &mut Select<'_>, _ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+/// number of registers that the kernel starts with, which is enough for all of its code, and reports it.
+pub(crate) fn set_register_count(select: &mut Select<'_>) -> Result<(), Unsupported> {
+    select.ignored_register_counts.push(select.b.location);
     Ok(())
 }

@@ -111,7 +111,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Mapa => cluster::map_address(select, ptx),
         Opcode::Getctarank => cluster::rank_of_address(select, ptx),
         Opcode::StAsync | Opcode::RedAsync => cluster::store_async(select, ptx),
-        Opcode::Setmaxnreg => control::set_register_count(select, ptx),
+        Opcode::Setmaxnreg => control::set_register_count(select),
         Opcode::Griddepcontrol => control::dependent_grids(select, ptx),
         Opcode::Bra => control::branch(select, ptx),
         Opcode::BrxIdx => control::indexed_branch(select, ptx),

@@ -37,6 +37,8 @@ pub struct Selected {
     pub taken_functions: Vec<String>,
     /// Whether the function uses `alloca`, `stacksave` or `stackrestore`, so that the size of its stack is only known at run time.
     pub has_dynamic_stack: bool,
+    /// Positions of `setmaxnreg`, which has no effect on the code.
+    pub ignored_register_counts: Vec<Location>,
 }
 
 /// State kept for one function body: that of the function being selected, or that of a library function inlined into it.
@@ -98,6 +100,7 @@ pub struct Select<'m> {
     pub(crate) callees: OrderedNames,
     /// Prototype strings of the indirect calls so far.
     pub(crate) indirect_calls: OrderedNames,
+    pub(crate) ignored_register_counts: Vec<Location>,
     /// Names of the functions whose address has been taken so far.
     pub(crate) taken_functions: OrderedNames,
     /// The 32-bit words of each `.param` variable that is kept in registers: parameters of this function, and arguments and results of its
@@ -155,6 +158,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
         barriers: 0,
         callees: OrderedNames::default(),
         indirect_calls: OrderedNames::default(),
+        ignored_register_counts: Vec::new(),
         taken_functions: OrderedNames::default(),
         parameters: FxHashMap::default(),
         touched_words: TouchedWords::default(),
@@ -236,6 +240,7 @@ impl<'m> Select<'m> {
             indirect_calls: self.indirect_calls.names,
             taken_functions: self.taken_functions.names,
             has_dynamic_stack: self.has_dynamic_stack,
+            ignored_register_counts: self.ignored_register_counts,
         }
     }
 
