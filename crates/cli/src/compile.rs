@@ -177,7 +177,7 @@ pub fn diagnostic(error: &CompileError) -> Diagnostic {
     Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
 }
 
-/// Prints the places where the code is slower than the program asks for.
+/// Prints the remarks about waits and fences that the compiler inserted.
 fn print_remarks(source: &Source<'_>, compiled: &Compiled) {
     let mut remarks = compiled.functions.iter().flat_map(|function| &function.remarks).peekable();
     if remarks.peek().is_none() {

@@ -298,7 +298,8 @@ fn bounds_of(program: &Path, folder: &Path, file: &str, options: &str) -> (Optio
     if folder.join("out").exists() {
         let cubin = cubin(folder, "out");
         for kernel in cubin.kernels() {
-            let wanted = [Code::MAX_THREADS, Code::REQNTID, Code::MAXREG_COUNT];
+            let clusters = [Code::MAX_CLUSTER_RANK, Code::BLOCKS_ARE_CLUSTERS, Code::EXPLICIT_CLUSTER, Code::CTA_PER_CLUSTER];
+            let wanted = [&[Code::MAX_THREADS, Code::REQNTID, Code::MAXREG_COUNT][..], &clusters].concat();
             let found = cubin.function_attributes(kernel.name).iter().filter(|attribute| wanted.contains(&attribute.code));
             attributes.extend(found.map(|attribute| format!("{}: {attribute:?}", kernel.name)));
         }
@@ -355,5 +356,26 @@ fn launch_bounds_come_from_the_command_line() {
     for (file, options) in BOUNDS {
         let (ours, theirs) = (bounds_of(Path::new(PTXAS), &folder, file, options), bounds_of(&vendor, &folder, file, options));
         assert_eq!(ours, theirs, "{file} {options}");
+    }
+}
+
+#[test]
+fn cluster_sizes_are_those_of_ptxas() {
+    let Some(vendor) = oriole_oracles::tool("ptxas") else { return };
+    let folder = folder("clusters");
+    // In separate modules: ptxas 13.0 crashes with all of them in one.
+    for directives in [
+        ".reqnctapercluster 4",
+        ".explicitcluster\n.reqnctapercluster 2, 2, 1",
+        ".maxclusterrank 8",
+        ".explicitcluster",
+        ".explicitcluster\n.maxclusterrank 4",
+        ".reqntid 64\n.reqnctapercluster 2\n.blocksareclusters",
+    ] {
+        let text = format!(".version 9.0\n.target sm_90\n.address_size 64\n{}", wide("k", directives));
+        fs::write(folder.join("cluster"), text).unwrap();
+        let ours = bounds_of(Path::new(PTXAS), &folder, "cluster", "");
+        assert!(ours.2.iter().any(|attribute| attribute.contains("CLUSTER")), "{directives}: {ours:?}");
+        assert_eq!(ours, bounds_of(&vendor, &folder, "cluster", ""), "{directives}");
     }
 }

@@ -36,7 +36,7 @@ pub struct FunctionReport {
     pub remarks: Vec<PerformanceRemark>,
 }
 
-/// A place where the code is slower than the program asks for.
+/// A remark about an instruction at which the compiler had to insert a wait or a fence, so that the code is slower than the PTX allows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PerformanceRemark {
     /// Number of the module among those compiled together.

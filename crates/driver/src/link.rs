@@ -7,7 +7,7 @@ use oriole_hardware::Hardware;
 use oriole_ir::ReferenceKind;
 use oriole_isa::SystemLayout;
 use oriole_isel::{Layout, Linking};
-use oriole_ptx::ast::Module;
+use oriole_ptx::ast::{LaunchBounds, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::account::{self, SchedulingReport};
@@ -184,6 +184,29 @@ fn mark_taken(file: &mut build::Module, indices: &[Index<'_>]) {
     }
 }
 
+/// Returns the attributes that tell the CUDA driver how to form clusters of thread blocks.
+fn cluster_attributes(bounds: &LaunchBounds) -> Vec<Attribute> {
+    let mut attributes = Vec::new();
+    if let Some(rank) = bounds.max_cluster_rank {
+        attributes.push(Attribute::words(Code::MAX_CLUSTER_RANK, [rank]));
+    }
+    if bounds.blocks_are_clusters {
+        attributes.push(Attribute::new(Code::BLOCKS_ARE_CLUSTERS, Value::Flag));
+    }
+    if bounds.explicit_cluster {
+        attributes.push(Attribute::new(Code::EXPLICIT_CLUSTER, Value::Flag));
+    }
+    if let Some(blocks) = &bounds.required_cluster {
+        attributes.push(Attribute::words(Code::CTA_PER_CLUSTER, extent(blocks)));
+    }
+    attributes
+}
+
+/// Returns the sizes of a grid directive along x, y and z; a size that the directive omits is 1.
+fn extent(sizes: &[u32]) -> [u32; 3] {
+    [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
+}
+
 /// Returns a compiled function in the form that the file builder takes.
 fn to_build_function(
     job: &Job<'_>,
@@ -205,13 +228,13 @@ fn to_build_function(
     if function.selection.barriers > 0 {
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.selection.barriers as u8)));
     }
-    let sizes = |sizes: &[u32]| [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1));
     if let Some(threads) = &bounds.max_threads {
-        extra.push(Attribute::words(Code::MAX_THREADS, sizes(threads)));
+        extra.push(Attribute::words(Code::MAX_THREADS, extent(threads)));
     }
     if let Some(threads) = &bounds.required_threads {
-        extra.push(Attribute::words(Code::REQNTID, sizes(threads)));
+        extra.push(Attribute::words(Code::REQNTID, extent(threads)));
     }
+    extra.extend(cluster_attributes(bounds));
     if job.is_kernel() {
         extra.push(Attribute::new(Code::MAXREG_COUNT, Value::Half(job.limit.registers as u16)));
     }

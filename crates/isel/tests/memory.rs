@@ -41,9 +41,7 @@ fn atomics() {
 
 #[test]
 fn fences() {
-    let unsupported = |text: &str| {
-        text.contains("fence.proxy.async") || text.contains("tensormap") || text.contains("mbarrier_init") || text.contains("sync_restrict")
-    };
+    let unsupported = |text: &str| text.contains("tensormap") || text.contains("mbarrier_init") || text.contains("sync_restrict");
     check(&["fence", "membar"], 100, 100, unsupported);
 }
 

@@ -119,7 +119,7 @@ struct Chains {
     numbers: FxHashMap<(Symbols, u16, u8), u32>,
 }
 
-/// The chain of a register that has different ones on different paths.
+/// Chain number of a register that belongs to different chains on different paths to a block.
 const MIXED: u32 = 0;
 
 impl Chains {
@@ -139,7 +139,7 @@ struct Flight {
     newer_groups: Option<u8>,
 }
 
-/// What is known about the general registers at a point of the code.
+/// Data-flow facts about the general registers at a point of the code.
 #[derive(Clone, PartialEq, Eq)]
 struct State {
     flights: Vec<Option<Flight>>,
@@ -149,10 +149,10 @@ struct State {
     written: Vec<bool>,
 }
 
-/// What has to come before an instruction.
+/// The instructions to insert before an instruction.
 #[derive(Default)]
 struct Steps {
-    /// The reason for ending the open group and waiting.
+    /// Whether the open group is ended first, so that it can be waited for.
     ends_group: bool,
     /// Number of groups that may stay pending.
     wait: Option<(u8, Reason)>,

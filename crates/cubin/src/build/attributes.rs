@@ -42,6 +42,8 @@ const HOPPER: &[Code] = &[
     Code::CUDA_API_VERSION,
     Code::KPARAM_INFO,
     Code::KPARAM_INFO_V2,
+    Code::MAX_CLUSTER_RANK,
+    Code::BLOCKS_ARE_CLUSTERS,
     Code::EXPLICIT_CLUSTER,
     Code::CTA_PER_CLUSTER,
     Code::AT_ENTRY_FRAGMENTS,

@@ -158,5 +158,6 @@ impl Code {
     pub const REG_RECONFIG: Code = Code(0x54);
     pub const ANNOTATIONS: Code = Code(0x55);
     pub const MERCURY_FINALIZER_OPTIONS: Code = Code(0x5a);
+    pub const BLOCKS_ARE_CLUSTERS: Code = Code(0x5b);
     pub const MERCURY_ISA_VERSION: Code = Code(0x5f);
 }

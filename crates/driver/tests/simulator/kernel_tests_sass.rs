@@ -10,7 +10,7 @@ use oriole_isa::Target;
 use oriole_sim::sass::kernel_test::run;
 use oriole_sim::sass::{Silent, Trace};
 
-use super::kernels::{Compiled, LIMIT, check_compiled, check_ptxas, judge, lowest_architecture};
+use super::kernels::{Compiled, LIMIT, check_compiled, check_ptxas, judge, runs_on};
 
 /// Runs a test; the error describes the failure and the last instructions of the first warp.
 fn check(Compiled { name, test, cubin }: &Compiled) -> Result<(), String> {
@@ -65,7 +65,7 @@ fn more_than_the_kernel_tests() {
         let check_code = |name, cubin| check(&Compiled { name, test: oriole_kernel_test::parse(&text).unwrap(), cubin });
         for target in ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"] {
             let machine = Target::parse(target).unwrap();
-            if lowest_architecture(&text) > machine.number() {
+            if !runs_on(&text, machine) {
                 continue;
             }
             if let Ok(compiled) = compile(&[&module], &Compiler::new(machine)) {

@@ -20,7 +20,7 @@ fn root() -> PathBuf {
 
 /// One kernel test with its code.
 pub struct Compiled {
-    /// The family and the name, with the compiler and the target.
+    /// Names the test in messages: family, file, compiler and target.
     pub name: String,
     pub test: KernelTest,
     pub cubin: Vec<u8>,
@@ -43,13 +43,16 @@ fn name_of(path: &Path) -> String {
     path.strip_prefix(root().join("tests/kernels")).unwrap_or(path).display().to_string()
 }
 
-/// Returns the number in `.target sm_90a`: the lowest architecture the test runs on.
-pub fn lowest_architecture(text: &str) -> u16 {
-    let digits = text.split_once(".target sm_").map_or("", |(_, rest)| rest);
-    digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+/// Returns whether code for the `.target` of a test runs on a machine. Code for `sm_80` also runs on later machines; code for a target
+/// whose name ends with a letter, such as `sm_90a`, runs on that target only.
+pub fn runs_on(text: &str, machine: Target) -> bool {
+    let line = text.lines().find_map(|line| line.strip_prefix(".target ")).expect("a target");
+    let name = line.trim();
+    let target = Target::parse(name).unwrap_or_else(|| panic!("{name} is no target"));
+    if name.ends_with(|last: char| last.is_ascii_digit()) { target.number() <= machine.number() } else { target == machine }
 }
 
-/// Compiles every `step`-th test for a target at a level and checks it. Tests for later targets are left out.
+/// Compiles every `step`-th kernel test for a target at an optimization level and checks the code. Skips tests that the target cannot run.
 pub fn check_compiled<R: Send>(
     target: &str,
     level: u8,
@@ -59,7 +62,7 @@ pub fn check_compiled<R: Send>(
     let machine = Target::parse(target).unwrap();
     let results = on_all_cores(every(step), |path| {
         let text = fs::read_to_string(&path).unwrap();
-        if lowest_architecture(&text) > machine.number() {
+        if !runs_on(&text, machine) {
             return None;
         }
         let name = format!("{} ({target}, -O{level})", name_of(&path));
@@ -87,7 +90,7 @@ pub fn check_ptxas<R: Send>(
     let results = on_all_cores(files, |(number, path)| {
         let name = name_of(&path);
         let text = fs::read_to_string(&path).unwrap();
-        if lowest_architecture(&text) > machine.number() || leave_out.iter().any(|left_out| name.contains(left_out)) {
+        if !runs_on(&text, machine) || leave_out.iter().any(|left_out| name.contains(left_out)) {
             return None;
         }
         let cubin = folder.path().join(format!("{number}.cubin"));

@@ -72,7 +72,7 @@ pub(super) fn integers(select: &mut Select<'_>, product: &Product) -> Option<Vec
     Some(if product.clamps { sum.iter().zip(&product.c).map(|(&sum, &c)| clamped_sum(select, c, sum)).collect() } else { sum })
 }
 
-/// Multiplies bytes with sixteen rows on a target that only has eight: first the upper half, then the lower one.
+/// Multiplies byte matrices of sixteen rows on a target whose instruction takes eight: two instructions, for rows 0 to 7 and 8 to 15.
 fn two_halves(select: &mut Select<'_>, product: &Product) -> Option<Vec<Operand>> {
     let mut result = Vec::new();
     for half in 0..2 {

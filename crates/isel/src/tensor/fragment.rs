@@ -23,7 +23,8 @@ pub(super) enum Matrix {
 }
 
 impl Shape {
-    /// Returns whether the machine computes the transposed product, because A has too few rows: B is then its first operand.
+    /// Returns whether the product is computed as its transpose, `D^T = B^T * A^T`. Matrix instructions have 16 rows and 8 columns, so an A
+    /// with 8 rows and a B with 32 columns trade places.
     pub(super) fn is_swapped(self) -> bool {
         self.rows == 8 && self.columns == 32
     }
@@ -46,7 +47,7 @@ pub(super) struct Unit {
     pub along: u32,
 }
 
-/// The elements that a thread holds of a matrix.
+/// The part of a matrix that one thread holds in its registers.
 #[derive(Clone, Debug)]
 pub(super) struct Fragment {
     /// In the order of the registers.
@@ -60,7 +61,7 @@ pub(super) struct Fragment {
 
 /// Rows or columns that the groups of a warp cover.
 const GROUPS: u32 = 8;
-/// Rows of the first operand of the largest matrix instruction.
+/// Rows of the first operand of `HMMA.16816`, the largest matrix instruction of a warp.
 const TALLEST: u32 = 16;
 
 /// Returns the number of bits of an element in memory.

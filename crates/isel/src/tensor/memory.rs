@@ -15,7 +15,7 @@ use crate::memory::{Access, AccessSpace, Address, OffsetRange, shared_load, size
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// How a fragment is moved.
+/// How the elements of a fragment are accessed in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Each unit at once.
@@ -29,7 +29,7 @@ enum Way {
 /// The memory accesses of a fragment.
 struct Tile {
     access: Access,
-    /// Distance between rows, or between columns, in elements.
+    /// Leading dimension: the distance in elements between rows (or between columns, if the matrix is stored by columns).
     stride: Operand,
     /// Address for the thread with `i = 0`, and the fixed offset of `j = 0`.
     start: Address,

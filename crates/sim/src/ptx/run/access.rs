@@ -319,11 +319,7 @@ impl Warp {
         active: u32,
         line: u32,
     ) -> Result<(), Stop> {
-        if active != u32::MAX {
-            let lane = active.trailing_zeros() as usize;
-            let message = "all threads of the warp must execute this together".to_owned();
-            return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
-        }
+        self.require_all_lanes(machine, block, active, line)?;
         let count = matrix.registers.len().max(matrix.destinations.len());
         for number in 0..count {
             // Elements by row and column as in memory, with their undefined bits.

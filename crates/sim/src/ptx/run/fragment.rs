@@ -6,9 +6,8 @@
 use super::access::little;
 use super::block::Block;
 use super::races::Access;
-use super::warp::{ALL_LANES, LANES, Warp};
+use super::warp::{LANES, Warp};
 use super::{Machine, Stop};
-use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{Address, Fragment, FragmentMove, Role};
 
 impl Fragment {
@@ -53,11 +52,7 @@ impl Warp {
         active: u32,
         line: u32,
     ) -> Result<(), Stop> {
-        if active != ALL_LANES {
-            let lane = active.trailing_zeros() as usize;
-            let message = "all threads of the warp must execute this together".to_owned();
-            return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
-        }
+        self.require_all_lanes(machine, block, active, line)?;
         let fragment = &action.fragment;
         let bits = fragment.element_bits;
         let bytes = bits.div_ceil(8);

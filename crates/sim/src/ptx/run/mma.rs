@@ -52,13 +52,19 @@ impl Element {
 type Vectors = Vec<Vec<u64>>;
 
 impl Warp {
+    /// Stops the program unless all 32 threads of the warp are active, which matrix instructions need.
+    pub(super) fn require_all_lanes(&self, machine: &mut Machine<'_>, block: &Block, active: u32, line: u32) -> Result<(), Stop> {
+        if active == ALL_LANES {
+            return Ok(());
+        }
+        let lane = active.trailing_zeros() as usize;
+        let message = "all threads of the warp must execute this together".to_owned();
+        Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message))
+    }
+
     /// Executes a matrix product, or the parts of a larger one; all 32 threads must be active.
     pub(crate) fn mma(&mut self, machine: &mut Machine<'_>, block: &Block, parts: &[Mma], active: u32, line: u32) -> Result<(), Stop> {
-        if active != ALL_LANES {
-            let lane = active.trailing_zeros() as usize;
-            let message = "all threads of the warp must execute this together".to_owned();
-            return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
-        }
+        self.require_all_lanes(machine, block, active, line)?;
         // All parts are computed before a result is written, because D may overlap A and B.
         let results: Vec<_> = parts.iter().map(|mma| self.product(&machine.pool, mma)).collect();
         for (mma, (results, unknown)) in parts.iter().zip(results) {

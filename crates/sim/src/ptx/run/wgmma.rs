@@ -6,9 +6,8 @@ use oriole_sem::warpgroup::{Descriptor, Major, ROWS_PER_WARP, rows_from_register
 
 use super::access::MemoryLocation;
 use super::block::Block;
-use super::warp::{ALL_LANES, LANES, Warp};
+use super::warp::{LANES, Warp};
 use super::{Machine, Stop};
-use crate::ptx::finding::FindingKind;
 use crate::ptx::program::{GroupMatrix, GroupProduct, Space};
 
 /// Warps of a warpgroup.
@@ -30,11 +29,7 @@ impl Warp {
         active: u32,
         line: u32,
     ) -> Result<(), Stop> {
-        if active != ALL_LANES {
-            let lane = active.trailing_zeros() as usize;
-            let message = "all threads of the warp must execute this together".to_owned();
-            return Err(machine.stop(FindingKind::BadOperand, block, self, lane, line, message));
-        }
+        self.require_all_lanes(machine, block, active, line)?;
         let bits = product.arithmetic.element_bits();
         let first = (self.number % WARPS) as usize * ROWS_PER_WARP;
         let mut is_defined = true;
