@@ -71,15 +71,16 @@ impl SystemLayout {
         }
     }
 
-    /// Returns the offset in constant bank 0 of the parameters of a kernel with `bytes` bytes of parameters.
+    /// Returns the offset in constant bank 0 of the parameters of a kernel with `bytes` bytes of parameters, counted from an offset that is
+    /// a multiple of every alignment.
     pub fn parameters_start(&self, bytes: u64) -> u32 {
         if bytes > SMALL_PARAMETER_BYTES { self.large_parameters } else { self.parameters }
     }
 
-    /// Returns the distance in bytes from the address at [`SystemLayout::parameter_window`] to the parameters of a kernel with `bytes` bytes
-    /// of them.
-    pub fn parameters_in_window(&self, bytes: u64) -> u32 {
-        self.parameter_window_start + self.parameters_start(bytes) - self.parameters
+    /// Returns the distance in bytes from the address at [`SystemLayout::parameter_window`] to parameters that start at this offset in
+    /// constant bank 0.
+    pub fn parameters_in_window(&self, start: u32) -> u32 {
+        self.parameter_window_start + start - self.parameters
     }
 }
 

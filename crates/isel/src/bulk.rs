@@ -181,7 +181,8 @@ impl Select<'_> {
 
 /// Selects `cp.async.bulk.commit_group`.
 pub(crate) fn commit_bulk(select: &mut Select<'_>) -> Result<(), Unsupported> {
-    select.b.emit("UTMACMDFLUSH", &[]);
+    // The instruction takes no guard.
+    select.branch_around(|select| select.b.emit("UTMACMDFLUSH", &[]));
     Ok(())
 }
 

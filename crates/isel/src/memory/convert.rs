@@ -83,7 +83,7 @@ impl Select<'_> {
             _ => return self.unsupported(ptx),
         };
         let halves = [Operand::constant(0, offset), Operand::constant(0, offset + 4)];
-        let parameters_start = profile.parameters_in_window(self.variables.parameter_bytes);
+        let parameters_start = profile.parameters_in_window(self.variables.parameters_start);
         if space == AccessSpace::Parameter && parameters_start != 0 {
             let start = self.add_pairs(halves, [parameters_start.into(), Operand::RZ]);
             return Ok([self.low(start), self.high(start)]);
