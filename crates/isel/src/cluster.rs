@@ -110,10 +110,9 @@ pub(crate) fn store_async(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), 
     let bits = ptx.ty().bits();
     if ptx.opcode() == Opcode::RedAsync {
         let Some(operation) = reduction_name(ptx) else { return select.unsupported(ptx) };
-        let is_signed_order = matches!(operation, ".MIN" | ".MAX") && ptx.ty() == ScalarType::S32;
         let size = match bits {
             64 => ".64",
-            _ if is_signed_order => ".S32",
+            _ if ptx.ty() == ScalarType::S32 => ".S32",
             _ => "",
         };
         let value = select.source_of_any_width(ptx.operand(1), ptx.ty())?;

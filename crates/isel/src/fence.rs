@@ -123,7 +123,7 @@ impl Select<'_> {
     }
 
     /// Emits one instruction of a fence.
-    fn write_fence(&mut self, text: &str, order: Order, scope: Scope) {
+    pub(crate) fn write_fence(&mut self, text: &str, order: Order, scope: Scope) {
         self.b.emit(text, &[]);
         self.b.describe(MemoryAccess { order, scope, volatile: true, ..MemoryAccess::weak(Space::Generic, 0) });
     }

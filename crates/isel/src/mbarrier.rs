@@ -109,6 +109,8 @@ fn init(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
         return select.for_each_thread(|select| {
             let base = select.in_uniform(address.base);
             let words = select.in_uniforms(&words);
+            // Earlier accesses to this memory come first.
+            select.write_fence("FENCE.VIEW.ASYNC.S", Order::AcquireRelease, Scope::Block);
             select.barrier_access("SYNCS.EXCH.64 URZ, [{}+{}], {}", Address { base, ..address }, &[words]);
             Ok(())
         });

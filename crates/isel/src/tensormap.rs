@@ -52,7 +52,6 @@ pub(crate) fn replace(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
         3 => select.literal(ptx.operand(1), ScalarType::U32).unwrap_or(0) as i64,
         _ => 0,
     };
-    let modes = |shift, bits| Field { offset: MODES, shift, bits };
     match () {
         () if ptx.has(Modifier::GlobalAddress) => {
             let [low, high] = select.halves(value, ScalarType::B64)?;
@@ -77,22 +76,45 @@ pub(crate) fn replace(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsu
         }
         () => {
             let value = select.source(value, ScalarType::B32)?;
-            let field = match () {
-                () if ptx.has(Modifier::Rank) => modes(4, 3),
-                () if ptx.has(Modifier::Elemtype) => modes(7, 4),
-                () if ptx.has(Modifier::InterleaveLayout) => modes(11, 2),
-                () if ptx.has(Modifier::SwizzleMode) && value.integer().is_some_and(|mode| mode < 4) => modes(13, 2),
-                () if ptx.has(Modifier::FillMode) => modes(15, 1),
-                () => return select.unsupported(ptx),
+            let (field, value) = match (value.integer(), ptx) {
+                (_, ptx) if ptx.has(Modifier::Rank) => (modes(4, 3), value),
+                (Some(number), ptx) if ptx.has(Modifier::Elemtype) => return replace_type(select, ptx, target, number),
+                (_, ptx) if ptx.has(Modifier::InterleaveLayout) => (modes(11, 2), value),
+                (Some(number), ptx) if ptx.has(Modifier::SwizzleMode) => return replace_swizzle(select, ptx, target, number),
+                (_, ptx) if ptx.has(Modifier::FillMode) => (modes(15, 1), value),
+                (_, ptx) if ptx.has(Modifier::SwizzleAtomicity) => (modes(19, 3), value),
+                _ => return select.unsupported(ptx),
             };
-            target.insert(select, ptx, field, value)?;
-            if ptx.has(Modifier::SwizzleMode) {
-                // ptxas clears this bit whenever it sets the swizzle mode.
-                return target.insert(select, ptx, modes(22, 1), Operand::from(0));
-            }
-            Ok(())
+            target.insert(select, ptx, field, value)
         }
     }
+}
+
+/// Returns a field of the word with modes.
+fn modes(shift: i64, bits: i64) -> Field {
+    Field { offset: MODES, shift, bits }
+}
+
+/// Replaces the element type. The types of `.tf32` are stored as `.f32` with a bit of their own; the numbers of the types after them are
+/// smaller by two than those of the operand. As in ptxas' code, the bit is never cleared.
+fn replace_type(select: &mut Select<'_>, ptx: &Ptx<'_>, map: Map, number: i64) -> Result<(), Unsupported> {
+    const TF32: [i64; 2] = [11, 12];
+    const F32: i64 = 7;
+    let stored = match number {
+        _ if TF32.contains(&number) => {
+            map.insert(select, ptx, modes(16, 1), Operand::from(1))?;
+            number - TF32[0] + F32
+        }
+        _ if number > TF32[1] => number - TF32.len() as i64,
+        _ => number,
+    };
+    map.insert(select, ptx, modes(7, 4), Operand::from(stored))
+}
+
+/// Replaces the swizzle mode. The mode after the first four has a bit of its own.
+fn replace_swizzle(select: &mut Select<'_>, ptx: &Ptx<'_>, map: Map, number: i64) -> Result<(), Unsupported> {
+    map.insert(select, ptx, modes(13, 2), Operand::from(number & 3))?;
+    map.insert(select, ptx, modes(22, 1), Operand::from(number >> 2))
 }
 
 /// Returns an operand minus one.
