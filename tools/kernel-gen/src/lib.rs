@@ -9,6 +9,7 @@ mod atomics;
 mod barrier;
 mod barrier_apart;
 mod bulk;
+mod bulk_forms;
 mod calls;
 mod calls_registers;
 mod compare;
@@ -64,6 +65,7 @@ pub fn all() -> Vec<Generated> {
         tensor::tests,
         fragments::tests,
         bulk::tests,
+        bulk_forms::tests,
         copies::tests,
         warpgroup::tests,
     ] {
