@@ -57,7 +57,9 @@ fn places(cubin: &Cubin, kernel: &str) -> Vec<String> {
     for attribute in cubin.function_attributes(kernel) {
         lines.extend(match &attribute.value {
             Value::Parameter(parameter) => Some(format!("{} at {:#x}, {} bytes", parameter.ordinal, parameter.offset, parameter.size)),
-            Value::ParameterV2(parameter) => Some(format!("{} at {:#x}, {} bytes, V2", parameter.ordinal, parameter.offset, parameter.size)),
+            Value::ParameterV2(parameter) => {
+                Some(format!("{} at {:#x}, {} bytes, V2", parameter.ordinal, parameter.offset, parameter.size))
+            }
             Value::ParameterBank(bank) => Some(format!("bank {:#x}, {} bytes", bank.offset, bank.size)),
             _ => None,
         });

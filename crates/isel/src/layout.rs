@@ -14,8 +14,7 @@ use std::sync::Arc;
 use oriole_ir::Target;
 use oriole_isa::{SMALL_PARAMETER_BYTES, SystemLayout};
 use oriole_ptx::ast::{
-    AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Statement, Variable, VariableId,
-    VariableType,
+    AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Statement, Variable, VariableId, VariableType,
 };
 use oriole_ptx::types::StateSpace;
 use oriole_support::{Index, Name};

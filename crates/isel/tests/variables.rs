@@ -63,7 +63,9 @@ fn shared_variables_of_functions_have_one_place() {
          .entry alone() {\n.reg .b32 %r;\nld.shared.u32 %r, [own];\nret;\n}\n",
     );
     let layout = Layout::new(&module, Linking::Whole).unwrap();
-    let place = |name: &str, what: &str| layout.variables_of(&module, function(&module, name), target("sm_90")).get(variable(&module, what)).cloned();
+    let place = |name: &str, what: &str| {
+        layout.variables_of(&module, function(&module, name), target("sm_90")).get(variable(&module, what)).cloned()
+    };
     assert_eq!(place("f", "common"), Some(VariableLocation::Shared(0)));
     assert_eq!(layout.variables_of(&module, function(&module, "calls"), target("sm_90")).shared_bytes, 12);
     assert_eq!(layout.variables_of(&module, function(&module, "alone"), target("sm_90")).shared_bytes, 4);

@@ -211,7 +211,10 @@ fn pipeline(stages: usize, wait: &str, is_separate: bool) -> Generated {
             .body("@!%p1 bra LOOP;\nFIRST:")
             .body(&produce)
             .body(&format!("setp.ne.u32 %p8, %r4, {};\n@%p8 bra FIRST;", stages - 1))
-            .body(&format!("LOOP: @!%p1 bra CONSUME;\nadd.u32 %r17, %r15, {};\nsetp.ge.u32 %p9, %r17, {CHUNKS};\n@%p9 bra CONSUME;", stages - 1))
+            .body(&format!(
+                "LOOP: @!%p1 bra CONSUME;\nadd.u32 %r17, %r15, {};\nsetp.ge.u32 %p9, %r17, {CHUNKS};\n@%p9 bra CONSUME;",
+                stages - 1
+            ))
             .body(&produce.replace("EMPTY", "AGAIN"))
             .body(&format!("CONSUME: {consume}\nadd.u32 %r15, %r15, 1;\nsetp.lt.u32 %p7, %r15, {CHUNKS};\n@%p7 bra LOOP;"))
     };

@@ -167,9 +167,8 @@ impl InstAccesses {
                 }
             }
         }
-        inst_accesses.late_results = waits.results && !inst_accesses.writes.is_empty()
-            || instruction.opcode == Opcode::FENCE
-            || changes_barrier(instruction);
+        inst_accesses.late_results =
+            waits.results && !inst_accesses.writes.is_empty() || instruction.opcode == Opcode::FENCE || changes_barrier(instruction);
         inst_accesses.late_reads = waits.sources && has_sources || instruction.opcode == Opcode::MEMBAR;
         inst_accesses
     }
