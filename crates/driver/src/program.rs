@@ -93,7 +93,7 @@ fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<Comp
         // The shared variables of a device function count in the kernels that reach the function.
         let shared = if is_kernel { variables.shared_bytes } else { 0 };
         let found = [
-            Excess::find(LimitedMemory::Parameter, variables.parameter_bytes, limits.parameters, is_kernel),
+            Excess::find(LimitedMemory::Parameter, variables.packed_parameter_bytes, limits.parameters, is_kernel),
             Excess::find(LimitedMemory::Shared, shared, limits.static_shared, is_kernel),
             Excess::find(LimitedMemory::Local, variables.frame_bytes, limits.frame, is_kernel),
         ];

@@ -17,7 +17,7 @@ const KINDS: [(u32, u32); 12] =
     [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 40), (64, 128), (128, 128), (128, 1), (64, 3), (8, 100), (1, 7)];
 
 /// Kernels whose parameters are near the size at which another layout applies: alignment and size of each parameter.
-const LARGE: [&[(u32, u32)]; 9] = [
+const LARGE: [&[(u32, u32)]; 14] = [
     &[(64, 4320)],
     &[(64, 4340)],
     &[(64, 4352)],
@@ -27,6 +27,11 @@ const LARGE: [&[(u32, u32)]; 9] = [
     &[(4, 4), (128, 4250)],
     &[(64, 128), (64, 4352)],
     &[(4, 4), (128, 4200), (16, 4)],
+    &[(256, 4)],
+    &[(256, 5000)],
+    &[(4, 4), (256, 4), (128, 4)],
+    &[(4096, 4)],
+    &[(64, 32764)],
 ];
 
 /// Returns the parameters of each kernel: all pairs of kinds, mixes of several, and large ones.

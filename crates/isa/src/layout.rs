@@ -11,6 +11,9 @@ pub struct SystemLayout {
     pub parameters: u32,
     /// Offset of the kernel parameters in constant bank 0 if they take more than [`SMALL_PARAMETER_BYTES`] bytes.
     pub large_parameters: u32,
+    /// Whether the place in constant bank 0 of a parameter that starts at `parameters` is a multiple of its alignment; otherwise its offset
+    /// from the first parameter is.
+    pub aligns_parameters_in_bank: bool,
     /// Offset of the initial stack pointer in constant bank 0.
     pub stack_pointer: u32,
     /// Offset in constant bank 0 of the 64-bit generic address of the local memory window.
@@ -100,6 +103,7 @@ const LIMITS: Limits =
 const TURING: SystemLayout = SystemLayout {
     parameters: 0x160,
     large_parameters: 0x1a80,
+    aligns_parameters_in_bank: true,
     stack_pointer: 0x28,
     local_window: 0x20,
     constant_window: 0x50,
@@ -127,6 +131,7 @@ const HOPPER: SystemLayout = SystemLayout {
 const BLACKWELL: SystemLayout = SystemLayout {
     parameters: 0x380,
     large_parameters: 0x380,
+    aligns_parameters_in_bank: false,
     stack_pointer: 0x37c,
     local_window: 0x2f8,
     constant_window: 0x120,

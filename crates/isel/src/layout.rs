@@ -232,23 +232,30 @@ impl Layout {
     }
 }
 
-/// Assigns the offsets of a kernel's parameters, counted from their start in constant bank 0. Their places in the bank, not the offsets, are
-/// aligned: on sm_90, where parameters start at 0x210, a first parameter with an alignment of 64 bytes has the offset 0x30.
+/// Assigns the offsets of a kernel's parameters, counted from their start in constant bank 0. On most targets their places in the bank, not
+/// the offsets, are aligned: on sm_90, where parameters start at 0x210, a first parameter with an alignment of 64 bytes has the offset 0x30.
 ///
-/// The start depends on the size that the parameters have without such gaps.
+/// The start depends on the size that the parameters have without such gaps. Where large parameters have a start of their own, the offsets
+/// are aligned.
 fn place_parameters(module: &Module, function: &Function, target: Target, variables: &mut VariableLayout) {
+    let system = SystemLayout::of(target);
     let ids = function.parameters.iter().filter_map(parameter_variable);
     let mut packed_bytes = 0;
     ids.clone().for_each(|id| _ = place(&module.variables[id], &mut packed_bytes));
-    let start = SystemLayout::of(target).parameters_start(packed_bytes);
-    let mut end = u64::from(start);
+    let start = system.parameters_start(packed_bytes);
+    let is_aligned_in_bank = system.aligns_parameters_in_bank && start == system.parameters;
+    let origin = if is_aligned_in_bank { u64::from(start) } else { 0 };
+    let mut end = origin;
     for id in ids {
-        let place = place(&module.variables[id], &mut end);
-        variables.insert(id, VariableLocation::Parameter(place - start));
+        let variable = &module.variables[id];
+        let place = aligned(end, variable.align_bytes().min(LARGEST_BANK));
+        end = place.saturating_add(total_bytes(variable));
+        variables.insert(id, VariableLocation::Parameter(narrow(place - origin)));
     }
     variables.parameters_start = start;
     variables.has_large_parameters = packed_bytes > SMALL_PARAMETER_BYTES;
-    variables.parameter_bytes = end - u64::from(start);
+    variables.packed_parameter_bytes = packed_bytes;
+    variables.parameter_bytes = end - origin;
 }
 
 /// Assigns the offsets of the local variables that a function uses.

@@ -79,6 +79,8 @@ pub struct VariableLayout {
     pub has_large_parameters: bool,
     /// Size of the kernel parameters in bytes.
     pub parameter_bytes: u64,
+    /// Size that the kernel parameters have if the first one is at a multiple of every alignment, in bytes. Limits apply to this size.
+    pub packed_parameter_bytes: u64,
     /// Size of static shared memory in bytes, without the part that the system reserves.
     pub shared_bytes: u64,
     /// Largest alignment in shared memory in bytes, dynamic arrays included.
