@@ -55,7 +55,7 @@ impl Select<'_> {
         if space == AccessSpace::Generic && !self.has_transactions() {
             // The window of shared memory starts at an arbitrary address on these targets.
             let address = self.address(operand, AccessSpace::Generic, OffsetRange::NONE)?;
-            let base = self.to_shared(ptx, address.base)?;
+            let base = self.shared_from_generic(ptx, address.base)?;
             return Ok(Address { base, offset: 0 });
         }
         self.address(operand, AccessSpace::Shared, range)

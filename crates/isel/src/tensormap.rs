@@ -38,7 +38,7 @@ struct Field {
 impl Field {
     /// Returns the bits of the field in its word.
     fn mask(self) -> u32 {
-        ((1_u64 << self.bits) - 1 << self.shift) as u32
+        (((1_u64 << self.bits) - 1) << self.shift) as u32
     }
 }
 

@@ -92,7 +92,7 @@ impl Select<'_> {
     }
 
     /// Returns the address in shared memory for a generic one, on targets where the window of shared memory can be anywhere.
-    pub(crate) fn to_shared(&mut self, ptx: &Ptx<'_>, generic: Operand) -> Result<Operand, Unsupported> {
+    pub(crate) fn shared_from_generic(&mut self, ptx: &Ptx<'_>, generic: Operand) -> Result<Operand, Unsupported> {
         let window = self.window(ptx, AccessSpace::Shared)?;
         let low = self.low(generic);
         Ok(self.difference(low, window[0]))

@@ -49,7 +49,7 @@ impl Barrier {
     }
 
     fn bits(self) -> u64 {
-        let count = |count: u64, shift: u32| (COUNT_LIMIT - count) % COUNT_LIMIT << shift;
+        let count = |count: u64, shift: u32| ((COUNT_LIMIT - count) % COUNT_LIMIT) << shift;
         let transactions = self.transactions as u64 & ((1 << TRANSACTION_BITS) - 1);
         count(self.expected, 1) | transactions << 21 | count(self.pending, 43) | self.parity << 63
     }
