@@ -47,6 +47,9 @@ struct Copy {
     line: u32,
 }
 
+/// Copies that are waited for together.
+type Group = Vec<(Copy, usize)>;
+
 /// The barriers and pending bulk copies of a block.
 #[derive(Default)]
 pub(crate) struct Mbarriers {
@@ -54,7 +57,7 @@ pub(crate) struct Mbarriers {
     /// Copies that signal a barrier.
     loads: Vec<Copy>,
     /// For each thread the copies that are in no group yet, and the groups, oldest first.
-    stores: FxHashMap<u32, (Vec<(Copy, usize)>, VecDeque<Vec<(Copy, usize)>>)>,
+    stores: FxHashMap<u32, (Group, VecDeque<Group>)>,
 }
 
 impl Warp {
