@@ -6,10 +6,13 @@ use common::{Outcome, read, select};
 use oriole_isa::Target;
 use oriole_isel::Linking;
 
+/// A target, a field, its new value, and the bits that change: a mask and their value.
+type Case = (&'static str, &'static str, i64, &'static [(u32, u32)]);
+
 /// The numbers that the code of ptxas 13.0.88 stores in the word of a tensor map that has the modes: bits to change and their value.
 #[test]
 fn modes_of_tensor_maps() {
-    let cases: [(&str, &str, i64, &[(u32, u32)]); 12] = [
+    let cases: [Case; 12] = [
         ("sm_90a", "rank", 3, &[(0x70, 0x30)]),
         ("sm_90a", "elemtype", 10, &[(0x780, 0x500)]),
         ("sm_90a", "elemtype", 11, &[(0x10000, 0x10000), (0x780, 0x380)]),
