@@ -96,3 +96,49 @@ fn warpgroup_depbar_waits_for_matrix_products_only() {
     assert_eq!(words[3].wait, 0, "the products are done: {words:?}");
     assert_eq!(words[4].wait, 1 << words[0].write_barrier.expect("the load sets a scoreboard"));
 }
+
+/// The copy engine reads uniform registers after the instruction has issued; ptxas 13.0.88 sets a read barrier on each such instruction.
+#[test]
+fn operands_of_the_copy_engine_are_kept_until_it_has_read_them() {
+    let copies = [
+        "UBLKCP.S.G [UR4], [UR6], UR8",
+        "UBLKCP.G.S [UR4], [UR6], UR8",
+        "UBLKRED.G.S.ADD [UR4], [UR6], UR8",
+        "UBLKPF.L2 [UR4], UR8",
+        "UTMALDG.2D [UR4], [UR8]",
+        "UTMASTG.1D [UR4], [UR6]",
+        "UTMAREDG.1D.ADD [UR4], [UR6]",
+        "UTMAPF.L2.1D [UR4], [UR6]",
+        "UTMACCTL.PF [UR4]",
+        "UTMACCTL.IV [UR4]",
+    ];
+    for copy in copies {
+        for next in ["UMOV UR4, 0x1", "R2UR UR4, R0", "EXIT"] {
+            let [first, second] = words(&[copy, next, "EXIT"])[..2] else { panic!("two instructions") };
+            let board = first.read_barrier.unwrap_or_else(|| panic!("{copy} sets no scoreboard"));
+            assert_ne!(second.wait & 1 << board, 0, "{copy}; {next}");
+        }
+    }
+}
+
+/// The block's barrier is not ordered after the initialization of a barrier in shared memory; ptxas waits in between.
+#[test]
+fn a_barrier_in_shared_memory_is_initialized_before_the_next_instruction() {
+    for change in ["SYNCS.EXCH.64 URZ, [UR4], UR6", "SYNCS.CCTL.IV [R0+URZ]"] {
+        for next in ["BAR.SYNC.DEFER_BLOCKING 0x0", "UCGABAR_ARV", "STS.64 [R0], R2"] {
+            let [first, second] = words(&[change, next, "EXIT"])[..2] else { panic!("two instructions") };
+            let board = first.write_barrier.unwrap_or_else(|| panic!("{change} sets no scoreboard"));
+            assert_ne!(second.wait & 1 << board, 0, "{change}; {next}");
+        }
+    }
+}
+
+/// A tensor map is invalidated after the atomic operations and loads before it, as `DEPBAR {5,4,3,2,1,0}` does in the code of ptxas.
+#[test]
+fn a_tensor_map_is_invalidated_after_earlier_loads() {
+    for load in ["ATOMG.E.EXCH.STRONG.GPU PT, RZ, desc[UR6][R2.64], R0", "LDG.E.STRONG.GPU R5, desc[UR6][R2.64]"] {
+        let [first, second] = words(&[load, "UTMACCTL.IV [UR4]", "EXIT"])[..2] else { panic!("two instructions") };
+        let board = first.write_barrier.unwrap_or_else(|| panic!("{load} sets no scoreboard"));
+        assert_ne!(second.wait & 1 << board, 0, "{load}");
+    }
+}

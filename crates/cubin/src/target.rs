@@ -87,10 +87,11 @@ const ROWS: [FileTraits; 12] = [
 pub const SMALL_PARAMETER_BYTES: u16 = 4352;
 
 impl Style {
-    /// Returns the offset in constant bank 0 of the parameters of a kernel with this many bytes of parameters.
-    pub fn parameter_base(self, parameter_bytes: u16) -> u16 {
+    /// Returns the offset in constant bank 0 of the parameters of a kernel; `is_large` says whether they have the layout for more than
+    /// [`SMALL_PARAMETER_BYTES`].
+    pub fn parameter_base(self, is_large: bool) -> u16 {
         match self {
-            Style::Ampere if parameter_bytes > SMALL_PARAMETER_BYTES => 0x1a80,
+            Style::Ampere if is_large => 0x1a80,
             Style::Ampere => 0x160,
             Style::Hopper => 0x210,
             Style::Blackwell => 0x380,

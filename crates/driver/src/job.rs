@@ -2,6 +2,7 @@
 
 use oriole_cubin::info;
 use oriole_hardware::machine::Machine;
+use oriole_isa::Target;
 use oriole_isel::{Layout, VariableLayout, VariableLocation};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, Parameter};
 
@@ -32,10 +33,10 @@ pub struct Job<'m> {
 
 impl<'m> Job<'m> {
     /// Returns the job for a function. The register limits are set later.
-    pub fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout) -> Job<'m> {
+    pub fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout, target: Target) -> Job<'m> {
         let bounds = module.functions[id].bounds.clone();
         let (limit, register_limit) = (Limit { registers: 0, warnings: Vec::new() }, 0);
-        let variables = layout.variables_of(module, id);
+        let variables = layout.variables_of(module, id, target);
         let mut parameters = Vec::new();
         for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {
             if let Parameter::Variable(variable) = *parameter
@@ -70,7 +71,7 @@ pub fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout
     let mut jobs = Vec::new();
     for (number, &module) in modules.iter().enumerate() {
         let wanted = functions::reachable_functions(&indices[number], options, has_callers_elsewhere);
-        jobs.extend(wanted.into_iter().map(|id| Job::new(number, module, id, &layouts[number])));
+        jobs.extend(wanted.into_iter().map(|id| Job::new(number, module, id, &layouts[number], options.target)));
     }
     limit_registers(&mut jobs, options, machine);
     jobs

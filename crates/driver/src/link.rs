@@ -1,11 +1,10 @@
 //! Links compiled functions: combines them with the variables of the modules, and writes the cubin.
 
 use oriole_cubin::FileTraits;
-use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes};
+use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes_with};
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_hardware::Hardware;
 use oriole_ir::ReferenceKind;
-use oriole_isa::SystemLayout;
 use oriole_isel::{Layout, Linking};
 use oriole_ptx::ast::{LaunchBounds, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -64,8 +63,8 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
 }
 
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: the system's part and the parameters.
-fn constant_bytes(job: &Job<'_>, options: &Options) -> u32 {
-    SystemLayout::of(options.target).parameters_start(job.variables.parameter_bytes) + job.variables.parameter_bytes as u32
+fn constant_bytes(job: &Job<'_>) -> u32 {
+    job.variables.parameters_start + job.variables.parameter_bytes as u32
 }
 
 /// Returns the resource usage of a function. `settled` is the function in the file, with resources of its callees included.
@@ -79,7 +78,7 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
         spill_store_bytes: function.allocation.spill_store_bytes,
         spill_load_bytes: function.allocation.spill_load_bytes,
         shared_bytes: job.variables.shared_bytes as u32,
-        constant_bytes: if job.is_kernel() { constant_bytes(job, options) } else { 0 },
+        constant_bytes: if job.is_kernel() { constant_bytes(job) } else { 0 },
         instructions: function.code.instructions,
         plan: function.plan,
         warnings: if job.is_kernel() { job.limit.warnings.clone() } else { Vec::new() },
@@ -87,9 +86,12 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
     }
 }
 
-/// Returns the remarks about a function, each once. Without optimization there are none: values are copied after each instruction.
+/// Returns the remarks about a function, each once. Without optimization there are none about waits: values are copied after each
+/// instruction.
 fn remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<PerformanceRemark> {
-    let mut remarks: Vec<PerformanceRemark> = Vec::new();
+    let ignored = function.selection.ignored_register_counts.iter();
+    let mut remarks: Vec<PerformanceRemark> =
+        ignored.map(|&location| PerformanceRemark::ignored_register_count(job.module_number, location)).collect();
     for remark in function.remarks.iter().filter(|_| options.level > 0) {
         let remark = PerformanceRemark::new(job.module_number, remark);
         if !remarks.contains(&remark) {
@@ -244,8 +246,13 @@ fn to_build_function(
         registers: registers(job, function) as u8,
         frame_size: function.frame_bytes,
         min_stack_size: function.frame_bytes,
-        attributes: if job.is_kernel() { kernel_attributes(traits, &job.parameters, extra) } else { function_attributes(traits, extra) },
+        attributes: if job.is_kernel() {
+            kernel_attributes_with(traits, &job.parameters, job.variables.has_large_parameters, extra)
+        } else {
+            function_attributes(traits, extra)
+        },
         parameter_bytes: job.variables.parameter_bytes as u16,
+        has_large_parameters: job.variables.has_large_parameters,
         relocations: relocations(function, options),
         externs: function
             .selection

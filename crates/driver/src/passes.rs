@@ -177,12 +177,13 @@ fn internal(what: impl ToString) -> Vec<Failure> {
 fn select(state: &mut FunctionState<'_>) -> Outcome {
     let input = state.input;
     let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
-    let Selected { function, barriers, callees, indirect_calls, taken_functions, has_dynamic_stack } =
+    let Selected { function, barriers, callees, indirect_calls, taken_functions, has_dynamic_stack, ignored_register_counts } =
         select_function(input.module, input.id, state.target(), input.variables)
             .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
     state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
     state.function = function;
-    state.selection = Arc::new(Selection { barriers, callees, indirect_calls, taken_functions, has_dynamic_stack });
+    let selection = Selection { barriers, callees, indirect_calls, taken_functions, has_dynamic_stack, ignored_register_counts };
+    state.selection = Arc::new(selection);
     Ok(())
 }
 

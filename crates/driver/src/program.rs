@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use oriole_cubin::FileTraits;
 use oriole_hardware::Hardware;
-use oriole_isa::SystemLayout;
+use oriole_isa::{SystemLayout, Target};
 use oriole_isel::{Layout, Linking};
 use oriole_ptx::ast::{FunctionId, Module, Statement};
 use oriole_ptx::source::Span;
@@ -53,7 +53,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
     if results.errors.is_empty() {
         let first = jobs.len();
-        add_runtime(modules, layouts, &mut jobs, &results.callees)?;
+        add_runtime(modules, layouts, &mut jobs, &results.callees, options.target)?;
         indices.extend(modules[indices.len()..].iter().map(|module| Index::of(module)));
         results.compile(&jobs[first..], &indices, settings);
     }
@@ -93,7 +93,7 @@ fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<Comp
         // The shared variables of a device function count in the kernels that reach the function.
         let shared = if is_kernel { variables.shared_bytes } else { 0 };
         let found = [
-            Excess::find(LimitedMemory::Parameter, variables.parameter_bytes, limits.parameters, is_kernel),
+            Excess::find(LimitedMemory::Parameter, variables.packed_parameter_bytes, limits.parameters, is_kernel),
             Excess::find(LimitedMemory::Shared, shared, limits.static_shared, is_kernel),
             Excess::find(LimitedMemory::Local, variables.frame_bytes, limits.frame, is_kernel),
         ];
@@ -161,6 +161,7 @@ fn add_runtime(
     layouts: &mut Vec<Layout>,
     jobs: &mut Vec<Job<'_>>,
     called: &BTreeSet<String>,
+    target: Target,
 ) -> Result<(), Vec<CompileError>> {
     let ids: Vec<FunctionId> = called.iter().filter_map(|name| oriole_isel::runtime_function(name)).collect();
     if ids.is_empty() {
@@ -169,7 +170,8 @@ fn add_runtime(
     let (number, module) = (modules.len(), oriole_isel::runtime());
     let layout =
         Layout::new(module, Linking::Whole).map_err(|error| vec![CompileError::in_module(number, Fault::Internal(error.feature))])?;
-    jobs.extend(ids.into_iter().map(|id| Job { register_limit: convention::MIN_TO_ALLOCATE, ..Job::new(number, module, id, &layout) }));
+    let job = |id| Job { register_limit: convention::MIN_TO_ALLOCATE, ..Job::new(number, module, id, &layout, target) };
+    jobs.extend(ids.into_iter().map(job));
     modules.push(module);
     layouts.push(layout);
     Ok(())

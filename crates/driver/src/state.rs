@@ -6,7 +6,7 @@ use std::sync::Arc;
 use oriole_ctrl::Controls;
 use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
-use oriole_ir::{Function, FunctionKind};
+use oriole_ir::{Function, FunctionKind, Location};
 use oriole_isa::Target;
 use oriole_isel::VariableLayout;
 use oriole_opt::settle_products::Remark;
@@ -62,6 +62,8 @@ pub struct Selection {
     pub taken_functions: Vec<String>,
     /// Whether the size of its stack frame is not known at compile time.
     pub has_dynamic_stack: bool,
+    /// Positions of instructions that set the number of registers, which is not done.
+    pub ignored_register_counts: Vec<Location>,
 }
 
 /// A function between two passes, with the results of earlier passes that later passes need. A field that a later pass sets is empty.

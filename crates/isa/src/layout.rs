@@ -11,6 +11,9 @@ pub struct SystemLayout {
     pub parameters: u32,
     /// Offset of the kernel parameters in constant bank 0 if they take more than [`SMALL_PARAMETER_BYTES`] bytes.
     pub large_parameters: u32,
+    /// Whether the place in constant bank 0 of a parameter that starts at `parameters` is a multiple of its alignment; otherwise its offset
+    /// from the first parameter is.
+    pub aligns_parameters_in_bank: bool,
     /// Offset of the initial stack pointer in constant bank 0.
     pub stack_pointer: u32,
     /// Offset in constant bank 0 of the 64-bit generic address of the local memory window.
@@ -73,15 +76,16 @@ impl SystemLayout {
         }
     }
 
-    /// Returns the offset in constant bank 0 of the parameters of a kernel with `bytes` bytes of parameters.
+    /// Returns the offset in constant bank 0 of the parameters of a kernel with `bytes` bytes of parameters, counted from an offset that is
+    /// a multiple of every alignment.
     pub fn parameters_start(&self, bytes: u64) -> u32 {
         if bytes > SMALL_PARAMETER_BYTES { self.large_parameters } else { self.parameters }
     }
 
-    /// Returns the distance in bytes from the address at [`SystemLayout::parameter_window`] to the parameters of a kernel with `bytes` bytes
-    /// of them.
-    pub fn parameters_in_window(&self, bytes: u64) -> u32 {
-        self.parameter_window_start + self.parameters_start(bytes) - self.parameters
+    /// Returns the distance in bytes from the address at [`SystemLayout::parameter_window`] to parameters that start at this offset in
+    /// constant bank 0.
+    pub fn parameters_in_window(&self, start: u32) -> u32 {
+        self.parameter_window_start + start - self.parameters
     }
 }
 
@@ -101,6 +105,7 @@ const LIMITS: Limits =
 const TURING: SystemLayout = SystemLayout {
     parameters: 0x160,
     large_parameters: 0x1a80,
+    aligns_parameters_in_bank: true,
     stack_pointer: 0x28,
     local_window: 0x20,
     constant_window: 0x50,
@@ -129,6 +134,7 @@ const HOPPER: SystemLayout = SystemLayout {
 const BLACKWELL: SystemLayout = SystemLayout {
     parameters: 0x380,
     large_parameters: 0x380,
+    aligns_parameters_in_bank: false,
     stack_pointer: 0x37c,
     local_window: 0x2f8,
     constant_window: 0x120,

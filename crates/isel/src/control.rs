@@ -128,3 +128,10 @@ pub(crate) fn dependent_grids(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<
     select.b.emit(opcode, &[]);
     Ok(())
 }
+
+/// Selects `setmaxnreg`. The instruction moves registers between the warps of a block and has no other effect; this compiler keeps the
+/// number of registers that the kernel starts with, which is enough for all of its code, and reports it.
+pub(crate) fn set_register_count(select: &mut Select<'_>) -> Result<(), Unsupported> {
+    select.ignored_register_counts.push(select.b.location);
+    Ok(())
+}

@@ -5,7 +5,10 @@ use oriole_ptx::table::{Modifier, Opcode};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
-use crate::{atomics, barrier, bits, calls, compare, control, convert, fence, float, integer, logic, memory, moves, stack, tensor, warp};
+use crate::{
+    atomics, barrier, bits, bulk, bulk_tensor, calls, cluster, compare, control, convert, fence, float, integer, logic, mbarrier, memory,
+    moves, stack, tensor, tensormap, warp,
+};
 
 /// Selects one instruction. Opcodes that exist for integers and floating point are distinguished by type; an unknown opcode is an error.
 pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -15,6 +18,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Isspacep => memory::isspacep(select, ptx),
         Opcode::Ld | Opcode::Ldu => memory::load(select, ptx),
         Opcode::St => memory::store(select, ptx),
+        Opcode::Prefetch if ptx.has(Modifier::Tensormap) => bulk_tensor::prefetch_map(select, ptx),
         Opcode::Prefetch | Opcode::Prefetchu => memory::prefetch(select, ptx),
         Opcode::Applypriority => memory::applypriority(select, ptx),
         Opcode::Discard => memory::discard(select, ptx),
@@ -85,6 +89,29 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::CpAsync => memory::start_copy(select, ptx),
         Opcode::CpAsyncCommitGroup => memory::commit_copies(select),
         Opcode::CpAsyncWaitGroup | Opcode::CpAsyncWaitAll => memory::wait_for_copies(select, ptx),
+        Opcode::CpAsyncMbarrierArrive
+        | Opcode::MbarrierArrive
+        | Opcode::MbarrierArriveDrop
+        | Opcode::MbarrierCompleteTx
+        | Opcode::MbarrierExpectTx
+        | Opcode::MbarrierInit
+        | Opcode::MbarrierInval
+        | Opcode::MbarrierPendingCount
+        | Opcode::MbarrierTestWait
+        | Opcode::MbarrierTryWait => mbarrier::mbarrier(select, ptx),
+        Opcode::CpAsyncBulk | Opcode::CpReduceAsyncBulk | Opcode::CpAsyncBulkPrefetch => bulk::bulk_copy(select, ptx),
+        Opcode::CpAsyncBulkCommitGroup => bulk::commit_bulk(select),
+        Opcode::CpAsyncBulkWaitGroup => bulk::wait_for_bulk(select, ptx),
+        Opcode::CpAsyncBulkTensor | Opcode::CpReduceAsyncBulkTensor | Opcode::CpAsyncBulkPrefetchTensor => {
+            bulk_tensor::tensor_copy(select, ptx)
+        }
+        Opcode::TensormapReplace => tensormap::replace(select, ptx),
+        Opcode::TensormapCpFenceproxy => tensormap::copy_and_fence(select, ptx),
+        Opcode::BarrierCluster => cluster::barrier(select, ptx),
+        Opcode::Mapa => cluster::map_address(select, ptx),
+        Opcode::Getctarank => cluster::rank_of_address(select, ptx),
+        Opcode::StAsync | Opcode::RedAsync => cluster::store_async(select, ptx),
+        Opcode::Setmaxnreg => control::set_register_count(select),
         Opcode::Griddepcontrol => control::dependent_grids(select, ptx),
         Opcode::Bra => control::branch(select, ptx),
         Opcode::BrxIdx => control::indexed_branch(select, ptx),

@@ -7,6 +7,7 @@
 use oriole_ir::{MemoryAccess, Order, Scope, Space};
 use oriole_ptx::table::Modifier;
 
+use crate::bulk_tensor;
 use crate::error::Unsupported;
 use crate::memory::Access;
 use crate::memory::{has_clusters, order_of, scope_of};
@@ -18,8 +19,8 @@ pub(crate) fn fence(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     if ptx.has(Modifier::Alias) {
         return alias(select);
     }
-    if ptx.has(Modifier::Proxy) && ptx.has(Modifier::Async) {
-        return asynchronous(select, ptx);
+    if ptx.has(Modifier::Proxy) || ptx.has(Modifier::MbarrierInit) || is_restricted(ptx) {
+        return special(select, ptx);
     }
     let is_special = ptx.form.modifiers.iter().any(|value| !is_order_or_scope(value.modifier));
     let Some(scope) = scope_of(ptx).filter(|_| !is_special) else { return select.unsupported(ptx) };
@@ -36,6 +37,43 @@ pub(crate) fn fence(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
 fn is_order_or_scope(modifier: Modifier) -> bool {
     use Modifier::{AcqRel, Acquire, Cluster, Cta, Gl, Gpu, Release, Sc, Sys};
     matches!(modifier, AcqRel | Acquire | Release | Sc | Cta | Cluster | Gl | Gpu | Sys)
+}
+
+/// Returns whether a fence is restricted to barriers in shared memory.
+fn is_restricted(ptx: &Ptx<'_>) -> bool {
+    ptx.has(Modifier::SyncRestrictSharedCluster) || ptx.has(Modifier::SyncRestrictSharedCta)
+}
+
+/// Selects the fences of asynchronous accesses, of tensor maps and of barriers in shared memory.
+fn special(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let scope = scope_of(ptx).unwrap_or(Scope::Gpu);
+    match () {
+        // The initialization of a barrier takes effect in order.
+        () if ptx.has(Modifier::MbarrierInit) => {}
+        () if ptx.has(Modifier::TensormapGeneric) && ptx.has(Modifier::Release) => select.fence(Order::Release, scope.max(Scope::Gpu)),
+        () if ptx.has(Modifier::TensormapGeneric) => return acquire_map(select, ptx),
+        () if is_restricted(ptx) && ptx.has(Modifier::Acquire) => select.fence(Order::Acquire, Scope::Cluster),
+        () if is_restricted(ptx) => {
+            select.write_fence("MEMBAR.ALL.CTA", Order::AcquireRelease, Scope::Block);
+            select.write_fence("FENCE.VIEW.ASYNC.S", Order::AcquireRelease, Scope::Block);
+        }
+        () if ptx.has(Modifier::Async) => return asynchronous(select, ptx),
+        () => return select.unsupported(ptx),
+    }
+    Ok(())
+}
+
+/// Selects `fence.proxy.tensormap::generic.acquire`: the copy engine reads the tensor map again.
+fn acquire_map(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let map = bulk_tensor::map_address(select, ptx, ptx.operand(0))?;
+    select.for_each_thread(|select| {
+        let map = select.in_uniforms(&map);
+        if select.encodes("CCTL.E.C.LDCU.IV.DEEP [UR4]") {
+            select.emit_bulk("CCTL.E.C.LDCU.IV.DEEP [{}]", &[map], None);
+        }
+        select.emit_bulk("UTMACCTL.IV [{}]", &[map], None);
+        Ok(())
+    })
 }
 
 /// Selects `fence.proxy.alias`, which orders accesses to the same memory through different virtual addresses.
@@ -85,7 +123,7 @@ impl Select<'_> {
     }
 
     /// Emits one instruction of a fence.
-    fn write_fence(&mut self, text: &str, order: Order, scope: Scope) {
+    pub(crate) fn write_fence(&mut self, text: &str, order: Order, scope: Scope) {
         self.b.emit(text, &[]);
         self.b.describe(MemoryAccess { order, scope, volatile: true, ..MemoryAccess::weak(Space::Generic, 0) });
     }

@@ -11,9 +11,10 @@
 
 use std::sync::Arc;
 
+use oriole_ir::Target;
+use oriole_isa::{SMALL_PARAMETER_BYTES, SystemLayout};
 use oriole_ptx::ast::{
-    AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Parameter, Statement, Variable, VariableId,
-    VariableType,
+    AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Statement, Variable, VariableId, VariableType,
 };
 use oriole_ptx::types::StateSpace;
 use oriole_support::{Index, Name};
@@ -22,6 +23,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::calls;
 use crate::error::Unsupported;
 use crate::initializer::{Data, initial_data};
+use crate::parameters::parameter_variable;
 use crate::shared::{self, SharedPlan};
 use crate::variables::{ModuleLocations, SymbolSpace, VariableLayout, VariableLocation};
 
@@ -186,12 +188,13 @@ impl Layout {
     }
 
     /// Returns the locations of all variables as the function `id` sees them.
-    pub fn variables_of(&self, module: &Module, id: FunctionId) -> VariableLayout {
+    pub fn variables_of(&self, module: &Module, id: FunctionId, target: Target) -> VariableLayout {
         let function = &module.functions[id];
         let mut variables = VariableLayout::of(Arc::clone(&self.module_locations));
         (variables.shared_align, variables.frame_align, variables.constant_bytes) = (1, 4, self.constant_bytes);
+        variables.parameters_start = SystemLayout::of(target).parameters_start(0);
         if function.kind == FunctionKind::Entry {
-            place_parameters(module, function, &mut variables);
+            place_parameters(module, function, target, &mut variables);
         }
         let used = referenced_variables(function);
         place_frame(module, &used, &mut variables);
@@ -229,16 +232,30 @@ impl Layout {
     }
 }
 
-/// Assigns the offsets of a kernel's parameters, counted from the first one.
-fn place_parameters(module: &Module, function: &Function, variables: &mut VariableLayout) {
-    let mut end = 0;
-    for parameter in &function.parameters {
-        if let Parameter::Variable(id) = *parameter {
-            let offset = place(&module.variables[id], &mut end);
-            variables.insert(id, VariableLocation::Parameter(offset));
-        }
+/// Assigns the offsets of a kernel's parameters, counted from their start in constant bank 0. On most targets their places in the bank, not
+/// the offsets, are aligned: on sm_90, where parameters start at 0x210, a first parameter with an alignment of 64 bytes has the offset 0x30.
+///
+/// The start depends on the size that the parameters have without such gaps. Where large parameters have a start of their own, the offsets
+/// are aligned.
+fn place_parameters(module: &Module, function: &Function, target: Target, variables: &mut VariableLayout) {
+    let system = SystemLayout::of(target);
+    let ids = function.parameters.iter().filter_map(parameter_variable);
+    let mut packed_bytes = 0;
+    ids.clone().for_each(|id| _ = place(&module.variables[id], &mut packed_bytes));
+    let start = system.parameters_start(packed_bytes);
+    let is_aligned_in_bank = system.aligns_parameters_in_bank && start == system.parameters;
+    let origin = if is_aligned_in_bank { u64::from(start) } else { 0 };
+    let mut end = origin;
+    for id in ids {
+        let variable = &module.variables[id];
+        let place = aligned(end, variable.align_bytes().min(LARGEST_BANK));
+        end = place.saturating_add(total_bytes(variable));
+        variables.insert(id, VariableLocation::Parameter(narrow(place - origin)));
     }
-    variables.parameter_bytes = end;
+    variables.parameters_start = start;
+    variables.has_large_parameters = packed_bytes > SMALL_PARAMETER_BYTES;
+    variables.packed_parameter_bytes = packed_bytes;
+    variables.parameter_bytes = end - origin;
 }
 
 /// Assigns the offsets of the local variables that a function uses.

@@ -32,6 +32,8 @@
 //! an aligned pair of R registers, a 128-bit register a quad. A predicate is a P value.
 
 mod dispatch;
+mod each_thread;
+mod elected;
 mod error;
 mod initializer;
 mod layout;
@@ -48,7 +50,10 @@ mod words;
 mod atomics;
 mod barrier;
 mod bits;
+mod bulk;
+mod bulk_tensor;
 mod calls;
+mod cluster;
 mod compare;
 mod control;
 mod convention;
@@ -58,12 +63,14 @@ mod float;
 mod half;
 mod integer;
 mod logic;
+mod mbarrier;
 mod memory;
 mod moves;
 mod parameters;
 mod special;
 mod stack;
 mod tensor;
+mod tensormap;
 mod warp;
 
 pub use calls::aliases;

@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::calls;
 use crate::dispatch;
+use crate::elected::Elected;
 use crate::error::Unsupported;
 use crate::integer::Carry;
 use crate::layout::is_opaque;
@@ -36,6 +37,8 @@ pub struct Selected {
     pub taken_functions: Vec<String>,
     /// Whether the function uses `alloca`, `stacksave` or `stackrestore`, so that the size of its stack is only known at run time.
     pub has_dynamic_stack: bool,
+    /// Positions of `setmaxnreg`, which has no effect on the code.
+    pub ignored_register_counts: Vec<Location>,
 }
 
 /// State kept for one function body: that of the function being selected, or that of a library function inlined into it.
@@ -97,6 +100,7 @@ pub struct Select<'m> {
     pub(crate) callees: OrderedNames,
     /// Prototype strings of the indirect calls so far.
     pub(crate) indirect_calls: OrderedNames,
+    pub(crate) ignored_register_counts: Vec<Location>,
     /// Names of the functions whose address has been taken so far.
     pub(crate) taken_functions: OrderedNames,
     /// The 32-bit words of each `.param` variable that is kept in registers: parameters of this function, and arguments and results of its
@@ -126,6 +130,10 @@ pub struct Select<'m> {
     pub(crate) shared_start: Option<Value>,
     /// Blocks that are rarely executed; they are moved to the end of the function.
     pub(crate) unlikely: Vec<Block>,
+    /// The statements of the function that at most one thread of a warp executes at a time.
+    elected: Elected,
+    /// Whether at most one thread of a warp executes the current instruction at a time.
+    pub(crate) is_elected: bool,
     /// Whether the current block has ended with an unconditional jump, so that the next instruction is unreachable unless a block starts.
     ended: bool,
 }
@@ -150,6 +158,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
         barriers: 0,
         callees: OrderedNames::default(),
         indirect_calls: OrderedNames::default(),
+        ignored_register_counts: Vec::new(),
         taken_functions: OrderedNames::default(),
         parameters: FxHashMap::default(),
         touched_words: TouchedWords::default(),
@@ -164,6 +173,8 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
         descriptor: None,
         shared_start: None,
         unlikely: Vec::new(),
+        elected: Elected::of(module, body),
+        is_elected: false,
         ended: false,
     };
     // Errors that belong to no single statement are reported at the first statement.
@@ -201,6 +212,7 @@ impl<'m> Select<'m> {
                     // Instructions of an inlined library function keep the location of the PTX instruction that they implement.
                     if self.frame.exit.is_none() {
                         self.b.location = Location { statement: span.map_or(0, |span| span.start + 1), line };
+                        self.is_elected = self.elected.holds(number, &body.instructions[id]);
                     }
                     if let Err(mut error) = self.instruction(&body.instructions[id]) {
                         error.span = error.span.or(span);
@@ -228,6 +240,7 @@ impl<'m> Select<'m> {
             indirect_calls: self.indirect_calls.names,
             taken_functions: self.taken_functions.names,
             has_dynamic_stack: self.has_dynamic_stack,
+            ignored_register_counts: self.ignored_register_counts,
         }
     }
 

@@ -181,7 +181,7 @@ impl Select<'_> {
     }
 
     /// Emits a read of a 32-bit word of constant bank 0.
-    fn constant_word(&mut self, offset: u32) -> Operand {
+    pub(crate) fn constant_word(&mut self, offset: u32) -> Operand {
         self.b.define(Class::R, "MOV $, {}", &[Operand::constant(0, offset)])
     }
 

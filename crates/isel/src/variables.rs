@@ -73,8 +73,14 @@ pub struct VariableLayout {
     locations: FxHashMap<VariableId, VariableLocation>,
     /// Locations shared by all functions of the module.
     pub(crate) module: Arc<ModuleLocations>,
+    /// Offset of the kernel parameters in constant bank 0.
+    pub parameters_start: u32,
+    /// Whether the kernel parameters have the layout for more than [`oriole_isa::SMALL_PARAMETER_BYTES`].
+    pub has_large_parameters: bool,
     /// Size of the kernel parameters in bytes.
     pub parameter_bytes: u64,
+    /// Size that the kernel parameters have if the first one is at a multiple of every alignment, in bytes. Limits apply to this size.
+    pub packed_parameter_bytes: u64,
     /// Size of static shared memory in bytes, without the part that the system reserves.
     pub shared_bytes: u64,
     /// Largest alignment in shared memory in bytes, dynamic arrays included.

@@ -43,7 +43,7 @@ fn selected(text: &str, target: Target) -> String {
     assert!(checked.is_valid(), "{:?}\n{text}", checked.diagnostics);
     let layout = Layout::new(&checked.module, Linking::Whole).unwrap_or_else(|error| panic!("{error}"));
     let id = FunctionId::new(0);
-    let variables = layout.variables_of(&checked.module, id);
+    let variables = layout.variables_of(&checked.module, id, target);
     let selected = select_function(&checked.module, id, target, &variables);
     selected.map_or_else(|errors| panic!("{errors:?}\n{text}"), |selected| format!("{:?}", selected.function))
 }

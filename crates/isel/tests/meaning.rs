@@ -64,6 +64,7 @@ fn select(ptx: &str, target: Target) -> Function {
     let module = checked.module;
     let (id, function) = module.functions.iter_enumerated().next().unwrap();
     let mut variables = VariableLayout::default();
+    variables.parameters_start = SystemLayout::of(target).parameters;
     for parameter in &function.parameters {
         if let Parameter::Variable(variable) = parameter {
             variables.insert(*variable, VariableLocation::Parameter(PARAMETERS - SystemLayout::of(target).parameters));

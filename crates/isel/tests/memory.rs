@@ -31,7 +31,7 @@ fn conversions_of_addresses() {
 #[test]
 fn cache_control() {
     let opcodes = ["prefetch", "prefetchu", "applypriority", "discard", "createpolicy"];
-    check(&opcodes, 100, 100, |text| text.contains(".tensormap"));
+    check(&opcodes, 100, 100, |_| false);
 }
 
 #[test]
@@ -41,8 +41,47 @@ fn atomics() {
 
 #[test]
 fn fences() {
-    let unsupported = |text: &str| text.contains("tensormap") || text.contains("mbarrier_init") || text.contains("sync_restrict");
-    check(&["fence", "membar"], 100, 100, unsupported);
+    check(&["fence", "membar"], 100, 100, |_| false);
+}
+
+#[test]
+fn barriers_in_shared_memory() {
+    let opcodes = [
+        "mbarrier.init",
+        "mbarrier.inval",
+        "mbarrier.expect_tx",
+        "mbarrier.complete_tx",
+        "mbarrier.arrive",
+        "mbarrier.arrive_drop",
+        "mbarrier.test_wait",
+        "mbarrier.try_wait",
+        "mbarrier.pending_count",
+        "cp.async.mbarrier.arrive",
+    ];
+    check(&opcodes, 60, 400, |_| false);
+}
+
+#[test]
+fn bulk_copies() {
+    let opcodes = [
+        "cp.async.bulk",
+        "cp.async.bulk.commit_group",
+        "cp.async.bulk.prefetch",
+        "cp.async.bulk.prefetch.tensor",
+        "cp.async.bulk.tensor",
+        "cp.async.bulk.wait_group",
+        "cp.reduce.async.bulk",
+        "cp.reduce.async.bulk.tensor",
+        "tensormap.cp_fenceproxy",
+        "tensormap.replace",
+    ];
+    check(&opcodes, 60, 400, |_| false);
+}
+
+#[test]
+fn clusters() {
+    let is_global = |text: &str| text.contains(".async") && text.contains(".release.");
+    check(&["barrier.cluster", "mapa", "getctarank", "st.async", "red.async"], 60, 60, is_global);
 }
 
 #[test]

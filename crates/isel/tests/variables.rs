@@ -18,6 +18,10 @@ fn module(text: &str) -> Module {
     read(&text).unwrap_or_else(|| panic!("not valid:\n{text}"))
 }
 
+fn target(name: &str) -> Target {
+    Target::parse(name).unwrap()
+}
+
 fn variable(module: &Module, name: &str) -> VariableId {
     let position = module.variables.iter().position(|variable| module.name(variable.name) == name);
     VariableId::new(position.unwrap_or_else(|| panic!("no variable {name}")))
@@ -38,7 +42,7 @@ fn parameters_frame_and_shared_memory() {
          st.local.u8 [x], %r0;\nld.local.u64 %d, [y];\nret;\n}\n",
     );
     let layout = Layout::new(&module, Linking::Whole).unwrap();
-    let variables = layout.variables_of(&module, function(&module, "k"));
+    let variables = layout.variables_of(&module, function(&module, "k"), target("sm_100"));
     let home = |name| variables.get(variable(&module, name)).cloned();
     assert_eq!(["a", "b", "c", "d"].map(home), [0, 8, 16, 32].map(|offset| Some(VariableLocation::Parameter(offset))));
     assert_eq!(variables.parameter_bytes, 44);
@@ -59,10 +63,12 @@ fn shared_variables_of_functions_have_one_place() {
          .entry alone() {\n.reg .b32 %r;\nld.shared.u32 %r, [own];\nret;\n}\n",
     );
     let layout = Layout::new(&module, Linking::Whole).unwrap();
-    let place = |name: &str, what: &str| layout.variables_of(&module, function(&module, name)).get(variable(&module, what)).cloned();
+    let place = |name: &str, what: &str| {
+        layout.variables_of(&module, function(&module, name), target("sm_90")).get(variable(&module, what)).cloned()
+    };
     assert_eq!(place("f", "common"), Some(VariableLocation::Shared(0)));
-    assert_eq!(layout.variables_of(&module, function(&module, "calls")).shared_bytes, 12);
-    assert_eq!(layout.variables_of(&module, function(&module, "alone")).shared_bytes, 4);
+    assert_eq!(layout.variables_of(&module, function(&module, "calls"), target("sm_90")).shared_bytes, 12);
+    assert_eq!(layout.variables_of(&module, function(&module, "alone"), target("sm_90")).shared_bytes, 4);
     assert_eq!(place("calls", "own"), Some(VariableLocation::Shared(8)));
     assert_eq!(place("alone", "own"), Some(VariableLocation::Shared(0)));
 }
@@ -88,7 +94,7 @@ fn shared_variables_of_functions_that_no_kernel_reaches_together_overlap() {
     );
     let module = module(&text);
     let layout = Layout::new(&module, Linking::Whole).unwrap();
-    let variables = |name: &str| layout.variables_of(&module, function(&module, name));
+    let variables = |name: &str| layout.variables_of(&module, function(&module, name), target("sm_90"));
     let place = |name: &str, what: &str| variables(name).get(variable(&module, what)).cloned();
     assert_eq!(
         (place("f", "s"), place("g", "t"), place("h", "u")),

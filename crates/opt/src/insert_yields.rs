@@ -2,7 +2,7 @@
 //!
 //! A diverged warp executes one group of threads at a time. Threads that spin in a loop until another thread of the same warp acts (sets a
 //! flag, releases a lock) must let that thread run, or the warp never makes progress. Therefore the header of every loop that reads memory
-//! which other threads may change (atomics, volatile or strong accesses) starts with `YIELD`, as in ptxas' code.
+//! which other threads may change (atomics, volatile or strong accesses, tests of barriers in shared memory) starts with `YIELD`, as in ptxas' code.
 
 use oriole_ir::analysis::{ControlFlow, Loops};
 use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, Order, Target};
@@ -31,7 +31,9 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
 /// Returns whether an instruction reads memory that other threads may change in the meantime.
 fn may_wait(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
-    data.memory.is_some_and(|id| is_strong(&function.accesses[id])) && matches!(data.op.effect(), Effect::Reads | Effect::Updates)
+    let tests_barrier = data.op == Op::Machine(Opcode::SYNCS) && data.modifiers.iter().any(|symbol| symbol.spelling() == ".PHASECHK");
+    data.memory.is_some_and(|id| is_strong(&function.accesses[id]))
+        && (tests_barrier || matches!(data.op.effect(), Effect::Reads | Effect::Updates))
 }
 
 /// Returns whether an access is volatile or has an ordering stronger than weak.

@@ -8,6 +8,8 @@ mod approx;
 mod atomics;
 mod barrier;
 mod barrier_apart;
+mod bulk;
+mod bulk_forms;
 mod calls;
 mod calls_registers;
 mod compare;
@@ -64,6 +66,8 @@ pub fn all() -> Vec<Generated> {
         tensor::tests,
         sparse::tests,
         fragments::tests,
+        bulk::tests,
+        bulk_forms::tests,
         copies::tests,
         warpgroup::tests,
     ] {

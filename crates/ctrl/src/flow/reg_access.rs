@@ -39,7 +39,7 @@ pub enum Drain {
     Nothing,
     /// All: the instruction transfers control to code that was compiled without knowledge of them.
     Everything,
-    /// Loads and atomic operations: the instruction invalidates the L1 cache for an acquire, which has to come after them.
+    /// Loads and atomic operations: the instruction invalidates a cache for an acquire, which has to come after them.
     Loads,
     /// Asynchronous matrix products, until at most this number of groups is left. The instruction waits by itself, without a scoreboard.
     Groups(u32),
@@ -126,7 +126,7 @@ impl InstAccesses {
             may_set_for_results: instruction.may_set_write_barrier() && !instruction.opcode.is_warpgroup_product(),
             may_set_for_reads: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
             drain: drain_of(instruction, wants.waits_for_all_in_flight),
-            is_fence: wants.next_waits,
+            is_fence: wants.next_waits || changes_barrier(instruction),
             is_load: LOADS.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
             pinned: match instruction.opcode {
@@ -167,7 +167,8 @@ impl InstAccesses {
                 }
             }
         }
-        inst_accesses.late_results = waits.results && !inst_accesses.writes.is_empty() || instruction.opcode == Opcode::FENCE;
+        inst_accesses.late_results =
+            waits.results && !inst_accesses.writes.is_empty() || instruction.opcode == Opcode::FENCE || changes_barrier(instruction);
         inst_accesses.late_reads = waits.sources && has_sources || instruction.opcode == Opcode::MEMBAR;
         inst_accesses
     }
@@ -198,6 +199,13 @@ pub fn add_fenced_reads(code: &Code<'_>, inst_accesses: &mut [InstAccesses]) {
     }
 }
 
+/// Returns whether an instruction initializes or invalidates a barrier in shared memory. Accesses of the same thread to that memory, and
+/// barriers of the thread block, are not ordered after it unless they wait.
+fn changes_barrier(instruction: &Instruction) -> bool {
+    let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
+    instruction.opcode == Opcode::SYNCS && (has(".EXCH") || has(".CCTL"))
+}
+
 /// Returns the in-flight instructions that an instruction waits for; `settles` if its opcode waits for all.
 fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
@@ -207,7 +215,9 @@ fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
     };
     match instruction.opcode {
         _ if settles => Drain::Everything,
-        Opcode::CCTL if has(".IVALL") => Drain::Loads,
+        Opcode::CCTL if has(".IVALL") || has(".DEEP") => Drain::Loads,
+        // The copy engine reads a tensor map again; the loads and atomic operations that tell of its change come first.
+        Opcode::UTMACCTL if has(".IV") => Drain::Loads,
         Opcode::WARPGROUP if matches!(instruction.operands.first().map(|operand| &operand.value), Some(Value::Name(_))) => {
             count().map_or(Drain::Nothing, Drain::Groups)
         }

@@ -225,8 +225,8 @@ impl Maker<'_> {
                 Content::Relocations(group.map_or(Ok(Vec::new()), |&group| self.resolve(&self.groups[group]))?)
             }
             Role::Parameters(k) => {
-                let bytes = module.functions[k].parameter_bytes;
-                let size = usize::from(style.parameter_base(bytes)) + usize::from(bytes);
+                let function = &module.functions[k];
+                let size = usize::from(style.parameter_base(function.has_large_parameters)) + usize::from(function.parameter_bytes);
                 Content::Bytes(vec![0; size])
             }
             Role::Constants(k) => {

@@ -89,6 +89,16 @@ pub(super) fn rank(traits: &FileTraits, code: Code) -> usize {
 /// `parameters` are in the order of declaration. An attribute in `extra` replaces the default one with the same code, for example
 /// `EIATTR_MAXREG_COUNT` of a kernel with `.maxnreg`. The builder fills in the symbol of `EIATTR_PARAM_CBANK` and adds `EIATTR_EXTERNS`.
 pub fn kernel_attributes(traits: &FileTraits, parameters: &[Parameter], extra: Vec<Attribute>) -> Vec<Attribute> {
+    kernel_attributes_with(traits, parameters, end_of(parameters) > SMALL_PARAMETER_BYTES, extra)
+}
+
+/// Returns the offset of the end of the last parameter.
+fn end_of(parameters: &[Parameter]) -> u16 {
+    parameters.iter().map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0)
+}
+
+/// Returns the attributes of a kernel as [`kernel_attributes`] does; `is_large` is [`super::Function::has_large_parameters`].
+pub fn kernel_attributes_with(traits: &FileTraits, parameters: &[Parameter], is_large: bool, extra: Vec<Attribute>) -> Vec<Attribute> {
     let mut list = vec![Attribute::new(Code::MAXREG_COUNT, Value::Half(NO_LIMIT))];
     if traits.reserved_variable.is_some() {
         list.push(Attribute::new(Code::RESERVED_SMEM_USED, Value::Flag));
@@ -97,20 +107,20 @@ pub fn kernel_attributes(traits: &FileTraits, parameters: &[Parameter], extra: V
         list.push(Attribute::new(Code::VRC_CTA_INIT_COUNT, Value::Byte(0)));
     }
     if !parameters.is_empty() {
-        let size = parameters.iter().map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0);
-        let bank = ParameterBank { symbol: 0, offset: traits.style.parameter_base(size), size };
+        let size = end_of(parameters);
+        let bank = ParameterBank { symbol: 0, offset: traits.style.parameter_base(is_large), size };
         list.push(Attribute::new(Code::PARAM_CBANK, Value::ParameterBank(bank)));
         list.push(Attribute::new(Code::CBANK_PARAM_SIZE, Value::Half(size)));
         // ptxas writes the last parameter first.
-        list.extend(parameters.iter().rev().map(|parameter| parameter_attribute(parameter, size)));
+        list.extend(parameters.iter().rev().map(|parameter| parameter_attribute(parameter, is_large)));
     }
     function_attributes(traits, or_given(list, extra))
 }
 
-/// Returns the attribute of one parameter of a kernel with `total` bytes of parameters. ptxas 13.0.88 uses the second form for all
-/// parameters of a kernel with more than [`SMALL_PARAMETER_BYTES`], also for those whose size would fit the first form.
-fn parameter_attribute(parameter: &Parameter, total: u16) -> Attribute {
-    if total > SMALL_PARAMETER_BYTES {
+/// Returns the attribute of one parameter of a kernel. ptxas 13.0.88 uses the second form for all parameters of a kernel with more than
+/// [`SMALL_PARAMETER_BYTES`], also for those whose size would fit the first form.
+fn parameter_attribute(parameter: &Parameter, is_large: bool) -> Attribute {
+    if is_large {
         return Attribute::new(Code::KPARAM_INFO_V2, Value::ParameterV2(ParameterV2::from(*parameter)));
     }
     Attribute::new(Code::KPARAM_INFO, Value::Parameter(*parameter))

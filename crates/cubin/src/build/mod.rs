@@ -86,7 +86,7 @@ mod segments;
 mod settle;
 mod symbols;
 
-pub use attributes::{API_VERSION, function_attributes, kernel_attributes};
+pub use attributes::{API_VERSION, function_attributes, kernel_attributes, kernel_attributes_with};
 pub use frame::{Cie, Frame, PlacedFrame, decode as decode_frames};
 pub use patches::{CodePatch, CodeRelocation, DataPatch, DataRelocation};
 
@@ -151,6 +151,9 @@ pub struct Function {
     pub externs: Vec<String>,
     /// Size in bytes of the parameters in constant bank 0; kernels only.
     pub parameter_bytes: u16,
+    /// Whether the parameters have the layout for more than [`crate::target::SMALL_PARAMETER_BYTES`]. Gaps that alignment causes only because
+    /// of the offset of the parameters in the bank do not count.
+    pub has_large_parameters: bool,
     pub shared: Option<Shared>,
     /// Content of constant bank 2: tables of branch targets.
     pub constants: Option<Constants>,
@@ -352,6 +355,7 @@ impl Function {
             attributes: Vec::new(),
             externs: Vec::new(),
             parameter_bytes: 0,
+            has_large_parameters: false,
             shared: None,
             constants: None,
             relocations: Vec::new(),

@@ -202,8 +202,8 @@ impl Maker<'_> {
                 Symbol { value, size, ..local(defined(Role::Constants(k)), other::CONSTANT | other::INTERNAL) }
             }
             SymbolRole::Parameters(k) => {
-                let bytes = self.module.functions[k].parameter_bytes;
-                let (base, size) = (u64::from(style.parameter_base(bytes)), u64::from(bytes));
+                let function = &self.module.functions[k];
+                let (base, size) = (u64::from(style.parameter_base(function.has_large_parameters)), u64::from(function.parameter_bytes));
                 let (value, size) = if size == 0 { (0, base) } else { (base, size) };
                 Symbol { value, size, ..local(defined(Role::Parameters(k)), other::CONSTANT | other::INTERNAL) }
             }

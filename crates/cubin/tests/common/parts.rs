@@ -121,7 +121,8 @@ impl Reader<'_> {
             min_stack_size: self.per_symbol(symbol, Code::MIN_STACK_SIZE).unwrap_or(0),
             attributes: self.attributes(name, is_kernel),
             externs: self.extern_names(name),
-            parameter_bytes: parameter_bytes(&self.traits, bank.len() as u16),
+            parameter_bytes: parameter_bytes(&self.traits, bank.len() as u16).0,
+            has_large_parameters: parameter_bytes(&self.traits, bank.len() as u16).1,
             shared: self.shared(name),
             constants: self.constants(name),
             had_relocations: relocations.is_empty() && cubin.find(&format!(".rela{text}")).is_some(),
@@ -354,9 +355,10 @@ pub fn prototype_pairs(cubin: &Cubin) -> Vec<(u32, u32)> {
     bytes.chunks_exact(8).map(|pair| (word(&pair[..4]), word(&pair[4..]))).collect()
 }
 
-/// Returns the size in bytes of a kernel's parameters, given the size of constant bank 0 up to their end.
-fn parameter_bytes(traits: &FileTraits, bank_bytes: u16) -> u16 {
+/// Returns the size in bytes of a kernel's parameters, given the size of constant bank 0 up to their end, and whether they are large.
+fn parameter_bytes(traits: &FileTraits, bank_bytes: u16) -> (u16, bool) {
     let style = traits.style;
-    let large = bank_bytes.saturating_sub(style.parameter_base(u16::MAX));
-    if large > SMALL_PARAMETER_BYTES { large } else { bank_bytes.saturating_sub(style.parameter_base(0)) }
+    let large = bank_bytes.saturating_sub(style.parameter_base(true));
+    let is_large = large > SMALL_PARAMETER_BYTES;
+    (if is_large { large } else { bank_bytes.saturating_sub(style.parameter_base(false)) }, is_large)
 }

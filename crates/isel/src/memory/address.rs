@@ -45,7 +45,7 @@ impl OffsetRange {
     pub(crate) const NONE: OffsetRange = OffsetRange { bits: 1, multiple: 2 };
 
     /// Returns whether the instruction can encode this offset.
-    fn holds(self, offset: i64) -> bool {
+    pub(crate) fn holds(self, offset: i64) -> bool {
         let limit = 1_i64 << (self.bits - 1);
         (-limit..limit).contains(&offset) && offset % self.multiple == 0
     }

@@ -73,7 +73,7 @@ impl Select<'_> {
     }
 
     /// Returns the 64-bit generic address at which the window of a memory space starts.
-    fn window(&mut self, ptx: &Ptx<'_>, space: AccessSpace) -> Result<[Operand; 2], Unsupported> {
+    pub(crate) fn window(&mut self, ptx: &Ptx<'_>, space: AccessSpace) -> Result<[Operand; 2], Unsupported> {
         let profile = SystemLayout::of(self.target);
         let offset = match (space, profile.shared_window) {
             (AccessSpace::Local, _) => profile.local_window,
@@ -83,12 +83,19 @@ impl Select<'_> {
             _ => return self.unsupported(ptx),
         };
         let halves = [Operand::constant(0, offset), Operand::constant(0, offset + 4)];
-        let parameters_start = profile.parameters_in_window(self.variables.parameter_bytes);
+        let parameters_start = profile.parameters_in_window(self.variables.parameters_start);
         if space == AccessSpace::Parameter && parameters_start != 0 {
             let start = self.add_pairs(halves, [parameters_start.into(), Operand::RZ]);
             return Ok([self.low(start), self.high(start)]);
         }
         Ok(halves)
+    }
+
+    /// Returns the address in shared memory for a generic one, on targets where the window of shared memory can be anywhere.
+    pub(crate) fn shared_from_generic(&mut self, ptx: &Ptx<'_>, generic: Operand) -> Result<Operand, Unsupported> {
+        let window = self.window(ptx, AccessSpace::Shared)?;
+        let low = self.low(generic);
+        Ok(self.difference(low, window[0]))
     }
 
     /// Emits a test whether a generic address is among the first `bytes` bytes of a window.

@@ -1,7 +1,6 @@
 //! Handler of `ld` and `ldu`.
 
 use oriole_ir::{Class, MemoryAccess, Operand, RegFile, Space};
-use oriole_isa::SystemLayout;
 use oriole_ptx::ast;
 use oriole_ptx::table::Modifier;
 use oriole_ptx::types::ScalarType;
@@ -32,7 +31,7 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
             if let Some(words) = crate::parameters::load(select, ptx, bytes, is_signed)? {
                 words
             } else if select.is_kernel || ptx.has(Modifier::ParamEntry) {
-                let start = SystemLayout::of(select.target).parameters_start(select.variables.parameter_bytes);
+                let start = select.variables.parameters_start;
                 select.load_bank(ptx, 0, start, bytes, is_signed)?
             } else {
                 let mut local = access;

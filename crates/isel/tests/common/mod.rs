@@ -43,7 +43,7 @@ pub fn select(module: &Module, kernel: usize, target: Target, linking: Linking) 
         Ok(layout) => layout,
         Err(error) => return Outcome::Unsupported(error.to_string()),
     };
-    let variables = layout.variables_of(module, id);
+    let variables = layout.variables_of(module, id, target);
     let mut function = match select_function(module, id, target, &variables) {
         Ok(selected) => selected.function,
         Err(errors) => return Outcome::Unsupported(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),

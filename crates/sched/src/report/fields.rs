@@ -70,6 +70,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("bulk", "loadStore", "lsu"),
     ("barrier", "controlFlow", "adu"),
     ("sync", "shared", "lsu"),
+    ("sync_exchange", "shared", "lsu"),
     ("branch", "controlFlow", "cbu"),
     ("converge", "controlFlow", "cbu"),
     ("barrier_move", "controlFlow", "cbu"),

@@ -128,6 +128,14 @@ pub(crate) enum Action {
         all_but: u32,
         uncommitted: bool,
     },
+    Mbarrier(Box<Mbarrier>),
+    Bulk(Box<Bulk>),
+    /// Makes a group of the bulk copies so far.
+    CommitBulk,
+    /// Waits for all groups of bulk copies except the last `all_but` ones.
+    WaitBulk {
+        all_but: u32,
+    },
     /// Prefetches and similar hints; the address is not even checked.
     Nothing,
     /// Orders memory; only the race checker uses it.
@@ -303,6 +311,48 @@ pub(crate) struct FragmentMove {
     pub(crate) sources: Box<[Source]>,
     /// The registers that are loaded; none for a store.
     pub(crate) destinations: Box<[Slot]>,
+}
+
+/// The kind of an instruction on a barrier in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MbarrierKind {
+    Init,
+    Invalidate,
+    ExpectTransactions,
+    CompleteTransactions,
+    /// An arrival: whether the thread leaves the barrier, whether the operand is a number of bytes to expect, and whether the arrival may
+    /// end the phase.
+    Arrive {
+        drops: bool,
+        expects: bool,
+        completes: bool,
+    },
+    /// An arrival after the asynchronous copies of the thread; the operand is whether the phase expects it.
+    AfterCopies,
+    /// Tests whether the phase of a state has ended.
+    TestState,
+    /// Tests whether the phase with this parity has ended.
+    TestParity,
+}
+
+/// `mbarrier`
+pub(crate) struct Mbarrier {
+    pub(crate) kind: MbarrierKind,
+    pub(crate) address: Address,
+    /// A count, a state or a parity.
+    pub(crate) count: Source,
+    pub(crate) destination: Slot,
+}
+
+/// `cp.async.bulk` and `cp.reduce.async.bulk`
+pub(crate) struct Bulk {
+    pub(crate) to: Address,
+    pub(crate) from: Address,
+    pub(crate) bytes: Source,
+    /// The barrier to signal; `None` if the copy belongs to a group.
+    pub(crate) barrier: Option<Address>,
+    /// Element size in bytes and operation of a reduction.
+    pub(crate) reduction: Option<(u8, Update)>,
 }
 
 /// `mma.sync`, or a part of `wmma.mma`

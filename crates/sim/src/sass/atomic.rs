@@ -11,6 +11,7 @@ use oriole_sem::float::{Extreme, ExtremeMode, Mode, add, min_max};
 use oriole_sem::format::{BF16, F16, F32, F64, Format};
 
 use super::fault::Fault;
+use super::mbarrier::arrived_old;
 use super::memory::address::Address;
 use super::memory::plain::space_of;
 use super::memory::space::{self, Space, Where};
@@ -30,7 +31,7 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 type Bits = u128;
 
 /// Computes the new value from the old value, the operand and, for compare-and-swap, the second operand.
-type Update = Box<dyn Fn(Bits, Bits, Bits) -> Bits + Send + Sync>;
+pub(super) type Update = Box<dyn Fn(Bits, Bits, Bits) -> Bits + Send + Sync>;
 
 /// An atomic operation.
 struct Operation {
@@ -150,6 +151,28 @@ fn floats(site: &Site<'_>) -> Option<Floats> {
     Some(Floats { format, count, ftz: site.has(".FTZ") })
 }
 
+/// Decodes the operation of a bulk reduction: the element size in bytes and the update.
+pub(super) fn bulk_update(site: &Site<'_>) -> Result<(usize, Update), Unsupported> {
+    let types = [(".F16", F16), (".BF16", BF16), (".F32", F32), (".F64", F64)];
+    let kinds = [
+        (".ADD", Kind::Add),
+        (".MIN", Kind::Min),
+        (".MAX", Kind::Max),
+        (".INC", Kind::Increment),
+        (".DEC", Kind::Decrement),
+        (".AND", Kind::And),
+        (".OR", Kind::Or),
+        (".XOR", Kind::Xor),
+    ];
+    let kind = site.one_of(&kinds).ok_or_else(|| site.unsupported("this bulk reduction"))?;
+    if let Some(&(_, format)) = types.iter().find(|(spelling, _)| site.has(spelling)) {
+        let operation = float_operation(site, kind, &Floats { format, count: 1, ftz: site.has(".FTZ") })?;
+        return Ok((operation.bytes, operation.update));
+    }
+    let bytes = if site.has(".U64") || site.has(".S64") { 8 } else { 4 };
+    Ok((bytes, integer_update(kind, bytes, site.has(".S32") || site.has(".S64"))))
+}
+
 /// Decodes the operation.
 fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
     let bytes = site.one_of(&[(".64", 8), (".S64", 8), (".128", 16)]).unwrap_or(4);
@@ -157,6 +180,15 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
     if site.has(".CAS") || site.has(".CAST") {
         let update = Box::new(|old, expected, new| if old == expected { new } else { old });
         return Ok(Operation { bytes, update, operands: 2, tells_success: site.has(".CAST"), on_shared: true });
+    }
+    if site.has(".ARRIVE") {
+        return Ok(Operation {
+            bytes: 8,
+            update: Box::new(|old, _, _| Bits::from(arrived_old(old as u64))),
+            operands: 0,
+            tells_success: false,
+            on_shared: true,
+        });
     }
     if site.has(".POPC") {
         return Ok(Operation {
@@ -182,11 +214,16 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
     if let Some(floats) = floats(site).filter(|_| kind != Kind::Exchange) {
         return float_operation(site, kind, &floats);
     }
-    let is_signed = site.has(".S32") || site.has(".S64");
+    let update = integer_update(kind, bytes, site.has(".S32") || site.has(".S64"));
+    Ok(Operation { bytes, update, operands: 1, tells_success: false, on_shared: bytes == 4 || kind == Kind::Exchange })
+}
+
+/// Makes the update of an operation on integers of a number of bytes.
+fn integer_update(kind: Kind, bytes: usize, is_signed: bool) -> Update {
     let bits = 8 * bytes as u32;
     let extend = move |value: Bits| (value as i128) << (128 - bits) >> (128 - bits);
     let least = move |a: Bits, b: Bits| if is_signed { extend(a) < extend(b) } else { a < b };
-    let update: Update = match kind {
+    match kind {
         Kind::Add => Box::new(move |old, a, _| old.wrapping_add(a)),
         Kind::Min => Box::new(move |old, a, _| if least(a, old) { a } else { old }),
         Kind::Max => Box::new(move |old, a, _| if least(old, a) { a } else { old }),
@@ -196,8 +233,7 @@ fn operation(site: &Site<'_>) -> Result<Operation, Unsupported> {
         Kind::Or => Box::new(|old, a, _| old | a),
         Kind::Xor => Box::new(|old, a, _| old ^ a),
         Kind::Exchange => Box::new(|_, a, _| a),
-    };
-    Ok(Operation { bytes, update, operands: 1, tells_success: false, on_shared: bytes == 4 || kind == Kind::Exchange })
+    }
 }
 
 /// Makes the operation on floating-point elements.

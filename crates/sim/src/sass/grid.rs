@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::bulk::{self, Copies};
 use super::fault::{Error, ErrorKind};
 use super::groups::Order;
 use super::load::Code;
@@ -79,6 +80,7 @@ impl Code {
         let mut shared: Vec<Vec<u8>> = Vec::new();
         let mut resident: VecDeque<Block> = VecDeque::new();
         let mut free: Vec<usize> = Vec::new();
+        let mut copies = Copies::default();
         let mut clock = 0;
         let mut order = Order::new(options.order);
         let mut printed = String::new();
@@ -104,6 +106,7 @@ impl Code {
             let world = World {
                 memory: &mut *memory,
                 shared: &mut shared,
+                copies: &mut copies,
                 constants: &prepared.constants,
                 map: &prepared.map,
                 printed: &mut printed,
@@ -115,6 +118,7 @@ impl Code {
             let is_finished = engine.run(&mut block, BLOCK_TURN)?;
             (clock, order) = (engine.world.clock, engine.order);
             if is_finished {
+                bulk::perform_all(&mut engine.world, block.slot).map_err(|what| Error::new(ErrorKind::Fault, what))?;
                 free.push(block.slot);
                 fruitless = 0;
             } else {

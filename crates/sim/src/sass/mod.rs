@@ -43,6 +43,7 @@
 
 pub mod arith;
 mod atomic;
+mod bulk;
 mod constant;
 mod constants;
 mod convergence;
@@ -56,6 +57,7 @@ mod lanes;
 mod launch;
 mod link;
 mod load;
+mod mbarrier;
 pub(crate) mod memory;
 mod moves;
 mod observe;

@@ -9,7 +9,7 @@ use super::site::Site;
 use super::step::{Action, Built, Step, Unsupported};
 use super::warp::{PredicateSource, Row, WideSource};
 use super::world::CODE_START;
-use super::{arith, atomic, constant, driver, flow, lanes, memory, moves, tensor, warpgroup};
+use super::{arith, atomic, bulk, constant, driver, flow, lanes, mbarrier, memory, moves, tensor, warpgroup};
 
 /// The steps of a kernel and of every function it may call.
 pub(super) struct Program<'c> {
@@ -99,10 +99,12 @@ pub(super) fn address_of(step: u32) -> u64 {
 
 /// Builds the action of an instruction by the first family that knows its opcode.
 fn build(site: &Site<'_>) -> Built {
-    let families: [fn(&Site<'_>) -> Option<Built>; 9] = [
+    let families: [fn(&Site<'_>) -> Option<Built>; 11] = [
         arith::build,
         moves::build,
         constant::build,
+        mbarrier::build,
+        bulk::build,
         flow::build,
         memory::build,
         atomic::build,

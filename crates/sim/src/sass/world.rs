@@ -2,6 +2,7 @@
 
 use oriole_isa::{SharedWindow, SystemLayout, Target};
 
+use super::bulk::Copies;
 use super::constants::Constants;
 use crate::Memory;
 
@@ -10,6 +11,8 @@ pub struct World<'a> {
     pub memory: &'a mut Memory,
     /// Shared memory of each resident block, by slot.
     pub shared: &'a mut [Vec<u8>],
+    /// Bulk copies that have been issued but not performed.
+    pub copies: &'a mut Copies,
     pub constants: &'a Constants,
     pub map: &'a Map,
     /// Text printed by the program so far.

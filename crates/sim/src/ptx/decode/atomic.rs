@@ -18,7 +18,7 @@ fn narrow(f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Update {
 }
 
 /// Returns the update function of an instruction.
-fn update(ptx: &Ptx<'_>, ty: ScalarType, flush: bool) -> Option<Update> {
+pub(super) fn update(ptx: &Ptx<'_>, ty: ScalarType, flush: bool) -> Option<Update> {
     if ptx.has(Modifier::Exch) {
         return Some(Box::new(|_, value, _| value));
     }

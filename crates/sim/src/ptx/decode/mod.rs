@@ -9,6 +9,7 @@ mod float;
 mod fragment;
 mod integer;
 mod logic;
+mod mbarrier;
 mod memory;
 mod mma;
 mod moves;
@@ -488,6 +489,10 @@ impl Decoder<'_> {
             WmmaLoad | WmmaStore => self.move_fragment(ptx),
             WgmmaMmaAsync | WgmmaMmaAsyncSp | WgmmaFence | WgmmaCommitGroup | WgmmaWaitGroup => self.warpgroup(ptx),
             CpAsync | CpAsyncCommitGroup | CpAsyncWaitGroup | CpAsyncWaitAll => self.copy_async(ptx),
+            CpAsyncMbarrierArrive | MbarrierArrive | MbarrierArriveDrop | MbarrierCompleteTx | MbarrierExpectTx | MbarrierInit
+            | MbarrierInval | MbarrierPendingCount | MbarrierTestWait | MbarrierTryWait => self.mbarrier(ptx),
+            CpAsyncBulk | CpReduceAsyncBulk | CpAsyncBulkPrefetch | CpAsyncBulkCommitGroup | CpAsyncBulkWaitGroup => self.bulk(ptx),
+            Griddepcontrol | Setmaxnreg | CpAsyncBulkPrefetchTensor => { self.push(Action::Nothing); Ok(()) }
             Prefetch | Prefetchu | Applypriority | Discard | Pmevent => { self.push(Action::Nothing); Ok(()) }
             Createpolicy => self.create_policy(ptx),
             Fence | Membar => { self.push(Action::Fence); Ok(()) }

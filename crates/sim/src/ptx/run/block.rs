@@ -5,6 +5,7 @@
 //! live threads of a warp must execute the same instruction of an aligned barrier (`bar`, `barrier.aligned`); otherwise this is reported,
 //! and the run continues as if the barrier were not aligned.
 
+use super::mbarrier::Mbarriers;
 use super::races::Races;
 use super::warp::{LANES, Warp, lanes_of};
 use super::{Machine, Stop};
@@ -28,6 +29,8 @@ pub(crate) struct Block {
     pub(crate) shared: Shared,
     /// The race checker; `None` if the options disable it.
     pub(crate) races: Option<Races>,
+    /// Barriers in shared memory, and bulk copies.
+    pub(crate) mbarriers: Mbarriers,
     barriers: Vec<BarrierState>,
 }
 
@@ -71,7 +74,7 @@ impl Resident {
         let size = shared_bytes as usize;
         let shared = Shared { bytes: vec![0; size], undefined: vec![if undefined { u8::MAX } else { 0 }; size] };
         let races = machine.options.races.then(|| Races::new(threads, size));
-        let block = Block { index, shared, races, barriers: vec![BarrierState::default(); BARRIERS] };
+        let block = Block { index, shared, races, mbarriers: Mbarriers::default(), barriers: vec![BarrierState::default(); BARRIERS] };
         Resident { block, warps: warps.collect() }
     }
 

@@ -9,6 +9,7 @@ mod block;
 mod calls;
 mod copy;
 mod fragment;
+mod mbarrier;
 mod mma;
 mod print;
 mod races;

@@ -399,6 +399,10 @@ impl Warp {
             Action::WaitCopies { all_but, uncommitted } => {
                 self.wait_copies(machine, block, active, *all_but as usize, *uncommitted)?;
             }
+            Action::Mbarrier(mbarrier) => self.mbarrier(machine, block, mbarrier, active, op.line)?,
+            Action::Bulk(bulk) => self.start_bulk(machine, block, bulk, active, op.line, pc as usize)?,
+            Action::CommitBulk => self.commit_bulk(block, active),
+            Action::WaitBulk { all_but } => self.wait_bulk(machine, block, active, *all_but as usize, false)?,
             Action::Fence => {
                 if let Some(races) = &mut block.races {
                     lanes_of(active).for_each(|lane| races.fence(self.thread(lane)));
@@ -480,6 +484,7 @@ impl Warp {
     /// Ends threads; other threads of the warp may have waited for that.
     pub(crate) fn exit(&mut self, machine: &mut Machine<'_>, block: &mut Block, lanes: u32) -> Result<(), Stop> {
         self.wait_copies(machine, block, lanes, 0, true)?;
+        self.wait_bulk(machine, block, lanes, 0, true)?;
         self.live &= !lanes;
         self.run_complete_syncs(machine, block)
     }
@@ -524,7 +529,7 @@ impl Warp {
 /// Returns whether the action is typical of a spin loop: an atomic or a strong load.
 fn is_poll(action: &Action) -> bool {
     match action {
-        Action::Atomic(_) => true,
+        Action::Atomic(_) | Action::Mbarrier(_) => true,
         Action::Load(load) => load.ordering.strong,
         _ => false,
     }

@@ -21,14 +21,9 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
         Opcode::STSM => matrix::store(site),
         Opcode::LDGSTS => matrix::copy(site),
         Opcode::CCTL if site.has(".QFAULT") => Err(site.unsupported("a cache operation that reports faults")),
-        Opcode::MEMBAR
-        | Opcode::FENCE
-        | Opcode::ERRBAR
-        | Opcode::CGAERRBAR
-        | Opcode::CCTL
-        | Opcode::CCTLL
-        | Opcode::LDGDEPBAR
-        | Opcode::UTMACMDFLUSH => Ok(Action::Nothing),
+        Opcode::MEMBAR | Opcode::FENCE | Opcode::ERRBAR | Opcode::CGAERRBAR | Opcode::CCTL | Opcode::CCTLL | Opcode::LDGDEPBAR => {
+            Ok(Action::Nothing)
+        }
         _ => return None,
     })
 }

@@ -1,0 +1,96 @@
+//! Instructions of the uniform datapath in code that threads execute.
+//!
+//! Bulk copies and the initialization of barriers in shared memory exist in the uniform datapath only: their operands are uniform registers,
+//! and they execute once for all active threads of a warp. In PTX every thread executes them with its own operands. The code selected for
+//! such an instruction is a loop that lets one thread after another execute it:
+//!
+//! ```text
+//! head:   P0 = ELECT            one of the threads that are still in the loop
+//!         @!P0 BRA next
+//! body:   UR4 = R2UR R2         only one thread is active: R2UR returns its value
+//!         UBLKCP ...
+//! next:   @!P0 BRA head
+//! after:
+//! ```
+//!
+//! The instruction has to be inside of the loop: all threads are converged again after a loop.
+//!
+//! ptxas emits such a loop, too. The loop is left out where at most one thread of a warp can be active: see [`crate::elected`].
+
+use oriole_ir::{Class, Operand, OperandKind};
+use oriole_isa::Opcode;
+
+use crate::error::Unsupported;
+use crate::select::Select;
+
+impl Select<'_> {
+    /// Calls `write`, whose code one thread of the warp executes at a time: once for each thread that is active and whose guard holds.
+    pub(crate) fn for_each_thread(&mut self, write: impl FnOnce(&mut Self) -> Result<(), Unsupported>) -> Result<(), Unsupported> {
+        if self.is_elected {
+            return self.branch_around(write);
+        }
+        self.branch_around(|select| {
+            let [head, body, next, after] = [(); 4].map(|()| select.b.new_block());
+            select.b.branch(None, head);
+            select.start(head);
+            let elected = select.elect_one();
+            let condition = select.condition(elected.inverted_predicate());
+            select.b.branch(Some(condition), next);
+            select.b.branch(None, body);
+            select.start(body);
+            write(select)?;
+            select.b.branch(None, next);
+            select.start(next);
+            select.b.branch(Some(condition), head);
+            select.b.branch(None, after);
+            select.start(after);
+            Ok(())
+        })
+    }
+
+    /// Emits a predicate that holds in one of the active threads.
+    fn elect_one(&mut self) -> Operand {
+        if Opcode::ELECT.exists_on(self.target) {
+            return self.b.define(Class::P, "ELECT $, URZ, PT", &[]);
+        }
+        let active = self.b.define(Class::R, "VOTE.ANY $, PT, PT", &[]);
+        let highest = self.b.define(Class::R, "FLO.U32 $, {}", &[active]);
+        let lane = self.b.define(Class::R, "S2R $, SR_LANEID", &[]);
+        self.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, {}, PT", &[lane, highest])
+    }
+
+    /// Returns the value of the only active thread in a uniform register.
+    pub(crate) fn in_uniform(&mut self, operand: Operand) -> Operand {
+        match operand.kind {
+            OperandKind::Integer(0) => Operand::URZ,
+            OperandKind::Integer(_) => self.b.define(Class::UR, "UMOV $, {}", &[operand]),
+            _ if operand == Operand::RZ => Operand::URZ,
+            _ => {
+                let register = self.in_register(operand);
+                self.b.define(Class::UR, "R2UR $, {}", &[register])
+            }
+        }
+    }
+
+    /// Returns consecutive uniform registers with the values of the only active thread.
+    pub(crate) fn in_uniforms(&mut self, words: &[Operand]) -> Operand {
+        let words: Vec<Operand> = words.iter().map(|&word| self.in_uniform(word)).collect();
+        // The machine wants a tuple of more than four registers to start at a multiple of eight.
+        let mut class = Class::new(oriole_ir::RegFile::Uniform, words.len() as u8);
+        if class.width > 4 {
+            class.align = 8;
+        }
+        self.b.pack(class, &words)
+    }
+
+    /// Returns a 64-bit value of the only active thread in a pair of uniform registers.
+    pub(crate) fn in_uniform_pair(&mut self, pair: Operand) -> Operand {
+        let words = [self.low(pair), self.high(pair)];
+        self.in_uniforms(&words)
+    }
+
+    /// Returns whether the target has barriers in shared memory with transaction counts, and bulk copies.
+    pub(crate) fn has_transactions(&self) -> bool {
+        Opcode::SYNCS.exists_on(self.target)
+    }
+}

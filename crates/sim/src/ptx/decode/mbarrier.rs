@@ -1,0 +1,83 @@
+//! Decodes `mbarrier`, `cp.async.mbarrier.arrive` and bulk copies. Copies to other blocks of a cluster are not supported.
+
+use oriole_ptx::table::{Modifier, Opcode};
+use oriole_ptx::types::ScalarType;
+
+use super::atomic::update;
+use super::{Decode, Decoder, Missing, Ptx};
+use crate::ptx::program::{Action, Bulk, Mbarrier, MbarrierKind, SINK, Space};
+
+impl Decoder<'_> {
+    /// Decodes an instruction of the family `mbarrier`.
+    pub(crate) fn mbarrier(&mut self, ptx: &Ptx<'_>) -> Decode {
+        if ptx.form.opcode == Opcode::MbarrierPendingCount {
+            let destination = self.destination(ptx.operand(0))?;
+            let state = self.source(ptx.operand(1), ScalarType::U64)?;
+            self.compute1(destination, state, |state| state & 0xffff_ffff);
+            return Ok(());
+        }
+        let kind = match ptx.form.opcode {
+            Opcode::MbarrierInit => MbarrierKind::Init,
+            Opcode::MbarrierInval => MbarrierKind::Invalidate,
+            Opcode::MbarrierExpectTx => MbarrierKind::ExpectTransactions,
+            Opcode::MbarrierCompleteTx => MbarrierKind::CompleteTransactions,
+            Opcode::CpAsyncMbarrierArrive => MbarrierKind::AfterCopies,
+            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait if ptx.has(Modifier::Parity) => MbarrierKind::TestParity,
+            Opcode::MbarrierTestWait | Opcode::MbarrierTryWait => MbarrierKind::TestState,
+            _ => MbarrierKind::Arrive {
+                drops: ptx.form.opcode == Opcode::MbarrierArriveDrop,
+                expects: ptx.has(Modifier::ExpectTx),
+                completes: !ptx.has(Modifier::NoComplete),
+            },
+        };
+        let has_result = matches!(kind, MbarrierKind::Arrive { .. } | MbarrierKind::TestParity | MbarrierKind::TestState);
+        let first = usize::from(has_result);
+        let destination = if has_result { self.destination(ptx.operand(0))? } else { SINK };
+        let space = if self.space(ptx) == Space::Shared { Space::Shared } else { Space::Generic };
+        let address = self.address(ptx.operand(first), space)?;
+        let count = match (kind, ptx.operands.get(first + 1)) {
+            (MbarrierKind::AfterCopies, _) => self.constant(u64::from(ptx.has(Modifier::Noinc))),
+            (MbarrierKind::TestState, Some(&state)) => self.source(state, ScalarType::U64)?,
+            (_, Some(&count)) => self.source(count, ScalarType::U32)?,
+            (_, None) => self.constant(1),
+        };
+        self.push(Action::Mbarrier(Box::new(Mbarrier { kind, address, count, destination })));
+        Ok(())
+    }
+
+    /// Decodes a bulk copy or an instruction for groups of them.
+    pub(crate) fn bulk(&mut self, ptx: &Ptx<'_>) -> Decode {
+        match ptx.form.opcode {
+            Opcode::CpAsyncBulkCommitGroup => self.push(Action::CommitBulk),
+            Opcode::CpAsyncBulkWaitGroup => {
+                let Some(all_but) = self.literal(ptx.operand(0), ScalarType::U32) else { return self.unsupported(ptx) };
+                self.push(Action::WaitBulk { all_but: all_but as u32 });
+            }
+            Opcode::CpAsyncBulkPrefetch => self.push(Action::Nothing),
+            _ if ptx.has(Modifier::MulticastCluster) || ptx.has(Modifier::CpMask) => return self.unsupported(ptx),
+            _ => {
+                let to_shared = ptx.has(Modifier::MbarrierCompleteTxBytes);
+                let from_global = to_shared && ptx.has(Modifier::Global);
+                let space = |is_global: bool| if is_global { Space::Global } else { Space::Shared };
+                let reduction = match ptx.form.opcode {
+                    Opcode::CpReduceAsyncBulk if to_shared => return self.unsupported(ptx),
+                    Opcode::CpReduceAsyncBulk => {
+                        let ty = ptx.ty();
+                        let function = update(ptx, ty, false).ok_or_else(|| Missing::new(ptx.spelling()))?;
+                        Some((ty.bytes() as u8, function))
+                    }
+                    _ => None,
+                };
+                let bulk = Bulk {
+                    to: self.address(ptx.operand(0), space(!to_shared))?,
+                    from: self.address(ptx.operand(1), space(from_global))?,
+                    bytes: self.source(ptx.operand(2), ScalarType::U32)?,
+                    barrier: if to_shared { Some(self.address(ptx.operand(3), Space::Shared)?) } else { None },
+                    reduction,
+                };
+                self.push(Action::Bulk(Box::new(bulk)));
+            }
+        }
+        Ok(())
+    }
+}
