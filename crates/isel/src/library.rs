@@ -201,7 +201,7 @@ mod tests {
         let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
         let (id, target) = (FunctionId::new(0), Target::parse("sm_75").expect("a target"));
         let layout = Layout::new(&module, Linking::Whole).expect("a layout");
-        select_function(&module, id, target, &layout.variables_of(&module, id)).expect("it can be selected");
+        select_function(&module, id, target, &layout.variables_of(&module, id, target)).expect("it can be selected");
         recording_state(target, find("__oriole_div_full_f32").expect("the function").number)
     }
 
