@@ -74,7 +74,7 @@ impl Machine<'_> {
             return 0;
         }
         let need = self.hardware.model.longest_need(Classes::get().of(opcode, &instruction.modifiers));
-        // The instruction itself has one stall, each `NOP` one more.
+        // The instruction and each `NOP` have a stall count of `longest_stall` cycles.
         need.div_ceil(self.longest_stall()).saturating_sub(1)
     }
 

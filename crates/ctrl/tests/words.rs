@@ -121,7 +121,8 @@ fn operands_of_the_copy_engine_are_kept_until_it_has_read_them() {
     }
 }
 
-/// The block's barrier is not ordered after the initialization of a barrier in shared memory; ptxas waits in between.
+/// The hardware does not complete the initialization of a barrier in shared memory (`SYNCS.EXCH`) before a `BAR` that follows it, so the
+/// `BAR` waits for it, as in the code of ptxas.
 #[test]
 fn a_barrier_in_shared_memory_is_initialized_before_the_next_instruction() {
     for change in ["SYNCS.EXCH.64 URZ, [UR4], UR6", "SYNCS.CCTL.IV [R0+URZ]"] {

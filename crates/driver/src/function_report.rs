@@ -32,7 +32,8 @@ pub struct FunctionReport {
     pub plan: Option<Plan>,
     /// Warnings for the user in ptxas' words, for example about ignored launch bounds.
     pub warnings: Vec<String>,
-    /// Places where the code is slower than the program asks for, in the order of the code; empty without optimization.
+    /// Remarks about waits and fences that were inserted, and about `setmaxnreg`, in the order of the code. There are none about waits without
+    /// optimization.
     pub remarks: Vec<PerformanceRemark>,
 }
 
@@ -61,7 +62,7 @@ impl PerformanceRemark {
         PerformanceRemark::at(module_number, remark.location, text)
     }
 
-    /// Describes `setmaxnreg`, which is not carried out.
+    /// Describes `setmaxnreg`, which has no effect.
     pub(crate) fn ignored_register_count(module_number: usize, location: Location) -> PerformanceRemark {
         let text = "setmaxnreg: the instruction is ignored; every warp keeps the registers that the kernel starts with";
         PerformanceRemark::at(module_number, location, text)

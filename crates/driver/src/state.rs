@@ -62,7 +62,7 @@ pub struct Selection {
     pub taken_functions: Vec<String>,
     /// Whether the size of its stack frame is not known at compile time.
     pub has_dynamic_stack: bool,
-    /// Positions of instructions that set the number of registers, which is not done.
+    /// Positions of `setmaxnreg` instructions, which have no effect.
     pub ignored_register_counts: Vec<Location>,
 }
 

@@ -25,7 +25,7 @@ const FORMS_PER_ROW: usize = 60;
 /// Maximum number of forms to compile per row of the table with each guard.
 const GUARDED_FORMS_PER_ROW: usize = 12;
 
-/// Returns whether an opcode is not supported yet: textures, surfaces, video instructions, and some of Blackwell.
+/// Returns whether an opcode is not supported yet: textures, surfaces, video instructions, and some instructions of Blackwell.
 fn is_left_out(opcode: Opcode) -> bool {
     let name = opcode.spelling();
     let families =

@@ -1,5 +1,5 @@
 //! Puts single faults into correct allocations of random functions, at every instruction and operand, and requires that the checker rejects
-//! each: a checker is worth as much as the faults that it finds.
+//! each.
 //!
 //! The faults need no model of the program: each breaks a rule of its own, or reads or writes a register that the function does not use.
 

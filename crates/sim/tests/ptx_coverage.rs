@@ -21,7 +21,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 /// Unsupported forms of supported instructions: stochastic rounding, whose random-bit layout the manual shows in figures only; the special
-/// NaN of tensor copies, whose bits the manual does not define; byte matrices; and scaled or fourfold matrix products.
+/// NaN of tensor copies, whose bits the manual does not define; byte matrices; and matrix products that are scaled or of quarter warps.
 #[rustfmt::skip]
 const LEFT_OUT_FORMS: &[&str] = &[
     "cvt.rs.", "fma.rn.oob.", "ldmatrix.sync.aligned.m16n16", "ldmatrix.sync.aligned.m8n16", "stmatrix.sync.aligned.m16n8", ".kind::",

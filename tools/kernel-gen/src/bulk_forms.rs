@@ -285,6 +285,8 @@ fn store(bytes: usize) -> Generated {
 fn copy_within_block() -> Generated {
     let words = input(THREADS);
     kernel("bulk_within_block", "a bulk copy from shared to shared memory of the same block", THREADS)
+        // An H200 takes the copy as an illegal instruction in a kernel without cluster dimensions.
+        .attributes(".reqnctapercluster 1, 1, 1")
         .output("d", U32, bits((0..THREADS).map(|thread| words[thread])))
         .body(START)
         .body(

@@ -6,7 +6,10 @@
 use oriole_kernel_test::{Fill, Source};
 
 use crate::kernel::{Generated, Kernel, bits};
-use crate::tensor::{BFLOAT, E4, E5, Element, FAMILY, Form, HALF, LANES, Matrix, Result, TENSOR_FLOAT, braces, form, integer, load_matrix};
+use crate::tensor::{
+    BFLOAT, E4, E5, Element, FAMILY, Form, HALF, LANES, Matrix, Result, TENSOR_FLOAT, braces, form, integer, load_matrix, repeated,
+    store_result,
+};
 use crate::ty::B32;
 
 /// The pairs of positions that two stored elements of a group can have, in ascending order.
@@ -128,15 +131,6 @@ fn test(sparse: Sparse, steps: usize) -> Generated {
         braces(dense, b_first, b_count),
         sparse.selector
     );
-    let code = if steps == 1 {
-        multiply
-    } else {
-        format!("mov.u32 %r60, 0;\nAGAIN:\n{multiply}\nadd.u32 %r60, %r60, 1;\nsetp.lt.u32 %p1, %r60, {steps};\n@%p1 bra AGAIN;")
-    };
-    let mut stores = format!("mad.wide.u32 %at, %i, {}, %d;\n", 4 * c_count);
-    for register in 0..c_count {
-        stores.push_str(&format!("st.global.b32 [%at+{}], %r{};\n", 4 * register, c_first + register));
-    }
     let name = if steps == 1 { sparse.name() } else { format!("{}_loop", sparse.name()) };
     let metadata = Fill::of(&metadata.iter().map(|&word| (Source::Value(word), 1)).collect::<Vec<_>>());
     Kernel::new(FAMILY, name, format!("{}, {steps} times", sparse.instruction()))
@@ -151,8 +145,8 @@ fn test(sparse: Sparse, steps: usize) -> Generated {
         .body(&load_matrix(dense, &b, "b", b_first, b_count))
         .body(&load_matrix(dense, &c, "c", c_first, c_count))
         .body("mad.wide.u32 %at, %i, 4, %e;\nld.global.b32 %r50, [%at];")
-        .body(&code)
-        .body(&stores)
+        .body(&repeated(multiply, steps))
+        .body(&store_result(dense, c_first, c_count))
         .finish()
 }
 

@@ -270,6 +270,25 @@ pub(crate) fn braces(form: Form, first: usize, count: usize) -> String {
     format!("{{{}}}", names.join(", "))
 }
 
+/// Returns code that executes an instruction `steps` times, in a loop if there are several.
+pub(crate) fn repeated(instruction: String, steps: usize) -> String {
+    if steps == 1 {
+        return instruction;
+    }
+    format!("mov.u32 %r60, 0;\nAGAIN:\n{instruction}\nadd.u32 %r60, %r60, 1;\nsetp.lt.u32 %p1, %r60, {steps};\n@%p1 bra AGAIN;")
+}
+
+/// Returns code that stores the registers of the result, from `first` on, to the buffer `d`.
+pub(crate) fn store_result(form: Form, first: usize, count: usize) -> String {
+    let size = form.register() / 8;
+    let stem = if form.register() == 64 { "rd" } else { "r" };
+    let mut code = format!("mad.wide.u32 %at, %i, {}, %d;\n", count * size);
+    for register in 0..count {
+        code.push_str(&format!("st.global.b{} [%at+{}], %{stem}{};\n", 8 * size, register * size, first + register));
+    }
+    code
+}
+
 /// Returns the test of a form. `steps` products are accumulated, in a loop if there are several.
 fn test(form: Form, steps: usize) -> Generated {
     let [a_count, b_count, c_count] = form.registers();
@@ -289,17 +308,6 @@ fn test(form: Form, steps: usize) -> Generated {
     let c_names = braces(form, c_first, c_count);
     let multiply =
         format!("{} {c_names}, {}, {}, {c_names};", form.instruction(), braces(form, 0, a_count), braces(form, b_first, b_count));
-    let code = if steps == 1 {
-        multiply
-    } else {
-        format!("mov.u32 %r60, 0;\nAGAIN:\n{multiply}\nadd.u32 %r60, %r60, 1;\nsetp.lt.u32 %p1, %r60, {steps};\n@%p1 bra AGAIN;")
-    };
-    let size = form.register() / 8;
-    let stem = if form.register() == 64 { "rd" } else { "r" };
-    let mut stores = format!("mad.wide.u32 %at, %i, {}, %d;\n", c_count * size);
-    for register in 0..c_count {
-        stores.push_str(&format!("st.global.b{} [%at+{}], %{stem}{};\n", 8 * size, register * size, c_first + register));
-    }
     let name = if steps == 1 { form.name() } else { format!("{}_loop", form.name()) };
     let ty = register_type(form);
     Kernel::new(FAMILY, name, format!("{}, {steps} times", form.instruction()))
@@ -312,8 +320,8 @@ fn test(form: Form, steps: usize) -> Generated {
         .body(&load_matrix(form, &a, "a", 0, a_count))
         .body(&load_matrix(form, &b, "b", b_first, b_count))
         .body(&load_matrix(form, &c, "c", c_first, c_count))
-        .body(&code)
-        .body(&stores)
+        .body(&repeated(multiply, steps))
+        .body(&store_result(form, c_first, c_count))
         .finish()
 }
 

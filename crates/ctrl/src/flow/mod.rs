@@ -30,7 +30,7 @@ use oriole_isa::{Control, Instruction};
 
 use control_flow::ControlFlow;
 use reasons::Reasons;
-use reg_access::{InstAccesses, add_fenced_reads};
+use reg_access::{InstAccesses, add_fenced_registers};
 use stalls::Shortfall;
 
 /// A function in its final order.
@@ -76,7 +76,7 @@ pub fn assign_all(code: &Code<'_>, hardware: &Hardware<'_>, with_reasons: bool) 
     let (model, rules) = (hardware.model, &*hardware.rules);
     let mut inst_accesses: Vec<InstAccesses> =
         code.instructions.iter().map(|instruction| InstAccesses::new(instruction, model, rules)).collect();
-    add_fenced_reads(code, &mut inst_accesses);
+    add_fenced_registers(code, &mut inst_accesses);
     let control_flow = ControlFlow::new(code);
     let waits = waits::find(code, &control_flow, &inst_accesses, model);
     let mut controls = boards::allocate(code, &control_flow, &inst_accesses, &waits, model, rules);

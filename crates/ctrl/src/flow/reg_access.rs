@@ -73,6 +73,8 @@ pub struct InstAccesses {
     pub reads: SmallVec<[RegAccess; 8]>,
     /// Registers that it writes.
     pub writes: SmallVec<[RegAccess; 4]>,
+    /// Registers that matrix products after this fence overwrite: earlier accesses to them have to be complete before the fence.
+    pub fenced_writes: Vec<RegAccess>,
     /// Registers that it reads through the reuse cache of its class; empty if the class has none.
     pub cached: SmallVec<[Cached; 3]>,
     /// Whether it has a guard other than the true predicate.
@@ -118,6 +120,7 @@ impl InstAccesses {
             opcode: instruction.opcode,
             reads: SmallVec::new(),
             writes: SmallVec::new(),
+            fenced_writes: Vec::new(),
             cached: SmallVec::new(),
             guarded: !guard.is_always(),
             guard: None,
@@ -173,6 +176,11 @@ impl InstAccesses {
         inst_accesses
     }
 
+    /// Returns whether this is `WARPGROUP.ARRIVE`, the fence between ordinary accesses and matrix products of a warpgroup.
+    fn is_product_fence(&self) -> bool {
+        self.opcode == Opcode::WARPGROUP && self.drain == Drain::Nothing
+    }
+
     /// Returns whether two instructions have opposite guards on the same predicate. Unless the predicate is written in between, no thread
     /// executes both.
     pub fn excludes(&self, other: &InstAccesses) -> bool {
@@ -180,22 +188,60 @@ impl InstAccesses {
     }
 }
 
-/// Adds the registers of the products after a `WARPGROUP.ARRIVE`, up to the next one of the block, to the registers that it reads. The fence
-/// makes the registers visible to the products, so they have to be written before it, as in ptxas' code.
-pub fn add_fenced_reads(code: &Code<'_>, inst_accesses: &mut [InstAccesses]) {
+/// Makes each `WARPGROUP.ARRIVE` wait for the registers of the products after it, up to the next one.
+///
+/// The four warps of a warpgroup compute a product together. Once all of them have passed the fence, the hardware may start when the first
+/// warp issues the product, and access the registers of the other three before they issue it. So earlier accesses to these registers have to
+/// be complete at the fence; a wait at the product itself comes too late. (A reload that the product waited for was lost this way on an
+/// H200, in every warp but the first.)
+pub fn add_fenced_registers(code: &Code<'_>, inst_accesses: &mut [InstAccesses]) {
+    // Registers of products that no fence of their own block precedes. Any last fence of a block may be theirs.
+    let mut exposed = Fenced::default();
+    let mut last_fences = Vec::new();
     for block in &code.blocks {
-        let mut fenced: Vec<RegAccess> = Vec::new();
+        let mut fenced = Fenced::default();
+        let mut is_last = true;
         for number in block.range.clone().rev() {
             let accesses = &mut inst_accesses[number];
             if accesses.opcode.is_warpgroup_product() {
-                let reads = accesses.reads.iter().filter(|access| file_of(access.register) == RegFile::General);
-                fenced.extend(reads);
-            } else if accesses.opcode == Opcode::WARPGROUP && accesses.drain == Drain::Nothing && !fenced.is_empty() {
-                fenced.sort_unstable_by_key(|access| access.register);
-                fenced.dedup_by_key(|access| access.register);
-                accesses.reads.extend(fenced.drain(..));
+                fenced.add(accesses);
+            } else if accesses.is_product_fence() {
+                std::mem::take(&mut fenced).attach(accesses);
+                last_fences.extend(is_last.then_some(number));
+                is_last = false;
             }
         }
+        exposed.reads.append(&mut fenced.reads);
+        exposed.writes.append(&mut fenced.writes);
+    }
+    if !exposed.writes.is_empty() {
+        for number in last_fences {
+            exposed.clone().attach(&mut inst_accesses[number]);
+        }
+    }
+}
+
+/// General registers of the products that follow a fence.
+#[derive(Clone, Default)]
+struct Fenced {
+    reads: Vec<RegAccess>,
+    writes: Vec<RegAccess>,
+}
+
+impl Fenced {
+    fn add(&mut self, product: &InstAccesses) {
+        let general = |access: &&RegAccess| file_of(access.register) == RegFile::General;
+        self.reads.extend(product.reads.iter().filter(general));
+        self.writes.extend(product.writes.iter().filter(general));
+    }
+
+    fn attach(mut self, fence: &mut InstAccesses) {
+        for list in [&mut self.reads, &mut self.writes] {
+            list.sort_unstable_by_key(|access| access.register);
+            list.dedup_by_key(|access| access.register);
+        }
+        fence.reads.extend(self.reads);
+        fence.fenced_writes.extend(self.writes);
     }
 }
 
@@ -216,7 +262,8 @@ fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
     match instruction.opcode {
         _ if settles => Drain::Everything,
         Opcode::CCTL if has(".IVALL") || has(".DEEP") => Drain::Loads,
-        // The copy engine reads a tensor map again; the loads and atomic operations that tell of its change come first.
+        // It makes the copy engine read a tensor map again. A thread learns from a load or an atomic operation that the map has changed, so
+        // these have to be complete before.
         Opcode::UTMACCTL if has(".IV") => Drain::Loads,
         Opcode::WARPGROUP if matches!(instruction.operands.first().map(|operand| &operand.value), Some(Value::Name(_))) => {
             count().map_or(Drain::Nothing, Drain::Groups)

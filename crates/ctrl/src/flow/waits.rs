@@ -363,7 +363,7 @@ impl<'a> Walker<'a> {
         for reg_access in &inst_accesses.reads {
             self.check_conflicts(number, *reg_access, DependenceKind::Raw);
         }
-        for reg_access in &inst_accesses.writes {
+        for reg_access in inst_accesses.writes.iter().chain(&inst_accesses.fenced_writes) {
             self.check_conflicts(number, *reg_access, DependenceKind::Waw);
             self.check_conflicts(number, *reg_access, DependenceKind::War);
         }

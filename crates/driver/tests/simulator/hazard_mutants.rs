@@ -28,6 +28,7 @@ enum Kind {
     Stale(Register),
     Ignored,
     Counted(u8),
+    Unfenced(Register),
     Note,
 }
 
@@ -40,6 +41,7 @@ fn kind(problem: &Problem) -> Kind {
         Problem::StaleReuse { register } => Kind::Stale(register),
         Problem::StallIgnored { .. } => Kind::Ignored,
         Problem::CountOutOfOrder { scoreboard } => Kind::Counted(scoreboard),
+        Problem::OpenAtFence { register } => Kind::Unfenced(register),
         Problem::PendingAtExit { .. } => Kind::Note,
         Problem::NeverSet { .. } => Kind::Note,
     }

@@ -1,4 +1,5 @@
-//! `mma.sp`: products of a sparse matrix A, of which half of the elements are stored. Metadata say which ([`oriole_sem::sparse`]).
+//! `mma.sp`: products of a sparse matrix A, of which half of the elements are stored. Metadata say which; the module
+//! `sparse` of `oriole-sem` describes them.
 //!
 //! Most forms are one machine instruction. Two cases need more:
 //!
@@ -142,10 +143,10 @@ impl Thread {
     }
 }
 
-/// How the stored elements of a register are exchanged. The arguments are a register of A, its number and the masks of [`sorted`].
+/// Returns a register of A, given by its number, with the stored elements exchanged in the groups whose indices descend.
 type Exchange = fn(&mut Select<'_>, Thread, &Form<'_>, usize) -> Operand;
 
-/// A matrix A and the groups in which elements change places.
+/// A matrix A and the groups whose stored elements have to be exchanged.
 struct Form<'a> {
     a: &'a [Operand],
     /// All ones in the four bits of each group whose indices descend, in the places of the metadata.
@@ -246,7 +247,8 @@ fn dense_product(select: &mut Select<'_>, product: &Product, sparsity: Sparsity)
 /// Returns two groups of four elements, given the four stored ones and their indices in the lowest eight bits of a word.
 fn dense_groups(select: &mut Select<'_>, stored: Operand, indices: Operand) -> [Operand; 2] {
     let stored = select.in_register(stored);
-    // The number of a byte to take for each element of the group; 4 is a byte of zeros. An index is the number of four bits to change.
+    // The operand of `PRMT` has four bits for each element of the group: the number of the byte to take; 4 takes a zero. These are the bit
+    // positions of the four bits for each stored element.
     let places = [
         select.shift_left(indices, Operand::from(2_i64)),
         indices,
@@ -256,7 +258,7 @@ fn dense_groups(select: &mut Select<'_>, stored: Operand, indices: Operand) -> [
     let places = places.map(|place| select.bitwise_and(place, Operand::from(12_i64)));
     let bytes = [0, 1].map(|group| {
         let [first, second] = [0, 1].map(|number| {
-            // From 4 down to the number of the stored byte.
+            // What turns 4, a zero, into the number of the stored byte when it is subtracted.
             let change = select.in_register(Operand::from(i64::from(4 - (2 * group + number))));
             select.shift_left(change, places[(2 * group + number) as usize])
         });

@@ -61,6 +61,8 @@ pub enum Problem {
     CountOutOfOrder { scoreboard: u8 },
     /// Control leaves the section while the first instruction may still write the register; the code that follows cannot know this.
     PendingAtExit { register: Register },
+    /// A matrix product of a warpgroup uses a register whose earlier access was not complete at the fence (`WARPGROUP.ARRIVE`) before it.
+    OpenAtFence { register: Register },
     /// A stall of 12 or more cycles without yield; the hardware stalls only one or two cycles.
     StallIgnored { stall: u8 },
 }
@@ -159,6 +161,9 @@ impl std::fmt::Display for Problem {
             Problem::StaleReuse { register } => write!(f, "reads {register} from the reuse cache, where its old value was kept"),
             Problem::CountOutOfOrder { scoreboard } => write!(f, "counts the setters of scoreboard {scoreboard}, which end in any order"),
             Problem::PendingAtExit { register } => write!(f, "leaves to other code while {register} may still be written"),
+            Problem::OpenAtFence { register } => {
+                write!(f, "uses {register}, whose earlier access was not complete at the fence of the product")
+            }
             Problem::StallIgnored { stall } => write!(f, "stalls {stall} cycles without yield, which the hardware does not do"),
         }
     }

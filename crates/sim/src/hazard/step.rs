@@ -46,6 +46,17 @@ pub struct Step {
     pub cached: SmallVec<[(ReuseEntry, Register, bool); 3]>,
     /// Whether its active threads exit.
     pub ends: bool,
+    /// Its part in matrix products of a warpgroup.
+    pub warpgroup: Option<WarpgroupRole>,
+}
+
+/// The part of an instruction in matrix products of a warpgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarpgroupRole {
+    /// `WARPGROUP.ARRIVE`: products after it may access the registers of a warp before that warp issues them.
+    Fence,
+    /// A product.
+    Product,
 }
 
 impl Step {
@@ -75,6 +86,7 @@ impl Step {
             scoreboard_stall: model.waits(class).stall,
             cached: cached(instruction, class, ControlRules::of(model)),
             ends: instruction.opcode == Opcode::EXIT && !instruction.operands.iter().any(is_condition),
+            warpgroup: warpgroup_role(instruction),
         };
         for access in accesses(instruction) {
             for (part, number) in access.registers().enumerate() {
@@ -104,6 +116,15 @@ const REDUX_ORDER: u8 = super::track::GROUPS as u8 - 1;
 
 /// Index of the counter of warpgroup matrix-product groups, after the six scoreboards.
 const MATRIX_GROUPS: u8 = 6;
+
+/// Returns the part of an instruction in matrix products of a warpgroup; see [`Step::warpgroup`].
+fn warpgroup_role(instruction: &Instruction) -> Option<WarpgroupRole> {
+    let is_fence = instruction.opcode == Opcode::WARPGROUP && instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARRIVE");
+    match is_fence {
+        true => Some(WarpgroupRole::Fence),
+        false => is_matrix_group(instruction).then_some(WarpgroupRole::Product),
+    }
+}
 
 /// Returns whether the instruction is a warpgroup matrix product.
 fn is_matrix_group(instruction: &Instruction) -> bool {

@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 
 use super::lanes::{ALL, Mask, Pauses};
 use super::reuse::{self, Cache, Kept};
-use super::step::{RegAccess, Step};
+use super::step::{RegAccess, Step, WarpgroupRole};
 use super::{Finding, Problem, REGISTERS, Register};
 
 /// Upper bound of all fixed latencies, in cycles: older instructions of fixed latency are no longer in flight.
@@ -174,6 +174,9 @@ pub struct Tracker<'a> {
     draining: Option<(usize, u32, i64)>,
     /// In-order group of warpgroup matrix products; `None` until the first one is seen.
     matrix_order: Option<u8>,
+    /// General registers with an access that was not complete at the last fence of matrix products: the register, and the instruction of
+    /// the access. Empty at the start of a path.
+    open_at_fence: Vec<(Register, u32)>,
     /// Whether the current instruction surely executes: it has no guard, or the active threads are known.
     always_executes: bool,
 }
@@ -199,6 +202,7 @@ impl<'a> Tracker<'a> {
             scoreboards_set: 0,
             draining: None,
             matrix_order: None,
+            open_at_fence: Vec::new(),
             always_executes: true,
         }
     }
@@ -216,6 +220,7 @@ impl<'a> Tracker<'a> {
         self.setters = Default::default();
         self.covered_by_later = Default::default();
         self.draining = None;
+        self.open_at_fence.clear();
         (self.now, self.rank) = (0, carried.iter().map(|one| one.rank + 1).max().unwrap_or(1));
         (self.results_done, self.reads_done) = ([0; GROUPS], [0; GROUPS]);
         // A guard predicate may have been written anywhere before: do not pair opposite guards across the boundary.
@@ -324,6 +329,11 @@ impl<'a> Tracker<'a> {
         for access in &step.writes {
             self.check_conflicts(steps, number, *access, true, active, report);
         }
+        match step.warpgroup {
+            Some(WarpgroupRole::Fence) => self.note_open_accesses(steps),
+            Some(WarpgroupRole::Product) => self.check_fence(step, number, report),
+            None => {}
+        }
         if let Some(queue) = step.read_order_group.filter(|_| step.drains_queue) {
             self.draining = Some((usize::from(queue), self.rank, self.now));
         }
@@ -343,6 +353,43 @@ impl<'a> Tracker<'a> {
         }
         self.rank += 1;
         self.now += i64::from(cycles_of(step.control));
+    }
+
+    /// Notes the registers whose accesses by other instructions than matrix products are not complete at a fence of matrix products.
+    fn note_open_accesses(&mut self, steps: &[Step]) {
+        self.open_at_fence.clear();
+        for &register in self.touched.iter().filter(|register| register.file() == RegFile::General) {
+            for entry in &self.entries[usize::from(register.0)] {
+                let flight = &self.in_flight[entry.flight as usize];
+                let step = &steps[flight.step as usize];
+                let is_open = match entry.write {
+                    true => step.results_wait && self.results_of(steps, flight) != Pending::Done,
+                    false => step.sources_wait && self.reads_of(steps, flight) != Pending::Done,
+                };
+                if is_open && step.warpgroup.is_none() {
+                    self.open_at_fence.push((register, flight.step));
+                }
+            }
+        }
+        self.open_at_fence.sort_unstable();
+        self.open_at_fence.dedup();
+    }
+
+    /// Reports registers of a matrix product that were in use at its fence, even if the warp has waited for them since: the product may
+    /// access them as soon as another warp of the warpgroup issues it.
+    fn check_fence(&self, step: &Step, number: usize, report: &mut dyn FnMut(Finding)) {
+        if self.open_at_fence.is_empty() {
+            return;
+        }
+        let mut registers: Vec<Register> = step.reads.iter().chain(&step.writes).map(|access| access.register).collect();
+        registers.sort_unstable();
+        registers.dedup();
+        for register in registers {
+            let first = self.open_at_fence.partition_point(|&(open, _)| open < register);
+            if let Some(&(_, first)) = self.open_at_fence.get(first).filter(|(open, _)| *open == register) {
+                report(Finding { second: number, first: first as usize, problem: Problem::OpenAtFence { register } });
+            }
+        }
     }
 
     /// Drops the accesses in flight of threads that have exited; uniform registers are kept because the warp shares them.

@@ -42,8 +42,8 @@
 //! are not explored, but a program that depends on them has data races. Asynchronous copies are performed as late as allowed
 //! (`run/copy.rs`).
 //!
-//! **Not supported**: bulk and tensor copies, `mbarrier`, clusters beyond their special registers, `tcgen05`, sparse and
-//! scaled `mma`, textures, surfaces, video instructions, stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
+//! **Not supported**: tensor copies, clusters of several blocks, `tcgen05`, scaled `mma`, textures, surfaces, video instructions,
+//! stochastic rounding and `fma.oob`. `tests/ptx_coverage.rs` has the list.
 //!
 //! **Where the manual leaves a choice**, the interpreter does what hardware is likely to do: integer division by zero gives all ones,
 //! approximate functions give the correctly rounded result, exited threads do not count at barriers without a thread count, and the blocks

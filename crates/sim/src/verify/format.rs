@@ -92,7 +92,7 @@ fn reuse(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
         !matches!(value, Value::Register(RegFile::General, Some(_)) | Value::RegisterAndNumber(RegFile::General, Some(_), _))
     };
     let is_texture = instruction.opcode.properties().pipe == Pipe::Tex;
-    // ptxas marks the metadata of a sparse matrix product, which two products in a row read, in the fourth place; nvdisasm does not print it.
+    // Where two sparse products in a row read the same metadata register, ptxas sets the fourth reuse flag, which nvdisasm does not print.
     let is_sparse = instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".SP");
     let metadata_reuse = if is_sparse { METADATA_REUSE } else { 0 };
     if (instruction.control.reuse & !metadata_reuse != 0 && !is_texture)

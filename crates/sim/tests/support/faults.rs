@@ -201,6 +201,7 @@ pub fn kind_of(problem: &Problem) -> String {
         Problem::StaleReuse { register } => format!("stale-reuse {register}"),
         Problem::CountOutOfOrder { scoreboard } => format!("count-out-of-order {scoreboard}"),
         Problem::PendingAtExit { register } => format!("not-settled {register}"),
+        Problem::OpenAtFence { register } => format!("not-fenced {register}"),
         Problem::StallIgnored { stall } => format!("stall-ignored {stall}"),
     }
 }
