@@ -9,7 +9,7 @@ use oriole_isa::{Control, Target, decode, encode, parse_at, print_exact};
 
 use crate::check::read_input;
 use crate::print;
-use crate::sass::program::{Program, SIZE};
+use crate::sass::program::{Program, SIZE, outcome_of_file};
 
 /// Decode every instruction of files and encode it again.
 ///
@@ -20,7 +20,8 @@ use crate::sass::program::{Program, SIZE};
 /// An instruction is decoded to its parts and encoded again; it is identical if all 128 bits come
 /// out the same. Words that the table does not know are counted as unknown. `--text` also demands
 /// that the printed text, read and encoded again, gives the same bits. The first differences of each
-/// file are shown. Exit status 0 only if all instructions are identical.
+/// file are shown. Exit status 0 only if all instructions are identical; a file without machine code
+/// is an error.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct RoundtripArguments {
@@ -57,12 +58,9 @@ pub fn run(arguments: &RoundtripArguments) -> ExitCode {
     let mut total = Counts::default();
     let mut failed = false;
     for file in &arguments.files {
-        match check_file(arguments, file) {
-            Ok(counts) => total.add(counts),
-            Err(message) => {
-                errln!("error: {file}: {message}");
-                failed = true;
-            }
+        if let Err(message) = check_file(arguments, file, &mut total) {
+            errln!("error: {file}: {message}");
+            failed = true;
         }
     }
     outln!("{} instructions, {} identical, {} unknown", total.instructions, total.identical, total.unknown);
@@ -70,14 +68,21 @@ pub fn run(arguments: &RoundtripArguments) -> ExitCode {
     if !failed && total.identical == total.instructions && text_fits { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Checks all cubins of a file, prints the results, and returns the counts.
-fn check_file(arguments: &RoundtripArguments, file: &str) -> Result<Counts, String> {
+/// Checks all cubins of a file, prints the results, and adds the counts to `total`.
+fn check_file(arguments: &RoundtripArguments, file: &str, total: &mut Counts) -> Result<(), String> {
     let data = read_input(file).map_err(|error| error.to_string())?;
     let images = oriole_cubin::open(&data).map_err(|error| error.to_string())?;
-    let mut total = Counts::default();
+    let mut problems = Vec::new();
+    let before = total.instructions;
     for image in images.iter().filter(|image| image.kind == ImageKind::Cubin) {
         let cubin = image.cubin().map_err(|error| error.to_string())?;
-        let program = Program::new(&cubin)?;
+        let program = match Program::new(&cubin) {
+            Ok(program) => program,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
         let mut differences = Vec::new();
         let mut counts = Counts::default();
         for section in &program.sections {
@@ -102,7 +107,7 @@ fn check_file(arguments: &RoundtripArguments, file: &str) -> Result<Counts, Stri
         print::out(out.as_bytes());
         total.add(counts);
     }
-    Ok(total)
+    outcome_of_file(problems, total.instructions - before)
 }
 
 /// Counts a word; returns a description of the difference if the word does not survive.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::check::read_input;
 use crate::print;
-use crate::sass::program::SIZE;
+use crate::sass::program::{SIZE, outcome_of_file};
 
 /// Check machine code: control words, dependences on all paths, encoding, attributes.
 ///
@@ -37,7 +37,8 @@ use crate::sass::program::SIZE;
 ///   integrity     code, reuse cache, attributes and symbols agree
 ///
 /// They use the latencies of the target (`oriole profile` prints them) and hold for any input. Exit
-/// status 0 if there is nothing to report, 1 otherwise; notes (`--notes`) do not count.
+/// status 0 if there is nothing to report, 1 otherwise, also for a file without machine code; notes
+/// (`--notes`) do not count.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct VerifyArguments {
@@ -130,9 +131,16 @@ fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Total) -> Res
     let verifiers = if arguments.only.is_empty() { &Verifier::ALL[..] } else { &arguments.only };
     let data = read_input(file).map_err(|error| error.to_string())?;
     let images = oriole_cubin::open(&data).map_err(|error| error.to_string())?;
+    let mut problems = Vec::new();
+    let before = total.instructions;
     for image in images.iter().filter(|image| image.kind == ImageKind::Cubin) {
-        let cubin = image.cubin().map_err(|error| error.to_string())?;
-        let report = verify(&cubin, verifiers)?;
+        let report = match image.cubin().map_err(|error| error.to_string()).and_then(|cubin| verify(&cubin, verifiers)) {
+            Ok(report) => report,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
         for tally in report.tallies() {
             match total.tallies.iter_mut().find(|other| other.verifier == tally.verifier) {
                 Some(other) => {
@@ -149,7 +157,7 @@ fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Total) -> Res
             print::out(show(arguments, file, report.target, section).as_bytes());
         }
     }
-    Ok(())
+    outcome_of_file(problems, total.instructions - before)
 }
 
 /// Formats the findings of a section.

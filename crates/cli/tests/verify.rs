@@ -69,6 +69,35 @@ fn what_cannot_be_read_is_an_error() {
     assert!(verified.stderr.contains("broken.cubin"), "{}", verified.stderr);
 }
 
+/// A file that holds no code of a GPU must not pass for one without mistakes.
+#[test]
+fn a_file_without_machine_code_is_an_error() {
+    let folder = folder("verify_no_code");
+    // The test program itself: an executable of the host.
+    let host = env::current_exe().unwrap().display().to_string();
+    for command in ["verify", "roundtrip"] {
+        let outcome = run(ORIOLE, &folder, &[command, &host], "");
+        assert_eq!(outcome.code, Some(1), "{command}: {}", outcome.stdout);
+        assert!(outcome.stderr.contains("there is no machine code in this file"), "{command}: {}", outcome.stderr);
+    }
+}
+
+/// Cubins of unknown targets in a file do not keep the others from being verified.
+#[test]
+fn an_unknown_target_is_an_error_and_the_rest_is_verified() {
+    let folder = folder("verify_unknown_target");
+    run(ORIOLE, &folder, &["compile", &example("saxpy.ptx"), "--arch", "sm_90a", "-o", "own.cubin"], "");
+    let mut cubin = fs::read(folder.join("own.cubin")).unwrap();
+    // The target in the flags of the ELF header.
+    let flags = cubin[48..52].iter().position(|&byte| byte == 90).expect("sm_90 in the flags") + 48;
+    cubin[flags] = 77;
+    fs::write(folder.join("unknown.cubin"), cubin).unwrap();
+    let verified = run(ORIOLE, &folder, &["verify", "unknown.cubin", "own.cubin"], "");
+    assert_eq!(verified.code, Some(1), "{}", verified.stdout);
+    assert!(verified.stderr.contains("unknown.cubin: there is no table of instructions for sm_77"), "{}", verified.stderr);
+    assert!(verified.stdout.contains("\n0 findings in ") && !verified.stdout.contains(" in 0 instructions"), "{}", verified.stdout);
+}
+
 /// Returns the corpus and some of the kernel tests, which are for all targets.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let files = |folder: &Path| -> Vec<PathBuf> {

@@ -51,6 +51,17 @@ pub struct CodeSection<'c> {
     pub indirect: Vec<(u64, &'c [u32])>,
 }
 
+/// Returns the outcome for a file of several cubins: an error if some of them cannot be read, or if the file has no machine code at all.
+pub fn outcome_of_file(mut problems: Vec<String>, instructions: usize) -> Result<(), String> {
+    problems.sort_unstable();
+    problems.dedup();
+    match problems.is_empty() {
+        false => Err(problems.join("; ")),
+        true if instructions == 0 => Err("there is no machine code in this file".to_owned()),
+        true => Ok(()),
+    }
+}
+
 impl<'c> Program<'c> {
     /// Collects the code of a cubin.
     pub fn new(cubin: &'c Cubin) -> Result<Program<'c>, String> {

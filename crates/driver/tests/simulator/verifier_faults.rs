@@ -366,22 +366,6 @@ fn yield_cases() -> Vec<Case> {
             ("no cycles at a move", Yields, "zero-stall-stays", Box::new(zero(Opcode::MOV))),
             ("no cycles at a store", Yields, "zero-stall-stays", Box::new(zero(Opcode::STG))),
             ("no cycles at a branch", Yields, "zero-stall-stays", Box::new(zero(Opcode::BRA))),
-            (
-                "a branch to itself that stays",
-                Yields,
-                "spin-stays",
-                Box::new(|subject: &mut Subject| {
-                    let number = subject.find(Opcode::BRA, 0);
-                    subject.instruction(number, |mut old| {
-                        old.operands.iter_mut().for_each(|operand| {
-                            if let Value::Relative(_) = operand.value {
-                                operand.value = Value::Relative(-(INSTRUCTION_BYTES as i64));
-                            }
-                        });
-                        Instruction { residue: 0, ..old }
-                    });
-                }),
-            ),
         ],
     )
 }

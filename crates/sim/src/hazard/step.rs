@@ -40,6 +40,8 @@ pub struct Step {
     pub drains_queue: bool,
     /// `DEPBAR.LE SBn, count` waits until at most `count` setters of scoreboard `n` are pending: (n, count).
     pub count_wait: Option<(u8, u32)>,
+    /// `DEPBAR.LE SBn, count, {m, ...}` also waits until the scoreboards of the set are clear, one bit each.
+    pub also_waits: u8,
     /// Cycles from its issue until a wait for its scoreboard takes effect.
     pub scoreboard_stall: u8,
     /// Reuse-cache entries it reads through: (entry, register, whether `.reuse` keeps the value).
@@ -83,6 +85,7 @@ impl Step {
                 && instruction.opcode == Opcode::BAR
                 && !instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".ARV"),
             count_wait: count_wait(instruction),
+            also_waits: also_waits(instruction),
             scoreboard_stall: model.waits(class).stall,
             cached: cached(instruction, class, ControlRules::of(model)),
             ends: instruction.opcode == Opcode::EXIT && !instruction.operands.iter().any(is_condition),
@@ -182,6 +185,15 @@ fn count_wait(instruction: &Instruction) -> Option<(u8, u32)> {
         (Opcode::WARPGROUP, Value::Name(_)) => Some((MATRIX_GROUPS, number(1)?)),
         _ => None,
     }
+}
+
+/// Decodes the set of scoreboards of `DEPBAR`; see [`Step::also_waits`].
+fn also_waits(instruction: &Instruction) -> u8 {
+    let set = instruction.operands.iter().find_map(|operand| match operand.value {
+        Value::Set(bits) if instruction.opcode == Opcode::DEPBAR => Some(bits as u8),
+        _ => None,
+    });
+    set.unwrap_or(0) & ((1 << MATRIX_GROUPS) - 1)
 }
 
 /// Decodes the guard; see [`Step::guard`].

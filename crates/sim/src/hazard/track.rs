@@ -312,7 +312,7 @@ impl<'a> Tracker<'a> {
         self.pauses.resume(group, self.now);
         self.end_draining();
         for scoreboard in 0..6 {
-            if step.control.wait >> scoreboard & 1 == 1 {
+            if (step.control.wait | step.also_waits) >> scoreboard & 1 == 1 {
                 self.wait(steps, number, scoreboard, 0, report);
             }
         }

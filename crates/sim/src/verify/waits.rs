@@ -36,8 +36,9 @@ pub(super) fn verify(section: &Section<'_>, sink: &mut FindingSink) {
 /// Notes all instructions that set a scoreboard if no instruction of the section waits for it.
 fn unheeded(section: &Section<'_>, scoreboard: u8, sink: &mut FindingSink) {
     let steps = section.steps();
-    let is_heeded =
-        steps.iter().any(|step| step.control.wait >> scoreboard & 1 == 1 || step.count_wait.is_some_and(|(board, _)| board == scoreboard));
+    let is_heeded = steps.iter().any(|step| {
+        (step.control.wait | step.also_waits) >> scoreboard & 1 == 1 || step.count_wait.is_some_and(|(board, _)| board == scoreboard)
+    });
     if is_heeded {
         return;
     }
