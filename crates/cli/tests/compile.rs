@@ -379,3 +379,48 @@ fn cluster_sizes_are_those_of_ptxas() {
         assert_eq!(ours, bounds_of(&vendor, &folder, "cluster", ""), "{directives}");
     }
 }
+
+/// Options that callers pass and that ptxas' help does not list. The texts of the two warnings are ptxas'.
+#[test]
+fn options_without_effect_are_named_and_harmful_ones_refused() {
+    let folder = folder("ptxas_hidden_options");
+    fs::write(folder.join("frame.ptx"), FRAME).unwrap();
+    let call = |options: &[&str]| {
+        let arguments: Vec<&str> = ["-arch=sm_90", "frame.ptx", "-o", "out"].into_iter().chain(options.iter().copied()).collect();
+        run(PTXAS, &folder, &arguments, "")
+    };
+    let quiet = call(&["--force-rela", "--opt-pointers", "--sw200428197=true", "--cuda-api-version", "13.0"]);
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""));
+    let told = call(&["--force-rela", "-v"]);
+    assert!(told.stderr.contains("ptxas info    : Option '--force-rela' has no effect in Oriole"), "{}", told.stderr);
+    let refused = call(&["--disable-smem-reservation", "true"]);
+    assert_eq!(refused.code, Some(255));
+    assert!(refused.stderr.contains("Option '--disable-smem-reservation' is not supported by Oriole"), "{}", refused.stderr);
+    assert_eq!(call(&["--disable-smem-reservation", "false"]).code, Some(0));
+    let frame = call(&["-warn-lmem-usage", "--link-info"]);
+    assert!(frame.stderr.contains("ptxas warning : Local memory used for function 'k', size of stack frame: 64 bytes"), "{}", frame.stderr);
+    assert!(frame.stderr.contains("ptxas warning : option 'link-info' has been deprecated"), "{}", frame.stderr);
+}
+
+/// A kernel whose index into a local array is not constant.
+const FRAME: &str = "
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u32 i)
+{
+    .local .align 4 .b8 array[64];
+    .reg .b64 %a, %l, %o;
+    .reg .b32 %i;
+    ld.param.u64 %a, [a];
+    ld.param.u32 %i, [i];
+    mov.u64 %l, array;
+    cvt.u64.u32 %o, %i;
+    add.u64 %l, %l, %o;
+    st.local.u32 [array+4], %i;
+    st.local.u32 [%l], %i;
+    ld.local.u32 %i, [array+4];
+    st.global.u32 [%a], %i;
+    ret;
+}
+";

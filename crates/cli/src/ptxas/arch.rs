@@ -55,6 +55,15 @@ impl fmt::Display for Arch {
     }
 }
 
+/// Returns the names of all architectures: virtual ones, those of link-time optimization, and GPUs, each sorted as text.
+pub fn names() -> impl Iterator<Item = String> {
+    [ArchKind::Virtual, ArchKind::LinkTime, ArchKind::Real].into_iter().flat_map(|kind| {
+        let mut names: Vec<String> = targets().map(|target| format!("{}{}", kind.prefix(), target.digits())).collect();
+        names.sort();
+        names
+    })
+}
+
 impl Arch {
     /// Parses a name such as `sm_90a`.
     pub fn parse(text: &str) -> Option<Arch> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::arch::Arch;
-use super::table::{OPTIONS, OptionKind, Spec};
+use super::table::{NO_EFFECT, OPTIONS, OptionKind, Spec};
 
 /// Limit on the nesting of options files, so that a file that names itself does not recurse forever.
 const DEEPEST_OPTIONS_FILE: usize = 16;
@@ -49,6 +49,11 @@ impl CommandLine {
     /// Returns the last value of an option that takes a number.
     pub fn number(&self, long: &str) -> Option<i64> {
         number(self.value(long)?).ok()
+    }
+
+    /// Returns the long names of the given options that have no effect, in the order of the table.
+    pub fn without_effect(&self) -> impl Iterator<Item = &'static str> {
+        OPTIONS.iter().filter(|option| option.help == NO_EFFECT && self.has(option.long)).map(|option| option.long)
     }
 
     /// Reads arguments, of the command line or of an options file at a nesting depth.

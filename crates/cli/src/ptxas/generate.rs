@@ -63,6 +63,12 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
             messages.warning(None, &text);
         }
     }
+    if line.has("warn-on-local-memory-usage") {
+        for function in compiled.functions.iter().rev().filter(|function| function.stack_bytes > 0) {
+            let (name, bytes) = (&function.name, function.stack_bytes);
+            messages.warning(None, &format!("Local memory used for function '{name}', size of stack frame: {bytes} bytes"));
+        }
+    }
     if line.has("verbose") {
         print_usage(&compiled, target, milliseconds);
     }

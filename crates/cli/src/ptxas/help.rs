@@ -6,6 +6,9 @@ use oriole_ptx::target::PtxVersion;
 
 use super::table::{OPTIONS, OptionKind, Spec};
 
+/// Number of columns of a line of the help text.
+const HELP_WIDTH: usize = 88;
+
 /// Returns the text of `--version`.
 ///
 /// Callers search it for `release 13.0` (Triton, LLVM) and `V13.0.88` (XLA) to determine the supported PTX versions and options.
@@ -37,13 +40,35 @@ pub fn help() -> String {
     );
     let (working, ignored): (Vec<&Spec>, Vec<&Spec>) = OPTIONS.iter().partition(|spec| !spec.help.is_empty());
     for spec in working {
-        let _ = writeln!(text, "{}\n        {}\n", spelling(spec), spec.help);
+        let _ = writeln!(text, "{}\n        {}", spelling(spec), spec.help);
+        if spec.kind == OptionKind::Arch {
+            text += &allowed_names();
+        }
+        text.push('\n');
     }
     text += "Accepted and checked, without effect\n";
     text += "====================================\n\n";
     for spec in ignored {
         let _ = writeln!(text, "{}", spelling(spec));
     }
+    text
+}
+
+/// Returns the list of architectures in ptxas' form. LLVM's tests search it for `'sm_NN'`.
+fn allowed_names() -> String {
+    let mut text = String::from("        Allowed values for this option:  ");
+    let mut column = text.len();
+    let names: Vec<String> = super::arch::names().collect();
+    for (number, name) in names.iter().enumerate() {
+        let item = format!("'{name}'{}", if number + 1 == names.len() { "." } else { "," });
+        if column + item.len() > HELP_WIDTH {
+            text += "\n        ";
+            column = 8;
+        }
+        column += item.len();
+        text += &item;
+    }
+    text.push('\n');
     text
 }
 
@@ -62,6 +87,15 @@ mod tests {
         for spec in OPTIONS {
             assert!(help.contains(&format!("--{}", spec.long)) && help.contains(&format!("(-{})", spec.short)), "{}", spec.long);
         }
+    }
+
+    #[test]
+    fn help_lists_every_architecture_in_quotes() {
+        let help = help();
+        for name in ["'sm_75'", "'sm_90a'", "'sm_121f'", "'compute_100f'", "'lto_90'"] {
+            assert!(help.contains(name), "{name}");
+        }
+        assert!(help.lines().filter(|line| line.contains("'sm_")).all(|line| line.len() <= HELP_WIDTH), "{help}");
     }
 
     #[test]

@@ -75,6 +75,11 @@ fn compile(line: &CommandLine, inputs: &[Input]) -> ExitCode {
         (false, false) => Warnings::Shown,
     };
     let mut messages = Messages::new(warnings);
+    if line.has("verbose") {
+        for option in line.without_effect() {
+            messages::print(None, "info", &format!("Option '--{option}' has no effect in Oriole"));
+        }
+    }
     let settings = match Settings::new(line, &mut messages) {
         Ok(settings) => settings,
         Err(text) => return fail(&text),

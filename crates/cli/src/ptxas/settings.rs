@@ -31,6 +31,7 @@ impl Settings {
     pub fn new(line: &CommandLine, messages: &mut Messages) -> Result<Settings, String> {
         let arch = line.value("gpu-name").and_then(Arch::parse).unwrap_or_default();
         check_levels(line, messages)?;
+        refuse_unsupported(line)?;
         check_cache_modifiers(line, messages);
         let max_registers = check_registers(line, arch, messages)?;
         let launch = check_launch_bounds(line, arch, messages);
@@ -48,6 +49,9 @@ fn check_levels(line: &CommandLine, messages: &mut Messages) -> Result<(), Strin
     if let Some(threads) = line.number("split-compile").filter(|&threads| threads < 0) {
         return Err(format!("Invalid value '{threads}' for option '--split-compile'"));
     }
+    for option in ["force-externals", "link-info"].into_iter().filter(|option| line.has(option)) {
+        messages.warning(None, &format!("option '{option}' has been deprecated"));
+    }
     if line.has("device-debug") && line.number("opt-level").is_some_and(|level| level > 0) {
         return Err("Optimized debugging not supported".to_string());
     }
@@ -55,6 +59,19 @@ fn check_levels(line: &CommandLine, messages: &mut Messages) -> Result<(), Strin
         messages.warning(None, &format!("Value of RegUsageLevel ({level}) is out of valid range {{0..10}}, option will be ignored"));
     }
     Ok(())
+}
+
+/// Refuses options that would change the meaning or the limits of the code, and that Oriole does not implement.
+fn refuse_unsupported(line: &CommandLine) -> Result<(), String> {
+    let is_set = |option: &&&str| match **option {
+        "blocks-are-clusters" | "disable-smem-reservation" => line.value(option) == Some("true"),
+        _ => line.has(option),
+    };
+    let options: [&str; 5] = ["apply-controls", "blocks-are-clusters", "disable-smem-reservation", "okey", "query-controls"];
+    match options.iter().find(is_set) {
+        Some(option) => Err(format!("Option '--{option}' is not supported by Oriole")),
+        None => Ok(()),
+    }
 }
 
 fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages) {
