@@ -1,13 +1,16 @@
 //! `oriole compile`: compiles PTX to a cubin.
 
+use std::fs;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use oriole_cubin::FileTraits;
 use oriole_driver::{CompileError, Compiled, Fault, Options, ScheduleKnobs};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
+use oriole_ptx::ast::{Function, FunctionKind, Module};
 use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
 
@@ -105,9 +108,13 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     let own = checked.module.target.to_string();
     let wanted = arguments.arch.as_deref().unwrap_or(&own);
     let Some(target) = Target::parse(wanted) else {
-        errln!("error: {wanted} is not a target that Oriole compiles for");
+        errln!("error: {wanted} is not a target that Oriole compiles for; there are {}", target_names());
         return ExitCode::from(2);
     };
+    if let Err(message) = check_request(arguments, file, &checked.module) {
+        errln!("error: {message}");
+        return ExitCode::from(2);
+    }
     let profile = match arguments.hw_profile.as_deref().map(|file| read_profile(file, target)).transpose() {
         Ok(profile) => profile.map(Arc::new),
         Err(message) => {
@@ -139,6 +146,39 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
             show(&source, &findings, style);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Returns the names of all targets with a known file format.
+fn target_names() -> String {
+    let names: Vec<String> = FileTraits::all().map(|traits| traits.target.to_string()).collect();
+    names.join(", ")
+}
+
+/// Checks what the arguments ask for: kernels that exist, and an output that does not overwrite the input.
+fn check_request(arguments: &CompileArguments, file: &str, module: &Module) -> Result<(), String> {
+    let is_kernel = |function: &&Function| function.kind == FunctionKind::Entry && function.body.is_some();
+    let kernels: Vec<&str> = module.functions.iter().filter(is_kernel).map(|function| module.name(function.name)).collect();
+    if let Some(missing) = arguments.entry.iter().find(|entry| !kernels.contains(&entry.as_str())) {
+        return Err(format!("{file}: there is no kernel `{missing}`; the module has {}", listed(&kernels)));
+    }
+    let same_file = |output: &str| match (fs::canonicalize(output), fs::canonicalize(file)) {
+        (Ok(output), Ok(input)) => output == input,
+        _ => false,
+    };
+    match arguments.output.as_deref().filter(|output| file != "-" && *output != "-" && same_file(output)) {
+        Some(output) => Err(format!("{output}: the output would overwrite the input")),
+        None => Ok(()),
+    }
+}
+
+/// Returns names in the order of the module, at most ten of them.
+fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 10;
+    match names.len() {
+        0 => "none".to_owned(),
+        count if count > SHOWN => format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN),
+        _ => names.join(", "),
     }
 }
 

@@ -402,6 +402,23 @@ fn options_without_effect_are_named_and_harmful_ones_refused() {
     assert!(frame.stderr.contains("ptxas warning : option 'link-info' has been deprecated"), "{}", frame.stderr);
 }
 
+#[test]
+fn requests_that_cannot_be_met_are_errors() {
+    let folder = folder("compile_requests");
+    fs::write(folder.join("frame.ptx"), FRAME).unwrap();
+    let oriole = env!("CARGO_BIN_EXE_oriole");
+    let refuse = |arguments: &[&str], message: &str| {
+        let outcome = run(oriole, &folder, arguments, "");
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{arguments:?}: {}", outcome.stderr);
+    };
+    refuse(&["compile", "frame.ptx", "--entry", "other", "-o", "out"], "there is no kernel `other`; the module has k");
+    refuse(&["compile", "frame.ptx", "-o", "./frame.ptx"], "the output would overwrite the input");
+    refuse(&["compile", "frame.ptx", "--arch", "sm_91", "-o", "out"], "sm_91 is not a target that Oriole compiles for; there are sm_75");
+    assert_eq!(fs::read_to_string(folder.join("frame.ptx")).unwrap(), FRAME);
+    assert_eq!(run(oriole, &folder, &["compile", "frame.ptx", "--entry", "k", "-o", "out"], "").code, Some(0));
+}
+
 /// A kernel whose index into a local array is not constant.
 const FRAME: &str = "
 .version 8.0

@@ -138,7 +138,8 @@ impl Parser<'_> {
                 let newest = PtxVersion::NEWEST;
                 self.report(
                     Diagnostic::new(Code::UnknownVersion, number, format!("there is no PTX version {version}"))
-                        .help(format!("the newest version known here is {newest}")),
+                        .help(format!("the newest version known here is {newest}"))
+                        .ptxas(number, [format!("Unsupported .version {version}; current version is '{newest}'")]),
                 );
                 Err(Reported)
             }
