@@ -26,7 +26,7 @@
 //! | files | duty |
 //! |---|---|
 //! | `registers`, `lists`, `operands`, `outcome`, `environment` | register sets and the search for gaps; small helpers; input and output |
-//! | `liveness`, `hints` | next uses and pressure; which values should be in related registers |
+//! | `liveness`, `dead_parts`, `hints` | next uses and pressure; last reads of parts of tuples; which values should be in related registers |
 //! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
 //! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
 //! | `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, cut by purpose |
@@ -56,6 +56,7 @@ mod assign;
 mod assigner;
 mod borders;
 pub mod check;
+mod dead_parts;
 mod edges;
 mod emit;
 mod emit_inst;
