@@ -17,7 +17,7 @@
 //!
 //! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`, and repeated copies of one value in a block by the first.
 //!
-//! **Before** and **after**: SSA, legal instructions. The cost is linear, except for the number of rounds that find the instructions of a
+//! **Before** and **after**: SSA, legal instructions, none of them dead: dead uses would keep an instruction from being moved. The cost is linear, except for the number of rounds that find the instructions of a
 //! block, which is at most the length of the longest chain of them.
 
 use oriole_ir::analysis::DefUse;
@@ -26,6 +26,7 @@ use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::dead;
 use crate::definitions::Definitions;
 use crate::known::Known;
 use crate::legalize::EncodabilityCache;
@@ -68,6 +69,9 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     }
     encodability.put_back();
     replace_uses(function, &replaced);
+    if stats != Stats::default() {
+        dead::run(function, target);
+    }
     stats
 }
 
