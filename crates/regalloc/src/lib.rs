@@ -33,7 +33,7 @@
 //! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, space for tuples, the code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
 //! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the new blocks; sharing of slots |
-//! | `assign`, `normalize` | all steps for one register file; the form of the input that they need |
+//! | `assign`, `normalize`, `products` | all steps for one register file; the form of the input that they need |
 //!
 //! [`check`] verifies an allocation. It shares with the allocator the types of registers, environment and outcome, and no logic.
 //!
@@ -73,6 +73,7 @@ mod moves;
 mod normalize;
 mod operands;
 mod outcome;
+mod products;
 mod register_file;
 mod registers;
 mod repack;
@@ -98,6 +99,7 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
         return Err(AllocateError::Invalid("the function is not in SSA form".into()));
     }
     normalize::run(function)?;
+    products::run(function);
     let mut allocation = Allocation::default();
     let mut assigner = Assigner::new(function, env);
     for file in FILES {
