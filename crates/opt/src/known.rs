@@ -110,6 +110,11 @@ impl<'a> Known<'a> {
                 let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
                 Some(operands[5].integer()? >> row & 1 == 1)
             }
+            Op::Machine(Opcode::ISETP) if result == 0 && operands.len() == 5 && self.truth(&operands[4]) == Some(true) => {
+                let is_equal = self.word(&operands[2])? == self.word(&operands[3])?;
+                let compares = |name: &str| self.has_modifiers(inst, &[name, ".AND"]) || self.has_modifiers(inst, &[name, ".U32", ".AND"]);
+                if compares(".EQ") { Some(is_equal) } else { compares(".NE").then_some(!is_equal) }
+            }
             // The carry of a sum that is too small for one.
             Op::Machine(Opcode::IADD3) if result == 1 && self.has_modifiers(inst, &[]) && operands.len() == 6 => {
                 let most: u64 = operands[3..6].iter().map(|source| self.maximum(source)).sum();

@@ -47,8 +47,7 @@ pub struct Stats {
 /// Moves the uniform computations of a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let mut stats = Stats::default();
-    let has_copies =
-        |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy(function, inst) || is_vote(function, inst));
+    let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy(function, inst) || is_vote(function, inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
     if blocks.is_empty() {
         return stats;
@@ -138,7 +137,8 @@ impl Candidates {
             // In reverse order, so that a chain from the end is removed in one round.
             order.reverse();
             order.retain(|&inst| {
-                let qualifies = found.has_uniform_uses(function, def_use, &epochs, inst) && found.needs_one_copy(function, definitions, inst);
+                let qualifies =
+                    found.has_uniform_uses(function, def_use, &epochs, inst) && found.needs_one_copy(function, definitions, inst);
                 if !qualifies {
                     found.insts.remove(&inst);
                     function.defined(inst).for_each(|value| _ = found.values.remove(&value));
@@ -277,6 +277,10 @@ impl Rewriter<'_> {
     fn simplify(&mut self, function: &mut Function, inst: Inst) -> bool {
         let [result, source] = [0, 1].map(|at| function.operands(inst)[at]);
         let Some(value) = result.value() else { return false };
+        // Guards stay as they are.
+        if self.def_use.uses(value).iter().any(|used| used.operand.is_none()) {
+            return false;
+        }
         let known = Known::new(function, self.definitions);
         let replacement = if is_vote(function, inst) {
             known.truth(&source).filter(|&truth| truth).map(|_| Operand::UPT)

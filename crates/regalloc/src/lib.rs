@@ -41,7 +41,7 @@
 //!
 //! - A width is a `u8` ([`oriole_ir::Class`]) and a [`RegisterSet`] has 256 registers, so up to 255 registers are possible. Alignments are
 //!   powers of two up to 128.
-//! - A web of coalescing hints is at most 64 registers wide (`WIDEST` in [`hints`]). A wider tuple is allocated correctly, but the sources of
+//! - A web of coalescing hints is at most 128 registers wide (`WIDEST` in [`hints`]). A wider tuple is allocated correctly, but the sources of
 //!   a pack into it, and the phis that carry it around a loop, get no hints: they may cost one move for each register.
 //! - Gaps are chosen so that aligned pairs and quads stay whole ([`RegisterSet::find`]); wider groups are not protected. A wide tuple that is
 //!   defined late may find the file fragmented. Space is then made by moves; for a result, a window with 16 or more registers to move

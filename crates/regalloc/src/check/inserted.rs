@@ -162,7 +162,9 @@ impl Checker<'_> {
 
 /// Returns the moves of an instruction that clears two registers; `None` for one that reads another special register.
 fn as_clearing(operands: &[Operand]) -> Option<Vec<InsertedMove>> {
-    let (OperandKind::Register { file, first, count: 2 }, OperandKind::Name(name)) = (operands[0].kind, operands[1].kind) else { return None };
+    let (OperandKind::Register { file, first, count: 2 }, OperandKind::Name(name)) = (operands[0].kind, operands[1].kind) else {
+        return None;
+    };
     let zero = |register: u16| Some((Location::Register(file, Reg::new(register)), MoveSource::Content(constant(&Operand::RZ, 0)?)));
     (name.spelling() == "SRZ").then(|| Some(vec![zero(first)?, zero(first + 1)?])).flatten()
 }
