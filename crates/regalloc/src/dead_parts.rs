@@ -18,12 +18,9 @@ use oriole_ir::{Block, Function, Inst, Part, RegFile, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::liveness::{FileInst, Liveness};
+use crate::liveness::{FileInst, Liveness, NARROWEST_TUPLE};
 use crate::operands::part_in;
 use crate::registers::{Reg, RegisterSet};
-
-/// Width of the narrowest tuples that are freed in parts, in registers. The halves of pairs are mostly read together.
-const NARROWEST: u8 = 4;
 
 /// By instruction: the parts of tuples that it reads last, each of one register.
 #[derive(Default)]
@@ -35,7 +32,7 @@ impl DeadParts {
     /// Finds the parts in the blocks of a function, for the values of a register file.
     pub fn compute(&mut self, function: &Function, blocks: &[Block], liveness: &Liveness, file: RegFile) {
         self.parts.clear();
-        if !function.values.iter().any(|class| class.file == file && class.width >= NARROWEST) {
+        if !function.values.iter().any(|class| class.file == file && class.width >= NARROWEST_TUPLE) {
             return;
         }
         // By tuple: its registers, counted from its first one, that are read later.
@@ -57,7 +54,7 @@ impl DeadParts {
         file: RegFile,
         needed: &mut FxHashMap<Value, RegisterSet>,
     ) {
-        let is_tuple = |value: Value| function.values[value].width >= NARROWEST;
+        let is_tuple = |value: Value| function.values[value].width >= NARROWEST_TUPLE;
         let reads = liveness.reads(file_inst);
         if !reads.iter().any(|read| is_tuple(read.value)) {
             return;
