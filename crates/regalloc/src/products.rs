@@ -64,7 +64,8 @@ fn hoist_packs(function: &mut Function, block: Block) {
         }
         let is_pack = function.insts[inst].is(Pseudo::Pack) && function.defined(inst).any(|value| wanted.contains(&value));
         let is_known = || !function.sources(inst).iter().filter_map(Operand::value).any(|value| defined.contains(&value));
-        if is_fence || !after_fence.is_empty() && !(is_pack && is_known()) {
+        let goes_before = after_fence.is_empty() || is_pack && is_known();
+        if is_fence || !goes_before {
             defined.extend(function.defined(inst));
             after_fence.push(inst);
         } else {
