@@ -120,6 +120,7 @@ passes! {
     25  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
     26  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
+    62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions and shifts to the less busy unit";
@@ -230,6 +231,12 @@ fn fold(state: &mut FunctionState<'_>) -> Outcome {
 fn join_phis(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::join_phis::run(&mut state.function, target);
+    Ok(())
+}
+
+fn uniform(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::uniform::run(&mut state.function, target);
     Ok(())
 }
 

@@ -22,6 +22,7 @@ use oriole_isa::{Opcode, Symbols};
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
+use crate::known::Known;
 
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -138,7 +139,8 @@ fn tuple_from(function: &mut Function, definitions: &Definitions, set: &PhiSet, 
         .iter()
         .map(|&phi| {
             let source = sources(function, phi).find(|&(_, block)| block == from).map(|(source, _)| source);
-            source.filter(|source| source.part().is_some()).unwrap_or(Operand::RZ)
+            let is_zero = |source: &Operand| Known::new(function, definitions).word(source) == Some(0);
+            source.filter(|source| source.part().is_some() && !is_zero(source)).unwrap_or(Operand::RZ)
         })
         .collect();
     let origins: Vec<Option<Part>> = words.iter().map(|word| word.part().map(|part| definitions.origin(function, part))).collect();

@@ -3,7 +3,7 @@
 //! Unlike other instructions, they need no sources in registers: each part moves or is reloaded directly into the result, and the result
 //! may take the registers of sources that die here, which then need no move.
 
-use oriole_ir::{Class, Inst, Operand};
+use oriole_ir::{Class, Inst, Operand, OperandKind};
 use smallvec::SmallVec;
 
 use crate::assigner::Assigner;
@@ -82,18 +82,33 @@ impl Assigner<'_> {
         let scratch = self.scratch(state, &moves, result);
         let mut emitter = self.inputs.emitter(self.function, out, state.inst);
         emitter.emit_parallel(&moves, scratch)?;
-        for source in sources.iter().filter(|source| source.was_at.is_none()) {
+        let mut number = 0;
+        while let Some(source) = sources.get(number) {
+            number += 1;
+            if source.was_at.is_some() {
+                continue;
+            }
+            let is_pair_of_zeros = is_zero(source) && sources.get(number).is_some_and(is_zero);
+            if is_pair_of_zeros && emitter.clear_pair(to + source.offset) {
+                number += 1;
+                continue;
+            }
             match part_in(emitter.function, &source.operand, emitter.file) {
                 Some(part) => self.spills.reload(part, to + source.offset, &mut emitter)?,
                 None => {
-                    for number in 0..source.width {
-                        emitter.emit_move(to + source.offset + number, unit(&source.operand, number))?;
+                    for unit_number in 0..source.width {
+                        emitter.emit_move(to + source.offset + unit_number, unit(&source.operand, unit_number))?;
                     }
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Returns whether a source is one register of zeros.
+fn is_zero(source: &Source) -> bool {
+    source.width == 1 && (source.operand.integer() == Some(0) || matches!(source.operand.kind, OperandKind::Zero(_)))
 }
 
 /// Returns the first register of the window in which the most registers of the sources already are at their offsets; `None` if no

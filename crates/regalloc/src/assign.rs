@@ -45,7 +45,7 @@ impl Assigner<'_> {
 
     /// Allocates one block and records its exit state.
     fn run_block(&mut self, block: Block, is_entry: bool) -> Result<(), AllocateError> {
-        self.walk.start_block(block, self.inputs.lengths[block]);
+        self.walk.start_block(self.function, block, self.inputs.lengths[block]);
         self.registers.clear();
         if !is_entry {
             self.enter_block(block);

@@ -23,6 +23,9 @@ use crate::registers::{Reg, RegisterSet};
 use crate::spill::Spills;
 use crate::walk::Walk;
 
+/// Cost of dropping a value that is not read any more; see [`Assigner::drop_cost`].
+const CHEAPEST_DROP: u64 = 16;
+
 /// The new instructions.
 #[derive(Default)]
 pub(crate) struct Output {
@@ -110,14 +113,20 @@ impl<'a> Assigner<'a> {
     /// Example at position 10: `%a` is used next at 19 and has no store, `%b` at 49 and has one. `%a` costs 5 * 2^34 / 10, `%b` costs
     /// 3 * 2^34 / 40, so `%b` is dropped; `%a` would have to be used next at 76 or later to be dropped instead.
     pub fn drop_cost(&self, value: Value, position: u32) -> u64 {
+        if self.walk.is_only_kept(value) {
+            return CHEAPEST_DROP;
+        }
         let distance = u64::from(self.walk.next_use[value].distance_from(position)) + 1;
         1 + (self.spills.drop_weight(value) << 34) / distance
     }
 
     /// Drops a value: frees its registers and marks it as spilled. No instruction is emitted here; the store follows the definition,
-    /// and the next use reloads the value.
+    /// and the next use reloads the value. A value that is not read any more needs neither.
     pub fn drop_value(&mut self, value: Value) {
         self.registers.vacate(value);
+        if self.walk.is_only_kept(value) {
+            return;
+        }
         self.spills.mark_spilled(value);
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Mover {
     mov_reads_constants: bool,
     /// Whether `ULDC` exists.
     has_uldc: bool,
+    /// Whether `CS2R` clears two registers at once.
+    clears_pairs: bool,
 }
 
 /// Returns whether an instruction exists on a target.
@@ -56,7 +58,11 @@ impl Mover {
     }
 
     fn ask(target: Target) -> Mover {
-        Mover { mov_reads_constants: encodes("MOV R4, c[0x0][0x28]", target), has_uldc: encodes("ULDC UR4, c[0x0][0x28]", target) }
+        Mover {
+            mov_reads_constants: encodes("MOV R4, c[0x0][0x28]", target),
+            has_uldc: encodes("ULDC UR4, c[0x0][0x28]", target),
+            clears_pairs: encodes("CS2R R4, SRZ", target),
+        }
     }
 }
 
@@ -104,6 +110,17 @@ impl<'a> Emitter<'a> {
     /// Emits a move of one register or constant into a register of the file.
     pub fn emit_move(&mut self, to: Reg, from: Operand) -> Result<(), AllocateError> {
         self.emit_move_to(self.file, register(self.file, to, 1), from)
+    }
+
+    /// Clears the two registers from `to` on with one instruction, if the target and the register file have one that can. Returns whether
+    /// it did.
+    pub fn clear_pair(&mut self, to: Reg) -> bool {
+        let can = self.mover.clears_pairs && self.file == RegFile::General && to.is_aligned(2);
+        if can && let Some(zero) = Symbol::find("SRZ") {
+            self.machine(Opcode::CS2R, &[], &[register(self.file, to, 2), Operand::new(OperandKind::Name(zero))], 1);
+            return true;
+        }
+        false
     }
 
     /// Emits a move of one register or constant into `to`, an operand of register file `file`: a physical register, or a value of a file

@@ -38,6 +38,9 @@ impl Assigner<'_> {
                 self.registers.vacate(used.value);
             }
         }
+        for &part in &state.released {
+            self.registers.release(part);
+        }
         for &value in &state.dropped {
             self.drop_value(value);
         }

@@ -3,6 +3,7 @@
 use oriole_ir::{Block, Function, Inst, RegFile};
 use oriole_support::IndexVec;
 
+use crate::dead_parts::DeadParts;
 use crate::emit::{Emitter, Mover};
 use crate::environment::Environment;
 use crate::liveness::{Flow, Liveness};
@@ -16,6 +17,7 @@ pub(crate) struct Inputs<'a> {
     pub file: RegFile,
     pub flow: Flow,
     pub liveness: Liveness,
+    pub dead_parts: DeadParts,
     /// By block: the number of instructions before allocation of this file.
     pub lengths: IndexVec<Block, u32>,
 }
@@ -29,6 +31,7 @@ impl<'a> Inputs<'a> {
             file: RegFile::General,
             flow: Flow::of(function),
             liveness: Liveness::default(),
+            dead_parts: DeadParts::default(),
             lengths: IndexVec::filled(function.blocks.len(), 0),
         }
     }
@@ -44,7 +47,9 @@ impl<'a> Inputs<'a> {
         for block in &function.blocks {
             self.lengths.push(block.insts.len() as u32);
         }
-        self.liveness.compute(function, &self.flow, file)
+        self.liveness.compute(function, &self.flow, file)?;
+        self.dead_parts.compute(function, self.flow.order(), &self.liveness, file);
+        Ok(())
     }
 
     /// Returns an emitter of code that `inst` needs.

@@ -1,6 +1,6 @@
 //! The decisions about one instruction, before any code is emitted for it.
 
-use oriole_ir::{Inst, Opcode, Operand, OperandKind, Pseudo, Role, Value};
+use oriole_ir::{Inst, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
 use smallvec::SmallVec;
 
 use crate::assigner::Assigner;
@@ -81,6 +81,8 @@ pub(crate) struct InstState {
     pub reloads: SmallVec<[Reload; 4]>,
     /// Live values that are dropped at the instruction, after it has read its sources, because a result overwrites their registers.
     pub dropped: SmallVec<[Value; 4]>,
+    /// Registers of tuples that the instruction reads last, while other registers of the tuples are still needed.
+    pub released: SmallVec<[Part; 2]>,
     /// Registers of results chosen so far, and of the copies for tied results.
     pub taken: RegisterSet,
     /// The free registers when this state was created: the moves before the instruction read no value from them.
@@ -176,6 +178,7 @@ impl Assigner<'_> {
             moved: Vec::new(),
             reloads: SmallVec::new(),
             dropped: SmallVec::new(),
+            released: SmallVec::from_slice(self.inputs.dead_parts.of(inst)),
             taken: RegisterSet::EMPTY,
             free_before: self.registers.free,
             source_registers: self.registers.usable.without(&fixed),
@@ -244,6 +247,11 @@ impl Assigner<'_> {
         (used.next.is_never() && fits && part.count == class.width).then_some(place)
     }
 
+    /// Returns whether an instruction may write its result before it has read all sources: the products of a warpgroup do.
+    pub(crate) fn writes_while_reading(&self, state: &InstState) -> bool {
+        self.function.insts[state.inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
+    }
+
     /// Moves a value to other registers before the instruction.
     pub(crate) fn relocate(&mut self, state: &mut InstState, value: Value, to: Reg) {
         if let Some(from) = self.registers.vacate(value) {
@@ -261,10 +269,14 @@ impl Assigner<'_> {
     /// Returns the registers that are free when results are written: those that are free now, and those of sources that die here.
     pub(crate) fn free_for_results(&self, state: &InstState) -> RegisterSet {
         let mut after = self.registers.free;
+        if self.writes_while_reading(state) {
+            return after.without(&state.taken);
+        }
+        for register in state.released.iter().filter_map(|&part| self.registers.register_of_part(part)) {
+            after.insert(register, 1);
+        }
         for used in state.uses.iter().filter(|used| used.next.is_never()) {
-            if let Some(at) = self.registers.register_of(used.value) {
-                after.insert(at, self.class(used.value).width);
-            }
+            after = after.or(&self.registers.occupied_by(used.value));
         }
         after.without(&state.taken)
     }

@@ -26,14 +26,14 @@
 //! | files | duty |
 //! |---|---|
 //! | `registers`, `lists`, `operands`, `outcome`, `environment` | register sets and the search for gaps; small helpers; input and output |
-//! | `liveness`, `hints` | next uses and pressure; which values should be in related registers |
+//! | `liveness`, `dead_parts`, `hints` | next uses and pressure; last reads of parts of tuples; which values should be in related registers |
 //! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
 //! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
 //! | `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, cut by purpose |
 //! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, space for tuples, the code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
 //! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the new blocks; sharing of slots |
-//! | `assign`, `normalize` | all steps for one register file; the form of the input that they need |
+//! | `assign`, `normalize`, `products` | all steps for one register file; the form of the input that they need |
 //!
 //! [`check`] verifies an allocation. It shares with the allocator the types of registers, environment and outcome, and no logic.
 //!
@@ -41,7 +41,7 @@
 //!
 //! - A width is a `u8` ([`oriole_ir::Class`]) and a [`RegisterSet`] has 256 registers, so up to 255 registers are possible. Alignments are
 //!   powers of two up to 128.
-//! - A web of coalescing hints is at most 64 registers wide (`WIDEST` in [`hints`]). A wider tuple is allocated correctly, but the sources of
+//! - A web of coalescing hints is at most 128 registers wide (`WIDEST` in [`hints`]). A wider tuple is allocated correctly, but the sources of
 //!   a pack into it, and the phis that carry it around a loop, get no hints: they may cost one move for each register.
 //! - Gaps are chosen so that aligned pairs and quads stay whole ([`RegisterSet::find`]); wider groups are not protected. A wide tuple that is
 //!   defined late may find the file fragmented. Space is then made by moves; for a result, a window with 16 or more registers to move
@@ -56,6 +56,7 @@ mod assign;
 mod assigner;
 mod borders;
 pub mod check;
+mod dead_parts;
 mod edges;
 mod emit;
 mod emit_inst;
@@ -72,6 +73,7 @@ mod moves;
 mod normalize;
 mod operands;
 mod outcome;
+mod products;
 mod register_file;
 mod registers;
 mod repack;
@@ -97,6 +99,7 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
         return Err(AllocateError::Invalid("the function is not in SSA form".into()));
     }
     normalize::run(function)?;
+    products::run(function);
     let mut allocation = Allocation::default();
     let mut assigner = Assigner::new(function, env);
     for file in FILES {

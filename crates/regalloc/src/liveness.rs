@@ -18,12 +18,18 @@
 //! ```
 
 use oriole_ir::analysis::{ControlFlow, LiveIn, Loops, Need};
-use oriole_ir::{Block, Function, Inst, Opcode, OperandKind, Pseudo, RegFile, Role, Value};
+use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Pseudo, RegFile, Role, Value};
 use oriole_support::IndexVec;
+use rustc_hash::FxHashMap;
 
 use crate::lists::{Lists, Span};
 use crate::operands::{fixed_constant_file, phi_source};
 use crate::outcome::AllocateError;
+use crate::registers::{Reg, RegisterSet};
+
+/// Width of the narrowest tuples whose registers are freed one by one, in registers ([`crate::dead_parts`]). The halves of pairs are mostly
+/// read together.
+pub(crate) const NARROWEST_TUPLE: u8 = 4;
 
 /// Number of instructions that an edge out of a loop counts for.
 const LOOP_EXIT: u32 = 100_000;
@@ -337,7 +343,11 @@ impl Liveness {
         // By value: the next use below the current instruction. A value with an entry other than NEVER is live there.
         let mut upcoming = std::mem::take(&mut self.nearest);
         let width = |value: Value| u32::from(function.values[value].width);
+        let is_tuple = |value: Value| function.values[value].width >= NARROWEST_TUPLE;
+        // By tuple that dies in the block: its registers, counted from its first one, that are read below the current instruction.
+        let mut needed: FxHashMap<Value, RegisterSet> = FxHashMap::default();
         for &block in flow.order() {
+            needed.clear();
             let mut now = 0;
             self.uses_after_block(function, flow, block, &mut upcoming, |value| now += width(value));
             let mut most = now;
@@ -350,12 +360,24 @@ impl Liveness {
                 for written in &mut self.accesses[file_inst.writes.range()] {
                     written.next = std::mem::replace(&mut upcoming[written.value], NextUse::NEVER);
                     if !written.next.is_never() {
-                        now -= width(written.value);
+                        now -= needed.remove(&written.value).map_or(width(written.value), |registers| registers.count());
                     }
                 }
                 for read in &self.accesses[file_inst.reads.range()] {
                     if std::mem::replace(&mut upcoming[read.value], NextUse::at(file_inst.position)).is_never() {
-                        now += width(read.value);
+                        if is_tuple(read.value) {
+                            needed.insert(read.value, RegisterSet::EMPTY);
+                        } else {
+                            now += width(read.value);
+                        }
+                    }
+                }
+                if !file_inst.reads.is_empty() && !needed.is_empty() {
+                    for part in function.sources(file_inst.inst).iter().filter_map(Operand::part) {
+                        let Some(registers) = needed.get_mut(&part.value) else { continue };
+                        let before = registers.count();
+                        registers.insert(Reg::from(part.first), part.count);
+                        now += registers.count() - before;
                     }
                 }
                 most = most.max(now);

@@ -44,7 +44,10 @@ impl Assigner<'_> {
     /// is dropped at the instruction. Unlike in [`Assigner::make_room`], sources may be dropped, since they are read before the result is
     /// written.
     pub(crate) fn make_room_for_result(&mut self, state: &mut InstState, class: Class) -> Option<Reg> {
-        let within = self.registers.usable.without(&state.taken);
+        let mut within = self.registers.usable.without(&state.taken);
+        if self.writes_while_reading(state) {
+            state.uses.iter().for_each(|used| within = within.without(&self.registers.occupied_by(used.value)));
+        }
         let spare = self.registers.free.without(&state.taken).count();
         let Window { first, .. } = self.registers.cheapest_window(class, &within, |values| {
             let (mut drops, mut shifted) = (0, 0);

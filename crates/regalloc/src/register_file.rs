@@ -1,11 +1,12 @@
 //! Which values are in which registers of the file at the current point of the walk, and the search for registers to clear.
 //!
 //! **Invariant:** a usable register is either in `free` or has an occupant; the occupant's registers are consecutive and start at its
-//! `register_of`. A tuple has one entry in `register_of` and one occupant entry for each of its registers.
+//! `register_of`. A tuple has one entry in `register_of` and one occupant entry for each of its registers that has not been released:
+//! a register that is not read again is free, or has another occupant, although the tuple lives on ([`RegisterFile::release`]).
 
 use std::cmp::Reverse;
 
-use oriole_ir::{Class, Function, Value};
+use oriole_ir::{Class, Function, Part, Value};
 use oriole_support::IndexVec;
 
 use crate::registers::{Reg, RegisterSet};
@@ -83,9 +84,36 @@ impl RegisterFile {
     pub fn vacate(&mut self, value: Value) -> Option<Reg> {
         let register = self.register_of[value].take()?;
         let width = self.widths[value];
-        self.free.insert(register, width);
-        self.set_occupant(register, width, None);
+        for one in register.tuple(width) {
+            if self.occupant(one) == Some(value) {
+                self.free.insert(one, 1);
+                self.set_occupant(one, 1, None);
+            }
+        }
         Some(register)
+    }
+
+    /// Returns the registers of a value that have not been released; none if it is in no register.
+    pub fn occupied_by(&self, value: Value) -> RegisterSet {
+        let mut set = RegisterSet::EMPTY;
+        if let Some(first) = self.register_of[value] {
+            first.tuple(self.widths[value]).filter(|&one| self.occupant(one) == Some(value)).for_each(|one| set.insert(one, 1));
+        }
+        set
+    }
+
+    /// Returns the register of a part of a tuple, if the tuple is in registers and the part has not been released.
+    pub fn register_of_part(&self, part: Part) -> Option<Reg> {
+        let register = self.register_of[part.value]? + part.first;
+        (self.occupant(register) == Some(part.value)).then_some(register)
+    }
+
+    /// Frees one register of a tuple that lives on. The register is not read any more.
+    pub fn release(&mut self, part: Part) {
+        if let Some(register) = self.register_of_part(part) {
+            self.free.insert(register, 1);
+            self.set_occupant(register, 1, None);
+        }
     }
 
     fn set_occupant(&mut self, register: Reg, width: u8, occupant: Option<Value>) {
@@ -177,7 +205,7 @@ pub(crate) struct Window {
 }
 
 /// The values in a window of registers, each once. A tuple occupies neighbouring registers, so comparing with the previous register
-/// is enough.
+/// is enough. Only a tuple with a released register between two others may be returned twice.
 pub(crate) struct Residents<'a> {
     registers: std::slice::Iter<'a, Option<Value>>,
     last: Option<Value>,

@@ -1,7 +1,8 @@
 //! What the walk over the blocks knows about values: their next uses, and where they are defined.
 
-use oriole_ir::{Block, Inst, Value};
+use oriole_ir::{Block, Function, Inst, Operand, Pseudo, Role, Value};
 use oriole_support::IndexVec;
+use smallvec::SmallVec;
 
 use crate::liveness::NextUse;
 use crate::registers::Reg;
@@ -25,6 +26,8 @@ pub(crate) struct Walk {
     pub block: Block,
     /// Number of instructions of the block before allocation.
     length: u32,
+    /// Positions of the `KEEP`s of the block that only extend lives ([`crate::products`]).
+    keeps: SmallVec<[u32; 2]>,
     /// By value in registers: its next use.
     pub next_use: IndexVec<Value, NextUse>,
     /// By value: its definition, if it was met.
@@ -34,7 +37,7 @@ pub(crate) struct Walk {
 impl Walk {
     /// Creates the state before the walk.
     pub fn new(entry: Block) -> Walk {
-        Walk { block: entry, length: 0, next_use: IndexVec::new(), definitions: IndexVec::new() }
+        Walk { block: entry, length: 0, keeps: SmallVec::new(), next_use: IndexVec::new(), definitions: IndexVec::new() }
     }
 
     /// Begins with another register file of a function with this number of values.
@@ -44,9 +47,18 @@ impl Walk {
     }
 
     /// Begins with a block of this number of instructions.
-    pub fn start_block(&mut self, block: Block, length: u32) {
+    pub fn start_block(&mut self, function: &Function, block: Block, length: u32) {
         self.block = block;
         self.length = length;
+        let is_fixed = |operand: &Operand| matches!(operand.role, Role::Fixed(_));
+        let extends = |inst: Inst| function.insts[inst].is(Pseudo::Keep) && !function.operands(inst).iter().any(is_fixed);
+        let insts = function.blocks[block].insts.iter().enumerate();
+        self.keeps = insts.filter(|&(_, &inst)| extends(inst)).map(|(position, _)| position as u32).collect();
+    }
+
+    /// Returns whether a value is not read any more in the block, and only kept in its registers.
+    pub fn is_only_kept(&self, value: Value) -> bool {
+        self.keeps.iter().any(|&position| self.next_use[value] == NextUse::at(position))
     }
 
     /// Records a use at a position of the current block. If the value is defined in the same block, this is its last use so far, or it

@@ -80,6 +80,7 @@ impl Checker<'_> {
             {
                 operands[2]
             }
+            Opcode::CS2R if modifiers.is_empty() => return as_clearing(operands),
             Opcode::LDL | Opcode::STL => return self.as_memory_moves(opcode, operands, &modifiers),
             _ => return None,
         };
@@ -157,6 +158,15 @@ impl Checker<'_> {
             _ => None,
         }
     }
+}
+
+/// Returns the moves of an instruction that clears two registers; `None` for one that reads another special register.
+fn as_clearing(operands: &[Operand]) -> Option<Vec<InsertedMove>> {
+    let (OperandKind::Register { file, first, count: 2 }, OperandKind::Name(name)) = (operands[0].kind, operands[1].kind) else {
+        return None;
+    };
+    let zero = |register: u16| Some((Location::Register(file, Reg::new(register)), MoveSource::Content(constant(&Operand::RZ, 0)?)));
+    (name.spelling() == "SRZ").then(|| Some(vec![zero(first)?, zero(first + 1)?])).flatten()
 }
 
 /// Returns whether an opcode moves a register or a constant to a register.

@@ -1,0 +1,181 @@
+//! What is known about single registers and predicates at compile time: numbers, upper bounds and truth values.
+
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Value};
+use oriole_isa::Opcode;
+
+use crate::definitions::Definitions;
+
+/// Maximum number of instructions to look through.
+const MAX_DEPTH: usize = 6;
+
+/// Truth table of `LOP3` for the conjunction of its first two sources.
+const LUT_AND: i64 = 0xc0;
+
+/// Answers questions about operands of a function.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    function: &'a Function,
+    definitions: &'a Definitions,
+    depth: usize,
+}
+
+impl<'a> Known<'a> {
+    /// Creates the analysis, which computes nothing in advance.
+    pub(crate) fn new(function: &'a Function, definitions: &'a Definitions) -> Known<'a> {
+        Known { function, definitions, depth: 0 }
+    }
+
+    /// Returns the analysis for the sources of an instruction; `None` if too many instructions have been looked through.
+    fn deeper(self) -> Option<Known<'a>> {
+        (self.depth < MAX_DEPTH).then_some(Known { depth: self.depth + 1, ..self })
+    }
+
+    /// Returns the value of an operand and the instruction that defines it, without a guard.
+    fn definition(&self, operand: &Operand) -> Option<(Value, Inst)> {
+        let part = operand.part().filter(|part| part.count == 1 && self.function.values[part.value].width == 1)?;
+        Some((part.value, self.definitions.unguarded(self.function, part.value)?))
+    }
+
+    /// Returns whether an instruction has exactly these modifiers.
+    fn has_modifiers(&self, inst: Inst, expected: &[&str]) -> bool {
+        self.function.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).eq(expected.iter().copied())
+    }
+
+    /// Returns the number in an operand of one register, if it is known.
+    pub(crate) fn word(self, operand: &Operand) -> Option<u32> {
+        if !operand.signs.is_empty() {
+            return None;
+        }
+        match operand.kind {
+            OperandKind::Integer(number) => Some(number as u32),
+            OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(0),
+            OperandKind::Value(_) => {
+                let (value, inst) = self.definition(operand)?;
+                self.deeper()?.word_of_result(value, inst)
+            }
+            _ => None,
+        }
+    }
+
+    fn word_of_result(self, value: Value, inst: Inst) -> Option<u32> {
+        let operands = self.function.operands(inst);
+        if operands[0].value() != Some(value) {
+            return None;
+        }
+        match self.function.insts[inst].op {
+            Op::Pseudo(Pseudo::Copy) if operands.len() == 2 => self.word(&operands[1]),
+            Op::Machine(Opcode::MOV | Opcode::UMOV) if operands.len() == 2 && self.has_modifiers(inst, &[]) => self.word(&operands[1]),
+            Op::Machine(Opcode::LOP3) if self.is_logic(inst) => {
+                let [a, b, c] = [self.word(&operands[1])?, self.word(&operands[2])?, self.word(&operands[3])?];
+                Some(logic(operands[4].integer()?, a, b, c))
+            }
+            Op::Machine(Opcode::IADD3) if self.has_modifiers(inst, &[".X"]) && operands.len() == 8 => {
+                let is_without_carry = self.truth(&operands[6]) == Some(false) && self.truth(&operands[7]) == Some(false);
+                let sum = || Some(self.word(&operands[3])?.wrapping_add(self.word(&operands[4])?).wrapping_add(self.word(&operands[5])?));
+                is_without_carry.then(sum).flatten()
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether an instruction is `LOP3.LUT` with a single result and no predicate.
+    fn is_logic(self, inst: Inst) -> bool {
+        let operands = self.function.operands(inst);
+        self.has_modifiers(inst, &[".LUT"])
+            && operands.len() == 6
+            && self.function.insts[inst].result_count() == 1
+            && self.truth(&operands[5]) == Some(false)
+    }
+
+    /// Returns the truth value of a predicate operand, if it is known.
+    pub(crate) fn truth(self, operand: &Operand) -> Option<bool> {
+        let is_inverted = operand.signs.has(Signs::NOT);
+        let truth = match operand.kind {
+            OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate) => Some(true),
+            OperandKind::Value(_) => {
+                let (value, inst) = self.definition(operand)?;
+                self.deeper()?.truth_of_result(value, inst)
+            }
+            _ => None,
+        };
+        truth.map(|truth| truth != is_inverted)
+    }
+
+    fn truth_of_result(self, value: Value, inst: Inst) -> Option<bool> {
+        let operands = self.function.operands(inst);
+        let result = operands.iter().position(|operand| operand.value() == Some(value))?;
+        match self.function.insts[inst].op {
+            Op::Machine(Opcode::PLOP3) if result == 0 && self.has_modifiers(inst, &[".LUT"]) && operands.len() == 7 => {
+                let [a, b, c] = [self.truth(&operands[2])?, self.truth(&operands[3])?, self.truth(&operands[4])?];
+                let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
+                Some(operands[5].integer()? >> row & 1 == 1)
+            }
+            Op::Machine(Opcode::ISETP) if result == 0 && operands.len() == 5 && self.truth(&operands[4]) == Some(true) => {
+                let is_equal = self.word(&operands[2])? == self.word(&operands[3])?;
+                let compares = |name: &str| self.has_modifiers(inst, &[name, ".AND"]) || self.has_modifiers(inst, &[name, ".U32", ".AND"]);
+                if compares(".EQ") { Some(is_equal) } else { compares(".NE").then_some(!is_equal) }
+            }
+            // The carry of a sum that is too small for one.
+            Op::Machine(Opcode::IADD3) if result == 1 && self.has_modifiers(inst, &[]) && operands.len() == 6 => {
+                let most: u64 = operands[3..6].iter().map(|source| self.maximum(source)).sum();
+                (most <= u64::from(u32::MAX)).then_some(false)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns an upper bound of the number in an operand of one register, without a sign.
+    fn maximum(self, operand: &Operand) -> u64 {
+        let any = u64::from(u32::MAX);
+        if !operand.signs.is_empty() {
+            // Two negated sources could carry twice.
+            return any << 1;
+        }
+        if let Some(number) = self.word(operand) {
+            return u64::from(number);
+        }
+        let Some((value, inst)) = self.definition(operand) else { return any };
+        let Some(deeper) = self.deeper() else { return any };
+        let operands = self.function.operands(inst);
+        if operands[0].value() != Some(value) {
+            return any;
+        }
+        match self.function.insts[inst].op {
+            Op::Machine(Opcode::LOP3) if deeper.is_logic(inst) && operands[4].integer() == Some(LUT_AND) => {
+                deeper.maximum(&operands[1]).min(deeper.maximum(&operands[2])).min(any)
+            }
+            Op::Machine(Opcode::SGXT) if self.has_modifiers(inst, &[".U32"]) => match operands[2].integer() {
+                Some(bits @ 0..=31) => (1 << bits) - 1,
+                _ => any,
+            },
+            Op::Machine(Opcode::SHF) if self.has_modifiers(inst, &[".R", ".U32", ".HI"]) && deeper.word(&operands[1]) == Some(0) => {
+                match operands[2].integer() {
+                    Some(bits @ 0..=31) => deeper.maximum(&operands[3]).min(any) >> bits,
+                    _ => any,
+                }
+            }
+            _ => any,
+        }
+    }
+}
+
+/// Returns the bits that the truth table of `LOP3` gives for three words.
+fn logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
+    let row = |row: u32| {
+        let pick = |word: u32, bit: u32| if row >> bit & 1 == 1 { word } else { !word };
+        if table >> row & 1 == 1 { pick(a, 2) & pick(b, 1) & pick(c, 0) } else { 0 }
+    };
+    (0..8).map(row).fold(0, |all, bits| all | bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::logic;
+
+    #[test]
+    fn truth_tables_select_bits() {
+        assert_eq!(logic(0xc0, 0b1100, 0b1010, 7), 0b1000, "the conjunction of the first two");
+        assert_eq!(logic(0xfc, 0b1100, 0b1010, 7), 0b1110, "the disjunction of the first two");
+        assert_eq!(logic(0x96, 0b1100, 0b1010, 0b1111), 0b1001, "the exclusive or of all three");
+    }
+}

@@ -1,0 +1,389 @@
+//! Moves computations whose results are only needed in uniform registers to the uniform datapath.
+//!
+//! Descriptors of matrices, coordinates of tensor copies and addresses of barriers are operands in uniform registers. Selection computes
+//! them in general registers, as everything else, and copies the results with `R2UR`. This pass computes them with uniform instructions,
+//! so that only the inputs are copied, once in each block, and removes copies of numbers that are known at compile time:
+//!
+//! ```text
+//! %2:R, %3:P, PT = IADD3 %1, 0x2, RZ                   %9:UR = R2UR %1
+//! %4:R, PT, PT = IADD3.X RZ, 0x40000040, RZ, %3, !PT   %2:UR, UPT, UPT = UIADD3 %9, 0x2, URZ
+//! %5:UR = R2UR %2                                      %6:UR = UMOV 0x40000040        // if the first sum has no carry
+//! %6:UR = R2UR %4
+//! ```
+//!
+//! An instruction is moved if it has a uniform form, all its results are used by `R2UR` and by instructions that are moved, all in the same
+//! block, and at most one of its sources has to be copied to a uniform register. No barrier may be between the instruction and its uses:
+//! `R2UR` takes the value of one thread, and all copies that contribute to a result have to take it from the same thread.
+//!
+//! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`, and repeated copies of one value in a block by the first.
+//!
+//! **Before** and **after**: SSA, legal instructions, none of them dead: dead uses would keep an instruction from being moved. The cost is linear, except for the number of rounds that find the instructions of a
+//! block, which is at most the length of the longest chain of them.
+
+use oriole_ir::analysis::DefUse;
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Target, Value};
+use oriole_isa::{Effect, Opcode, RegFile, Symbols};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use crate::dead;
+use crate::definitions::Definitions;
+use crate::known::Known;
+use crate::legalize::EncodabilityCache;
+use crate::rewrite::Draft;
+
+/// Number of the register that stands for a uniform register while a form is searched.
+const EXAMPLE_REGISTER: u16 = 4;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of instructions moved to the uniform datapath.
+    pub moved: usize,
+    /// Number of copies to uniform registers that became constants or were removed.
+    pub removed: usize,
+}
+
+/// Moves the uniform computations of a whole function.
+pub fn run(function: &mut Function, target: Target) -> Stats {
+    let mut stats = Stats::default();
+    let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy(function, inst) || is_vote(function, inst));
+    let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
+    if blocks.is_empty() {
+        return stats;
+    }
+    let definitions = Definitions::compute(function);
+    for &block in &blocks {
+        fold_numbers(function, &definitions, block);
+    }
+    let def_use = DefUse::compute(function);
+    let mut encodability = EncodabilityCache::take(target);
+    let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();
+    for &block in &blocks {
+        let moved = Candidates::find(function, &def_use, &definitions, block, &mut encodability);
+        stats.moved += moved.insts.len();
+        let mut rewriter =
+            Rewriter { moved: &moved, def_use: &def_use, definitions: &definitions, copies: FxHashMap::default(), replaced: &mut replaced };
+        stats.removed += rewriter.run(function, block);
+    }
+    encodability.put_back();
+    replace_uses(function, &replaced);
+    if stats != Stats::default() {
+        dead::run(function, target);
+    }
+    stats
+}
+
+/// Returns whether an instruction copies a register to a uniform register, in all threads.
+fn is_copy(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    data.is_machine(Opcode::R2UR) && data.guard.is_none() && data.modifiers.is_empty() && function.operands(inst).len() == 2
+}
+
+/// Returns whether an instruction is `VOTEU.ANY` with a single result.
+fn is_vote(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    let is_any = data.modifiers.len() == 1 && data.modifiers[0].spelling() == ".ANY";
+    data.is_machine(Opcode::VOTEU) && data.guard.is_none() && is_any && function.operands(inst).len() == 2
+}
+
+/// Replaces instructions with a known result by `MOV`: the upper halves of descriptors are constants, and mostly no carry reaches them.
+fn fold_numbers(function: &mut Function, definitions: &Definitions, block: Block) {
+    for at in 0..function.blocks[block].insts.len() {
+        let inst = function.blocks[block].insts[at];
+        if !matches!(function.insts[inst].op, Op::Machine(Opcode::LOP3 | Opcode::IADD3)) {
+            continue;
+        }
+        let result = function.operands(inst)[0];
+        let has_one_result = function.results(inst)[1..].iter().all(|other| other.value().is_none());
+        if let Some(number) = Known::new(function, definitions).word(&result).filter(|_| has_one_result) {
+            function.insts[inst].op = Op::Machine(Opcode::MOV);
+            function.insts[inst].modifiers = Symbols::new();
+            function.set_operands(inst, &[result, Operand::from(i64::from(number))], 1);
+        }
+    }
+}
+
+/// The instructions of a block that are moved to the uniform datapath.
+struct Candidates {
+    insts: FxHashSet<Inst>,
+    /// The values that they define.
+    values: FxHashSet<Value>,
+}
+
+impl Candidates {
+    /// Finds the instructions to move: starts with all that have a uniform form, and removes those that do not qualify until none is left.
+    fn find(
+        function: &Function,
+        def_use: &DefUse,
+        definitions: &Definitions,
+        block: Block,
+        encodability: &mut EncodabilityCache,
+    ) -> Candidates {
+        let mut epochs: FxHashMap<Inst, usize> = FxHashMap::default();
+        let mut order: Vec<Inst> = Vec::new();
+        let mut epoch = 0;
+        for &inst in &function.blocks[block].insts {
+            epoch += usize::from(is_barrier(function, inst));
+            epochs.insert(inst, epoch);
+            if uniform_form(function, inst).is_some_and(|draft| has_form(function, inst, draft, encodability)) {
+                order.push(inst);
+            }
+        }
+        let mut found = Candidates { insts: order.iter().copied().collect(), values: FxHashSet::default() };
+        found.values.extend(order.iter().flat_map(|&inst| function.defined(inst)));
+        loop {
+            let before = order.len();
+            // In reverse order, so that a chain from the end is removed in one round.
+            order.reverse();
+            order.retain(|&inst| {
+                let qualifies =
+                    found.has_uniform_uses(function, def_use, &epochs, inst) && found.needs_one_copy(function, definitions, inst);
+                if !qualifies {
+                    found.insts.remove(&inst);
+                    function.defined(inst).for_each(|value| _ = found.values.remove(&value));
+                }
+                qualifies
+            });
+            order.reverse();
+            if order.len() == before {
+                return found;
+            }
+        }
+    }
+
+    /// Returns whether all uses of an instruction's results are moved, or copy the result to a uniform register, before the next barrier.
+    fn has_uniform_uses(&self, function: &Function, def_use: &DefUse, epochs: &FxHashMap<Inst, usize>, inst: Inst) -> bool {
+        let is_used = function.results(inst)[0].value().is_some_and(|value| !def_use.uses(value).is_empty());
+        let mut uses = function.defined(inst).flat_map(|value| def_use.uses(value));
+        let is_uniform = |user: Inst| self.insts.contains(&user) || is_copy(function, user);
+        is_used && uses.all(|used| used.operand.is_some() && is_uniform(used.inst) && epochs.get(&used.inst) == epochs.get(&inst))
+    }
+
+    /// Returns whether at most one source of an instruction has to be copied to a uniform register, and no predicate.
+    fn needs_one_copy(&self, function: &Function, definitions: &Definitions, inst: Inst) -> bool {
+        let known = Known::new(function, definitions);
+        let mut copied: Option<Part> = None;
+        for source in function.sources(inst) {
+            let Some(part) = source.part().filter(|part| !self.values.contains(&part.value)) else { continue };
+            match function.values[part.value].file {
+                RegFile::General if known.word(&source.with_signs(Default::default())).is_some() => {}
+                RegFile::General if copied.is_none_or(|other| other == part) => copied = Some(part),
+                RegFile::Predicate if known.truth(source).is_some() => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Returns whether threads may wait for each other at an instruction, so that other threads may be active after it.
+fn is_barrier(function: &Function, inst: Inst) -> bool {
+    match function.insts[inst].op {
+        Op::Machine(Opcode::WARPGROUP) => false,
+        Op::Machine(opcode) => matches!(opcode.properties().effect, Effect::Barrier | Effect::Control),
+        Op::Pseudo(_) => false,
+    }
+}
+
+/// Returns the uniform form of an instruction; its operands are still those of the instruction. `None` if it has none.
+fn uniform_form(function: &Function, inst: Inst) -> Option<Draft> {
+    let data = &function.insts[inst];
+    let opcode = data.op.machine().filter(|_| data.guard.is_none())?;
+    let is_word = |operand: &Operand| operand.part().is_none_or(|part| part.count == 1);
+    let is_plain = |operand: &Operand| operand.role == Role::Plain && is_word(operand);
+    if !function.operands(inst).iter().all(is_plain) {
+        return None;
+    }
+    let result = function.results(inst).first()?.value()?;
+    if function.values[result] != Class::R {
+        return None;
+    }
+    let mut draft = Draft::of(function, inst, opcode);
+    draft.opcode = match opcode {
+        Opcode::MOV if data.modifiers.is_empty() => Opcode::UMOV,
+        Opcode::LOP3 if draft.result_count == 1 => Opcode::ULOP3,
+        Opcode::IADD3 => Opcode::UIADD3,
+        Opcode::SHF => Opcode::USHF,
+        Opcode::SGXT => Opcode::USGXT,
+        _ => return None,
+    };
+    Some(draft)
+}
+
+/// Returns whether the target has the uniform form of an instruction.
+fn has_form(function: &Function, inst: Inst, mut draft: Draft, encodability: &mut EncodabilityCache) -> bool {
+    for operand in &mut draft.operands {
+        let file = match operand.kind {
+            OperandKind::Value(part) => uniform_file(function.values[part.value].file),
+            OperandKind::Zero(file) => {
+                operand.kind = OperandKind::Zero(uniform_file(file));
+                continue;
+            }
+            OperandKind::Integer(_) => continue,
+            _ => return false,
+        };
+        operand.kind = OperandKind::Register { file, first: EXAMPLE_REGISTER, count: 1 };
+    }
+    encodability.is_encodable(function, inst, &draft)
+}
+
+/// Returns the uniform register file that corresponds to a register file.
+fn uniform_file(file: RegFile) -> RegFile {
+    match file {
+        RegFile::General => RegFile::Uniform,
+        RegFile::Predicate => RegFile::UniformPredicate,
+        other => other,
+    }
+}
+
+/// Rewrites one block.
+struct Rewriter<'a> {
+    moved: &'a Candidates,
+    def_use: &'a DefUse,
+    definitions: &'a Definitions,
+    /// The results of the copies and votes since the last barrier, by their sources.
+    copies: FxHashMap<OperandKind, Operand>,
+    /// By value: the operand that replaces it in the whole function.
+    replaced: &'a mut FxHashMap<Value, Operand>,
+}
+
+impl Rewriter<'_> {
+    /// Rewrites a block. Returns the number of copies that became constants or were removed.
+    fn run(&mut self, function: &mut Function, block: Block) -> usize {
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut kept = Vec::with_capacity(insts.len());
+        let mut removed = 0;
+        for inst in insts {
+            if is_barrier(function, inst) {
+                self.copies.clear();
+            }
+            if self.moved.insts.contains(&inst) {
+                self.make_uniform(function, inst, &mut kept);
+            } else if is_copy(function, inst) || is_vote(function, inst) {
+                removed += usize::from(self.simplify(function, inst));
+                if function.insts[inst].op == Op::Pseudo(Pseudo::Copy) {
+                    continue;
+                }
+            }
+            kept.push(inst);
+        }
+        function.blocks[block].insts = kept;
+        removed
+    }
+
+    /// Rewrites a copy or a vote. One that is not needed any more becomes a pseudo copy, which the caller removes. Returns whether it
+    /// changed anything.
+    fn simplify(&mut self, function: &mut Function, inst: Inst) -> bool {
+        let [result, source] = [0, 1].map(|at| function.operands(inst)[at]);
+        let Some(value) = result.value() else { return false };
+        // Guards stay as they are.
+        if self.def_use.uses(value).iter().any(|used| used.operand.is_none()) {
+            return false;
+        }
+        let known = Known::new(function, self.definitions);
+        let replacement = if is_vote(function, inst) {
+            known.truth(&source).filter(|&truth| truth).map(|_| Operand::UPT)
+        } else if let Some(number) = known.word(&source) {
+            function.insts[inst].op = Op::Machine(Opcode::UMOV);
+            function.set_operands(inst, &[result, Operand::from(i64::from(number))], 1);
+            return true;
+        } else if source.value().is_some_and(|value| self.moved.values.contains(&value)) {
+            Some(source)
+        } else {
+            None
+        };
+        let is_plain = source.signs.is_empty() && source.value().is_some();
+        let replacement = replacement.or_else(|| self.copies.get(&source.kind).copied().filter(|_| is_plain));
+        match replacement {
+            Some(operand) => {
+                self.replaced.insert(value, operand);
+                function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
+                true
+            }
+            None => {
+                if is_plain {
+                    self.copies.insert(source.kind, Operand::new(result.kind));
+                }
+                false
+            }
+        }
+    }
+
+    /// Gives an instruction its uniform form, after the copy of the source that needs one.
+    fn make_uniform(&mut self, function: &mut Function, inst: Inst, kept: &mut Vec<Inst>) {
+        let Some(mut draft) = uniform_form(function, inst) else { return };
+        for at in 0..draft.operands.len() {
+            let operand = draft.operands[at];
+            let truth = if at < draft.result_count { None } else { self.known_truth(function, &operand) };
+            let is_unused = at < draft.result_count && operand.value().is_some_and(|value| self.def_use.uses(value).is_empty());
+            draft.operands[at] = match truth {
+                Some(false) => Operand::UPT.inverted_predicate(),
+                _ if is_unused || truth.is_some() => Operand::UPT,
+                _ => Operand { kind: self.uniform_kind(function, inst, operand, kept), ..operand },
+            };
+        }
+        draft.store(function, inst);
+        for value in function.defined(inst).collect::<SmallVec<[Value; 3]>>() {
+            function.values[value] = if function.values[value].file == RegFile::Predicate { Class::UP } else { Class::UR };
+        }
+    }
+
+    /// Returns the truth value of a predicate that stays in a predicate register; `None` for other operands.
+    fn known_truth(&self, function: &Function, operand: &Operand) -> Option<bool> {
+        let value = operand.value().filter(|value| !self.moved.values.contains(value))?;
+        if function.values[value].file != RegFile::Predicate {
+            return None;
+        }
+        Known::new(function, self.definitions).truth(operand)
+    }
+
+    /// Returns an operand of a moved instruction in its uniform form.
+    fn uniform_kind(&mut self, function: &mut Function, inst: Inst, operand: Operand, kept: &mut Vec<Inst>) -> OperandKind {
+        match operand.kind {
+            OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),
+            OperandKind::Value(part) if self.moved.values.contains(&part.value) || function.values[part.value].file != RegFile::General => {
+                operand.kind
+            }
+            OperandKind::Value(_) => {
+                if let Some(copy) = self.copies.get(&operand.kind) {
+                    return copy.kind;
+                }
+                let copied = function.new_value(Class::UR);
+                let result = Operand::from(function.whole(copied));
+                let source = Operand::new(operand.kind);
+                let copy = match Known::new(function, self.definitions).word(&source) {
+                    Some(number) => {
+                        let operands = [result, Operand::from(i64::from(number))];
+                        function.new_inst(Op::Machine(Opcode::UMOV), Symbols::new(), None, &operands, 1)
+                    }
+                    None => function.new_inst(Op::Machine(Opcode::R2UR), Symbols::new(), None, &[result, source], 1),
+                };
+                function.insts[copy].location = function.insts[inst].location;
+                kept.push(copy);
+                self.copies.insert(operand.kind, result);
+                result.kind
+            }
+            other => other,
+        }
+    }
+}
+
+/// Replaces the uses of values in the whole function.
+fn replace_uses(function: &mut Function, replaced: &FxHashMap<Value, Operand>) {
+    if replaced.is_empty() {
+        return;
+    }
+    for block in function.layout.clone() {
+        for at in 0..function.blocks[block].insts.len() {
+            let inst = function.blocks[block].insts[at];
+            for operand in function.sources_mut(inst) {
+                if let Some(new) = operand.value().and_then(|value| replaced.get(&value)) {
+                    let signs = new.signs;
+                    operand.kind = new.kind;
+                    operand.signs = if signs.is_empty() { operand.signs } else { operand.signs.toggled(signs) };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Prepares the code around the products of a warpgroup (`wgmma`) for the allocator.
+//!
+//! A product runs in the background: it reads its operands in registers until `WARPGROUP.DEPBAR` waits for it, and every ordinary access to
+//! them has to come before the `WARPGROUP.ARRIVE` in front of the product. Where the allocator does not respect this, `settle-products`
+//! inserts waits and fences, which cost time. Two changes help:
+//!
+//! - a `PACK` of an operand of a product moves in front of `WARPGROUP.ARRIVE`, so that its moves, if it needs any, come before the fence;
+//! - a `KEEP` in front of the wait, or at the end of the block, extends the lives of the operands, so that their registers are not used
+//!   again while the product reads them. A value that is only kept is dropped without a spill store if registers are scarce.
+//!
+//! ```text
+//! WARPGROUP.ARRIVE                                 %5:R4 = PACK %1, %2, %3, %4
+//! %5:R4 = PACK %1, %2, %3, %4                      WARPGROUP.ARRIVE
+//! %6:R32 = HGMMA %5, gdesc[%7], (else %8), UPT     %6:R32 = HGMMA %5, gdesc[%7], (else %8), UPT
+//! WARPGROUP.DEPBAR.LE gsb0, 0x0                    KEEP %5
+//!                                                  WARPGROUP.DEPBAR.LE gsb0, 0x0
+//! ```
+
+use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, Pseudo, RegFile, Role, Value};
+use oriole_isa::Symbols;
+use rustc_hash::FxHashSet;
+
+/// Prepares all blocks with products.
+pub(crate) fn run(function: &mut Function) {
+    for block in function.layout.clone() {
+        if function.blocks[block].insts.iter().any(|&inst| is_product(function, inst)) {
+            hoist_packs(function, block);
+            keep_operands(function, block);
+        }
+    }
+}
+
+fn is_product(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
+}
+
+/// Returns the values in general registers that a product reads. The accumulator is among them if `with_accumulator` is true.
+fn operands_of(function: &Function, inst: Inst, with_accumulator: bool) -> impl Iterator<Item = Value> + '_ {
+    let is_wanted = move |operand: &&Operand| with_accumulator || !matches!(operand.role, Role::Tied(_));
+    let values = function.sources(inst).iter().filter(is_wanted).filter_map(Operand::value);
+    values.filter(|&value| function.values[value].file == RegFile::General)
+}
+
+/// Returns the number of groups of products that an instruction leaves pending; `None` if it is no wait for products.
+fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
+    let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
+    function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
+}
+
+/// Moves the packs of operands of products in front of the last fence before them, where their sources are known there.
+fn hoist_packs(function: &mut Function, block: Block) {
+    let insts = std::mem::take(&mut function.blocks[block].insts);
+    let products = insts.iter().copied().filter(|&inst| is_product(function, inst));
+    let wanted: FxHashSet<Value> = products.flat_map(|inst| operands_of(function, inst, true)).collect();
+    let mut kept: Vec<Inst> = Vec::with_capacity(insts.len());
+    // The fence and the instructions after it, and the values that they define.
+    let mut after_fence: Vec<Inst> = Vec::new();
+    let mut defined: FxHashSet<Value> = FxHashSet::default();
+    for inst in insts {
+        let is_fence = function.insts[inst].is_machine(Opcode::WARPGROUP) && pending_groups(function, inst).is_none();
+        if is_fence || pending_groups(function, inst).is_some() {
+            kept.append(&mut after_fence);
+            defined.clear();
+        }
+        let is_pack = function.insts[inst].is(Pseudo::Pack) && function.defined(inst).any(|value| wanted.contains(&value));
+        let is_known = || !function.sources(inst).iter().filter_map(Operand::value).any(|value| defined.contains(&value));
+        let goes_before = after_fence.is_empty() || is_pack && is_known();
+        if is_fence || !goes_before {
+            defined.extend(function.defined(inst));
+            after_fence.push(inst);
+        } else {
+            kept.push(inst);
+        }
+    }
+    kept.append(&mut after_fence);
+    function.blocks[block].insts = kept;
+}
+
+/// Extends the lives of the operands of products to the next wait for all products, or to the end of the block.
+fn keep_operands(function: &mut Function, block: Block) {
+    let first_terminator = function.terminators(block).first().copied();
+    let insts = std::mem::take(&mut function.blocks[block].insts);
+    let mut kept = Vec::with_capacity(insts.len() + 1);
+    let mut running: Vec<Operand> = Vec::new();
+    for inst in insts {
+        if pending_groups(function, inst) == Some(0) || Some(inst) == first_terminator {
+            if !running.is_empty() {
+                let keep = function.new_inst(Op::Pseudo(Pseudo::Keep), Symbols::new(), None, &running, 0);
+                function.insts[keep].location = function.insts[inst].location;
+                kept.push(keep);
+            }
+            running.clear();
+        }
+        if is_product(function, inst) {
+            for value in operands_of(function, inst, false) {
+                let whole = Operand::from(function.whole(value));
+                if !running.contains(&whole) {
+                    running.push(whole);
+                }
+            }
+        }
+        kept.push(inst);
+    }
+    function.blocks[block].insts = kept;
+}
