@@ -7,7 +7,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::{
     atomics, barrier, bits, bulk, bulk_tensor, calls, cluster, compare, control, convert, fence, float, integer, logic, mbarrier, memory,
-    moves, stack, tensor, tensormap, warp,
+    moves, stack, tensor, tensormap, video, warp,
 };
 
 /// Selects one instruction. Opcodes that exist for integers and floating point are distinguished by type; an unknown opcode is an error.
@@ -71,6 +71,29 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Bfi => bits::insert(select, ptx),
         Opcode::Szext => bits::extend_from(select, ptx),
         Opcode::Bmsk => bits::mask(select, ptx),
+        Opcode::Vadd
+        | Opcode::Vsub
+        | Opcode::Vabsdiff
+        | Opcode::Vmin
+        | Opcode::Vmax
+        | Opcode::Vshl
+        | Opcode::Vshr
+        | Opcode::Vset => video::scalar(select, ptx),
+        Opcode::Vmad => video::multiply_add(select, ptx),
+        Opcode::Vadd2
+        | Opcode::Vsub2
+        | Opcode::Vavrg2
+        | Opcode::Vabsdiff2
+        | Opcode::Vmin2
+        | Opcode::Vmax2
+        | Opcode::Vset2
+        | Opcode::Vadd4
+        | Opcode::Vsub4
+        | Opcode::Vavrg4
+        | Opcode::Vabsdiff4
+        | Opcode::Vmin4
+        | Opcode::Vmax4
+        | Opcode::Vset4 => video::simd(select, ptx),
         Opcode::Setp => compare::set_predicate(select, ptx),
         Opcode::Set => compare::set(select, ptx),
         Opcode::Selp => compare::select_by_predicate(select, ptx),

@@ -71,6 +71,7 @@ mod special;
 mod stack;
 mod tensor;
 mod tensormap;
+mod video;
 mod warp;
 
 pub use calls::aliases;

@@ -17,7 +17,6 @@ const FORMS_PER_ROW: usize = 40;
 const LEFT_OUT: &[&str] = &[
     "barrier.cluster", "clusterlaunchcontrol", "cp.async.bulk", "cp.reduce", "getctarank", "istypep", "mapa", "multimem",
     "red.async", "st.async", "st.bulk", "suld", "suq", "sured", "sust", "tcgen05", "tensormap", "tex", "tld4", "txq",
-    "vabsdiff", "vadd", "vavrg", "vmad", "vmax", "vmin", "vset", "vshl", "vshr", "vsub",
 ];
 
 /// Unsupported forms of supported instructions: stochastic rounding, whose random-bit layout the manual shows in figures only; the special
