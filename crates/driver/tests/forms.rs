@@ -28,8 +28,7 @@ const GUARDED_FORMS_PER_ROW: usize = 12;
 /// Returns whether an opcode is not supported yet: textures, surfaces, and some instructions of Blackwell.
 fn is_left_out(opcode: Opcode) -> bool {
     let name = opcode.spelling();
-    let families =
-        ["tcgen05", "multimem", "st.bulk", "tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep", "clusterlaunchcontrol"];
+    let families = ["tcgen05", "st.bulk", "tex", "tld4", "txq", "suld", "sust", "sured", "suq", "clusterlaunchcontrol"];
     families.iter().any(|family| name.starts_with(family))
 }
 

@@ -66,6 +66,7 @@ mod logic;
 mod mbarrier;
 mod memory;
 mod moves;
+mod multimem;
 mod parameters;
 mod special;
 mod stack;

@@ -51,8 +51,12 @@ pub enum Operation {
     Average,
     Compare(Comparison),
     /// Shift by at most 32 (`.clamp`), or by the amount modulo 32 (`.wrap`).
-    ShiftLeft { wrap: bool },
-    ShiftRight { wrap: bool },
+    ShiftLeft {
+        wrap: bool,
+    },
+    ShiftRight {
+        wrap: bool,
+    },
 }
 
 impl Operation {
@@ -187,9 +191,7 @@ impl Simd {
         let kept = Int { bits, signed: self.signed[0] };
         let mut result = c & 0xffff_ffff;
         for lane in (0..self.lanes).filter(|&lane| self.mask[lane]) {
-            let read = |source: usize| {
-                Int { bits, signed: self.signed[source + 1] }.value(both >> (bits * self.selected[source][lane]))
-            };
+            let read = |source: usize| Int { bits, signed: self.signed[source + 1] }.value(both >> (bits * self.selected[source][lane]));
             let exact = self.operation.apply(read(0), read(1));
             let exact = if self.saturate { exact.clamp(kept.least(), kept.greatest()) } else { exact };
             result = if self.accumulate {

@@ -227,7 +227,13 @@ fn simd_forms(name: &str, lanes: usize, operation: Operation) -> Vec<Form> {
         let signed = [bit(counter, 0), bit(counter, 1), bit(counter, 2)];
         let (saturate, accumulate) = (counter / 8 == 1, counter / 8 == 2);
         let (operands, mask, selected) = lane_operands(lanes, counter + counter / 8);
-        let end = if saturate { ".sat" } else if accumulate { ".add" } else { "" };
+        let end = if saturate {
+            ".sat"
+        } else if accumulate {
+            ".add"
+        } else {
+            ""
+        };
         let [dt, at, bt] = signed.map(type_name);
         let text = format!("{name}{lanes}.{dt}.{at}.{bt}{end} {operands};");
         let simd = Simd { operation, lanes, signed, selected, saturate, accumulate, mask };

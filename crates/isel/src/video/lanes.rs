@@ -163,8 +163,7 @@ impl Simd {
             let sign = if self.signed[1] { "" } else { ".U8" };
             return select.b.define(Class::R, &format!("VABSDIFF4{sign}.ACC $, {{}}, {{}}, {{}}"), &[a, b, addend]);
         }
-        let values: Vec<Operand> =
-            (0..self.lanes).filter(|&lane| self.mask[lane]).map(|lane| self.lane(select, lane, words)).collect();
+        let values: Vec<Operand> = (0..self.lanes).filter(|&lane| self.mask[lane]).map(|lane| self.lane(select, lane, words)).collect();
         values.chunks(2).fold(addend, |sum, values| match *values {
             [first, second] => select.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, {}", &[first, second, sum]),
             _ => select.sum(values[0], sum),

@@ -169,7 +169,12 @@ impl<'m> VideoOperand<'m> {
         if let Some(bits) = select.literal(self.operand, ScalarType::U32) {
             let is_small = bits >> 31 == 0;
             let word = Operand::from(bits as u32);
-            return Ok(Source { word, fits_signed: is_signed || is_small, fits_unsigned: !is_signed || is_small, is_narrow: bits >> 16 == 0 });
+            return Ok(Source {
+                word,
+                fits_signed: is_signed || is_small,
+                fits_unsigned: !is_signed || is_small,
+                is_narrow: bits >> 16 == 0,
+            });
         }
         let word = select.source(self.operand, ScalarType::U32)?;
         if part.bytes == 4 {

@@ -26,7 +26,8 @@ pub(crate) fn multiply_add(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     };
     let product = product(select, sources);
     // A third word is needed for the sign of a number between 2^63 and 2^64.
-    let is_large = is_signed && ptx.has(Modifier::Sat) && !(sources[0].fits_signed && sources[1].fits_signed) && !a_is_signed && !b_is_signed;
+    let is_large =
+        is_signed && ptx.has(Modifier::Sat) && !(sources[0].fits_signed && sources[1].fits_signed) && !a_is_signed && !b_is_signed;
     let count = if is_large { 3 } else { 2 };
     let extension = if is_signed { select.sign_mask(addend) } else { Operand::RZ };
     let addend = &[addend, extension, extension][..count];
