@@ -38,7 +38,7 @@ pub fn tests() -> Vec<Generated> {
     for (name, mode, operation) in scalar {
         tests.push(file(&format!("{name}{}", mode.replace('.', "_")), scalar_forms(name, mode, operation)));
     }
-    tests.push(file("vset", comparisons(|name, comparison| compared_scalars(name, comparison))));
+    tests.push(file("vset", comparisons(compared_scalars)));
     let simd: [(&str, Operation); 6] = [
         ("vadd", Operation::Add),
         ("vsub", Operation::Subtract),
@@ -215,7 +215,7 @@ fn lane_operands(lanes: usize, step: usize) -> (String, [bool; 4], [[u32; 4]; 2]
     let [a, b] = if lanes == 2 { HALF_SELECTORS[step % 4] } else { BYTE_SELECTORS[step % 4] };
     let mask = if lanes == 2 { HALF_MASKS[step % 3] } else { BYTE_MASKS[step % 5] };
     let dotted = |text: &str, is_default: bool| if is_default { String::new() } else { format!(".{text}") };
-    let is_default = step % 4 == 0;
+    let is_default = step.is_multiple_of(4);
     let text = format!("%vd{}, %va{}, %vb{}, %vc", dotted(mask, mask.len() == lanes + 1), dotted(a, is_default), dotted(b, is_default));
     (text, Simd::lanes_of(mask), [Simd::elements(a), Simd::elements(b)])
 }
