@@ -33,7 +33,7 @@ fn folder(name: &str) -> PathBuf {
     }
     write("empty.ptx", module("sm_80", "empty", ""));
     write("wrong.ptx", module("sm_80", "w", "ad.s32 %r1, %r2, 1;"));
-    write("unsupported.ptx", module("sm_90", "u", "vadd.u32.u32.u32 %r1, %r1, %r2;"));
+    write("unsupported.ptx", module("sm_90", "u", "txq.width.b32 %r1, [%h];"));
     write("many.ptx", many_values());
     folder
 }
@@ -118,7 +118,7 @@ fn failures_leave_nothing_behind() {
         let lines: Vec<&str> = stderr.lines().collect();
         assert_eq!(lines.len(), 2, "{stderr}");
         assert!(lines[0].starts_with("ptxas unsupported.ptx, line 7; error   : "), "{stderr}");
-        assert!(lines[0].contains("vadd") && lines[0].ends_with("is not supported by Oriole yet"), "{stderr}");
+        assert!(lines[0].contains("txq") && lines[0].ends_with("is not supported by Oriole yet"), "{stderr}");
         assert_eq!(lines[1], ABORTED);
         let arguments = ["-arch=sm_90", "-Werror", "--warn-on-spills", "-maxrregcount=32", "many.ptx", "-o", output];
         assert!(fails(PTXAS, &folder, &arguments, 255).starts_with("ptxas error   : Registers are spilled"));
@@ -251,7 +251,7 @@ fn dashes_are_standard_input_and_output() {
     assert!(output.unwrap().stdout == expected);
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "-", "-o", "by-ptxas"], &text), success());
     assert!(fs::read(folder.join("by-ptxas")).unwrap() == expected, "two programs, one compiler");
-    let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_90", "k", "vadd.u32.u32.u32 %r1, %r1, %r2;")).stderr;
+    let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_90", "k", "txq.width.b32 %r1, [%h];")).stderr;
     assert!(stderr.contains("<stdin>:7:5"), "{stderr}");
 }
 

@@ -25,12 +25,11 @@ const FORMS_PER_ROW: usize = 60;
 /// Maximum number of forms to compile per row of the table with each guard.
 const GUARDED_FORMS_PER_ROW: usize = 12;
 
-/// Returns whether an opcode is not supported yet: textures, surfaces, video instructions, and some instructions of Blackwell.
+/// Returns whether an opcode is not supported yet: textures, surfaces, and some instructions of Blackwell.
 fn is_left_out(opcode: Opcode) -> bool {
     let name = opcode.spelling();
-    let families =
-        ["tcgen05", "multimem", "st.bulk", "tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep", "clusterlaunchcontrol", "v"];
-    families.iter().any(|family| name.starts_with(family)) && !name.starts_with("vote")
+    let families = ["tcgen05", "st.bulk", "tex", "tld4", "txq", "suld", "sust", "sured", "suq", "clusterlaunchcontrol"];
+    families.iter().any(|family| name.starts_with(family))
 }
 
 /// Returns whether a form of a supported opcode is not supported yet: scaled matrix products and those of quarter warps, byte matrices,

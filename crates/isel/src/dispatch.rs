@@ -7,7 +7,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::{
     atomics, barrier, bits, bulk, bulk_tensor, calls, cluster, compare, control, convert, fence, float, integer, logic, mbarrier, memory,
-    moves, stack, tensor, tensormap, warp,
+    moves, multimem, stack, tensor, tensormap, video, warp,
 };
 
 /// Selects one instruction. Opcodes that exist for integers and floating point are distinguished by type; an unknown opcode is an error.
@@ -16,6 +16,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Mov => moves::mov(select, ptx),
         Opcode::Cvta => memory::cvta(select, ptx),
         Opcode::Isspacep => memory::isspacep(select, ptx),
+        Opcode::Istypep => memory::istypep(select, ptx),
         Opcode::Ld | Opcode::Ldu => memory::load(select, ptx),
         Opcode::St => memory::store(select, ptx),
         Opcode::Prefetch if ptx.has(Modifier::Tensormap) => bulk_tensor::prefetch_map(select, ptx),
@@ -24,6 +25,9 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Discard => memory::discard(select, ptx),
         Opcode::Createpolicy => memory::createpolicy(select, ptx),
         Opcode::Atom | Opcode::Red => atomics::atomic(select, ptx),
+        Opcode::MultimemLdReduce => multimem::load_reduced(select, ptx),
+        Opcode::MultimemSt => multimem::store(select, ptx),
+        Opcode::MultimemRed => atomics::atomic(select, ptx),
         Opcode::Fence | Opcode::Membar => fence::fence(select, ptx),
         Opcode::Add | Opcode::Sub | Opcode::Mul if float::is_float(ptx.ty()) => float::arithmetic(select, ptx),
         Opcode::Fma => float::fused(select, ptx),
@@ -71,6 +75,24 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Bfi => bits::insert(select, ptx),
         Opcode::Szext => bits::extend_from(select, ptx),
         Opcode::Bmsk => bits::mask(select, ptx),
+        Opcode::Vadd | Opcode::Vsub | Opcode::Vabsdiff | Opcode::Vmin | Opcode::Vmax | Opcode::Vshl | Opcode::Vshr | Opcode::Vset => {
+            video::scalar(select, ptx)
+        }
+        Opcode::Vmad => video::multiply_add(select, ptx),
+        Opcode::Vadd2
+        | Opcode::Vsub2
+        | Opcode::Vavrg2
+        | Opcode::Vabsdiff2
+        | Opcode::Vmin2
+        | Opcode::Vmax2
+        | Opcode::Vset2
+        | Opcode::Vadd4
+        | Opcode::Vsub4
+        | Opcode::Vavrg4
+        | Opcode::Vabsdiff4
+        | Opcode::Vmin4
+        | Opcode::Vmax4
+        | Opcode::Vset4 => video::simd(select, ptx),
         Opcode::Setp => compare::set_predicate(select, ptx),
         Opcode::Set => compare::set(select, ptx),
         Opcode::Selp => compare::select_by_predicate(select, ptx),

@@ -66,11 +66,13 @@ mod logic;
 mod mbarrier;
 mod memory;
 mod moves;
+mod multimem;
 mod parameters;
 mod special;
 mod stack;
 mod tensor;
 mod tensormap;
+mod video;
 mod warp;
 
 pub use calls::aliases;

@@ -20,6 +20,7 @@ pub mod format;
 pub mod int;
 pub mod sparse;
 pub mod tensor;
+pub mod video;
 pub mod warp;
 pub mod warpgroup;
 

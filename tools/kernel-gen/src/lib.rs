@@ -33,6 +33,7 @@ mod special;
 mod tensor;
 mod ty;
 mod variables;
+mod video;
 mod warp;
 mod warpgroup;
 
@@ -70,6 +71,7 @@ pub fn all() -> Vec<Generated> {
         bulk_forms::tests,
         copies::tests,
         warpgroup::tests,
+        video::tests,
     ] {
         tests.extend(family());
     }

@@ -52,6 +52,6 @@ pub fn files(folder: &Path) -> Vec<String> {
 /// Returns a module for a target with one kernel.
 pub fn module(target: &str, kernel: &str, body: &str) -> String {
     format!(
-        ".version 9.0\n.target {target}\n.address_size 64\n.visible .entry {kernel}()\n{{\n    .reg .b32 %r<3>;\n    {body}\n    ret;\n}}\n"
+        ".version 9.0\n.target {target}\n.address_size 64\n.visible .entry {kernel}()\n{{\n    .reg .b32 %r<3>; .reg .b64 %h;\n    {body}\n    ret;\n}}\n"
     )
 }

@@ -1,4 +1,4 @@
-//! Handlers of `atom` and `red`.
+//! Handlers of `atom`, `red` and `multimem.red`.
 //!
 //! The machine has atomic instructions for global memory (`ATOMG`, `RED`), shared memory (`ATOMS`) and generic addresses (`ATOM`). An
 //! operation that it lacks, mostly 64-bit and floating-point operations on shared memory, becomes a loop around compare-and-swap
@@ -35,7 +35,7 @@ pub(crate) struct Atomic {
     destinations: Vec<ast::Operand>,
 }
 
-/// Selects `atom`, `red`.
+/// Selects `atom`, `red`, `multimem.red`.
 pub(crate) fn atomic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let Some(operation) = Operation::of(ptx) else { return select.unsupported(ptx) };
     let atomic = Atomic::read(select, ptx, operation)?;
@@ -50,6 +50,13 @@ impl Atomic {
     fn read(select: &mut Select<'_>, ptx: &Ptx<'_>, operation: Operation) -> Result<Atomic, Unsupported> {
         let first = usize::from(ptx.opcode() == PtxOpcode::Atom);
         let mut access = select.access(ptx, ptx.operand(first));
+        // Multicast addresses are in global memory; without an explicit scope, the scope of `multimem` is the system.
+        if ptx.opcode() == PtxOpcode::MultimemRed {
+            access.space = AccessSpace::Global;
+            if access.scope == Scope::Thread {
+                access.scope = Scope::System;
+            }
+        }
         if access.space == AccessSpace::Local {
             return Err(Unsupported::new("an atomic operation on a variable in local memory"));
         }

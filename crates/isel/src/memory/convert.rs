@@ -107,3 +107,16 @@ impl Select<'_> {
         Ok(self.b.define(Class::P, "ISETP.EQ.U32.AND $, PT, {}, RZ, {}", &[high, is_near]))
     }
 }
+
+/// Selects `istypep` of a handle in a register: bits 61 to 63 of a handle tell its kind.
+pub(crate) fn istypep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let kinds = [(Modifier::Texref, 1_u32 << 29), (Modifier::Samplerref, 1 << 30), (Modifier::Surfref, 1 << 31)];
+    let Some(&(_, bit)) = kinds.iter().find(|(modifier, _)| ptx.has(*modifier)) else { return select.unsupported(ptx) };
+    if !matches!(ptx.operand(1), ast::Operand::Register(_) | ast::Operand::Element(..)) {
+        return select.unsupported(ptx);
+    }
+    let [_, high] = select.halves(ptx.operand(1), ScalarType::U64)?;
+    let masked = select.bitwise_and(high, bit.into());
+    let holds = select.compare_words("NE", false, masked, Operand::RZ);
+    select.assign(ptx.operand(0), holds)
+}

@@ -197,7 +197,14 @@ impl Select<'_> {
     }
 
     /// Returns one element of the loaded registers, extended to the width of its destination; `None` if it is discarded.
-    fn lane_of(&mut self, words: &[Operand], ty: ScalarType, lane: usize, destination: ast::Operand, count: usize) -> Option<Operand> {
+    pub(crate) fn lane_of(
+        &mut self,
+        words: &[Operand],
+        ty: ScalarType,
+        lane: usize,
+        destination: ast::Operand,
+        count: usize,
+    ) -> Option<Operand> {
         if destination == ast::Operand::Sink {
             return None;
         }

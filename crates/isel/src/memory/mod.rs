@@ -14,12 +14,12 @@ mod store;
 
 pub(crate) use address::{Address, OffsetRange};
 pub(crate) use cache::{applypriority, createpolicy, discard, prefetch};
-pub(crate) use convert::{cvta, isspacep};
+pub(crate) use convert::{cvta, isspacep, istypep};
 pub(crate) use copy::{commit_copies, start_copy, wait_for_copies};
 pub(crate) use load::{load, size_modifier};
 pub(crate) use matrix::{load_matrix, store_matrix, transpose_matrix};
 pub(crate) use modifiers::{Access, AccessSpace, has_clusters, order_of, scope_of, shared_load, strong};
-pub(crate) use store::store;
+pub(crate) use store::{store, store_at};
 
 use oriole_ir::{Class, Operand, OperandKind, Symbol, Value};
 use oriole_isa::SystemLayout;

@@ -14,6 +14,11 @@ use crate::select::Select;
 /// Selects `st`.
 pub(crate) fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let access = select.access(ptx, ptx.operand(0));
+    store_at(select, ptx, access)
+}
+
+/// Emits the store of an instruction with the operands of `st`.
+pub(crate) fn store_at(select: &mut Select<'_>, ptx: &Ptx<'_>, access: Access) -> Result<(), Unsupported> {
     let ty = ptx.ty();
     let lanes = select.lanes(ptx.operand(1), ptx.vector_lanes());
     let bytes = ty.bytes() * lanes.len() as u32;

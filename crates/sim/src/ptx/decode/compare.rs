@@ -17,7 +17,7 @@ use oriole_sem::int::{S16, S32, S64, U16, U32, U64};
 type Test = Box<dyn Fn(u64, u64) -> bool + Send + Sync>;
 
 /// Returns the comparison that the modifiers name.
-fn comparison(ptx: &Ptx<'_>) -> Decode<Comparison> {
+pub(crate) fn comparison(ptx: &Ptx<'_>) -> Decode<Comparison> {
     use Comparison as C;
     Ok(match ptx.get(FormSlot::Cmp) {
         Some(Modifier::Eq) => C::Eq,

@@ -15,6 +15,7 @@ mod mma;
 mod moves;
 mod operands;
 mod special;
+mod video;
 mod warp;
 mod wgmma;
 
@@ -475,6 +476,8 @@ impl Decoder<'_> {
             Popc | Clz | Bfind | Fns | Brev | Bfe | Bfi | Szext | Bmsk | And | Or | Xor | Not | Cnot | Lop3 | Shl | Shr | Shf | Prmt => {
                 self.logic(ptx)
             }
+            Vadd | Vsub | Vabsdiff | Vmin | Vmax | Vshl | Vshr | Vmad | Vset | Vadd2 | Vsub2 | Vavrg2 | Vabsdiff2 | Vmin2 | Vmax2
+            | Vset2 | Vadd4 | Vsub4 | Vavrg4 | Vabsdiff4 | Vmin4 | Vmax4 | Vset4 => self.video(ptx),
             Setp | Set | Selp | Slct => self.compare(ptx),
             Cvt => self.convert(ptx),
             CvtPack => self.convert_pack(ptx),

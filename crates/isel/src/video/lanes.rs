@@ -1,0 +1,191 @@
+//! SIMD video instructions on two halves or four bytes.
+
+use oriole_ir::{Class, Operand};
+use oriole_ptx::table::{Modifier, Opcode};
+use oriole_ptx::types::ScalarType;
+
+use super::scalar::Operation;
+use super::{Number, Part, Source, VideoOperand, extracted, signedness};
+use crate::error::Unsupported;
+use crate::integer::{Packing, smaller_or_greater};
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// A SIMD instruction without its operands.
+struct Simd {
+    operation: Operation,
+    lanes: usize,
+    /// Whether destination, first and second source are signed.
+    signed: [bool; 3],
+    /// For each source and lane, the element of the two source words, those of the first word first.
+    selected: [Vec<u32>; 2],
+    saturates: bool,
+    accumulates: bool,
+    mask: Vec<bool>,
+}
+
+/// Returns the digits of a selector such as `h10`, that of lane 0, the last one, first.
+fn digits(selector: &str) -> Vec<u32> {
+    selector.chars().rev().filter_map(|digit| digit.to_digit(10)).collect()
+}
+
+impl Simd {
+    fn read(ptx: &Ptx<'_>, operands: &[VideoOperand<'_>]) -> Result<Simd, Unsupported> {
+        use Opcode::{Vabsdiff2, Vadd2, Vavrg2, Vmax2, Vmin2, Vset2, Vsub2};
+        let is_halves = matches!(ptx.opcode(), Vadd2 | Vsub2 | Vavrg2 | Vabsdiff2 | Vmin2 | Vmax2 | Vset2);
+        let (lanes, defaults) = if is_halves { (2, ["h10", "h10", "h32"]) } else { (4, ["b3210", "b3210", "b7654"]) };
+        let name = |position: usize| operands[position].selector.unwrap_or(defaults[position]);
+        let masked = digits(name(0));
+        Ok(Simd {
+            operation: Operation::of(ptx)?,
+            lanes,
+            signed: signedness(ptx),
+            selected: [digits(name(1)), digits(name(2))],
+            saturates: ptx.has(Modifier::Sat),
+            accumulates: ptx.has(Modifier::Add),
+            mask: (0..lanes as u32).map(|lane| masked.contains(&lane)).collect(),
+        })
+    }
+
+    fn bytes(&self) -> u32 {
+        4 / self.lanes as u32
+    }
+
+    /// Emits the word with the selected elements of one source.
+    fn gathered(&self, select: &mut Select<'_>, source: usize, words: [Operand; 2]) -> Operand {
+        let elements = &self.selected[source];
+        for (first, word) in [(0, words[0]), (self.lanes as u32, words[1])] {
+            if elements.iter().copied().eq(first..first + self.lanes as u32) {
+                return word;
+            }
+        }
+        let bytes = self.bytes();
+        let selector = (0..4).fold(0, |selector, byte| {
+            let element = elements[(byte / bytes) as usize];
+            selector | (element * bytes + byte % bytes) << (4 * byte)
+        });
+        select.b.define(Class::R, "PRMT $, {}, {}, {}", &[words[0], selector.into(), words[1]])
+    }
+
+    /// Returns whether `VABSDIFF4` computes the lanes.
+    fn has_byte_differences(&self, select: &Select<'_>) -> bool {
+        let is_uniform = self.signed[1] == self.signed[2];
+        self.operation == Operation::AbsoluteDifference && self.lanes == 4 && is_uniform && select.encodes("VABSDIFF4.U8 R0, R0, R0, RZ")
+    }
+
+    /// Emits all lanes at once where a few instructions can do that.
+    fn packed(&self, select: &mut Select<'_>, words: [Operand; 2]) -> Option<Operand> {
+        let [_, a_is_signed, b_is_signed] = self.signed;
+        let is_uniform = a_is_signed == b_is_signed;
+        let keeps_range = is_uniform && (!self.saturates || self.signed[0] == a_is_signed);
+        match self.operation {
+            Operation::Add | Operation::Subtract if !self.saturates => {
+                let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
+                Some(self.sum_of_lanes(select, a, b))
+            }
+            Operation::Minimum | Operation::Maximum if keeps_range && self.lanes == 2 => {
+                let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
+                let packing = if a_is_signed { Packing::SignedHalves } else { Packing::UnsignedHalves };
+                Some(smaller_or_greater(select, packing, self.operation == Operation::Maximum, false, a, b))
+            }
+            Operation::AbsoluteDifference if self.has_byte_differences(select) && !(self.saturates && self.signed[0]) => {
+                let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
+                let sign = if a_is_signed { "" } else { ".U8" };
+                Some(select.b.define(Class::R, &format!("VABSDIFF4{sign} $, {{}}, {{}}, RZ"), &[a, b]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Emits sums or differences of the lanes, without carries from lane to lane.
+    fn sum_of_lanes(&self, select: &mut Select<'_>, a: Operand, b: Operand) -> Operand {
+        let tops: u32 = if self.lanes == 2 { 0x8000_8000 } else { 0x8080_8080 };
+        // The top bits of the lanes are added without carry, the bits below them with a zero, or for differences a one, above them.
+        if self.operation == Operation::Add {
+            let (low_a, low_b) = (select.bitwise_and(a, (!tops).into()), select.bitwise_and(b, (!tops).into()));
+            let sum = select.sum(low_a, low_b);
+            let top = select.logic(0x28, a, b, tops.into());
+            return select.logic(0x3c, sum, top, Operand::RZ);
+        }
+        let (raised, low_b) = (select.logic(0xfc, a, tops.into(), Operand::RZ), select.bitwise_and(b, (!tops).into()));
+        let difference = select.difference(raised, low_b);
+        let top = select.logic(0x82, a, b, tops.into());
+        select.logic(0x3c, difference, top, Operand::RZ)
+    }
+
+    /// Emits one element of a source, extended.
+    fn element(&self, select: &mut Select<'_>, source: usize, lane: usize, words: [Operand; 2]) -> Source {
+        let element = self.selected[source][lane];
+        let (word, number) = if element < self.lanes as u32 { (words[0], element) } else { (words[1], element - self.lanes as u32) };
+        let is_signed = self.signed[source + 1];
+        let part = Part { first_byte: number * self.bytes(), bytes: self.bytes() };
+        let word = extracted(select, word, part, is_signed);
+        Source { word, fits_signed: true, fits_unsigned: !is_signed, is_narrow: true }
+    }
+
+    /// Emits the result of one lane.
+    fn lane(&self, select: &mut Select<'_>, lane: usize, words: [Operand; 2]) -> Operand {
+        let sources = [0, 1].map(|source| self.element(select, source, lane, words));
+        let exact = self.operation.emit(select, sources, true);
+        if !self.saturates {
+            return exact.low_word();
+        }
+        Number::Signed(exact.low_word()).clamped(select, 8 * self.bytes(), self.signed[0])
+    }
+
+    /// Emits `word` with the lanes of the mask replaced by those of another word.
+    fn merged(&self, select: &mut Select<'_>, lanes: Operand, word: Operand) -> Operand {
+        if self.mask.iter().all(|&is_set| is_set) {
+            return lanes;
+        }
+        let selector = (0..4).fold(0, |selector, byte| {
+            let source = if self.mask[(byte / self.bytes()) as usize] { byte } else { 4 + byte };
+            selector | source << (4 * byte)
+        });
+        select.b.define(Class::R, "PRMT $, {}, {}, {}", &[lanes, selector.into(), word])
+    }
+
+    /// Emits the lanes of the mask inserted into a word, one after the other.
+    fn inserted(&self, select: &mut Select<'_>, words: [Operand; 2], into: Operand) -> Operand {
+        let mut result = into;
+        for lane in (0..self.lanes).filter(|&lane| self.mask[lane]) {
+            let value = self.lane(select, lane, words);
+            let part = Part { first_byte: lane as u32 * self.bytes(), bytes: self.bytes() };
+            result = super::inserted(select, value, part, result);
+        }
+        result
+    }
+
+    /// Emits the sum of the lanes of the mask and a word.
+    fn accumulated(&self, select: &mut Select<'_>, words: [Operand; 2], addend: Operand) -> Operand {
+        if self.has_byte_differences(select) && self.mask.iter().all(|&is_set| is_set) {
+            let [a, b] = [0, 1].map(|source| self.gathered(select, source, words));
+            let sign = if self.signed[1] { "" } else { ".U8" };
+            return select.b.define(Class::R, &format!("VABSDIFF4{sign}.ACC $, {{}}, {{}}, {{}}"), &[a, b, addend]);
+        }
+        let values: Vec<Operand> = (0..self.lanes).filter(|&lane| self.mask[lane]).map(|lane| self.lane(select, lane, words)).collect();
+        values.chunks(2).fold(addend, |sum, values| match *values {
+            [first, second] => select.b.define(Class::R, "IADD3 $, PT, PT, {}, {}, {}", &[first, second, sum]),
+            _ => select.sum(values[0], sum),
+        })
+    }
+}
+
+/// Selects a SIMD instruction.
+pub(crate) fn simd(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let operands: Vec<VideoOperand<'_>> = ptx.operands.iter().map(|&operand| VideoOperand::read(select, operand)).collect();
+    let simd = Simd::read(ptx, &operands)?;
+    let mut words = [Operand::RZ; 3];
+    for (word, operand) in words.iter_mut().zip(&operands[1..]) {
+        *word = select.source(operand.operand, ScalarType::U32)?;
+    }
+    let [a, b, c] = words;
+    let result = if simd.accumulates {
+        simd.accumulated(select, [a, b], c)
+    } else if let Some(lanes) = simd.packed(select, [a, b]) {
+        simd.merged(select, lanes, c)
+    } else {
+        simd.inserted(select, [a, b], c)
+    };
+    select.assign(operands[0].operand, result)
+}
