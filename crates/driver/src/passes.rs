@@ -114,11 +114,13 @@ passes! {
     15  "straighten",       AtLeast(1), optional, Optimize, straighten,       "merges blocks that always follow each other";
     16  "fuse",             AtLeast(1), optional, Optimize, fuse,             "forms multiply-adds of 64-bit addresses";
     18  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
+    19  "tie-loads",        AtLeast(1), optional, Optimize, tie_loads,        "lets guarded vector loads write over the old values";
     20  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
     22  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
     24  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
     25  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
-    26  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
+    26  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
+    28  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
@@ -224,6 +226,18 @@ fn merge(state: &mut FunctionState<'_>) -> Outcome {
 fn fold(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::fold::run(&mut state.function, target);
+    Ok(())
+}
+
+fn tie_loads(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::tie_loads::run(&mut state.function, target);
+    Ok(())
+}
+
+fn combine(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::combine::run(&mut state.function, target);
     Ok(())
 }
 

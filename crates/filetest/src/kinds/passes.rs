@@ -9,7 +9,9 @@ use oriole_hardware::Hardware;
 use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
-use oriole_opt::{balance, converge, dead, fold, forward, fuse, guard_copies, insert_yields, legalize, merge, straighten};
+use oriole_opt::{
+    balance, combine, converge, dead, fold, forward, fuse, guard_copies, insert_yields, legalize, merge, straighten, tie_loads,
+};
 
 use super::{Lines, functions, module, register_limit, required};
 use crate::diff;
@@ -87,7 +89,9 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "legalize" => return Ok(legalize::run(function, target).err().map(|error| error.to_string())),
         "forward" => _ = forward::run(function, target),
         "merge" => _ = merge::run(function, target),
+        "tie-loads" => _ = tie_loads::run(function, target),
         "fold" => _ = fold::run(function, target),
+        "combine" => _ = combine::run(function, target),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
         "give-way" => _ = insert_yields::run(function, target),
