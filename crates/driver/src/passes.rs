@@ -122,6 +122,7 @@ passes! {
     26  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
     28  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
+    64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions and shifts to the less busy unit";
@@ -250,6 +251,11 @@ fn join_phis(state: &mut FunctionState<'_>) -> Outcome {
 fn remove_dead(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::dead::run(&mut state.function, target);
+    Ok(())
+}
+
+fn if_convert(state: &mut FunctionState<'_>) -> Outcome {
+    opt::if_convert::run(&mut state.function, state.input.hardware);
     Ok(())
 }
 

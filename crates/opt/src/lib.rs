@@ -4,7 +4,7 @@
 //!
 //! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
-//! 3. [`tie_loads`], [`forward`], [`merge`], [`fold`], [`combine`], [`forward`] again and [`dead`] optimize. These passes keep
+//! 3. [`tie_loads`], [`forward`], [`merge`], [`fold`], [`combine`], [`forward`] again, [`dead`] and [`if_convert`] optimize. These passes keep
 //!    instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
@@ -25,6 +25,7 @@ pub mod fold;
 pub mod forward;
 pub mod fuse;
 pub mod guard_copies;
+pub mod if_convert;
 pub mod insert_yields;
 pub mod join_phis;
 pub mod legalize;

@@ -10,7 +10,7 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
-    balance, combine, converge, dead, fold, forward, fuse, guard_copies, insert_yields, legalize, merge, straighten, tie_loads,
+    balance, combine, converge, dead, fold, forward, fuse, guard_copies, if_convert, insert_yields, legalize, merge, straighten, tie_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -92,6 +92,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "tie-loads" => _ = tie_loads::run(function, target),
         "fold" => _ = fold::run(function, target),
         "combine" => _ = combine::run(function, target),
+        "if-convert" => _ = if_convert::run(function, &Hardware::built_in(target)),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
         "give-way" => _ = insert_yields::run(function, target),
