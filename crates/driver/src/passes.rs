@@ -113,6 +113,7 @@ passes! {
     14  "construct-ssa",    All,        required, Optimize, construct_ssa,    "gives each value one definition";
     15  "straighten",       AtLeast(1), optional, Optimize, straighten,       "merges blocks that always follow each other";
     16  "fuse",             AtLeast(1), optional, Optimize, fuse,             "forms multiply-adds of 64-bit addresses";
+    17  "split-index",      AtLeast(1), optional, Optimize, split_index,      "moves the constant part of an array index to the offset of the access";
     18  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
     19  "tie-loads",        AtLeast(1), optional, Optimize, tie_loads,        "lets guarded vector loads write over the old values";
     20  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
@@ -204,6 +205,12 @@ fn straighten(state: &mut FunctionState<'_>) -> Outcome {
 fn fuse(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::fuse::run(&mut state.function, target);
+    Ok(())
+}
+
+fn split_index(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::split_index::run(&mut state.function, target);
     Ok(())
 }
 

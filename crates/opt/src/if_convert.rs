@@ -268,9 +268,7 @@ fn append_arm(
     for &(old, new) in pairs {
         if old.kind == new.kind || new.kind == OperandKind::Undefined {
             merged.push(old);
-        } else if old.kind == OperandKind::Undefined {
-            merged.push(new);
-        } else if tie_definition(function, readers, &insts, guard, old, new, target) {
+        } else if old.kind == OperandKind::Undefined || tie_definition(function, readers, &insts, guard, old, new, target) {
             merged.push(new);
         } else {
             let class = new.value().map_or(oriole_ir::Class::R, |value| function.values[value]);

@@ -2,7 +2,8 @@
 //!
 //! Each pass is one file with one entry point, `run`. The driver runs the passes in this order:
 //!
-//! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet.
+//! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet; [`split_index`] moves
+//!    constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`merge`], [`fold`], [`combine`], [`forward`] again, [`dead`] and [`if_convert`] optimize. These passes keep
 //!    instructions legal: before a change they check that the target has an encoding form for the result
@@ -33,5 +34,6 @@ pub mod merge;
 mod redirect_edges;
 mod rewrite;
 pub mod settle_products;
+pub mod split_index;
 pub mod straighten;
 pub mod tie_loads;

@@ -151,7 +151,7 @@ impl Combiner {
             value.is_some_and(|value| self.reads[oriole_support::Index::position(value)] <= MAX_SHIFT_READERS)
         });
         let is_match = same_bits && is_plain && few_readers && upper_distance == distance;
-        is_match.then(|| WideShift { a, above, distance, insts: [lower, upper] })
+        is_match.then_some(WideShift { a, above, distance, insts: [lower, upper] })
     }
 }
 
