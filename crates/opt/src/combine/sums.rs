@@ -73,7 +73,8 @@ impl Combiner {
         if number != 0 {
             sources.push(Operand::from(number));
         }
-        if sources.len() > 3 {
+        // An IADD3 with two negated summands has an encoding, but an H200 reports it as an illegal instruction.
+        if sources.len() > 3 || sources.iter().filter(|term| term.signs.has(Signs::NEGATE)).count() > 1 {
             return None;
         }
         sources.resize(3, Operand::RZ);
