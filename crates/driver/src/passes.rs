@@ -113,14 +113,18 @@ passes! {
     14  "construct-ssa",    All,        required, Optimize, construct_ssa,    "gives each value one definition";
     15  "straighten",       AtLeast(1), optional, Optimize, straighten,       "merges blocks that always follow each other";
     16  "fuse",             AtLeast(1), optional, Optimize, fuse,             "forms multiply-adds of 64-bit addresses";
+    17  "split-index",      AtLeast(1), optional, Optimize, split_index,      "moves the constant part of an array index to the offset of the access";
     18  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
+    19  "tie-loads",        AtLeast(1), optional, Optimize, tie_loads,        "lets guarded vector loads write over the old values";
     20  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
     22  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
     24  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
     25  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
-    26  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
+    26  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
+    28  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
+    64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions and shifts to the less busy unit";
@@ -205,6 +209,12 @@ fn fuse(state: &mut FunctionState<'_>) -> Outcome {
     Ok(())
 }
 
+fn split_index(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::split_index::run(&mut state.function, target);
+    Ok(())
+}
+
 fn legalize(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::legalize::run(&mut state.function, target).map(|_| ()).map_err(internal)
@@ -228,6 +238,18 @@ fn fold(state: &mut FunctionState<'_>) -> Outcome {
     Ok(())
 }
 
+fn tie_loads(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::tie_loads::run(&mut state.function, target);
+    Ok(())
+}
+
+fn combine(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::combine::run(&mut state.function, target);
+    Ok(())
+}
+
 fn join_phis(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::join_phis::run(&mut state.function, target);
@@ -243,6 +265,11 @@ fn uniform(state: &mut FunctionState<'_>) -> Outcome {
 fn remove_dead(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::dead::run(&mut state.function, target);
+    Ok(())
+}
+
+fn if_convert(state: &mut FunctionState<'_>) -> Outcome {
+    opt::if_convert::run(&mut state.function, state.input.hardware);
     Ok(())
 }
 

@@ -40,14 +40,14 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 }
 
 /// Liveness marks by index: instructions that stay and values that are read.
-struct Live {
+pub(crate) struct Live {
     insts: Vec<bool>,
     values: Vec<bool>,
 }
 
 impl Live {
     /// Marks from the roots with a worklist.
-    fn find(function: &Function) -> Live {
+    pub(crate) fn find(function: &Function) -> Live {
         let definitions = Definitions::compute(function);
         let mut live = Live { insts: vec![false; function.insts.len()], values: vec![false; function.values.len()] };
         let mut work: Vec<Inst> = Vec::new();
@@ -71,6 +71,11 @@ impl Live {
             }
         }
         live
+    }
+
+    /// Returns whether an instruction stays.
+    pub(crate) fn contains(&self, inst: Inst) -> bool {
+        self.insts[inst.position()]
     }
 
     fn has(&self, value: Value) -> bool {

@@ -7,7 +7,8 @@
 //! Definitions that are no longer read are left to dead-code elimination.
 //!
 //! **64-bit addresses** are register pairs: the addition of the low halves writes a carry that the addition of the high halves reads. The
-//! 64-bit sum is folded only if both halves come from such a pair of additions to one register pair, because only then is it exact.
+//! 64-bit sum is folded only if both halves come from such a pair of additions, because only then is it exact. Halves of the base that are
+//! not an aligned register pair are packed after the later one of their definitions; all addresses with the same halves share one pack.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs, Target};
 use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile, Symbol};
@@ -16,6 +17,9 @@ use smallvec::SmallVec;
 use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::{EncodabilityCache, order};
 use crate::rewrite::{Draft, piece};
+use bases::Bases;
+
+mod bases;
 
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -33,8 +37,12 @@ const MAX_SUMS: usize = 8;
 
 /// Folds constants and additions in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
-    let mut folder =
-        Folder { definitions: Definitions::compute(function), encodability: EncodabilityCache::take(target), stats: Stats::default() };
+    let mut folder = Folder {
+        definitions: Definitions::compute(function),
+        encodability: EncodabilityCache::take(target),
+        bases: Bases::default(),
+        stats: Stats::default(),
+    };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
@@ -45,6 +53,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         }
     }
     folder.encodability.put_back();
+    folder.bases.insert_packs(function);
     folder.stats
 }
 
@@ -52,13 +61,25 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 struct Folder {
     definitions: Definitions,
     encodability: EncodabilityCache,
+    bases: Bases,
     stats: Stats,
 }
 
-/// A register plus a number; `base` is `None` if the sum is only the number.
+/// A register or register pair plus a number.
 struct Sum {
-    base: Option<Part>,
+    base: Base,
     number: i64,
+}
+
+/// The base of an address without its numbers.
+#[derive(Clone, Copy)]
+enum Base {
+    /// None: the address is only the number.
+    Absent,
+    /// A register or an aligned register pair.
+    Registers(Part),
+    /// The lower and the upper half of a 64-bit base, in any two registers.
+    Halves(Part, Part),
 }
 
 impl Folder {
@@ -162,11 +183,20 @@ impl Folder {
 
     /// Moves numbers from the base of an address to its offset.
     fn fold_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
+        let operand = function.operands(inst)[at];
+        let Some(part) = operand.part().filter(|part| function.values[part.value].file == RegFile::General) else { return };
+        // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
+        match part.count {
+            1 if is_narrow(opcode, &operand) => self.fold_narrow(function, inst, opcode, at),
+            2 => self.fold_wide(function, inst, opcode, at, part),
+            _ => {}
+        }
+    }
+
+    /// Moves numbers from a 32-bit base to the offset, one addition after the other.
+    fn fold_narrow(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         for _ in 0..MAX_SUMS {
-            let operand = function.operands(inst)[at];
-            // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
-            let is_extended = operand.part().is_some_and(|part| part.count == 1) && !is_narrow(opcode, &operand);
-            let Some(sum) = operand.part().filter(|_| !is_extended).and_then(|part| self.sum(function, part)) else { return };
+            let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.sum(function, part)) else { return };
             let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) else { return };
             if !self.encodability.is_encodable(function, inst, &draft) {
                 return;
@@ -176,29 +206,55 @@ impl Folder {
         }
     }
 
-    /// Returns a register or an aligned register pair as the sum of another one and a number.
-    fn sum(&self, function: &Function, part: Part) -> Option<Sum> {
-        if function.values[part.value].file != RegFile::General {
-            return None;
+    /// Moves as many numbers as possible from a 64-bit base to the offset.
+    fn fold_wide(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, base: Part) {
+        let (mut low, mut high) = (piece(base, 0), piece(base, 1));
+        let mut sums: SmallVec<[Sum; 4]> = SmallVec::new();
+        let mut number = 0_i64;
+        for _ in 0..MAX_SUMS {
+            let Some((next_low, next_high, added)) = self.wide_sum(function, low, high) else { break };
+            (low, high) = (next_low, next_high);
+            number = number.wrapping_add(added);
+            let base = aligned_pair(function, low, high).map_or(Base::Halves(low, high), Base::Registers);
+            sums.push(Sum { base, number });
         }
-        match part.count {
-            1 => match self.definitions.known_content(function, part) {
-                Some(KnownWord::Integer(number)) => Some(Sum { base: None, number: i64::from(number as i32) }),
-                Some(KnownWord::Constant { .. }) => None,
-                None => {
-                    let (base, number, _) = self.addition(function, part)?;
-                    Some(Sum { base: Some(base), number: i64::from(number as i32) })
-                }
-            },
-            2 => self.wide_sum(function, part),
-            _ => None,
+        for (count, mut sum) in sums.into_iter().enumerate().rev() {
+            // The form of an address does not depend on the number of its register, so any aligned pair stands for the halves.
+            let as_pair = Sum { base: Base::Registers(base), number: sum.number };
+            let fits = with_offset(Draft::of(function, inst, opcode), at, &as_pair)
+                .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
+            if !fits {
+                continue;
+            }
+            if let Base::Halves(low, high) = sum.base {
+                let Some(pair) = self.bases.pack(function, &self.definitions, low, high) else { continue };
+                sum.base = Base::Registers(pair);
+            }
+            if let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) {
+                draft.store(function, inst);
+                self.stats.offsets += count + 1;
+                return;
+            }
         }
     }
 
-    /// Matches a 64-bit sum: `low + number` with its carry, and `high + number + carry`.
-    fn wide_sum(&self, function: &Function, part: Part) -> Option<Sum> {
-        let (lower, low, carry) = self.addition(function, piece(part, 0))?;
-        let origin = self.definitions.origin(function, piece(part, 1));
+    /// Returns a 32-bit register as the sum of another one and a number.
+    fn sum(&self, function: &Function, part: Part) -> Option<Sum> {
+        match self.definitions.known_content(function, part) {
+            Some(KnownWord::Integer(number)) => Some(Sum { base: Base::Absent, number: i64::from(number as i32) }),
+            Some(KnownWord::Constant { .. }) => None,
+            None => {
+                let (base, number, _) = self.addition(function, part)?;
+                Some(Sum { base: Base::Registers(base), number: i64::from(number as i32) })
+            }
+        }
+    }
+
+    /// Matches a 64-bit sum: `low + number` with its carry, and `high + number + carry`. Returns the halves of the other summand and the
+    /// number.
+    fn wide_sum(&self, function: &Function, low: Part, high: Part) -> Option<(Part, Part, i64)> {
+        let (lower, low, carry) = self.addition(function, low)?;
+        let origin = self.definitions.origin(function, high);
         let inst = self.definitions.unguarded(function, origin.value)?;
         let is_carrying = function.insts[inst].is_machine(Opcode::IADD3) && function.insts[inst].modifiers.as_slice() == [Symbol::X];
         let [first, second, third, carry_in, other_carry] = function.sources(inst) else { return None };
@@ -208,10 +264,7 @@ impl Folder {
             return None;
         }
         let (upper, high) = self.register_and_number(function, &[*first, *second, *third])?;
-        let base = (upper.value == lower.value && upper.first == lower.first + 1 && lower.first % 2 == 0)
-            .then_some(Part { count: 2, ..lower })
-            .filter(|base| function.values[base.value].align >= 2)?;
-        Some(Sum { base: Some(base), number: (u64::from(high) << 32 | u64::from(low)) as i64 })
+        Some((lower, upper, (u64::from(high) << 32 | u64::from(low)) as i64))
     }
 
     /// Matches a 32-bit addition of a register and a number. Returns the register, the number, and the predicate with the carry.
@@ -303,23 +356,20 @@ fn with_offset(mut draft: Draft, at: usize, sum: &Sum) -> Option<Draft> {
     let offset = terms.find(|&at| draft.operands[at].role == role && draft.operands[at].integer().is_some());
     let old = offset.map_or(0, |at| draft.operands[at].integer().unwrap_or_default());
     let new = OperandKind::Integer(old.checked_add(sum.number)?);
-    match (sum.base, offset) {
-        (Some(base), Some(offset)) => {
-            draft.operands[at].kind = OperandKind::Value(base);
-            draft.operands[offset].kind = new;
-        }
-        (Some(base), None) => {
-            draft.operands[at].kind = OperandKind::Value(base);
-            draft.operands.insert(at + 1, Operand::new(new).with_role(role));
-        }
-        (None, Some(offset)) => {
-            draft.operands[offset].kind = new;
-            draft.operands[at].kind = OperandKind::Zero(RegFile::General);
-        }
-        (None, None) => {
-            draft.operands[at].kind = OperandKind::Zero(RegFile::General);
-            draft.operands.insert(at + 1, Operand::new(new).with_role(role));
-        }
+    draft.operands[at].kind = match sum.base {
+        Base::Absent => OperandKind::Zero(RegFile::General),
+        Base::Registers(base) => OperandKind::Value(base),
+        Base::Halves(..) => return None,
+    };
+    match offset {
+        Some(offset) => draft.operands[offset].kind = new,
+        None => draft.operands.insert(at + 1, Operand::new(new).with_role(role)),
     }
     Some(draft)
+}
+
+/// Returns two registers as one aligned pair, if they are one.
+fn aligned_pair(function: &Function, low: Part, high: Part) -> Option<Part> {
+    let is_pair = high.value == low.value && high.first == low.first + 1 && low.first.is_multiple_of(2);
+    (is_pair && function.values[low.value].align >= 2).then_some(Part { count: 2, ..low })
 }

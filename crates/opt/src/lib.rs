@@ -2,10 +2,12 @@
 //!
 //! Each pass is one file with one entry point, `run`. The driver runs the passes in this order:
 //!
-//! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet.
+//! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet; [`split_index`] moves
+//!    constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
-//! 3. [`forward`], [`merge`], [`fold`], [`forward`] again and [`dead`] clean up. These passes keep instructions legal: before a change they
-//!    check that the target has an encoding form for the result ([`oriole_ir::machine::is_encodable`]).
+//! 3. [`tie_loads`], [`forward`], [`merge`], [`fold`], [`combine`], [`forward`] again, [`dead`] and [`if_convert`] optimize. These passes keep
+//!    instructions legal: before a change they check that the target has an encoding form for the result
+//!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
 //! 5. [`balance`] runs last. It compares the load of the execution units per block, and it turns additions into forms that the other passes
@@ -16,6 +18,7 @@
 //! passes of step 3: it keeps matrix accumulators in one place.
 
 pub mod balance;
+pub mod combine;
 pub mod converge;
 pub mod dead;
 mod definitions;
@@ -23,6 +26,7 @@ pub mod fold;
 pub mod forward;
 pub mod fuse;
 pub mod guard_copies;
+pub mod if_convert;
 pub mod insert_yields;
 pub mod join_phis;
 mod known;
@@ -31,5 +35,7 @@ pub mod merge;
 mod redirect_edges;
 mod rewrite;
 pub mod settle_products;
+pub mod split_index;
 pub mod straighten;
+pub mod tie_loads;
 pub mod uniform;

@@ -132,7 +132,8 @@ fn is_pure(function: &Function, inst: Inst) -> bool {
             Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_constant_special),
             _ => false,
         },
-        Op::Pseudo(Pseudo::Pack) => true,
+        // A pack of constants is usually overwritten by its reader, so a shared one would have to be copied for each reader.
+        Op::Pseudo(Pseudo::Pack) => function.sources(inst).iter().any(|source| source.value().is_some()),
         Op::Pseudo(_) => false,
     };
     let is_plain = |operand: &Operand| !matches!(operand.role, Role::Tied(_) | Role::Fixed(_));

@@ -9,7 +9,10 @@ use oriole_hardware::Hardware;
 use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
-use oriole_opt::{balance, converge, dead, fold, forward, fuse, guard_copies, insert_yields, legalize, merge, straighten};
+use oriole_opt::{
+    balance, combine, converge, dead, fold, forward, fuse, guard_copies, if_convert, insert_yields, legalize, merge, split_index,
+    straighten, tie_loads,
+};
 
 use super::{Lines, functions, module, register_limit, required};
 use crate::diff;
@@ -18,7 +21,7 @@ use crate::kinds::back_end;
 use crate::pipeline;
 
 /// Passes that may leave instructions without an encoding, which `legalize` rewrites.
-const BEFORE_LEGALIZATION: [&str; 3] = ["construct-ssa", "straighten", "fuse"];
+const BEFORE_LEGALIZATION: [&str; 4] = ["construct-ssa", "straighten", "fuse", "split-index"];
 
 /// Lists the functions that instruction selection makes from PTX.
 pub fn isel(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
@@ -87,7 +90,11 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "legalize" => return Ok(legalize::run(function, target).err().map(|error| error.to_string())),
         "forward" => _ = forward::run(function, target),
         "merge" => _ = merge::run(function, target),
+        "split-index" => _ = split_index::run(function, target),
+        "tie-loads" => _ = tie_loads::run(function, target),
         "fold" => _ = fold::run(function, target),
+        "combine" => _ = combine::run(function, target),
+        "if-convert" => _ = if_convert::run(function, &Hardware::built_in(target)),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
         "give-way" => _ = insert_yields::run(function, target),

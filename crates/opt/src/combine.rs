@@ -1,0 +1,196 @@
+//! Combines two dependent instructions into one.
+//!
+//! The reader of a value takes over the computation of the value, if one machine instruction can do both; the instruction that computed the
+//! value is then often dead. [`Rule`] lists all rewrites. Examples:
+//!
+//! ```text
+//! %2 = LOP3.LUT %0, %1, RZ, 0xc0, !PT         (a & b)
+//! %4 = LOP3.LUT %2, %3, RZ, 0x3c, !PT         (a & b) ^ c   becomes   %4 = LOP3.LUT %0, %1, %3, 0x6a, !PT
+//!
+//! %2 = IADD3 %0, %1, RZ
+//! %4 = IADD3 %2, %3, RZ                                     becomes   %4 = IADD3 %0, %1, %3
+//!
+//! %1 = SHF.L.U32 %0, 0x2, RZ
+//! %3 = IADD3 %1, %2, RZ                                     becomes   %3 = LEA %0, %2, 0x2
+//!
+//! %1 = FADD -%0, -RZ
+//! %3 = FADD %1, %2                                          becomes   %3 = FADD -%0, %2
+//! ```
+//!
+//! The integer rules apply only if the value has no other readers and is computed in the same block: otherwise nothing is saved, or the
+//! sources stay in registers for longer. The pass runs after folding, which recognizes additions of two summands only. Every rule is proven by
+//! a test that interprets the instructions before and after it (`combine/proofs.rs`).
+//!
+//! **Before** and **after**: SSA, all instructions encodable. One walk in layout order; the cost is linear in the size of the function.
+
+mod logic;
+#[cfg(test)]
+mod proofs;
+mod signs;
+mod sums;
+
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Role, Target};
+use oriole_isa::{Opcode, Symbol};
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+use crate::dead::Live;
+use crate::definitions::Definitions;
+use crate::legalize::EncodabilityCache;
+use crate::rewrite::Draft;
+
+/// A rewrite of the pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// A logic operation of logic operations on at most three registers.
+    Logic,
+    /// A logic operation that returns one of its sources becomes a copy, and one with a known result becomes a move.
+    TrivialLogic,
+    /// A sum of a sum.
+    Sum,
+    /// A sum with a product.
+    ProductSum,
+    /// A sum with a left shift.
+    ShiftedSum,
+    /// A 64-bit sum with a left shift.
+    WideShiftedSum,
+    /// A floating-point operation on a negated or absolute value.
+    Sign,
+}
+
+impl Rule {
+    /// All rules.
+    pub const ALL: [Rule; 7] =
+        [Rule::Logic, Rule::TrivialLogic, Rule::Sum, Rule::ProductSum, Rule::ShiftedSum, Rule::WideShiftedSum, Rule::Sign];
+}
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of applications of each rule, in the order of [`Rule::ALL`].
+    pub applied: [usize; Rule::ALL.len()],
+}
+
+/// Combines instructions in a whole function.
+pub fn run(function: &mut Function, target: Target) -> Stats {
+    let mut combiner = Combiner::new(function, target);
+    for at in 0..function.layout.len() {
+        let block = function.layout[at];
+        for number in 0..function.blocks[block].insts.len() {
+            let inst = function.blocks[block].insts[number];
+            let Some(opcode) = function.insts[inst].op.machine() else { continue };
+            let rule = match opcode {
+                Opcode::LOP3 => combiner.combine_logic(function, inst),
+                Opcode::IADD3 => combiner.combine_sum(function, inst),
+                Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => combiner.absorb_signs(function, inst, opcode),
+                _ => None,
+            };
+            if let Some(rule) = rule {
+                combiner.stats.applied[rule as usize] += 1;
+            }
+        }
+    }
+    combiner.encodability.put_back();
+    combiner.stats
+}
+
+/// The state of the pass.
+struct Combiner {
+    definitions: Definitions,
+    encodability: EncodabilityCache,
+    /// By instruction: its block. Entry of the function for instructions outside of all blocks.
+    homes: Vec<Option<Block>>,
+    /// By value: number of reads by live instructions, not counting copies. A read of a copy is counted for the original value.
+    reads: Vec<u32>,
+    stats: Stats,
+}
+
+impl Combiner {
+    fn new(function: &Function, target: Target) -> Combiner {
+        let mut combiner = Combiner {
+            definitions: Definitions::compute(function),
+            encodability: EncodabilityCache::take(target),
+            homes: vec![None; function.insts.len()],
+            reads: vec![0; function.values.len()],
+            stats: Stats::default(),
+        };
+        let live = Live::find(function);
+        for &block in &function.layout {
+            for &inst in &function.blocks[block].insts {
+                combiner.homes[inst.position()] = Some(block);
+                if live.contains(inst) {
+                    combiner.count_reads(function, inst, 1);
+                }
+            }
+        }
+        combiner
+    }
+
+    /// Adds `change` to the number of reads of everything that an instruction reads.
+    fn count_reads(&mut self, function: &Function, inst: Inst, change: i32) {
+        if matches!(function.insts[inst].op, Op::Pseudo(oriole_ir::Pseudo::Copy)) && function.insts[inst].guard.is_none() {
+            return;
+        }
+        for part in function.used(inst) {
+            for number in 0..part.count {
+                let origin = self.definitions.origin(function, crate::rewrite::piece(part, number));
+                let reads = &mut self.reads[origin.value.position()];
+                *reads = reads.saturating_add_signed(change);
+            }
+        }
+    }
+
+    /// Returns the register that a source without suffixes reads, with copies looked through; `None` for other operands.
+    fn register(&self, function: &Function, source: &Operand) -> Option<Part> {
+        let part = source.part().filter(|part| part.count == 1 && source.role == Role::Plain && source.suffixes().next().is_none())?;
+        Some(self.definitions.origin(function, part))
+    }
+
+    /// Returns the unguarded machine instruction with this opcode and these modifiers that computes a source as its only result.
+    fn computation(&self, function: &Function, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
+        let register = self.register(function, source)?;
+        let inst = self.definitions.unguarded(function, register.value)?;
+        let data = &function.insts[inst];
+        let is_first = function.results(inst).first().and_then(Operand::value) == Some(register.value);
+        let is_only = function.results(inst).iter().skip(1).all(|result| result.value().is_none());
+        (data.is_machine(opcode) && data.modifiers.as_slice() == modifiers && is_first && is_only).then_some(inst)
+    }
+
+    /// Like [`Combiner::computation`], for a value without other readers that is computed in the block of `reader`.
+    fn absorbable(&self, function: &Function, reader: Inst, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
+        let inst = self.computation(function, source, opcode, modifiers)?;
+        let value = function.results(inst)[0].value()?;
+        let is_near = self.homes[inst.position()] == self.homes[reader.position()];
+        (is_near && self.reads[value.position()] == 1).then_some(inst)
+    }
+
+    /// Returns the operand with copies looked through.
+    fn original(&self, function: &Function, source: &Operand) -> Operand {
+        self.register(function, source).map_or(*source, |part| Operand { kind: OperandKind::Value(part), ..*source })
+    }
+
+    /// Overwrites an instruction with a draft, and updates the numbers of reads. The instructions that the draft absorbs no longer count as
+    /// readers if nothing reads their results any more.
+    fn replace(&mut self, function: &mut Function, inst: Inst, draft: Draft, absorbed: &[Inst]) {
+        self.count_reads(function, inst, -1);
+        draft.store(function, inst);
+        self.count_reads(function, inst, 1);
+        for &dead in absorbed {
+            let is_read = function.defined(dead).any(|value| self.reads[value.position()] > 0);
+            if !is_read {
+                self.count_reads(function, dead, -1);
+            }
+        }
+    }
+
+    /// Returns the first of several drafts that the target can encode.
+    fn first_encodable(&mut self, function: &Function, inst: Inst, drafts: impl IntoIterator<Item = Draft>) -> Option<Draft> {
+        drafts.into_iter().find(|draft| self.encodability.is_encodable(function, inst, draft))
+    }
+}
+
+/// Returns the draft of an instruction with one result.
+fn draft(opcode: Opcode, modifiers: &[Symbol], result: Operand, sources: &[Operand]) -> Draft {
+    let operands: SmallVec<[Operand; 8]> = std::iter::once(result).chain(sources.iter().copied()).collect();
+    Draft { opcode, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }
+}

@@ -1,0 +1,182 @@
+//! Trees of logic operations as one operation with a truth table of three inputs.
+
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile};
+use oriole_isa::{Opcode, Symbol, Symbols};
+use smallvec::SmallVec;
+
+use super::{Combiner, Rule, draft};
+
+/// Maximum number of distinct inputs while a tree is examined: three sources that are computed from three sources each.
+const MAX_LEAVES: usize = 9;
+
+/// The orders of three sources.
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+/// An input of a truth table.
+#[derive(Clone, Copy)]
+enum Input {
+    /// All bits 0, or all bits 1.
+    Known(bool),
+    /// The leaf with this number.
+    Leaf(usize),
+    /// Another logic operation: its truth table and its inputs, which are leaves.
+    Inner(u8, [Plain; 3]),
+}
+
+/// An input that is no logic operation.
+#[derive(Clone, Copy)]
+enum Plain {
+    Known(bool),
+    Leaf(usize),
+}
+
+/// Returns the value of a truth table for three inputs: bit `4a + 2b + c` of the table for the inputs a, b and c.
+pub(super) fn look_up(table: u8, inputs: [bool; 3]) -> bool {
+    let [a, b, c] = inputs.map(usize::from);
+    table >> (4 * a + 2 * b + c) & 1 != 0
+}
+
+impl Plain {
+    fn value(self, leaves: u32) -> bool {
+        match self {
+            Plain::Known(bit) => bit,
+            Plain::Leaf(number) => leaves >> number & 1 != 0,
+        }
+    }
+}
+
+impl Input {
+    /// Returns the input for given leaves, one bit each.
+    fn value(self, leaves: u32) -> bool {
+        match self {
+            Input::Known(bit) => bit,
+            Input::Leaf(number) => leaves >> number & 1 != 0,
+            Input::Inner(table, inputs) => look_up(table, inputs.map(|input| input.value(leaves))),
+        }
+    }
+}
+
+/// The distinct operands at the leaves of a tree.
+#[derive(Default)]
+struct Leaves {
+    operands: SmallVec<[Operand; MAX_LEAVES]>,
+}
+
+impl Leaves {
+    /// Returns the input for an operand that is not looked into; adds a leaf if the operand is new.
+    fn input(&mut self, operand: Operand) -> Plain {
+        match operand.kind {
+            OperandKind::Zero(RegFile::General) => return Plain::Known(false),
+            OperandKind::Integer(number) if number as u32 == 0 => return Plain::Known(false),
+            OperandKind::Integer(number) if number as u32 == u32::MAX => return Plain::Known(true),
+            _ => {}
+        }
+        let known = self.operands.iter().position(|leaf| leaf.kind == operand.kind);
+        Plain::Leaf(known.unwrap_or_else(|| {
+            self.operands.push(operand);
+            self.operands.len() - 1
+        }))
+    }
+}
+
+/// Returns the three sources and the truth table of a logic operation without predicates, signs and tied operands.
+fn parts(function: &Function, inst: Inst) -> Option<([Operand; 3], u8)> {
+    let ([_], [a, b, c, table, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
+    let is_plain = |operand: &Operand| operand.signs.is_empty() && operand.suffixes().next().is_none();
+    let is_simple = *predicate == Operand::PT.inverted_predicate() && [a, b, c].into_iter().all(is_plain);
+    let table = u8::try_from(table.integer()?).ok()?;
+    (is_simple && function.insts[inst].modifiers.as_slice() == [Symbol::LUT]).then_some(([*a, *b, *c], table))
+}
+
+impl Combiner {
+    /// Computes a tree of logic operations at its root, if it has at most three distinct leaves.
+    pub(super) fn combine_logic(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
+        if function.insts[inst].guard.is_some() {
+            return None;
+        }
+        let (sources, table) = parts(function, inst)?;
+        let sources = sources.map(|source| self.original(function, &source));
+        let inner = sources.map(|source| {
+            let inner = self.absorbable(function, inst, &source, Opcode::LOP3, &[Symbol::LUT])?;
+            Some((inner, parts(function, inner)?))
+        });
+        // The most operations first.
+        let mut subsets: SmallVec<[u32; 8]> = (0..8_u32).filter(|set| (0..3).all(|at| set >> at & 1 == 0 || inner[at].is_some())).collect();
+        subsets.sort_by_key(|set| std::cmp::Reverse(set.count_ones()));
+        for set in subsets {
+            let mut leaves = Leaves::default();
+            let inputs = [0, 1, 2].map(|at| match inner[at].filter(|_| set >> at & 1 != 0) {
+                Some((_, (sources, table))) => Input::Inner(table, sources.map(|source| leaves.input(self.original(function, &source)))),
+                None => match leaves.input(sources[at]) {
+                    Plain::Known(bit) => Input::Known(bit),
+                    Plain::Leaf(number) => Input::Leaf(number),
+                },
+            });
+            let absorbed: SmallVec<[Inst; 3]> =
+                (0..3).filter(|at| set >> at & 1 != 0).filter_map(|at| inner[at].map(|found| found.0)).collect();
+            if let Some(rule) = self.store_logic(function, inst, table, inputs, &leaves, &absorbed) {
+                return Some(rule);
+            }
+        }
+        None
+    }
+
+    /// Stores the function of some leaves in an instruction. Returns `None` and changes nothing if that needs more than three sources, has
+    /// no encoding, or is what the instruction does already.
+    fn store_logic(
+        &mut self,
+        function: &mut Function,
+        inst: Inst,
+        table: u8,
+        inputs: [Input; 3],
+        leaves: &Leaves,
+        absorbed: &[Inst],
+    ) -> Option<Rule> {
+        let value = |leaves: u32| look_up(table, inputs.map(|input| input.value(leaves)));
+        let all = 1_u32 << leaves.operands.len();
+        let is_needed = |leaf: usize| (0..all).any(|bits| value(bits) != value(bits ^ 1 << leaf));
+        let mut needed: SmallVec<[usize; 3]> = (0..leaves.operands.len()).filter(|&leaf| is_needed(leaf)).collect();
+        // Registers first: the usual order, with an immediate as the second source.
+        needed.sort_by_key(|&leaf| leaves.operands[leaf].part().is_none());
+        let result = function.results(inst)[0];
+        match needed.as_slice() {
+            [] => {
+                let number = if value(0) { u32::MAX } else { 0 };
+                let source = if number == 0 { Operand::RZ } else { Operand::from(number) };
+                let constant = draft(Opcode::MOV, &[], result, &[source]);
+                let constant = self.first_encodable(function, inst, [constant])?;
+                self.replace(function, inst, constant, absorbed);
+                return Some(Rule::TrivialLogic);
+            }
+            [leaf] if value(1 << leaf) && leaves.operands[*leaf].part().is_some() => {
+                let copied = Operand::new(leaves.operands[*leaf].kind);
+                self.count_reads(function, inst, -1);
+                function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
+                function.insts[inst].modifiers = Symbols::new();
+                function.set_operands(inst, &[result, copied], 1);
+                return Some(Rule::TrivialLogic);
+            }
+            [_] | [_, _] | [_, _, _] if !absorbed.is_empty() => {}
+            _ => return None,
+        }
+        let drafts = ORDERS.into_iter().map(|order| {
+            // The leaf that each source reads; `order[i]` is the place of leaf i.
+            let mut places: [Option<usize>; 3] = [None; 3];
+            for (leaf, place) in needed.iter().zip(order) {
+                places[place] = Some(*leaf);
+            }
+            let bit = |leaf: Option<usize>, input: bool| leaf.map_or(0, |leaf| u32::from(input) << leaf);
+            let table = (0..8_u8).fold(0_u8, |table, index| {
+                let inputs = [index & 4 != 0, index & 2 != 0, index & 1 != 0];
+                let bits = (0..3).fold(0, |bits, at| bits | bit(places[at], inputs[at]));
+                table | u8::from(value(bits)) << index
+            });
+            let [a, b, c] = places.map(|leaf| leaf.map_or(Operand::RZ, |leaf| Operand::new(leaves.operands[leaf].kind)));
+            let never = Operand::PT.inverted_predicate();
+            draft(Opcode::LOP3, &[Symbol::LUT], result, &[a, b, c, Operand::from(u32::from(table)), never])
+        });
+        let found = self.first_encodable(function, inst, drafts)?;
+        self.replace(function, inst, found, absorbed);
+        Some(Rule::Logic)
+    }
+}

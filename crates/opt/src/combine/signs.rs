@@ -1,0 +1,68 @@
+//! Negations and absolute values as signs of the operands that read them.
+
+use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
+use oriole_isa::{Opcode, Symbol};
+
+use super::{Combiner, Rule};
+use crate::rewrite::Draft;
+
+/// The bits of -0.0.
+const MINUS_ZERO: u32 = 1 << 31;
+
+impl Combiner {
+    /// Replaces sources that are a sum of a value and -0 by that value with its signs. Adding -0 changes no value; it makes NaNs quiet and, with
+    /// `.FTZ`, subnormal numbers zero, which the reader does itself.
+    pub(super) fn absorb_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
+        if function.insts[inst].modifiers.contains(&Symbol::XORSIGN) {
+            return None;
+        }
+        let mut applied = None;
+        for at in function.insts[inst].result_count()..function.operands(inst).len() {
+            let operand = function.operands(inst)[at];
+            let Some((source, sum)) = self.signed_value(function, inst, &operand) else { continue };
+            let mut new = Draft::of(function, inst, opcode);
+            new.operands[at] = Operand { signs: combined(operand.signs, source.signs), kind: source.kind, ..operand };
+            if let Some(new) = self.first_encodable(function, inst, [new]) {
+                self.replace(function, inst, new, &[sum]);
+                applied = Some(Rule::Sign);
+            }
+        }
+        applied
+    }
+
+    /// Returns the value with signs that an operand of `reader` is, and the instruction that applies the signs.
+    fn signed_value(&self, function: &Function, reader: Inst, operand: &Operand) -> Option<(Operand, Inst)> {
+        if operand.role != Role::Plain {
+            return None;
+        }
+        let flushes = function.insts[reader].modifiers.contains(&Symbol::FTZ);
+        let sum = self.computation(function, operand, Opcode::FADD, &[]).or_else(|| {
+            let sum = self.computation(function, operand, Opcode::FADD, &[Symbol::FTZ])?;
+            Some(sum).filter(|_| flushes)
+        })?;
+        let [first, second] = *function.sources(sum) else { return None };
+        let source = if is_minus_zero(&second) {
+            first
+        } else if is_minus_zero(&first) {
+            second
+        } else {
+            return None;
+        };
+        let is_register = source.part().is_some_and(|part| part.count == 1 && function.values[part.value].file == RegFile::General);
+        (is_register && source.suffixes().next().is_none()).then_some((source, sum))
+    }
+}
+
+/// Returns whether an operand is -0.0.
+fn is_minus_zero(operand: &Operand) -> bool {
+    match operand.kind {
+        OperandKind::Zero(RegFile::General) => operand.signs == Signs::NEGATE,
+        OperandKind::Integer(bits) => bits as u32 == MINUS_ZERO && operand.signs.is_empty(),
+        _ => false,
+    }
+}
+
+/// Returns the signs of an operand with the signs `outer` that is itself a value with the signs `inner`.
+pub(super) fn combined(outer: Signs, inner: Signs) -> Signs {
+    if outer.has(Signs::ABSOLUTE) { outer } else { outer.toggled(inner) }
+}

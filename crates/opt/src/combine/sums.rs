@@ -1,0 +1,194 @@
+//! Sums of sums, of products and of left shifts.
+
+use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs, Value};
+use oriole_isa::{Opcode, Symbol};
+use smallvec::{SmallVec, smallvec};
+
+use super::{Combiner, Rule, draft};
+use crate::legalize::order;
+use crate::rewrite::Draft;
+
+/// Maximum number of readers of a 64-bit shift that is computed by its readers. With two readers the instructions are not more than before.
+const MAX_SHIFT_READERS: u32 = 2;
+
+/// The summands of an addition, without zeros.
+type Terms = SmallVec<[Operand; 5]>;
+
+impl Combiner {
+    /// Combines an addition with the computation of one of its summands.
+    pub(super) fn combine_sum(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
+        if function.insts[inst].guard.is_some() {
+            return None;
+        }
+        if function.insts[inst].modifiers.as_slice() == [Symbol::X] {
+            return self.combine_wide_shift(function, inst);
+        }
+        let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
+        let terms = terms(function, inst).filter(|_| !has_carry)?;
+        let rules = [Combiner::product_sum, Combiner::shifted_sum, Combiner::sum_of_sum];
+        rules.into_iter().find_map(|rule| (0..terms.len()).find_map(|at| rule(self, function, inst, &terms, at)))
+    }
+
+    /// `a * b + c`.
+    fn product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
+        let other = *only_other(terms, at)?;
+        let product = self.absorbable(function, inst, &terms[at], Opcode::IMAD, &[])?;
+        let [a, b, addend] = *function.sources(product) else { return None };
+        let is_plain = [a, b, other, terms[at]].iter().all(|operand| operand.signs.is_empty());
+        if !is_plain || addend != Operand::RZ {
+            return None;
+        }
+        let result = function.results(inst)[0];
+        self.store_sum(function, inst, draft(Opcode::IMAD, &[], result, &[a, b, other]), product)?;
+        Some(Rule::ProductSum)
+    }
+
+    /// `(a << n) + b`.
+    fn shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
+        let other = *only_other(terms, at)?;
+        let shift = self.absorbable(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
+        let (a, distance) = left_shift(function, shift)?;
+        let is_plain = [a, other, terms[at]].iter().all(|operand| operand.signs.is_empty());
+        if !is_plain {
+            return None;
+        }
+        let operands = smallvec![function.results(inst)[0], Operand::PT, a, other, distance];
+        let lea = Draft { opcode: Opcode::LEA, modifiers: [].into_iter().collect(), operands, result_count: 2 };
+        let lea = self.first_encodable(function, inst, [lea])?;
+        self.replace(function, inst, lea, &[shift]);
+        Some(Rule::ShiftedSum)
+    }
+
+    /// `(a + b) + c`; numbers are added.
+    fn sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
+        let inner = self.absorbable(function, inst, &terms[at], Opcode::IADD3, &[])?;
+        let mut all: Terms = terms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
+        let signs = terms[at].signs;
+        all.extend(self::terms(function, inner)?.into_iter().map(|term| term.with_signs(term.signs.toggled(signs))));
+        let (numbers, mut sources): (Terms, Terms) = all.into_iter().partition(|term| term.integer().is_some());
+        let number = numbers.iter().fold(0_u32, |sum, term| {
+            let number = term.integer().unwrap_or_default() as u32;
+            if term.signs.has(Signs::NEGATE) { sum.wrapping_sub(number) } else { sum.wrapping_add(number) }
+        });
+        if number != 0 {
+            sources.push(Operand::from(number));
+        }
+        // An IADD3 with two negated summands has an encoding, but an H200 reports it as an illegal instruction.
+        if sources.len() > 3 || sources.iter().filter(|term| term.signs.has(Signs::NEGATE)).count() > 1 {
+            return None;
+        }
+        sources.resize(3, Operand::RZ);
+        let result = function.results(inst)[0];
+        self.store_sum(function, inst, draft(Opcode::IADD3, &[], result, &sources), inner)?;
+        Some(Rule::Sum)
+    }
+
+    /// Stores a draft, with its sources in an order that the target can encode.
+    fn store_sum(&mut self, function: &mut Function, inst: Inst, draft: Draft, absorbed: Inst) -> Option<()> {
+        let found = self.first_encodable(function, inst, order::orders(&draft))?;
+        self.replace(function, inst, found, &[absorbed]);
+        Some(())
+    }
+
+    /// `(a << n) + b` in 64 bits, at the addition of the upper halves: both additions become `LEA`.
+    fn combine_wide_shift(&mut self, function: &mut Function, upper: Inst) -> Option<Rule> {
+        let ([upper_result, ..], [.., carry, never]) = (function.results(upper), function.sources(upper)) else { return None };
+        let (upper_result, carry) = (*upper_result, *carry);
+        if *never != Operand::PT.inverted_predicate()
+            || !carry.signs.is_empty()
+            || function.results(upper)[1..].iter().any(|p| p.value().is_some())
+        {
+            return None;
+        }
+        let lower = self.definitions.unguarded(function, carry.value()?)?;
+        let data = &function.insts[lower];
+        let writes_carry = function.results(lower).get(1).and_then(Operand::value) == carry.value();
+        let has_other_carry = function.results(lower).iter().skip(2).any(|result| result.value().is_some());
+        if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || !writes_carry || has_other_carry {
+            return None;
+        }
+        let [low_terms, high_terms] = [terms(function, lower)?, terms(function, upper)?];
+        let (WideShift { a, above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
+            let base = *only_other(&low_terms, at)?;
+            (0..2).find_map(|upper_at| {
+                let upper_base = *only_other(&high_terms, upper_at)?;
+                let shift = self.wide_shift(function, &low_terms[at], &high_terms[upper_at])?;
+                Some((shift, base, upper_base))
+            })
+        })?;
+        if !base.signs.is_empty() || !upper_base.signs.is_empty() {
+            return None;
+        }
+        let operands = smallvec![function.results(lower)[0], function.results(lower)[1], a, base, distance];
+        let low = Draft { opcode: Opcode::LEA, modifiers: [].into_iter().collect(), operands, result_count: 2 };
+        let high = draft(Opcode::LEA, &[Symbol::HI, Symbol::X], upper_result, &[a, upper_base, above, distance, carry]);
+        let high_with_carry = {
+            let mut operands = high.operands.clone();
+            operands.insert(1, Operand::PT);
+            Draft { operands, result_count: 2, ..high.clone() }
+        };
+        if !self.encodability.is_encodable(function, lower, &low) {
+            return None;
+        }
+        let high = self.first_encodable(function, upper, [high, high_with_carry])?;
+        self.replace(function, lower, low, &[]);
+        self.replace(function, upper, high, &insts);
+        Some(Rule::WideShiftedSum)
+    }
+
+    /// Matches the halves of a 64-bit left shift by less than 32.
+    fn wide_shift(&self, function: &Function, low: &Operand, high: &Operand) -> Option<WideShift> {
+        if !low.signs.is_empty() || !high.signs.is_empty() {
+            return None;
+        }
+        let lower = self.computation(function, low, Opcode::SHF, &[Symbol::L, Symbol::U32])?;
+        let upper = self.computation(function, high, Opcode::SHF, &[Symbol::L, Symbol::U64, Symbol::HI])?;
+        let (a, distance) = left_shift(function, lower)?;
+        let [low_bits, upper_distance, above] = *function.sources(upper) else { return None };
+        let same_bits = self.original(function, &low_bits) == self.original(function, &a);
+        let is_plain = [a, low_bits, above].iter().all(|operand| operand.signs.is_empty());
+        let few_readers = [lower, upper].iter().all(|&inst| {
+            let value: Option<Value> = function.results(inst)[0].value();
+            value.is_some_and(|value| self.reads[oriole_support::Index::position(value)] <= MAX_SHIFT_READERS)
+        });
+        let is_match = same_bits && is_plain && few_readers && upper_distance == distance;
+        is_match.then_some(WideShift { a, above, distance, insts: [lower, upper] })
+    }
+}
+
+/// A 64-bit left shift.
+struct WideShift {
+    /// The lower half of the number.
+    a: Operand,
+    /// The upper half of the number.
+    above: Operand,
+    distance: Operand,
+    /// The instructions that compute the lower and the upper half.
+    insts: [Inst; 2],
+}
+
+/// Returns the number and the distance of a 32-bit left shift by 1 to 31.
+fn left_shift(function: &Function, inst: Inst) -> Option<(Operand, Operand)> {
+    let [a, distance, zero] = *function.sources(inst) else { return None };
+    let is_shift = matches!(distance.kind, OperandKind::Integer(1..=31)) && zero == Operand::RZ && a.part().is_some();
+    is_shift.then_some((a, distance))
+}
+
+/// Returns the nonzero summands of an `IADD3`; `None` if one has a sign other than a minus, or if an operand is tied.
+fn terms(function: &Function, inst: Inst) -> Option<Terms> {
+    let sources = function.sources(inst);
+    let is_sum = |operand: &Operand| {
+        operand.role == Role::Plain && operand.signs.without(Signs::NEGATE).is_empty() && operand.suffixes().next().is_none()
+    };
+    let count = if function.insts[inst].modifiers.is_empty() { 3 } else { 5 };
+    let summands = sources.get(..3).filter(|summands| summands.iter().all(is_sum) && sources.len() == count)?;
+    Some(summands.iter().copied().filter(|operand| operand.kind != OperandKind::Zero(RegFile::General)).collect())
+}
+
+/// Returns the other one of two summands.
+fn only_other(terms: &Terms, at: usize) -> Option<&Operand> {
+    match terms.as_slice() {
+        [first, second] => Some(if at == 0 { second } else { first }),
+        _ => None,
+    }
+}

@@ -1,0 +1,96 @@
+//! Packs of two registers into the base of a 64-bit address.
+
+use oriole_ir::analysis::{ControlFlow, Dominators};
+use oriole_ir::{Block, Class, Function, Inst, Op, Part, Pseudo};
+use oriole_isa::{RegFile, Symbols};
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+
+use crate::definitions::Definitions;
+
+/// The packs that folding has created. They are inserted into the blocks after the pass, in one walk.
+#[derive(Default)]
+pub(super) struct Bases {
+    /// The pair for each two halves.
+    pairs: FxHashMap<(Part, Part), Part>,
+    /// The packs to insert after an instruction.
+    after: FxHashMap<Inst, Vec<Inst>>,
+    /// Computed for the first pack.
+    places: Option<Places>,
+}
+
+/// The position of each instruction.
+struct Places {
+    /// By instruction: its block and its number in the block.
+    of: Vec<Option<(Block, usize)>>,
+    dominators: Dominators,
+}
+
+impl Bases {
+    /// Returns an aligned pair with two registers as halves. Both registers must be defined on all paths to the reader of the pair.
+    /// Returns `None` if a register has no definition.
+    pub(super) fn pack(&mut self, function: &mut Function, definitions: &Definitions, low: Part, high: Part) -> Option<Part> {
+        if let Some(&pair) = self.pairs.get(&(low, high)) {
+            return Some(pair);
+        }
+        let is_general = |part: Part| function.values[part.value].file == RegFile::General;
+        if !is_general(low) || !is_general(high) {
+            return None;
+        }
+        let places = self.places.get_or_insert_with(|| Places::find(function));
+        let later = places.later(definitions.of(low.value)?, definitions.of(high.value)?)?;
+        let value = function.new_value(Class::R2);
+        let pair = function.whole(value);
+        let pack = function.new_inst(Op::Pseudo(Pseudo::Pack), Symbols::new(), None, &[pair.into(), low.into(), high.into()], 1);
+        function.insts[pack].location = function.insts[later].location;
+        self.after.entry(later).or_default().push(pack);
+        self.pairs.insert((low, high), pair);
+        Some(pair)
+    }
+
+    /// Inserts the packs after the definitions of their halves; after all phis of the block if the later definition is a phi.
+    pub(super) fn insert_packs(mut self, function: &mut Function) {
+        let Some(places) = self.places.take() else { return };
+        let mut blocks: Vec<Block> = self.after.keys().filter_map(|inst| places.of[inst.position()]).map(|place| place.0).collect();
+        blocks.sort_unstable_by_key(|block| block.position());
+        blocks.dedup();
+        for block in blocks {
+            let insts = std::mem::take(&mut function.blocks[block].insts);
+            let mut new = Vec::with_capacity(insts.len() + 4);
+            let mut waiting = Vec::new();
+            for inst in insts {
+                if !function.insts[inst].is(Pseudo::Phi) {
+                    new.append(&mut waiting);
+                }
+                new.push(inst);
+                if let Some(packs) = self.after.remove(&inst) {
+                    waiting.extend(packs);
+                }
+                if !function.insts[inst].is(Pseudo::Phi) {
+                    new.append(&mut waiting);
+                }
+            }
+            function.blocks[block].insts = new;
+        }
+    }
+}
+
+impl Places {
+    fn find(function: &Function) -> Places {
+        let mut of = vec![None; function.insts.len()];
+        for &block in &function.layout {
+            for (number, &inst) in function.blocks[block].insts.iter().enumerate() {
+                of[inst.position()] = Some((block, number));
+            }
+        }
+        let flow = ControlFlow::compute(function);
+        Places { of, dominators: Dominators::compute(function, &flow) }
+    }
+
+    /// Returns the later one of two instructions that both dominate a third one.
+    fn later(&self, one: Inst, other: Inst) -> Option<Inst> {
+        let (first, second) = (self.of[one.position()]?, self.of[other.position()]?);
+        let other_is_later = if first.0 == second.0 { first.1 < second.1 } else { self.dominators.dominates(first.0, second.0) };
+        Some(if other_is_later { other } else { one })
+    }
+}

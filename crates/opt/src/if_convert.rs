@@ -1,0 +1,330 @@
+//! If-conversion: replaces short branches by guarded instructions.
+//!
+//! A branch around a short block costs more cycles than executing the block under a guard, and divergent threads must meet again afterwards
+//! (`BSSY`, `BSYNC`). The short blocks after a branch, its *arms*, are appended to the block with the branch; the phis of the block where
+//! the paths meet become results that keep an old value where the guard does not hold:
+//!
+//! ```text
+//! bb0:  @!%p BRA bb2 ; BRA bb1                bb0:  %y = IADD3 %x, 1, RZ                       // guarded if it could fault or store
+//! bb1:  %y = IADD3 %x, 1, RZ                        @%p %v = FADD %a, %b, (else %u)
+//!       %v = FADD %a, %b            becomes         @%p STG [%z], %y
+//!       STG [%z], %y                                BRA bb2
+//!       BRA bb2                               bb2:  %w = COPY %v
+//! bb2:  %w = PHI %u, bb0, %v, bb1
+//! ```
+//!
+//! There is one arm (the branch goes around it) or two. An arm has one predecessor and one successor, no phis, and only instructions that may
+//! be guarded: no calls, barriers, fences, votes, shuffles and matrix operations. All arms of a branch together have at most as many
+//! instructions as a taken branch costs cycles in the hardware model. Instructions on the integer and the multiply unit without phi
+//! are not guarded, which gives the scheduler more freedom; all others are.
+//!
+//! Blocks that always follow each other are merged afterwards, and a second round converts branches around the merged blocks.
+//!
+//! **Before** and **after**: SSA without convergence barriers. The cost is linear in the size of the function.
+
+use oriole_hardware::Hardware;
+use oriole_hardware::costs::Costs;
+use oriole_ir::analysis::ControlFlow;
+use oriole_ir::{Block, Function, Guard, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Role, Target, Value, machine};
+use oriole_isa::{Effect, Opcode, Pipe, Symbols};
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+use crate::straighten;
+
+/// Number of rounds: an arm may itself contain converted arms.
+const ROUNDS: usize = 2;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of branches removed.
+    pub branches: usize,
+}
+
+/// Converts short branches of a whole function.
+pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
+    let limit = Costs::of(hardware.target).taken_branch as usize;
+    let mut stats = Stats::default();
+    for _ in 0..ROUNDS {
+        let converted = convert_all(function, hardware.target, limit);
+        stats.branches += converted;
+        if converted == 0 || straighten::run(function, hardware.target) == 0 {
+            break;
+        }
+    }
+    stats
+}
+
+/// A branch with a condition and its arms.
+struct Branch {
+    guard: Guard,
+    /// The arm for threads where the guard holds; `None` if they go to `join` directly.
+    taken: Option<Block>,
+    /// The arm for the other threads.
+    other: Option<Block>,
+    /// Where both paths meet.
+    join: Block,
+}
+
+/// Converts all short branches once. Returns their number.
+fn convert_all(function: &mut Function, target: Target, limit: usize) -> usize {
+    let flow = ControlFlow::compute(function);
+    let readers = Readers::count(function);
+    let mut removed: Vec<bool> = vec![false; function.blocks.len()];
+    let mut converted = 0;
+    for at in 0..function.layout.len() {
+        let block = function.layout[at];
+        if removed[block.position()] || !flow.is_reachable(block) {
+            continue;
+        }
+        let Some(branch) = branch_of(function, &flow, block) else { continue };
+        let arms: SmallVec<[Block; 2]> = branch.taken.into_iter().chain(branch.other).collect();
+        let size: usize = arms.iter().map(|&arm| function.blocks[arm].insts.len() - 1).sum();
+        let is_convertible =
+            size <= limit && arms.iter().all(|&arm| !removed[arm.position()] && may_guard_all(function, arm, branch.guard, target));
+        if is_convertible && phis_are_simple(function, &branch, block) {
+            convert(function, &readers, block, &branch, target);
+            arms.iter().for_each(|arm| removed[arm.position()] = true);
+            converted += 1;
+        }
+    }
+    function.layout.retain(|block| !removed[block.position()]);
+    converted
+}
+
+/// Returns the branch at the end of a block, if its arms have one predecessor each and meet in one block.
+fn branch_of(function: &Function, flow: &ControlFlow, block: Block) -> Option<Branch> {
+    let [first, second] = *function.terminators(block) else { return None };
+    let (taken, other) = (plain_target(function, first)?, plain_target(function, second)?);
+    let guard = function.insts[first].guard.filter(|guard| matches!(guard.kind, OperandKind::Value(_)))?;
+    if function.insts[second].guard.is_some() || taken == other {
+        return None;
+    }
+    let arm = |arm: Block| {
+        let [branch] = function.terminators(arm) else { return None };
+        let is_arm = arm != block && flow.predecessors(arm) == [block] && function.insts[*branch].guard.is_none();
+        plain_target(function, *branch).filter(|&next| is_arm && next != arm)
+    };
+    match (arm(taken), arm(other)) {
+        (Some(join), _) if join == other => Some(Branch { guard, taken: Some(taken), other: None, join }),
+        (_, Some(join)) if join == taken => Some(Branch { guard, taken: None, other: Some(other), join }),
+        (Some(join), Some(same)) if join == same && join != block => Some(Branch { guard, taken: Some(taken), other: Some(other), join }),
+        _ => None,
+    }
+}
+
+/// Returns the target of a `BRA` without modifiers.
+fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
+    let data = &function.insts[inst];
+    match function.operands(inst) {
+        [Operand { kind: OperandKind::Block(target), .. }] if data.is_machine(Opcode::BRA) && data.modifiers.is_empty() => Some(*target),
+        _ => None,
+    }
+}
+
+/// The number of instructions that read each value.
+struct Readers {
+    counts: Vec<u32>,
+}
+
+impl Readers {
+    fn count(function: &Function) -> Readers {
+        let mut counts = vec![0; function.values.len()];
+        for &block in &function.layout {
+            for &inst in &function.blocks[block].insts {
+                function.used(inst).for_each(|part| counts[part.value.position()] += 1);
+            }
+        }
+        Readers { counts }
+    }
+
+    fn of(&self, value: Value) -> u32 {
+        self.counts.get(value.position()).copied().unwrap_or(0)
+    }
+}
+
+/// Returns whether every instruction of an arm may execute under a guard.
+fn may_guard_all(function: &mut Function, arm: Block, guard: Guard, target: Target) -> bool {
+    let insts: SmallVec<[Inst; 16]> = function.blocks[arm].insts.iter().copied().collect();
+    let Some((_, body)) = insts.split_last() else { return false };
+    body.iter().all(|&inst| may_guard(function, inst, guard, target))
+}
+
+/// Returns whether an instruction may execute under a guard.
+fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) -> bool {
+    let data = &function.insts[inst];
+    let is_thread_file = |file| matches!(file, RegFile::General | RegFile::Predicate);
+    let is_own = |operand: &Operand| matches!(operand.role, Role::Plain | Role::Bracket(_));
+    if data.guard.is_some()
+        || !function.defined(inst).all(|value| is_thread_file(function.values[value].file))
+        || !function.operands(inst).iter().all(is_own)
+    {
+        return false;
+    }
+    match data.op {
+        Op::Pseudo(pseudo) => matches!(pseudo, Pseudo::Copy | Pseudo::Pack),
+        Op::Machine(opcode) => {
+            let properties = opcode.properties();
+            let is_simple = matches!(properties.effect, Effect::None | Effect::Reads | Effect::Writes | Effect::Updates);
+            let is_per_thread = matches!(properties.pipe, Pipe::Alu | Pipe::Fma | Pipe::Half | Pipe::Double | Pipe::Xu | Pipe::Lsu);
+            // An asynchronous copy needs other instructions before it, depending on its block.
+            if !is_simple || !is_per_thread || opcode == Opcode::LDGSTS {
+                return false;
+            }
+            function.insts[inst].guard = Some(guard);
+            let is_encodable = machine::is_encodable(function, inst, target);
+            function.insts[inst].guard = None;
+            is_encodable
+        }
+    }
+}
+
+/// Returns whether the phis where the paths meet read values, or nothing, on the paths of a branch.
+fn phis_are_simple(function: &Function, branch: &Branch, block: Block) -> bool {
+    let (taken, other) = edges(branch, block);
+    let is_simple = |source: Option<Operand>| match source.map(|source| source.kind) {
+        Some(OperandKind::Value(part)) => part == function.whole(part.value),
+        Some(OperandKind::Undefined) => true,
+        _ => false,
+    };
+    let is_thread_phi = |phi: Inst| {
+        let file = function.results(phi)[0].value().map(|value| function.values[value].file);
+        matches!(file, Some(RegFile::General | RegFile::Predicate))
+    };
+    function
+        .phis(branch.join)
+        .iter()
+        .all(|&phi| is_thread_phi(phi) && is_simple(source_from(function, phi, taken)) && is_simple(source_from(function, phi, other)))
+}
+
+/// Returns the predecessors of the join on the two paths of a branch.
+fn edges(branch: &Branch, block: Block) -> (Block, Block) {
+    (branch.taken.unwrap_or(block), branch.other.unwrap_or(block))
+}
+
+/// Returns the source of a phi for a predecessor.
+fn source_from(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
+    function.sources(phi).chunks_exact(2).find(|pair| pair[1].kind == OperandKind::Block(from)).map(|pair| pair[0])
+}
+
+/// Appends the arms of a branch to its block, and removes the branch.
+fn convert(function: &mut Function, readers: &Readers, block: Block, branch: &Branch, target: Target) {
+    let (taken, other) = edges(branch, block);
+    let phis: SmallVec<[Inst; 8]> = function.phis(branch.join).iter().copied().collect();
+    let pairs: SmallVec<[(Operand, Operand); 8]> = phis
+        .iter()
+        .map(|&phi| {
+            let source = |from| source_from(function, phi, from).unwrap_or(Operand::new(OperandKind::Undefined));
+            (source(taken), source(other))
+        })
+        .collect();
+    let terminators = function.terminators(block).len();
+    let length = function.blocks[block].insts.len() - terminators;
+    function.blocks[block].insts.truncate(length);
+    let negated = Guard { negated: !branch.guard.negated, ..branch.guard };
+    // With two arms, the first one only computes its values; the second one writes over them.
+    let merged = match (branch.taken, branch.other) {
+        (Some(arm), None) => {
+            let pairs: SmallVec<[(Operand, Operand); 8]> = pairs.iter().map(|&(taken, other)| (other, taken)).collect();
+            append_arm(function, readers, block, arm, branch.guard, &pairs, target)
+        }
+        (taken_arm, Some(arm)) => {
+            if let Some(first) = taken_arm {
+                append_arm(function, readers, block, first, branch.guard, &[], target);
+            }
+            append_arm(function, readers, block, arm, negated, &pairs, target)
+        }
+        (None, None) => return,
+    };
+    let jump = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[branch.join.into()], 0);
+    function.blocks[block].insts.push(jump);
+    for (phi, merged) in phis.into_iter().zip(merged) {
+        let mut operands: SmallVec<[Operand; 8]> = SmallVec::from_slice(&[function.results(phi)[0]]);
+        for pair in function.sources(phi).chunks_exact(2) {
+            let is_kept = pair[1].kind != OperandKind::Block(taken) && pair[1].kind != OperandKind::Block(other);
+            operands.extend(pair.iter().copied().filter(|_| is_kept));
+        }
+        operands.extend([merged, block.into()]);
+        function.set_operands(phi, &operands, 1);
+    }
+}
+
+/// Appends the instructions of an arm to a block. For each pair of an old value and a value of the arm, returns the value that is the new one
+/// where the guard holds and the old one elsewhere.
+fn append_arm(
+    function: &mut Function,
+    readers: &Readers,
+    block: Block,
+    arm: Block,
+    guard: Guard,
+    pairs: &[(Operand, Operand)],
+    target: Target,
+) -> SmallVec<[Operand; 8]> {
+    let mut insts = std::mem::take(&mut function.blocks[arm].insts);
+    insts.pop();
+    let mut extra: Vec<Inst> = Vec::new();
+    let mut merged = SmallVec::new();
+    for &(old, new) in pairs {
+        if old.kind == new.kind || new.kind == OperandKind::Undefined {
+            merged.push(old);
+        } else if old.kind == OperandKind::Undefined || tie_definition(function, readers, &insts, guard, old, new, target) {
+            merged.push(new);
+        } else {
+            let class = new.value().map_or(oriole_ir::Class::R, |value| function.values[value]);
+            let value = function.new_value(class);
+            let result = Operand::from(function.whole(value));
+            let copy =
+                function.new_inst(Op::Pseudo(Pseudo::Copy), Symbols::new(), Some(guard), &[result, new, old.with_role(Role::Tied(0))], 1);
+            extra.push(copy);
+            merged.push(result);
+        }
+    }
+    for &inst in &insts {
+        let is_free = match function.insts[inst].op {
+            Op::Pseudo(_) => true,
+            Op::Machine(opcode) => {
+                let properties = opcode.properties();
+                properties.effect == Effect::None && matches!(properties.pipe, Pipe::Alu | Pipe::Fma)
+            }
+        };
+        if !is_free {
+            function.insts[inst].guard = Some(guard);
+        }
+    }
+    function.blocks[block].insts.extend(insts);
+    function.blocks[block].insts.extend(extra);
+    merged
+}
+
+/// Guards the definition of a value in an arm so that it keeps the old value elsewhere. Returns false and changes nothing if the value is not
+/// computed in the arm, or if it has other readers than the phi.
+fn tie_definition(
+    function: &mut Function,
+    readers: &Readers,
+    insts: &[Inst],
+    guard: Guard,
+    old: Operand,
+    new: Operand,
+    target: Target,
+) -> bool {
+    let Some(value) = new.value().filter(|&value| readers.of(value) == 1) else { return false };
+    let Some(&inst) = insts.iter().find(|&&inst| function.defined(inst).any(|defined| defined == value)) else { return false };
+    let is_copy = function.insts[inst].is(Pseudo::Copy);
+    if function.insts[inst].guard.is_some() || function.insts[inst].result_count() > 1 && is_copy || function.insts[inst].is(Pseudo::Pack) {
+        return false;
+    }
+    let Some(at) = function.results(inst).iter().position(|result| result.value() == Some(value)) else { return false };
+    let before: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
+    let count = function.insts[inst].result_count();
+    let mut operands = before.clone();
+    operands.push(old.with_role(Role::Tied(at as u8)));
+    function.set_operands(inst, &operands, count);
+    function.insts[inst].guard = Some(guard);
+    let is_encodable = is_copy || machine::is_encodable(function, inst, target);
+    if !is_encodable {
+        function.set_operands(inst, &before, count);
+        function.insts[inst].guard = None;
+    }
+    is_encodable
+}

@@ -1,0 +1,222 @@
+//! Moves the constant part of an array index out of the address computation.
+//!
+//! Indices such as `(i << 5) | 3` differ in their last bits only. If the bits of the number are known to be zero in the rest of the index, the
+//! combination is a sum without carries, so the number can be added to the address instead:
+//!
+//! ```text
+//! %1 = SHF.L.U32 %0, 5, RZ                      %1 = SHF.L.U32 %0, 5, RZ
+//! %2 = LOP3.LUT %1, 3, RZ, 0xfc, !PT            %4:R2 = IMAD.WIDE %1, 4, c[0x0][0x210]
+//! %3:R2 = IMAD.WIDE %2, 4, c[0x0][0x210]        %5, %6:P = IADD3 %4[0], 12, RZ
+//!                                               %7 = IADD3.X %4[1], 0, RZ, %6, !PT
+//!                                               %3:R2 = PACK %5, %7
+//! ```
+//!
+//! Common-subexpression elimination then finds that neighbouring accesses have the same base, and folding moves the numbers into the offsets of the
+//! accesses. Only products whose readers are all addresses are changed, because only there is the sum free.
+//!
+//! **Why it is exact.** Where `a & k` is 0, `a | k` is `a + k` without a carry out of any bit. If bit 31 of `k` is 0 too, this holds for the
+//! sign-extended and for the zero-extended numbers, and in 64 bits multiplication distributes over the sum.
+//!
+//! **Before** and **after**: SSA, before legalization. The cost is linear in the size of the function.
+
+use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Target};
+use oriole_isa::{Opcode, Symbol};
+use oriole_support::Index;
+
+use crate::definitions::{Definitions, KnownWord};
+use crate::rewrite::Prelude;
+
+/// Maximum number of instructions to look through for known bits.
+const MAX_DEPTH: usize = 6;
+/// Largest number that is moved to an address, in bytes: the offset of an access has 24 bits with sign.
+const MAX_OFFSET: i64 = (1 << 23) - 1;
+/// The truth tables of the logic operations of two inputs.
+const AND: i64 = 0xc0;
+const OR: i64 = 0xfc;
+/// Thread numbers within a block are below 1024 in all dimensions.
+const MAX_THREAD: u32 = 1023;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of indices whose constant part became an addition to the address.
+    pub split: usize,
+}
+
+/// Splits indices in a whole function.
+pub fn run(function: &mut Function, _target: Target) -> Stats {
+    let definitions = Definitions::compute(function);
+    let is_address = only_addresses(function);
+    let mut stats = Stats::default();
+    for block in function.layout.clone() {
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut kept = Vec::with_capacity(insts.len());
+        for inst in insts {
+            if let Some((index, offset)) = splittable(function, &definitions, &is_address, inst) {
+                split(function, inst, index, offset, &mut kept);
+                stats.split += 1;
+            }
+            kept.push(inst);
+        }
+        function.blocks[block].insts = kept;
+    }
+    stats
+}
+
+/// Returns, by value, whether all its readers use it as an address.
+fn only_addresses(function: &Function) -> Vec<bool> {
+    let mut only = vec![true; function.values.len()];
+    for &block in &function.layout {
+        for &inst in &function.blocks[block].insts {
+            for source in function.sources(inst) {
+                if let (Some(value), false) = (source.value(), matches!(source.role, Role::Bracket(_))) {
+                    only[value.position()] = false;
+                }
+            }
+        }
+    }
+    only
+}
+
+/// An index without its constant part.
+enum Rest {
+    /// A register.
+    Register(Part),
+    /// The union of the bits of two registers.
+    Union(Part, Part),
+}
+
+/// Returns the index without its constant part, and the size of that part in bytes, if an instruction computes an address with such an index.
+fn splittable(function: &Function, definitions: &Definitions, is_address: &[bool], inst: Inst) -> Option<(Rest, i64)> {
+    let data = &function.insts[inst];
+    let is_wide = matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
+    if !data.is_machine(Opcode::IMAD) || !is_wide || data.guard.is_some() {
+        return None;
+    }
+    let ([result], [index, factor, addend]) = (function.results(inst), function.sources(inst)) else { return None };
+    let is_plain = [index, factor, addend].iter().all(|operand| operand.signs.is_empty() && operand.role == Role::Plain);
+    let is_free = result.value().is_some_and(|value| is_address[value.position()]);
+    let scale = known_number(function, definitions, factor).filter(|_| is_plain && is_free)?;
+    let index = index.part().filter(|part| part.count == 1)?;
+    let (rest, number) = without_number(function, definitions, index)?;
+    let offset = i64::from(number).checked_mul(i64::from(scale)).filter(|offset| (1..=MAX_OFFSET).contains(offset))?;
+    Some((rest, offset))
+}
+
+/// Returns an index without its constant part, and the constant part; `None` if there is none whose bits are zero elsewhere.
+fn without_number(function: &Function, definitions: &Definitions, index: Part) -> Option<(Rest, u32)> {
+    let (first, second) = logic_sources(function, definitions, index, OR)?;
+    let zeros = |operand: &Operand| known_zeros(function, definitions, operand, MAX_DEPTH);
+    let is_apart = |number: u32, zeros: u32| number as i32 > 0 && number & !zeros == 0;
+    for (one, other) in [(first, second), (second, first)] {
+        let Some(part) = one.part() else { continue };
+        if let Some(number) = known_number(function, definitions, &other) {
+            return is_apart(number, zeros(&one)).then_some((Rest::Register(part), number));
+        }
+        // The number may be part of one of the two sources: a | (b | number).
+        let Some((inner, last)) = other.part().and_then(|part| logic_sources(function, definitions, part, OR)) else { continue };
+        if let (Some(inner_part), Some(number)) = (inner.part(), known_number(function, definitions, &last))
+            && is_apart(number, zeros(&one) & zeros(&inner))
+        {
+            return Some((Rest::Union(part, inner_part), number));
+        }
+    }
+    None
+}
+
+/// Returns the two sources of a logic operation with this truth table that computes a register, a number last.
+fn logic_sources(function: &Function, definitions: &Definitions, part: Part, table: i64) -> Option<(Operand, Operand)> {
+    let origin = definitions.origin(function, part);
+    let inst = definitions.unguarded(function, origin.value)?;
+    let data = &function.insts[inst];
+    let ([_], [first, second, zero, found, never]) = (function.results(inst), function.sources(inst)) else { return None };
+    let is_operation = data.is_machine(Opcode::LOP3)
+        && data.modifiers.as_slice() == [Symbol::LUT]
+        && found.integer() == Some(table)
+        && *zero == Operand::RZ
+        && *never == Operand::PT.inverted_predicate()
+        && first.signs.is_empty()
+        && second.signs.is_empty();
+    is_operation.then_some((*first, *second))
+}
+
+/// Returns the number that an operand is known to be.
+fn known_number(function: &Function, definitions: &Definitions, operand: &Operand) -> Option<u32> {
+    match operand.kind {
+        OperandKind::Integer(number) => Some(number as u32),
+        OperandKind::Value(part) if part.count == 1 => match definitions.known_content(function, part) {
+            Some(KnownWord::Integer(number)) => Some(number),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Returns the bits of an operand that are known to be zero.
+fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand, depth: usize) -> u32 {
+    if let Some(number) = known_number(function, definitions, operand) {
+        return !number;
+    }
+    let Some(part) = operand.part().filter(|part| part.count == 1 && operand.signs.is_empty() && depth > 0) else { return 0 };
+    let zeros = |operand: &Operand| known_zeros(function, definitions, operand, depth - 1);
+    if let Some((first, second)) = logic_sources(function, definitions, part, AND) {
+        return zeros(&first) | zeros(&second);
+    }
+    if let Some((first, second)) = logic_sources(function, definitions, part, OR) {
+        return zeros(&first) & zeros(&second);
+    }
+    let origin = definitions.origin(function, part);
+    let Some(inst) = definitions.unguarded(function, origin.value) else { return 0 };
+    let data = &function.insts[inst];
+    match (data.op.machine(), data.modifiers.as_slice(), function.sources(inst)) {
+        (Some(Opcode::SHF), [Symbol::L, Symbol::U32], [a, distance, zero]) if *zero == Operand::RZ => match distance.integer() {
+            Some(distance @ 0..=31) => zeros(a) << distance | ((1_u32 << distance) - 1),
+            _ => 0,
+        },
+        (Some(Opcode::S2R), [], [Operand { kind: OperandKind::Name(name), .. }]) if name.spelling().starts_with("SR_TID.") => !MAX_THREAD,
+        _ => 0,
+    }
+}
+
+/// Rewrites an address: computes it from the index without the number, and adds the number.
+fn split(function: &mut Function, inst: Inst, index: Rest, offset: i64, kept: &mut Vec<Inst>) {
+    let mut prelude = Prelude::before(function, inst);
+    let index = match index {
+        Rest::Register(part) => Operand::from(part),
+        Rest::Union(first, second) => {
+            let sources = [first.into(), second.into(), Operand::RZ, OR.into(), Operand::PT.inverted_predicate()];
+            prelude.define(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
+        }
+    };
+    let modifiers = function.insts[inst].modifiers.clone();
+    let (factor, addend) = (function.sources(inst)[1], function.sources(inst)[2]);
+    let base = prelude.define(function, Class::R2, Opcode::IMAD, &modifiers, &[index, factor, addend]);
+    let half = |number: u8| base.part().map_or(base, |part| crate::rewrite::piece(part, number).into());
+    let (low, carry, high) = (function.new_value(Class::R), function.new_value(Class::P), function.new_value(Class::R));
+    let [low, carry, high] = [low, carry, high].map(|value| Operand::from(function.whole(value)));
+    let sum = [low, carry, Operand::PT, half(0), offset.into(), Operand::RZ];
+    prelude.push(function, Op::Machine(Opcode::IADD3), &[], &sum, 3);
+    let upper_sum = [high, Operand::PT, Operand::PT, half(1), Operand::RZ, Operand::RZ, carry, Operand::PT.inverted_predicate()];
+    prelude.push(function, Op::Machine(Opcode::IADD3), &[Symbol::X], &upper_sum, 3);
+    kept.extend(prelude.insts);
+    let result = function.results(inst)[0];
+    function.insts[inst].op = Op::Pseudo(Pseudo::Pack);
+    function.insts[inst].modifiers = oriole_isa::Symbols::new();
+    function.set_operands(inst, &[result, low, high], 1);
+}
+
+#[cfg(test)]
+mod tests {
+    /// The rule for all numbers of 8 bits: where the bits are apart and the number is not negative, the union is the sum, with the sign
+    /// extended and with zeros above.
+    #[test]
+    fn union_is_sum_in_more_bits() {
+        for rest in 0..=u8::MAX {
+            for number in (0..=i8::MAX as u8).filter(|number| rest & number == 0) {
+                let union = rest | number;
+                assert_eq!(i16::from(union as i8), i16::from(rest as i8) + i16::from(number));
+                assert_eq!(u16::from(union), u16::from(rest) + u16::from(number));
+            }
+        }
+    }
+}

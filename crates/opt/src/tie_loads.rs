@@ -1,0 +1,210 @@
+//! Lets a guarded instruction with a tuple as its result write directly over the old values.
+//!
+//! A guarded vector load in PTX assigns one register for each element. Selection loads into a new tuple and copies each element under the
+//! same guard. If every register of the tuple is only copied in this way, the tuple may start with the old values and the copies need
+//! no guard:
+//!
+//! ```text
+//! @%p %t:R2 = LDG.E.64 [%a]                            %o:R2 = PACK RZ, %b
+//! @%p %x = COPY %t[0], (else %z)            becomes    @%p %t:R2 = LDG.E.64 [%a], (else %o)
+//! @%p %y = COPY %t[1], (else %b)                       %x = COPY %t[0]
+//!                                                      %y = COPY %t[1]
+//! ```
+//!
+//! Here `%z` is known to be zero. Two neighbouring zeros are written by one `CS2R`. Two moves for each register (one of them guarded) become at most one. Copy propagation then redirects the
+//! readers of the copies to the tuple.
+//!
+//! **Before** and **after**: SSA. The cost is linear in the size of the function.
+
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Target};
+use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+use crate::definitions::{Definitions, KnownWord};
+use crate::legalize::EncodabilityCache;
+use crate::rewrite::{Draft, Prelude};
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of instructions whose result was tied to the old values.
+    pub tied: usize,
+}
+
+/// Ties the results of guarded instructions in a whole function.
+pub fn run(function: &mut Function, target: Target) -> Stats {
+    let mut stats = Stats::default();
+    let is_candidate = |function: &Function, inst: Inst| tuple_of(function, inst).is_some();
+    let has_candidate = |&block: &Block| function.blocks[block].insts.iter().any(|&inst| is_candidate(function, inst));
+    if !function.layout.iter().any(has_candidate) {
+        return stats;
+    }
+    let definitions = Definitions::compute(function);
+    let readers = Readers::find(function);
+    let mut encodability = EncodabilityCache::take(target);
+    for block in function.layout.clone() {
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut kept = Vec::with_capacity(insts.len());
+        for inst in insts {
+            if let Some(copies) = copies_to_tie(function, &definitions, &readers, inst) {
+                tie(function, &definitions, &mut encodability, inst, &copies, &mut kept).then(|| stats.tied += 1);
+            }
+            kept.push(inst);
+        }
+        function.blocks[block].insts = kept;
+    }
+    encodability.put_back();
+    stats
+}
+
+/// The instructions that read each tuple, and the place of each instruction.
+struct Readers {
+    /// By value: the readers of a value of several registers; empty for other values.
+    of: Vec<SmallVec<[Inst; 4]>>,
+    /// By instruction: its block and its number in the block.
+    places: Vec<Option<(Block, usize)>>,
+}
+
+impl Readers {
+    fn find(function: &Function) -> Readers {
+        let mut of = vec![SmallVec::new(); function.values.len()];
+        let mut places = vec![None; function.insts.len()];
+        for &block in &function.layout {
+            for (number, &inst) in function.blocks[block].insts.iter().enumerate() {
+                places[inst.position()] = Some((block, number));
+                for part in function.used(inst) {
+                    if function.values[part.value].width > 1 {
+                        of[part.value.position()].push(inst);
+                    }
+                }
+            }
+        }
+        Readers { of, places }
+    }
+}
+
+/// Returns the result of a guarded machine instruction if it is one tuple of general registers that is not tied yet.
+fn tuple_of(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
+    let data = &function.insts[inst];
+    if data.guard.is_none() || data.op.machine().is_none() {
+        return None;
+    }
+    let [result] = function.results(inst) else { return None };
+    let value = result.value().filter(|_| result.role == Role::Plain)?;
+    let class = function.values[value];
+    let is_free = class.file == RegFile::General && class.width > 1 && function.tied_to(inst, 0).is_none();
+    is_free.then_some(value)
+}
+
+/// Returns the guarded copies that read the result of an instruction, one for each register in order; `None` if there are other readers,
+/// or if an old value is computed only after the instruction.
+fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &Readers, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
+    let value = tuple_of(function, inst)?;
+    let width = usize::from(function.values[value].width);
+    let found = &readers.of[value.position()];
+    if found.len() != width {
+        return None;
+    }
+    let (block, number) = readers.places[inst.position()]?;
+    let mut copies: SmallVec<[Option<Inst>; 4]> = SmallVec::from_elem(None, width);
+    for &copy in found {
+        let data = &function.insts[copy];
+        let [_, source, old] = function.operands(copy) else { return None };
+        let part = source.part().filter(|part| part.value == value && part.count == 1)?;
+        let is_copy = data.is(Pseudo::Copy) && data.guard == function.insts[inst].guard && old.role == Role::Tied(0);
+        let is_near = readers.places[copy.position()].is_some_and(|place| place.0 == block);
+        let old_place = old.value().and_then(|value| definitions.of(value)).and_then(|definition| readers.places[definition.position()]);
+        let is_early = old.value().is_none() || old_place.is_some_and(|(at, before)| at != block || before < number);
+        let slot = copies.get_mut(usize::from(part.first)).filter(|slot| slot.is_none())?;
+        *slot = Some(copy).filter(|_| is_copy && is_near && is_early);
+        (*slot)?;
+    }
+    copies.into_iter().collect()
+}
+
+/// Packs the old values before an instruction, ties its result to them, and removes the guards of the copies. Returns false and changes
+/// nothing if the instruction cannot be encoded with a tied operand.
+fn tie(
+    function: &mut Function,
+    definitions: &Definitions,
+    encodability: &mut EncodabilityCache,
+    inst: Inst,
+    copies: &[Inst],
+    kept: &mut Vec<Inst>,
+) -> bool {
+    let (Op::Machine(opcode), Some(tuple)) = (function.insts[inst].op, tuple_of(function, inst)) else { return false };
+    let olds: SmallVec<[Operand; 4]> = copies.iter().map(|&copy| old_value(function, definitions, copy)).collect();
+    let mut prelude = Prelude::before(function, inst);
+    let olds = with_zero_pairs(function, encodability, &mut prelude, inst, &olds);
+    let old = pack(function, &mut prelude, usize::from(function.values[tuple].width), &olds);
+    let mut draft = Draft::of(function, inst, opcode);
+    draft.operands.push(old.with_role(Role::Tied(0)));
+    if !encodability.is_encodable(function, inst, &draft) {
+        return false;
+    }
+    draft.store(function, inst);
+    kept.extend(prelude.insts);
+    for &copy in copies {
+        let operands: SmallVec<[Operand; 2]> = function.operands(copy)[..2].iter().copied().collect();
+        function.insts[copy].guard = None;
+        function.set_operands(copy, &operands, 1);
+    }
+    true
+}
+
+/// Returns the old value of a guarded copy as a source of a pack: a number where the content is known.
+fn old_value(function: &Function, definitions: &Definitions, copy: Inst) -> Operand {
+    let old = function.operands(copy)[2].with_role(Role::Plain);
+    let known = old.part().and_then(|part| definitions.known_content(function, part));
+    match known {
+        Some(KnownWord::Integer(0)) => Operand::RZ,
+        Some(KnownWord::Integer(number)) => Operand::new(OperandKind::Integer(i64::from(number))),
+        _ => old,
+    }
+}
+
+/// Replaces two zeros in an aligned pair of registers by a pair that one instruction clears, where the target has such an instruction.
+fn with_zero_pairs(
+    function: &mut Function,
+    encodability: &mut EncodabilityCache,
+    prelude: &mut Prelude,
+    inst: Inst,
+    olds: &[Operand],
+) -> SmallVec<[Operand; 4]> {
+    let mut sources: SmallVec<[Operand; 4]> = SmallVec::new();
+    for pair in olds.chunks(2) {
+        let is_zero = pair.len() == 2 && pair.iter().all(|old| *old == Operand::RZ);
+        let zeros = is_zero.then(|| zero_pair(function, encodability, prelude, inst)).flatten();
+        match zeros {
+            Some(zeros) => sources.push(zeros),
+            None => sources.extend_from_slice(pair),
+        }
+    }
+    sources
+}
+
+/// Defines a pair of zeros before an instruction.
+fn zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prelude: &mut Prelude, inst: Inst) -> Option<Operand> {
+    let zero = Operand::from(Symbol::find("SRZ")?);
+    let pair = function.new_value(Class::R2);
+    let operands = [function.whole(pair).into(), zero];
+    let draft = Draft { opcode: Opcode::CS2R, modifiers: Symbols::new(), operands: operands.iter().copied().collect(), result_count: 1 };
+    if !encodability.is_encodable(function, inst, &draft) {
+        return None;
+    }
+    prelude.push(function, Op::Machine(Opcode::CS2R), &[], &operands, 1);
+    Some(operands[0])
+}
+
+/// Packs sources into a tuple of `width` registers. A single source is the tuple.
+fn pack(function: &mut Function, prelude: &mut Prelude, width: usize, sources: &[Operand]) -> Operand {
+    if let [single] = sources {
+        return *single;
+    }
+    let tuple = function.new_value(Class::new(RegFile::General, width as u8));
+    let result = Operand::from(function.whole(tuple));
+    let operands: SmallVec<[Operand; 8]> = std::iter::once(result).chain(sources.iter().copied()).collect();
+    prelude.push(function, Op::Pseudo(Pseudo::Pack), &[], &operands, 1);
+    result
+}
