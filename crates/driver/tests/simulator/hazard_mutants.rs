@@ -10,7 +10,7 @@ use oriole_driver::{Options as Compiler, compile};
 use oriole_hardware::Model;
 use oriole_isa::{Control, Target, decode};
 use oriole_kernel_test::KernelTest;
-use oriole_sim::hazard::{Dependence, LocatedFinding, Problem, Register, Severity, Watch, check_function};
+use oriole_sim::hazard::{LocatedFinding, Problem, Register, Severity, Watch, check_function};
 use oriole_sim::sass::Options;
 use oriole_sim::sass::kernel_test::run;
 
@@ -23,7 +23,7 @@ const STEP: usize = 29;
 /// The part of a problem that does not depend on the path on which it was found.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    Early(Dependence, Register),
+    Early(Register),
     Fresh(u8),
     Stale(Register),
     Ignored,
@@ -34,9 +34,9 @@ enum Kind {
 
 fn kind(problem: &Problem) -> Kind {
     match *problem {
-        Problem::TooSoon { kind, register, .. }
-        | Problem::NotWaited { kind, register, .. }
-        | Problem::NoScoreboardSet { kind, register } => Kind::Early(kind, register),
+        Problem::TooSoon { register, .. } | Problem::NotWaited { register, .. } | Problem::NoScoreboardSet { register, .. } => {
+            Kind::Early(register)
+        }
         Problem::WaitTooSoon { scoreboard, .. } => Kind::Fresh(scoreboard),
         Problem::StaleReuse { register } => Kind::Stale(register),
         Problem::StallIgnored { .. } => Kind::Ignored,
@@ -47,8 +47,9 @@ fn kind(problem: &Problem) -> Kind {
     }
 }
 
-/// Index of the first instruction and kind of problem. The second instruction is left out: if several ones issue too early after the first,
-/// the two checks may report different ones.
+/// Index of the first instruction and kind of problem. The second instruction is left out, and with it whether it reads or writes the
+/// register: if several ones issue too early after the first, the two checks may report different ones. (On all paths a guarded reader stands for
+/// all threads; while running, a thread in which the guard does not hold may be the first to overwrite the register.)
 type Found = BTreeSet<(usize, Kind)>;
 
 /// Returns the hazards of the static check.

@@ -293,7 +293,7 @@ impl<'a> Walk<'a> {
                 before.in_flight.iter().filter_map(is_left).chain(called.own.iter().copied()).collect();
             in_flight.sort_by_key(|one| one.step);
             in_flight.dedup_by_key(|one| one.step);
-            returns.push((after, BoundaryState { in_flight, kept: Vec::new(), scoreboards_set: left.scoreboards_set }));
+            returns.push((after, BoundaryState { in_flight, kept: Vec::new(), ..left.clone() }));
         }
         for (after, state) in returns {
             self.reach(after, state);

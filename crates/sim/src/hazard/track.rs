@@ -100,6 +100,9 @@ pub struct BoundaryState {
     pub kept: Vec<Kept>,
     /// Scoreboards that were set on some path, one bit each.
     pub scoreboards_set: u8,
+    /// General registers with an access that was not complete at the last fence of matrix products on some path, and the instruction of
+    /// the access; in ascending order.
+    pub open_at_fence: Vec<(Register, u32)>,
 }
 
 impl BoundaryState {
@@ -109,8 +112,17 @@ impl BoundaryState {
             in_flight: merge_in_flight(&self.in_flight, &other.in_flight),
             kept: reuse::merge(&self.kept, &other.kept),
             scoreboards_set: self.scoreboards_set | other.scoreboards_set,
+            open_at_fence: union(&self.open_at_fence, &other.open_at_fence),
         }
     }
+}
+
+/// Returns the union of two sorted lists.
+fn union(one: &[(Register, u32)], other: &[(Register, u32)]) -> Vec<(Register, u32)> {
+    let mut all = [one, other].concat();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// An instruction in flight on the current path.
@@ -175,7 +187,7 @@ pub struct Tracker<'a> {
     /// In-order group of warpgroup matrix products; `None` until the first one is seen.
     matrix_order: Option<u8>,
     /// General registers with an access that was not complete at the last fence of matrix products: the register, and the instruction of
-    /// the access. Empty at the start of a path.
+    /// the access.
     open_at_fence: Vec<(Register, u32)>,
     /// Whether the current instruction surely executes: it has no guard, or the active threads are known.
     always_executes: bool,
@@ -220,7 +232,7 @@ impl<'a> Tracker<'a> {
         self.setters = Default::default();
         self.covered_by_later = Default::default();
         self.draining = None;
-        self.open_at_fence.clear();
+        self.open_at_fence.clone_from(&boundary.open_at_fence);
         (self.now, self.rank) = (0, carried.iter().map(|one| one.rank + 1).max().unwrap_or(1));
         (self.results_done, self.reads_done) = ([0; GROUPS], [0; GROUPS]);
         // A guard predicate may have been written anywhere before: do not pair opposite guards across the boundary.
@@ -281,7 +293,7 @@ impl<'a> Tracker<'a> {
             same
         });
         let kept = reuse::merge(&self.cache.kept, &[]);
-        BoundaryState { in_flight: carried, kept, scoreboards_set: self.scoreboards_set }
+        BoundaryState { in_flight: carried, kept, scoreboards_set: self.scoreboards_set, open_at_fence: self.open_at_fence.clone() }
     }
 
     /// Issues the next instruction of the path for the whole warp; hazards are passed to `report`.

@@ -7,8 +7,8 @@
 //! - a result of a variable-latency instruction is read, or overwritten, only after a wait for the scoreboard that the instruction sets
 //!   (`not-waited`), and the instruction sets one (`not-announced`);
 //! - an operand that is read late is overwritten only after a wait for the scoreboard that signals the read; guards count as operands;
-//! - earlier accesses to the registers of a warpgroup's matrix product are complete at the `WARPGROUP.ARRIVE` before it (`not-fenced`;
-//!   checked within a block): the product may start when another warp issues it.
+//! - earlier accesses to the registers of a warpgroup's matrix product are complete at the `WARPGROUP.ARRIVE` before it (`not-fenced`):
+//!   the product may start when another warp issues it.
 //!
 //! Calls inside the section are followed with everything that is in flight. Functions called from other sections are assumed to start and
 //! return with nothing in flight. So at a call out of the section, and at the return of a function that other sections may call, every
