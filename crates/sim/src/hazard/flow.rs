@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Opcode, RegFile, Value};
 
-use super::track::{BoundaryState, InFlightAtBoundary, MAX_FIXED_LATENCY, Pending, Tracker};
+use super::boundary::{BoundaryState, InFlightAtBoundary, Pending};
+use super::track::{MAX_FIXED_LATENCY, Tracker};
 use super::{Finding, Problem, Register, Step};
 
 /// The control-flow successors of an instruction.
@@ -334,7 +335,8 @@ impl<'a> Walk<'a> {
         let first = one.step as usize;
         let register = step.writes.first()?.register;
         // Kernels without a stack still load the stack pointer (R1) and never wait for it.
-        let is_unused_stack = Some(register) == Register::new(RegFile::General, 1) && one.results == Pending::Until(0);
+        let is_unused_stack =
+            Some(register) == Register::new(RegFile::General, 1) && matches!(one.results, Pending::Until(signals) if signals.is_never());
         let pending = one.results != Pending::Done && step.results_wait && first != second && !is_unused_stack;
         pending.then_some(Finding { second, first, problem: Problem::PendingAtExit { register } })
     }

@@ -14,17 +14,20 @@
 //!
 //! Latencies come from `oriole-hardware`, everything else from the encoded bytes. No code is shared with the passes that set control words.
 
+mod boundary;
 pub mod flow;
 mod lanes;
 mod reuse;
+mod signals;
 mod step;
 mod track;
 mod watch;
 
+pub use boundary::{BoundaryState, InFlightAtBoundary, Pending};
 pub use flow::check_function;
 pub use lanes::Mask;
 pub use step::Step;
-pub use track::{BoundaryState, InFlightAtBoundary, Pending, Tracker};
+pub use track::Tracker;
 pub use watch::{LocatedFinding, Watch};
 
 use oriole_hardware::DependenceKind;

@@ -25,8 +25,10 @@ use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::{Control, RegFile};
 use smallvec::SmallVec;
 
+use super::boundary::{BoundaryState, InFlightAtBoundary, Pending, share_scoreboards};
 use super::lanes::{ALL, Mask, Pauses};
-use super::reuse::{self, Cache, Kept};
+use super::reuse::{self, Cache};
+use super::signals::Signals;
 use super::step::{RegAccess, Step, WarpgroupRole};
 use super::{Finding, Problem, REGISTERS, Register};
 
@@ -48,82 +50,6 @@ const READ_WINDOW: usize = 64;
 const DEEPEST_COUNT: usize = 64;
 /// Minimum number of recorded instructions before [`Tracker::compact`] removes those that no longer matter.
 const MIN_COMPACT: usize = 512;
-
-/// When the results, or the operand reads, of an instruction in flight are known to be complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pending {
-    /// They are complete.
-    Done,
-    /// Complete when any of these scoreboards (one bit each) is waited for; 0 if no scoreboard signals it.
-    Until(u8),
-}
-
-/// An instruction in flight at a block boundary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InFlightAtBoundary {
-    /// Index of the instruction.
-    pub step: u32,
-    /// Minimum number of cycles since its issue, capped at 64 (`MAX_FIXED_LATENCY`).
-    pub age: u8,
-    pub results: Pending,
-    pub reads: Pending,
-    /// Position in issue order among the instructions in flight, from 1; 0 if the order is unknown after a merge.
-    pub rank: u32,
-    /// Whether it is in flight on all paths, so that waiting for it proves that earlier instructions of its in-order group are complete.
-    pub in_order_guarantee: bool,
-}
-
-impl InFlightAtBoundary {
-    /// Joins the states of one instruction on two paths: the smaller age, and only the scoreboards that signal completion on both.
-    pub fn merge(self, other: InFlightAtBoundary) -> InFlightAtBoundary {
-        let both = |one: Pending, two: Pending| match (one, two) {
-            (Pending::Done, other) | (other, Pending::Done) => other,
-            (Pending::Until(one), Pending::Until(two)) => Pending::Until(one & two),
-        };
-        InFlightAtBoundary {
-            step: self.step,
-            age: self.age.min(other.age),
-            results: both(self.results, other.results),
-            reads: both(self.reads, other.reads),
-            rank: self.rank,
-            in_order_guarantee: self.in_order_guarantee && other.in_order_guarantee,
-        }
-    }
-}
-
-/// The abstract state at a block boundary: everything that may be in flight on some path to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BoundaryState {
-    /// Instructions in flight, ascending by index.
-    pub in_flight: Vec<InFlightAtBoundary>,
-    /// Possible contents of the reuse cache, in ascending order.
-    pub kept: Vec<Kept>,
-    /// Scoreboards that were set on some path, one bit each.
-    pub scoreboards_set: u8,
-    /// General registers with an access that was not complete at the last fence of matrix products on some path, and the instruction of
-    /// the access; in ascending order.
-    pub open_at_fence: Vec<(Register, u32)>,
-}
-
-impl BoundaryState {
-    /// Joins the states of two paths.
-    pub fn merge(&self, other: &BoundaryState) -> BoundaryState {
-        BoundaryState {
-            in_flight: merge_in_flight(&self.in_flight, &other.in_flight),
-            kept: reuse::merge(&self.kept, &other.kept),
-            scoreboards_set: self.scoreboards_set | other.scoreboards_set,
-            open_at_fence: union(&self.open_at_fence, &other.open_at_fence),
-        }
-    }
-}
-
-/// Returns the union of two sorted lists.
-fn union(one: &[(Register, u32)], other: &[(Register, u32)]) -> Vec<(Register, u32)> {
-    let mut all = [one, other].concat();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
 
 /// An instruction in flight on the current path.
 #[derive(Clone, Copy, Debug)]
@@ -351,8 +277,8 @@ impl<'a> Tracker<'a> {
         }
         // A write barrier is released after the operands were read, so it also signals the reads.
         let (write, read) = step.sets_scoreboards;
-        let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(write) };
-        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(write | read) };
+        let results = if step.writes.is_empty() && write == 0 { Pending::Done } else { Pending::Until(Signals::any_of(write)) };
+        let reads = if step.reads.is_empty() { Pending::Done } else { Pending::Until(Signals::any_of(write | read)) };
         let (issued, pauses, rank) = (self.now, self.pauses.current(), self.rank);
         self.record_in_flight(
             steps,
@@ -443,7 +369,7 @@ impl<'a> Tracker<'a> {
     fn record_in_flight(&mut self, steps: &[Step], flight: InFlight, active: Mask) {
         let step = &steps[flight.step as usize];
         let number = self.in_flight.len() as u32;
-        let mask_of = |pending: Pending| if let Pending::Until(mask) = pending { mask } else { 0 };
+        let mask_of = |pending: Pending| if let Pending::Until(signals) = pending { signals.scoreboards() } else { 0 };
         let set = step.sets_scoreboards.0 | step.sets_scoreboards.1;
         for scoreboard in 0..SCOREBOARDS {
             if (mask_of(flight.results) | mask_of(flight.reads)) >> scoreboard & 1 == 1 {
@@ -510,12 +436,12 @@ impl<'a> Tracker<'a> {
                 let problem = Problem::WaitTooSoon { scoreboard: scoreboard as u8, cycles: cycles as u32, needed };
                 report(Finding { second: number, first, problem });
             }
-            let holds = |pending: Pending| matches!(pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1);
             let step = &steps[first];
             let is_own = step.sets_scoreboards.0 >> scoreboard & 1 == 1;
             // With a count, only the instructions' own signals are ordered; inherited ones need a wait for zero.
-            if holds(flight.results) && (is_own || count == 0) {
-                flight.results = Pending::Done;
+            let after = flight.results.after_wait(scoreboard);
+            if after != flight.results && (is_own || count == 0) {
+                flight.results = after;
                 if let Some(group) = step.result_order_group.map(usize::from).filter(|_| flight.in_order_guarantee && is_own) {
                     self.results_done[group] = self.results_done[group].max(flight.rank);
                 }
@@ -529,9 +455,7 @@ impl<'a> Tracker<'a> {
         for covered in covered_by_later {
             let flight = &mut self.in_flight[covered as usize];
             for pending in [&mut flight.results, &mut flight.reads] {
-                if matches!(*pending, Pending::Until(mask) if mask >> scoreboard & 1 == 1) {
-                    *pending = Pending::Done;
-                }
+                *pending = pending.after_wait(scoreboard);
             }
         }
     }
@@ -633,8 +557,8 @@ impl<'a> Tracker<'a> {
                 _ if !need.scoreboard && cycles >= i64::from(need.cycles) => None,
                 _ if !need.scoreboard => Some(Problem::TooSoon { kind, register, cycles: cycles as u32, needed: u32::from(need.cycles) }),
                 Pending::Done => None,
-                Pending::Until(0) => Some(Problem::NoScoreboardSet { kind, register }),
-                Pending::Until(mask) => Some(Problem::NotWaited { kind, register, scoreboard: mask.trailing_zeros() as u8 }),
+                Pending::Until(signals) if signals.is_never() => Some(Problem::NoScoreboardSet { kind, register }),
+                Pending::Until(signals) => Some(Problem::NotWaited { kind, register, scoreboard: signals.example() }),
             };
             let keep = pending != Pending::Done && (need.scoreboard || cycles < MAX_FIXED_LATENCY);
             if let Some(problem) = problem {
@@ -713,27 +637,6 @@ impl<'a> Tracker<'a> {
     }
 }
 
-/// Adds to each instruction the scoreboards of later ones in the same in-order group, because waiting for a later one covers it, on
-/// whichever path control continues. `carried` must be in issue order.
-fn share_scoreboards(steps: &[Step], carried: &mut [InFlightAtBoundary]) {
-    let (mut results, mut reads) = ([0; GROUPS], [0; GROUPS]);
-    for equals in carried.chunk_by_mut(|one, other| one.rank == other.rank).rev() {
-        let later = (results, reads);
-        for one in equals {
-            let step = &steps[one.step as usize];
-            let (write, read) = step.sets_scoreboards;
-            if let (Pending::Until(mask), Some(group)) = (&mut one.results, step.result_order_group.map(usize::from)) {
-                results[group] |= if one.in_order_guarantee { *mask & write } else { 0 };
-                *mask |= later.0[group];
-            }
-            if let (Pending::Until(mask), Some(group)) = (&mut one.reads, step.read_order_group.map(usize::from)) {
-                reads[group] |= if one.in_order_guarantee { *mask & (write | read) } else { 0 };
-                *mask |= later.1[group];
-            }
-        }
-    }
-}
-
 /// Returns the threads for which a register is read. Guards and uniform predicates are read for the whole group, all other registers for
 /// the active threads. Uniform registers are shared by the warp, but divergent groups hold warp-uniform values in them, so each group is
 /// checked against its own accesses only.
@@ -753,77 +656,5 @@ fn cycles_of(control: Control) -> u8 {
         _ if is_ignored(control) => 1,
         0 => 2,
         stall => stall,
-    }
-}
-
-/// Joins two lists of instructions in flight, both ascending by index. If both lists agree on the issue order of their common
-/// instructions, the ranks of the result agree with both; otherwise all ranks become 0 and no instruction has the in-order guarantee.
-///
-/// An instruction of one list only is ranked among the common ones as on its own path. In the example, a wait for `A` must not count as a
-/// wait for `B`, which was issued after `A`:
-///
-/// ```text
-/// path one:  A in flight              A has rank 1
-/// path two:  A, then B in flight      A has rank 1, B has rank 2
-/// ```
-fn merge_in_flight(one: &[InFlightAtBoundary], two: &[InFlightAtBoundary]) -> Vec<InFlightAtBoundary> {
-    let mut merged: Vec<InFlightAtBoundary> = Vec::with_capacity(one.len().max(two.len()));
-    let (mut at, mut other) = (0, 0);
-    // Ranks in both lists of the common instructions, and the positions in `merged` of those that are in `two` only.
-    let (mut common, mut added) = (Vec::new(), Vec::new());
-    while at < one.len() || other < two.len() {
-        match (one.get(at), two.get(other)) {
-            (Some(&first), Some(&second)) if first.step == second.step => {
-                common.push((first.rank, second.rank));
-                merged.push(first.merge(second));
-                at += 1;
-                other += 1;
-            }
-            (Some(&first), second) if second.is_none_or(|second| first.step < second.step) => {
-                merged.push(InFlightAtBoundary { in_order_guarantee: false, ..first });
-                at += 1;
-            }
-            (_, Some(&second)) => {
-                added.push(merged.len());
-                merged.push(InFlightAtBoundary { in_order_guarantee: false, ..second });
-                other += 1;
-            }
-            (_, None) => break,
-        }
-    }
-    common.sort_unstable();
-    if !common.is_sorted_by_key(|&(_, second)| second) || common.iter().any(|&(first, second)| first == 0 || second == 0) {
-        for one in &mut merged {
-            (one.rank, one.in_order_guarantee) = (0, false);
-        }
-    } else if !added.is_empty() {
-        rank_added(&mut merged, &common, &added);
-    }
-    merged
-}
-
-/// Gives new ranks to a joined list, so that the instructions at the positions `added`, which have the ranks of the second list, come in
-/// between the others. `common` has the ranks in both lists of the instructions that both have, in issue order.
-fn rank_added(merged: &mut [InFlightAtBoundary], common: &[(u32, u32)], added: &[usize]) {
-    // The place of an instruction is the number of common instructions before it. A common instruction follows those of its own place.
-    let keys: Vec<(usize, bool, u32)> = (0..merged.len())
-        .map(|position| {
-            let rank = merged[position].rank;
-            if added.binary_search(&position).is_ok() {
-                return (common.partition_point(|&(_, second)| second < rank), false, rank);
-            }
-            let place = common.partition_point(|&(first, _)| first < rank);
-            let is_common = common.get(place).is_some_and(|&(first, _)| first == rank);
-            (place, is_common, if is_common { 0 } else { rank })
-        })
-        .collect();
-    let mut order = keys.clone();
-    order.sort_unstable();
-    order.dedup();
-    for (one, key) in merged.iter_mut().zip(keys) {
-        // Rank 0 stays: it says that the order among the oldest instructions is unknown.
-        if one.rank != 0 {
-            one.rank = 1 + order.partition_point(|&other| other < key) as u32;
-        }
     }
 }

@@ -11,8 +11,9 @@
 use oriole_hardware::Model;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::boundary::BoundaryState;
 use super::lanes::{ALL, Mask};
-use super::track::{BoundaryState, Tracker};
+use super::track::Tracker;
 use super::{Finding, Problem, Severity, Step};
 use crate::sass::warp::Warp;
 use crate::sass::{Issue, Observer};

@@ -204,6 +204,11 @@ fn product(site: &Site<'_>, dimensions: Dimensions, dot: Dot) -> Built {
     let a_count = Dimensions::registers(rows * a_depth, element_bits);
     let b_count = Dimensions::registers(COLUMNS * depth, element_bits);
     let c_count = Dimensions::registers(rows * COLUMNS, result_bits);
+    // Each register of A holds elements of one row, so their number is a multiple of the number of eight rows.
+    let a_bits = 32 * usize::from(a_count);
+    if !a_bits.is_multiple_of(element_bits.max(32) * (rows / 8).max(1)) {
+        return Err(site.unsupported("products of this shape and type"));
+    }
     let mut operands = site.operands();
     let d = operands.wide_destination(c_count)?;
     let a = matrix(&mut operands, a_count)?;
