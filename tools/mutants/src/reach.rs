@@ -193,23 +193,28 @@ fn reach(unit: &Unit, limit_seconds: f64, scratch: &Path) -> Option<Unit> {
 /// Returns the jobs that replace the tests over all kernels: kernel, target, level, checks.
 fn job_texts(copy: &Path) -> Vec<String> {
     let folder = copy.join("tests/kernels");
-    let mut names: Vec<(String, u32)> = Vec::new();
+    let mut names: Vec<(String, u32, bool)> = Vec::new();
     for family in fs::read_dir(&folder).expect("the kernel tests").flatten() {
         for file in fs::read_dir(family.path()).expect("a family").flatten() {
             let text = fs::read_to_string(file.path()).expect("a kernel test");
             let digits = text.split_once(".target sm_").map_or("", |(_, rest)| rest);
-            let number = digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0);
-            names.push((format!("{}/{}", family.file_name().display(), file.file_name().display()), number));
+            let number: u32 = digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0);
+            // Code for `sm_90a` runs on that target only.
+            let exact = digits.strip_prefix(&number.to_string()).is_some_and(|rest| rest.starts_with('a'));
+            names.push((format!("{}/{}", family.file_name().display(), file.file_name().display()), number, exact));
         }
     }
-    names.retain(|(name, _)| name.ends_with(".ptx"));
+    names.retain(|(name, ..)| name.ends_with(".ptx"));
     names.sort();
     let mut jobs = Vec::new();
     let mut add = |target: &str, level: usize, step: usize, checks: &str| {
         let digits: String = target.chars().filter(char::is_ascii_digit).collect();
         let limit: u32 = digits.parse().expect("a target with a number");
-        let fit = names.iter().step_by(step).filter(|(_, number)| *number <= limit);
-        jobs.extend(fit.map(|(name, _)| format!("{name} {target} {level} {checks}")));
+        let fit = names
+            .iter()
+            .step_by(step)
+            .filter(|(_, number, exact)| if *exact { target == format!("sm_{number}a") } else { *number <= limit });
+        jobs.extend(fit.map(|(name, ..)| format!("{name} {target} {level} {checks}")));
     };
     add("sm_90a", 3, 1, "hazards");
     add("sm_90a", 0, 1, "verifiers");
