@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use oriole_cubin::FileTraits;
-use oriole_driver::{CompileError, Compiled, Fault, Options, ScheduleKnobs};
+use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, Options, ScheduleKnobs};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::ast::{Function, FunctionKind, Module};
@@ -48,6 +48,12 @@ pub struct CompileArguments {
     /// Make a relocatable object for nvlink
     #[arg(short = 'c', long)]
     compile_only: bool,
+    /// Write line tables for debuggers and profilers: source lines from `.loc`, PTX lines, and the PTX text
+    #[arg(long, visible_alias = "generate-line-info")]
+    lineinfo: bool,
+    /// Write line tables and the debug sections of the PTX, and compile without optimization
+    #[arg(short = 'g', long, conflicts_with = "opt_level")]
+    device_debug: bool,
     /// Hardware profile to use instead of the built-in one; `oriole profile --export` writes such a file
     #[arg(long, value_name = "FILE")]
     hw_profile: Option<String>,
@@ -124,7 +130,8 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     };
     let options = Options {
         profile,
-        level: arguments.opt_level,
+        level: if arguments.device_debug { 0 } else { arguments.opt_level },
+        debug: debug_info(arguments, &text),
         max_registers: arguments.maxrregcount,
         relocatable: arguments.compile_only,
         entries: arguments.entry.clone(),
@@ -147,6 +154,16 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the debug information that the arguments request.
+fn debug_info(arguments: &CompileArguments, text: &[u8]) -> Option<DebugInfo> {
+    let kind = match (arguments.device_debug, arguments.lineinfo) {
+        (true, _) => DebugKind::Full,
+        (false, true) => DebugKind::Lines,
+        (false, false) => return None,
+    };
+    Some(DebugInfo { kind, texts: vec![Arc::from(text)] })
 }
 
 /// Returns the names of all targets with a known file format.
@@ -275,6 +292,14 @@ fn finish(arguments: &CompileArguments, source: &Source<'_>, compiled: &Compiled
                 function.shared_bytes,
                 function.instructions
             );
+            if function.spill_store_bytes + function.spill_load_bytes > 0 {
+                errln!(
+                    "{name}: {}: registers are spilled to local memory: {} bytes of stores, {} bytes of loads",
+                    function.name,
+                    function.spill_store_bytes,
+                    function.spill_load_bytes
+                );
+            }
             if let Some(target) = &scheduling.target {
                 errln!("{name}: {}: {target}", function.name);
             }

@@ -14,6 +14,7 @@ use crate::sass::json;
 use crate::sass::labels::Labels;
 use crate::sass::listing::Listing;
 use crate::sass::program::{Program, SIZE, words_of};
+use crate::sass::source_lines::SourceLines;
 
 /// Disassemble cubins, fatbins, host programs and raw code.
 ///
@@ -29,6 +30,7 @@ use crate::sass::program::{Program, SIZE, words_of};
 ///   $ oriole disasm --arch sm_90a lib.fatbin   images for one target only
 ///   $ oriole disasm --control kernel.cubin     with control words, for `oriole asm`
 ///   $ oriole disasm --control --why kernel.cubin  and the reasons of stalls, scoreboards and waits
+///   $ oriole disasm --lines kernel.cubin       with the source and PTX lines of -lineinfo or -g
 ///   $ oriole disasm --json kernel.cubin        as data
 ///   $ oriole disasm --raw --arch sm_80 code    16-byte words without a file around them
 ///
@@ -48,6 +50,9 @@ pub struct DisasmArguments {
     /// Print what each stall, scoreboard and wait is for, as Oriole sees it, and where Oriole would write another control word
     #[arg(long, requires = "control", conflicts_with = "raw")]
     why: bool,
+    /// Print the lines of the source files and of the PTX text before their instructions
+    #[arg(long, conflicts_with_all = ["control", "json", "raw"])]
+    lines: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "control")]
     json: bool,
@@ -150,11 +155,15 @@ impl Output {
             self.unknown += listing.unknown;
             return Ok(None);
         }
+        let mut lines = arguments.lines.then(|| SourceLines::new(cubin)).transpose()?;
         let mut listing = Listing::new(&program, &labels);
         listing.header(&mut self.text);
         for (position, section) in program.sections.iter().enumerate() {
             if is_wanted(section.function) {
-                listing.section(&mut self.text, position);
+                match &mut lines {
+                    Some(lines) => listing.section_with_lines(&mut self.text, position, lines),
+                    None => listing.section(&mut self.text, position),
+                }
             }
         }
         self.unknown += listing.unknown;

@@ -33,7 +33,7 @@ fn folder(name: &str) -> PathBuf {
     }
     write("empty.ptx", module("sm_80", "empty", ""));
     write("wrong.ptx", module("sm_80", "w", "ad.s32 %r1, %r2, 1;"));
-    write("unsupported.ptx", module("sm_90", "u", "txq.width.b32 %r1, [%h];"));
+    write("unsupported.ptx", module("sm_90", "u", "txq.channel_order.b32 %r1, [%h];"));
     write("many.ptx", many_values());
     folder
 }
@@ -251,7 +251,7 @@ fn dashes_are_standard_input_and_output() {
     assert!(output.unwrap().stdout == expected);
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "-", "-o", "by-ptxas"], &text), success());
     assert!(fs::read(folder.join("by-ptxas")).unwrap() == expected, "two programs, one compiler");
-    let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_90", "k", "txq.width.b32 %r1, [%h];")).stderr;
+    let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_90", "k", "txq.channel_order.b32 %r1, [%h];")).stderr;
     assert!(stderr.contains("<stdin>:7:5"), "{stderr}");
 }
 
@@ -441,3 +441,26 @@ const FRAME: &str = "
     ret;
 }
 ";
+
+/// `-v` says how many bytes are spilled, and says nothing where nothing is.
+#[test]
+fn verbose_output_names_spills() {
+    let folder = folder("compile_spills");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/double_math.ptx");
+    let arguments = |limit| ["compile", file.to_str().unwrap(), "--arch", "sm_90a", "--maxrregcount", limit, "-o", "out.cubin", "-v"];
+    let spilled = run(env!("CARGO_BIN_EXE_oriole"), &folder, &arguments("24"), "");
+    assert_eq!(spilled.code, Some(0), "{}", spilled.stderr);
+    let data = run(env!("CARGO_BIN_EXE_oriole"), &folder, &[&arguments("24")[..8], &["--json"]].concat(), "");
+    let mut spilling = 0;
+    for object in data.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()) {
+        let (name, stores, loads) = (&object["function"], &object["spill_store_bytes"], &object["spill_load_bytes"]);
+        let name = name.as_str().unwrap();
+        let text = format!(": {name}: registers are spilled to local memory: {stores} bytes of stores, {loads} bytes of loads\n");
+        let spills = stores.as_u64() != Some(0) || loads.as_u64() != Some(0);
+        assert_eq!(spilled.stderr.contains(&text), spills, "{name}: {}", spilled.stderr);
+        spilling += usize::from(spills);
+    }
+    assert!(spilling > 0, "no function spills with 24 registers");
+    let free = run(env!("CARGO_BIN_EXE_oriole"), &folder, &arguments("255"), "");
+    assert!(!free.stderr.contains("spilled"), "{}", free.stderr);
+}

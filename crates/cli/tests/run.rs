@@ -57,7 +57,7 @@ fn folder(name: &str) -> PathBuf {
     write("undefined.ptx", kernel(&three_i_plus_one(), "    mad.lo.u32 %v, %i, 3, 1;\n    add.u32 %v, %v, %never;"));
     write("undefined_reference.ptx", kernel("interpreter", "    add.u32 %v, %i, %never;"));
     write("outside.ptx", kernel(&three_i_plus_one(), "    mov.u32 %v, 0;\n    add.u64 %d, %d, 4096;"));
-    write("unsupported.ptx", kernel(&three_i_plus_one(), "    mad.lo.u32 %v, %i, 3, 1;\n    txq.width.b32 %v, [%d];"));
+    write("unsupported.ptx", kernel(&three_i_plus_one(), "    mad.lo.u32 %v, %i, 3, 1;\n    txq.channel_order.b32 %v, [%d];"));
     write("syntax.ptx", kernel(&three_i_plus_one(), "    ad.u32 %v, %i, 1;"));
     write("plain.ptx", common::module("sm_80", "plain", ""));
     folder
@@ -138,6 +138,18 @@ fn faults_come_with_a_trace() {
     assert!(lines[0].starts_with("outside.ptx: faulted (sass, sm_90a, -O3): 4 bytes at 0x"), "{}", lines[0]);
     assert!(lines[0].contains("block (0,0,0) thread (0,0,0)"), "{}", lines[0]);
     assert!(lines.last().is_some_and(|line| line.contains("STG")), "the store is the last: {}", outcome.stdout);
+}
+
+/// Textures compile, but neither simulator executes them.
+#[test]
+fn textures_are_not_simulated() {
+    let folder = common::folder("run-textures");
+    fs::write(folder.join("width.ptx"), kernel(&three_i_plus_one(), "    txq.width.b32 %v, [%d];")).unwrap();
+    for (engine, message) in [("sass", "not simulated: instruction TXQ"), ("ptx", "the interpreter does not support txq.width.b32")] {
+        let outcome = oriole(&folder, &["width.ptx", "--engine", engine]);
+        assert_eq!(outcome.code, Some(1), "{engine}");
+        assert!(outcome.stdout.starts_with("width.ptx: unsupported") && outcome.stdout.contains(message), "{}", outcome.stdout);
+    }
 }
 
 #[test]

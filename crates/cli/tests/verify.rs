@@ -69,7 +69,7 @@ fn what_cannot_be_read_is_an_error() {
     assert!(verified.stderr.contains("broken.cubin"), "{}", verified.stderr);
 }
 
-/// A file that holds no code of a GPU must not pass for one without mistakes.
+/// A file without GPU machine code must not count as verified.
 #[test]
 fn a_file_without_machine_code_is_an_error() {
     let folder = folder("verify_no_code");

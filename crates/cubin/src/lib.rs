@@ -14,6 +14,7 @@
 //! | read or change attributes | [`Cubin::function_attributes`], [`Cubin::set_attribute`], [`info`] |
 //! | replace code | [`Cubin::replace_code`], [`Cubin::set_register_count`] |
 //! | make a cubin | [`build`] |
+//! | read and write line tables | [`debug`] |
 //!
 //! ```no_run
 //! let data = std::fs::read("a.out").unwrap();
@@ -40,6 +41,7 @@ pub mod callgraph;
 pub mod compat;
 pub mod container;
 mod cubin;
+pub mod debug;
 mod edit;
 mod error;
 mod index;

@@ -6,9 +6,11 @@
 use oriole_ctrl::Controls;
 use oriole_cubin::info::SPARSE_MMA;
 use oriole_ir::machine::{describe, machine_instruction};
-use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Reference, ReferenceKind, Role, Target};
+use oriole_ir::{Block, Function, Inst, Location, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Target};
 use oriole_isa::{Control, Instruction, encode, parse};
 use oriole_support::Index;
+
+use crate::debug::registers::RegisterRange;
 
 /// Size of an instruction in bytes.
 pub const INSTRUCTION_BYTES: usize = 16;
@@ -30,8 +32,12 @@ pub struct Code {
     pub sparse_products: u16,
     /// Number of instructions, without padding.
     pub instructions: usize,
-    /// Offset and source location of each instruction that has one.
-    pub locations: Vec<(u32, oriole_ir::Location)>,
+    /// Offset and source location of each instruction, without those at the start of the function that no PTX instruction asks for.
+    pub locations: Vec<(u32, Location)>,
+    /// Offsets from which on the stack pointer is this number of bytes below its value at the entry. The list starts with the first change.
+    pub stack_depths: Vec<(u32, u32)>,
+    /// The registers that hold PTX registers, if debuggers need them.
+    pub register_ranges: Vec<RegisterRange>,
 }
 
 /// An instruction that needs an address filled in.
@@ -49,8 +55,11 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
     let mut code = Code::default();
     for &block in &function.layout {
         let insts = &function.blocks[block].insts;
+        let locations = locations(function, block);
         for (position, &inst) in insts.iter().enumerate() {
             let offset = code.bytes.len() as u32;
+            code.locations.extend(locations[position].map(|location| (offset, location)));
+            code.note_stack(function, inst, offset);
             code.note(function, inst, offset, || return_offset(function, &insts[position..], offset));
             if code.patches.last().is_some_and(|patch| patch.reference.kind == ReferenceKind::Incoming) {
                 return Err(format!("a parameter on the stack has no place in {}", describe(function, inst)));
@@ -87,8 +96,50 @@ fn block_offsets(function: &Function) -> Vec<u32> {
     offsets
 }
 
+/// Returns the source location of each instruction of a block. An instruction without one has the location of the next instruction that has
+/// one, which it usually prepares, or else of the previous one. At the start of the function it has none.
+fn locations(function: &Function, block: Block) -> Vec<Option<Location>> {
+    let own = |inst: &Inst| Some(function.insts[*inst].location).filter(|location| location.statement != 0);
+    let mut locations: Vec<Option<Location>> = function.blocks[block].insts.iter().map(own).collect();
+    let is_entry = function.layout.first() == Some(&block);
+    let first = if is_entry { locations.iter().position(Option::is_some).unwrap_or(locations.len()) } else { 0 };
+    let mut next = None;
+    for location in locations[first..].iter_mut().rev() {
+        next = location.or(next);
+        *location = next;
+    }
+    let mut previous = None;
+    for location in &mut locations[first..] {
+        previous = location.or(previous);
+        *location = previous;
+    }
+    locations
+}
+
 impl Code {
-    /// Records the instruction at `offset` if it is an exit, an indirect call, has a source location, or needs a patch. `return_offset`
+    /// Records a change of the stack pointer by the size of the frame, and a return, after which the code has the frame again.
+    fn note_stack(&mut self, function: &Function, inst: Inst, offset: u32) {
+        let (frame, data) = (function.frame_bytes, &function.insts[inst]);
+        let depth = if data.is_machine(Opcode::IADD3) {
+            let is_stack_pointer = |operand: &Operand| operand.kind == OperandKind::Register { file: RegFile::General, first: 1, count: 1 };
+            let moves = function.results(inst).first().is_some_and(is_stack_pointer);
+            match function.sources(inst) {
+                [base, by, ..] if moves && is_stack_pointer(base) => match by.kind {
+                    OperandKind::Integer(by) if by == -i64::from(frame) => frame,
+                    OperandKind::Integer(by) if by == i64::from(frame) => 0,
+                    _ => return,
+                },
+                _ => return,
+            }
+        } else if data.is_machine(Opcode::RET) && frame > 0 && !self.stack_depths.is_empty() {
+            frame
+        } else {
+            return;
+        };
+        self.stack_depths.push((offset + INSTRUCTION_BYTES as u32, depth));
+    }
+
+    /// Records the instruction at `offset` if it is an exit or an indirect call, or needs a patch. `return_offset`
     /// returns the return address of the next call; references to the return address become references to this offset in the function.
     fn note(&mut self, function: &Function, inst: Inst, offset: u32, return_offset: impl Fn() -> u32) {
         let data = &function.insts[inst];
@@ -100,9 +151,6 @@ impl Code {
             self.indirect_calls.push(offset);
         }
         self.sparse_products |= sparse_product(function, inst);
-        if data.location.statement != 0 {
-            self.locations.push((offset, data.location));
-        }
         self.patches.extend(function.operands(inst).iter().filter_map(|operand| match operand.kind {
             OperandKind::Reference(reference) => {
                 let part = match reference.kind {

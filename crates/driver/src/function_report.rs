@@ -32,8 +32,8 @@ pub struct FunctionReport {
     pub plan: Option<Plan>,
     /// Warnings for the user in ptxas' words, for example about ignored launch bounds.
     pub warnings: Vec<String>,
-    /// Remarks about waits and fences that were inserted, and about `setmaxnreg`, in the order of the code. There are none about waits without
-    /// optimization.
+    /// Remarks about waits and fences that were inserted, and about `setmaxnreg`, in the order of the code. At -O0,
+    /// inserted waits are not reported.
     pub remarks: Vec<PerformanceRemark>,
 }
 

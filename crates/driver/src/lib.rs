@@ -19,6 +19,7 @@ pub mod account;
 mod compile_function;
 mod compiled;
 mod convention;
+mod debug;
 mod emit;
 mod error;
 mod function_report;
@@ -45,6 +46,7 @@ use oriole_ptx::ast::Module;
 
 pub use account::SchedulingReport;
 pub use compiled::Compiled;
+pub use debug::{DebugInfo, DebugKind};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
 pub use function_report::{FunctionReport, PerformanceRemark};
 pub use machines::{TargetMismatch, target_mismatch};

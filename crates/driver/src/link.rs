@@ -18,7 +18,7 @@ use crate::functions::Index;
 use crate::job::Job;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
-use crate::{convention, variables};
+use crate::{convention, debug, variables};
 
 /// A program whose functions are compiled. Functions and jobs correspond by their position, modules, indices and layouts too.
 pub struct Program<'a> {
@@ -138,6 +138,7 @@ fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault
     }
     add_externs(&mut module, indices, jobs, finished);
     mark_taken(&mut module, indices);
+    debug::add_sections(&mut module, program, options);
     if !options.relocatable {
         module.settle_calls();
         mark_unknown_stacks(&mut module);
@@ -265,7 +266,8 @@ fn to_build_function(
         indirect_calls: function.selection.indirect_calls.clone(),
         takes_address_of: function.selection.taken_functions.clone(),
         prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
-        frame: if job.is_kernel() { Frame::plain(code_size) } else { Frame::function(code_size) },
+        frame: if job.is_kernel() { Frame::plain(code_size) } else { Frame::function(code_size) }
+            .with_stack_depths(&function.code.stack_depths),
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }
     }

@@ -6,6 +6,8 @@ use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_sched::backend::{Backend, Knobs, Mode};
 
+use crate::debug::{DebugInfo, DebugKind};
+
 /// Target and settings of a compilation.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -31,6 +33,8 @@ pub struct Options {
     pub scheduling: Scheduling,
     /// What to report about scheduling.
     pub reports: Reports,
+    /// The debug information to write, if any. It does not change the code.
+    pub debug: Option<DebugInfo>,
 }
 
 impl Options {
@@ -48,7 +52,13 @@ impl Options {
             profile: None,
             scheduling: Scheduling::default(),
             reports: Reports::default(),
+            debug: None,
         }
+    }
+
+    /// Returns whether to find the machine registers that hold PTX registers.
+    pub(crate) fn has_register_ranges(&self) -> bool {
+        self.debug.as_ref().is_some_and(|debug| debug.kind == DebugKind::Full)
     }
 }
 

@@ -15,6 +15,7 @@ use oriole_isel::{Selected, select_function};
 use oriole_opt as opt;
 use oriole_regalloc::Environment;
 
+use crate::debug::registers;
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
 use crate::{convention, emit, layout, prologue, report_data, schedule};
@@ -117,10 +118,13 @@ passes! {
     18  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
     19  "tie-loads",        AtLeast(1), optional, Optimize, tie_loads,        "lets guarded vector loads write over the old values";
     20  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
+    21  "hoist",            AtLeast(2), optional, Optimize, hoist,            "moves computations and loads that do not change in a loop before the loop";
     22  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
+    23  "unroll",           AtLeast(2), optional, Optimize, unroll,           "replaces short loops by their iterations, and joins iterations of others";
     24  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
     25  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
     26  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
+    27  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
     28  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
@@ -182,12 +186,25 @@ fn internal(what: impl ToString) -> Vec<Failure> {
 fn select(state: &mut FunctionState<'_>) -> Outcome {
     let input = state.input;
     let unsupported = |error: oriole_isel::Unsupported| Failure { span: error.span, fault: Fault::Unsupported(error.feature) };
-    let Selected { function, barriers, callees, indirect_calls, taken_functions, has_dynamic_stack, ignored_register_counts } =
-        select_function(input.module, input.id, state.target(), input.variables)
-            .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
+    let Selected {
+        function,
+        barriers,
+        callees,
+        indirect_calls,
+        taken_functions,
+        has_dynamic_stack,
+        ignored_register_counts,
+        locals_start,
+        registers,
+    } = select_function(input.module, input.id, state.target(), input.variables)
+        .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
     state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
     state.function = function;
-    let selection = Selection { barriers, callees, indirect_calls, taken_functions, has_dynamic_stack, ignored_register_counts };
+    if input.options.has_register_ranges() {
+        state.register_definitions = registers::definitions(&state.function, &registers);
+    }
+    let selection =
+        Selection { barriers, callees, indirect_calls, taken_functions, has_dynamic_stack, ignored_register_counts, locals_start };
     state.selection = Arc::new(selection);
     Ok(())
 }
@@ -229,6 +246,23 @@ fn forward(state: &mut FunctionState<'_>) -> Outcome {
 fn merge(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::merge::run(&mut state.function, target);
+    Ok(())
+}
+
+fn hoist(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::hoist::run(&mut state.function, target);
+    Ok(())
+}
+
+fn vector_loads(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::vector_loads::run(&mut state.function, target);
+    Ok(())
+}
+
+fn unroll(state: &mut FunctionState<'_>) -> Outcome {
+    opt::unroll::run(&mut state.function, state.input.hardware);
     Ok(())
 }
 
@@ -302,6 +336,7 @@ fn pre_schedule(state: &mut FunctionState<'_>) -> Outcome {
 
 fn allocate(state: &mut FunctionState<'_>) -> Outcome {
     let (environment, options) = (state.environment(), state.input.options);
+    registers::retain_valid(&state.function, &mut state.register_definitions);
     state.report_data.gather_values(&state.function, options, state.input.hardware);
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
         .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
@@ -379,7 +414,9 @@ fn control(state: &mut FunctionState<'_>) -> Outcome {
 fn encode(state: &mut FunctionState<'_>) -> Outcome {
     let Some(controls) = &state.controls else { return Err(internal("no control words were computed")) };
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
-    state.code = Some(emit::run(&state.function, controls, state.input.options.target).map_err(internal)?);
+    let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;
+    code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
+    state.code = Some(code);
     Ok(())
 }
 

@@ -74,6 +74,8 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
             at += 4;
         }
         move_stack(function, i64::from(frame), &mut epilogue);
+        let location = function.insts[function.blocks[block].insts[position]].location;
+        epilogue.iter().for_each(|&inst| function.insts[inst].location = location);
         function.blocks[block].insts.splice(position..position, epilogue);
     }
     Ok(())

@@ -15,6 +15,7 @@ use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
 
 use crate::convention;
+use crate::debug::registers::Definition;
 use crate::emit::Code;
 use crate::functions::Facts;
 use crate::options::Options;
@@ -64,6 +65,8 @@ pub struct Selection {
     pub has_dynamic_stack: bool,
     /// Positions of `setmaxnreg` instructions, which have no effect.
     pub ignored_register_counts: Vec<Location>,
+    /// Offset of the local variables in the stack frame, in bytes.
+    pub locals_start: u32,
 }
 
 /// A function between two passes, with the results of earlier passes that later passes need. A field that a later pass sets is empty.
@@ -93,6 +96,8 @@ pub struct FunctionState<'a> {
     pub code: Option<Code>,
     /// Waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<Remark>,
+    /// The results that hold PTX registers. Set by instruction selection, if debuggers need them.
+    pub register_definitions: Vec<Definition>,
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// The text of the function before and after the passes that the options name.
@@ -121,6 +126,7 @@ impl<'a> FunctionState<'a> {
             controls: None,
             code: None,
             remarks: Vec::new(),
+            register_definitions: Vec::new(),
             report_data: ReportData::default(),
             dumps: Vec::new(),
             is_stopped: false,

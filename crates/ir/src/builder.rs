@@ -102,6 +102,12 @@ impl Builder {
         (self.whole(results[0]), self.whole(results[1]))
     }
 
+    /// Appends an instruction with any number of results, new values of `classes`; returns the results.
+    pub fn define_all(&mut self, classes: &[Class], template: &str, arguments: &[Operand]) -> Vec<Operand> {
+        let (_, results) = self.instantiate(template, classes, arguments);
+        results.iter().map(|&result| self.whole(result)).collect()
+    }
+
     /// Attaches the description of its memory access to the instruction appended last.
     pub fn describe(&mut self, access: MemoryAccess) {
         let id = self.function.accesses.push(access);
@@ -142,11 +148,11 @@ impl Builder {
     pub fn at_entry(&mut self, write: impl FnOnce(&mut Builder)) {
         let entry = self.function.entry();
         let existing = std::mem::take(&mut self.function.blocks[entry].insts);
-        let (block, guard) = (self.block, self.guard.take());
+        // The code serves the whole function, so it has no location of its own.
+        let (block, guard, location) = (self.block, self.guard.take(), std::mem::take(&mut self.location));
         self.block = entry;
         write(self);
-        self.block = block;
-        self.guard = guard;
+        (self.block, self.guard, self.location) = (block, guard, location);
         self.function.blocks[entry].insts.extend(existing);
     }
 

@@ -47,6 +47,8 @@ pub enum FunctionKind {
 pub struct BlockData {
     /// Instructions in execution order; phis come first.
     pub insts: Vec<Inst>,
+    /// Whether the loop with this header must not be unrolled (`.pragma "nounroll"`).
+    pub no_unroll: bool,
 }
 
 /// A function.

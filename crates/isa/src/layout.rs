@@ -35,8 +35,23 @@ pub struct SystemLayout {
     pub multiplies_bits_with_xor: bool,
     /// Whether products of sparse matrices need the indices of each group in ascending order. ptxas sorts them there.
     pub sorts_sparse_indices: bool,
+    /// The register file that holds the handle of a texture or surface.
+    pub texture_handle: TextureHandle,
+    /// Whether a texture fetch without a level reads the most detailed level. Elsewhere ptxas gives a level that is below every other.
+    pub fetches_without_level: bool,
     /// Limits on the memory that one program may use.
     pub limits: Limits,
+}
+
+/// The register file that holds the handle of a texture or surface.
+///
+/// The tables of encodings have forms with a handle in a general register for Hopper too, but ptxas never emits them there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TextureHandle {
+    /// A general register: each thread has its own handle.
+    General,
+    /// Uniform registers: the active threads of a warp have the same handle.
+    Uniform,
 }
 
 /// The largest sizes that ptxas 13.0.88 accepts. Each limit was tested one byte below and one byte above.
@@ -72,6 +87,7 @@ impl SystemLayout {
             Architecture::Volta | Architecture::Turing => &TURING,
             Architecture::Ampere | Architecture::Ada => &AMPERE,
             Architecture::Hopper => &HOPPER,
+            Architecture::Blackwell if target.number() >= 120 => &BLACKWELL_CONSUMER,
             Architecture::Blackwell => &BLACKWELL,
         }
     }
@@ -116,6 +132,8 @@ const TURING: SystemLayout = SystemLayout {
     reserved_shared: 0,
     multiplies_bits_with_xor: true,
     sorts_sparse_indices: false,
+    texture_handle: TextureHandle::General,
+    fetches_without_level: false,
     limits: LIMITS,
 };
 const AMPERE: SystemLayout = SystemLayout { descriptor: Some(0x118), ..TURING };
@@ -129,6 +147,7 @@ const HOPPER: SystemLayout = SystemLayout {
     descriptor: Some(0x208),
     reserved_shared: 0x400,
     multiplies_bits_with_xor: false,
+    texture_handle: TextureHandle::Uniform,
     ..TURING
 };
 const BLACKWELL: SystemLayout = SystemLayout {
@@ -143,6 +162,7 @@ const BLACKWELL: SystemLayout = SystemLayout {
     sorts_sparse_indices: true,
     ..HOPPER
 };
+const BLACKWELL_CONSUMER: SystemLayout = SystemLayout { fetches_without_level: true, ..BLACKWELL };
 
 /// Stops at a target without machine code. [`Target::parse`] does not return one, and `oriole_driver::compile` rejects one at its start.
 #[cold]

@@ -43,7 +43,7 @@ pub use decode::{decode, form_of};
 pub use footprint::{Access, AccessPlace, Accesses, accesses};
 pub use instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
 pub use launch::{ClusterLaunch, LaunchLayout, LaunchWord, ReservedShared};
-pub use layout::{SMALL_PARAMETER_BYTES, SharedWindow, SystemLayout};
+pub use layout::{SMALL_PARAMETER_BYTES, SharedWindow, SystemLayout, TextureHandle};
 pub use oriole_support::Target;
 pub use print::{print, print_exact, print_with};
 pub use select::{EncodeError, encode, find_form, select, settle};

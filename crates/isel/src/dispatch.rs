@@ -7,7 +7,7 @@ use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::{
     atomics, barrier, bits, bulk, bulk_tensor, calls, cluster, compare, control, convert, fence, float, integer, logic, mbarrier, memory,
-    moves, multimem, stack, tensor, tensormap, video, warp,
+    moves, multimem, stack, tensor, tensormap, texture, video, warp,
 };
 
 /// Selects one instruction. Opcodes that exist for integers and floating point are distinguished by type; an unknown opcode is an error.
@@ -129,6 +129,11 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         }
         Opcode::TensormapReplace => tensormap::replace(select, ptx),
         Opcode::TensormapCpFenceproxy => tensormap::copy_and_fence(select, ptx),
+        Opcode::Tex | Opcode::Tld4 => texture::fetch(select, ptx),
+        Opcode::Txq | Opcode::Suq => texture::query(select, ptx),
+        Opcode::Suld => texture::load(select, ptx),
+        Opcode::Sust => texture::store(select, ptx),
+        Opcode::Sured => texture::reduce(select, ptx),
         Opcode::BarrierCluster => cluster::barrier(select, ptx),
         Opcode::Mapa => cluster::map_address(select, ptx),
         Opcode::Getctarank => cluster::rank_of_address(select, ptx),

@@ -72,6 +72,7 @@ mod special;
 mod stack;
 mod tensor;
 mod tensormap;
+mod texture;
 mod video;
 mod warp;
 

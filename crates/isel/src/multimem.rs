@@ -19,7 +19,7 @@ pub(crate) fn load_reduced(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(),
     let ty = ptx.ty();
     let lanes = select.lanes(ptx.operand(0), ptx.vector_lanes());
     let bytes = ty.bytes() * lanes.len() as u32;
-    let (Some(operation), Some(kind)) = (operation(select, ptx), type_modifier(ptx, ty, bytes)) else { return select.unsupported(ptx) };
+    let (Some(operation), Some(kind)) = (operation(select, ptx), type_modifier(ty, bytes)) else { return select.unsupported(ptx) };
     let address = select.address(ptx.operand(1), access.space, OffsetRange::ATOMIC)?;
     let width = bytes.div_ceil(4) as u8;
     let template = format!("LDGMC.E{operation}{kind}.STRONG.SYS $, [{{}}.64+URZ+{{}}]");
@@ -55,9 +55,8 @@ fn operation(select: &Select<'_>, ptx: &Ptx<'_>) -> Option<&'static str> {
 }
 
 /// Returns the machine's modifier for the type of an access.
-fn type_modifier(ptx: &Ptx<'_>, ty: ScalarType, bytes: u32) -> Option<&'static str> {
+fn type_modifier(ty: ScalarType, bytes: u32) -> Option<&'static str> {
     use ScalarType::{Bf16, Bf16x2, E4m3, E4m3x2, E4m3x4, E5m2, E5m2x2, E5m2x4, F16, F16x2, F32, F64, S32, S64};
-    let is_compared = ptx.has(Modifier::Min) || ptx.has(Modifier::Max);
     Some(match (ty, bytes) {
         (F32, 4) => ".F32.RN",
         (F32, 8) => ".F32x2.RN",
@@ -75,8 +74,8 @@ fn type_modifier(ptx: &Ptx<'_>, ty: ScalarType, bytes: u32) -> Option<&'static s
         (E4m3 | E4m3x2 | E4m3x4, 4) => ".E4M3x4.RN",
         (E4m3 | E4m3x2 | E4m3x4, 8) => ".E4M3x8.RN",
         (E4m3 | E4m3x2 | E4m3x4, 16) => ".E4M3x16.RN",
-        (S32, 4) if is_compared => ".S32",
-        (S64, 8) if is_compared => ".S64",
+        (S32, 4) => ".S32",
+        (S64, 8) => ".S64",
         (_, 4) => ".32",
         (_, 8) => ".64",
         _ => return None,

@@ -21,6 +21,7 @@ use crate::layout::is_opaque;
 use crate::parameters::{TouchedWords, Words, parameter_variable};
 use crate::ptx::Ptx;
 use crate::runtime;
+use crate::texture::Invariants;
 use crate::variables::VariableLayout;
 
 /// The result of selecting one function.
@@ -39,6 +40,10 @@ pub struct Selected {
     pub has_dynamic_stack: bool,
     /// Positions of `setmaxnreg`, which has no effect on the code.
     pub ignored_register_counts: Vec<Location>,
+    /// Offset of the local variables in the stack frame, in bytes.
+    pub locals_start: u32,
+    /// The variable of each PTX register that is used.
+    pub registers: FxHashMap<RegisterId, Value>,
 }
 
 /// State kept for one function body: that of the function being selected, or that of a library function inlined into it.
@@ -134,6 +139,8 @@ pub struct Select<'m> {
     elected: Elected,
     /// Whether at most one thread of a warp executes the current instruction at a time.
     pub(crate) is_elected: bool,
+    /// The registers that have the same value in all threads of a warp; computed at the first texture or surface instruction.
+    pub(crate) invariants: Option<Invariants>,
     /// Whether the current block has ended with an unconditional jump, so that the next instruction is unreachable unless a block starts.
     ended: bool,
 }
@@ -175,6 +182,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
         unlikely: Vec::new(),
         elected: Elected::of(module, body),
         is_elected: false,
+        invariants: None,
         ended: false,
     };
     // Errors that belong to no single statement are reported at the first statement.
@@ -188,7 +196,17 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
     if !is_kernel && let Err(error) = select.write_ends(id) {
         errors.push(at_start(error));
     }
+    if forbids_unrolling(module, function) {
+        let blocks: Vec<Block> = select.b.function.blocks.indices().collect();
+        blocks.into_iter().for_each(|block| select.b.function.blocks[block].no_unroll = true);
+    }
     if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
+}
+
+/// Returns whether the module or the header of the function has the pragma `nounroll`, which concerns all loops.
+fn forbids_unrolling(module: &Module, function: &ast::Function) -> bool {
+    let of_module = module.items.iter().filter_map(|item| if let ast::Item::Pragma(strings) = item { Some(strings) } else { None });
+    of_module.chain([&function.bounds.pragmas]).flatten().any(|string| &**string == "nounroll")
 }
 
 /// Returns the name of the first parameter that is a texture, sampler or surface, if any.
@@ -207,6 +225,11 @@ impl<'m> Select<'m> {
             match *statement {
                 Statement::Label(label) => self.start_label(label),
                 Statement::Location(position) => line = position + 1,
+                // The directive concerns the loop that the current block is the header of.
+                Statement::Pragma(number) if &*body.pragmas[number as usize] == "nounroll" => {
+                    let block = self.b.block();
+                    self.b.function.blocks[block].no_unroll = true;
+                }
                 Statement::Instruction(id) => {
                     let span = body.position(number);
                     // Instructions of an inlined library function keep the location of the PTX instruction that they implement.
@@ -241,6 +264,8 @@ impl<'m> Select<'m> {
             taken_functions: self.taken_functions.names,
             has_dynamic_stack: self.has_dynamic_stack,
             ignored_register_counts: self.ignored_register_counts,
+            locals_start: self.locals_start,
+            registers: self.frame.registers,
         }
     }
 

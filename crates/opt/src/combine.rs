@@ -18,8 +18,8 @@
 //! ```
 //!
 //! The integer rules apply only if the value has no other readers and is computed in the same block: otherwise nothing is saved, or the
-//! sources stay in registers for longer. The pass runs after folding, which recognizes additions of two summands only. Every rule is proven by
-//! a test that interprets the instructions before and after it (`combine/proofs.rs`).
+//! sources stay in registers for longer. The pass runs after folding, which recognizes additions of two summands only. A test
+//! interprets programs for every rule before and after the pass (`combine/proofs.rs`).
 //!
 //! **Before** and **after**: SSA, all instructions encodable. One walk in layout order; the cost is linear in the size of the function.
 
@@ -98,7 +98,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 struct Combiner {
     definitions: Definitions,
     encodability: EncodabilityCache,
-    /// By instruction: its block. Entry of the function for instructions outside of all blocks.
+    /// By instruction: its block; `None` for instructions outside of all blocks.
     homes: Vec<Option<Block>>,
     /// By value: number of reads by live instructions, not counting copies. A read of a copy is counted for the original value.
     reads: Vec<u32>,

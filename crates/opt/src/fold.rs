@@ -85,6 +85,11 @@ enum Base {
 impl Folder {
     /// Applies all foldings to one instruction.
     fn fold(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+        // Textures and surfaces take everything from registers. An H200 reports an illegal instruction for the zero register as a source of
+        // `TXQ`, and ptxas gives it to no texture instruction.
+        if opcode.properties().pipe == Pipe::Tex {
+            return;
+        }
         self.join_sums(function, inst, opcode);
         let takes_numbers = opcode.properties().effect == Effect::None || opcode == Opcode::SHFL;
         while self.fold_constant(function, inst, opcode, takes_numbers) {

@@ -23,6 +23,8 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
     for &header in &waiting {
         let position = function.phis(header).len();
         let inst = function.new_inst(Op::Machine(Opcode::YIELD), Symbols::new(), None, &[], 0);
+        let next = function.blocks[header].insts.get(position).copied();
+        function.insts[inst].location = next.map(|next| function.insts[next].location).unwrap_or_default();
         function.blocks[header].insts.insert(position, inst);
     }
     waiting.len()

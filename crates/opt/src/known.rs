@@ -115,8 +115,8 @@ impl<'a> Known<'a> {
                 let compares = |name: &str| self.has_modifiers(inst, &[name, ".AND"]) || self.has_modifiers(inst, &[name, ".U32", ".AND"]);
                 if compares(".EQ") { Some(is_equal) } else { compares(".NE").then_some(!is_equal) }
             }
-            // The carry of a sum that is too small for one.
-            Op::Machine(Opcode::IADD3) if result == 1 && self.has_modifiers(inst, &[]) && operands.len() == 6 => {
+            // The carries of a sum that is too small for one.
+            Op::Machine(Opcode::IADD3) if matches!(result, 1 | 2) && self.has_modifiers(inst, &[]) && operands.len() == 6 => {
                 let most: u64 = operands[3..6].iter().map(|source| self.maximum(source)).sum();
                 (most <= u64::from(u32::MAX)).then_some(false)
             }
@@ -125,7 +125,7 @@ impl<'a> Known<'a> {
     }
 
     /// Returns an upper bound of the number in an operand of one register, without a sign.
-    fn maximum(self, operand: &Operand) -> u64 {
+    pub(crate) fn maximum(self, operand: &Operand) -> u64 {
         let any = u64::from(u32::MAX);
         if !operand.signs.is_empty() {
             // Two negated sources could carry twice.
@@ -160,7 +160,7 @@ impl<'a> Known<'a> {
 }
 
 /// Returns the bits that the truth table of `LOP3` gives for three words.
-fn logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
+pub(crate) fn logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
     let row = |row: u32| {
         let pick = |word: u32, bit: u32| if row >> bit & 1 == 1 { word } else { !word };
         if table >> row & 1 == 1 { pick(a, 2) & pick(b, 1) & pick(c, 0) } else { 0 }
@@ -170,12 +170,89 @@ fn logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::logic;
+    use oriole_ir::{Function, Operand, text};
+
+    use super::{Known, logic};
+    use crate::definitions::Definitions;
 
     #[test]
     fn truth_tables_select_bits() {
         assert_eq!(logic(0xc0, 0b1100, 0b1010, 7), 0b1000, "the conjunction of the first two");
         assert_eq!(logic(0xfc, 0b1100, 0b1010, 7), 0b1110, "the disjunction of the first two");
         assert_eq!(logic(0x96, 0b1100, 0b1010, 0b1111), 0b1001, "the exclusive or of all three");
+    }
+
+    /// Returns the function with these instructions and the operands that its `KEEP` reads.
+    fn kept(body: &str) -> (Function, Vec<Operand>) {
+        let program = format!("func kernel @k ssa {{\nbb0:\n    %0:R, %1:P = ENTRY\n{body}\n    EXIT\n}}\n");
+        let function = text::parse(&program).unwrap_or_else(|error| panic!("{error:?}\n{program}")).remove(0);
+        let insts = &function.blocks[function.entry()].insts;
+        let operands = function.sources(insts[insts.len() - 2]).to_vec();
+        (function, operands)
+    }
+
+    fn words(body: &str) -> Vec<Option<u32>> {
+        let (function, operands) = kept(body);
+        let definitions = Definitions::compute(&function);
+        operands.iter().map(|operand| Known::new(&function, &definitions).word(operand)).collect()
+    }
+
+    fn truths(body: &str) -> Vec<Option<bool>> {
+        let (function, operands) = kept(body);
+        let definitions = Definitions::compute(&function);
+        operands.iter().map(|operand| Known::new(&function, &definitions).truth(operand)).collect()
+    }
+
+    #[test]
+    fn upper_halves_of_sums_are_known_without_a_carry() {
+        let found = words(
+            "%2:R = MOV 0x3
+             %3:R, PT, PT = IADD3.X %2, 0x4, RZ, !PT, !PT
+             %4:R, PT, PT = IADD3.X RZ, 0x4, %2, !PT, !PT
+             %5:R, PT, PT = IADD3.X %2, 0x4, RZ, %1, !PT
+             %6:R, PT, PT = IADD3.X %0, 0x4, RZ, !PT, !PT
+             KEEP %3, %4, %5, %6",
+        );
+        assert_eq!(found, [Some(7), Some(7), None, None]);
+    }
+
+    #[test]
+    fn logic_of_known_words_is_known() {
+        let found = words(
+            "%2:R = MOV 0x3
+             %3:R = MOV 0x5
+             %4:R = MOV 0x9
+             %5:R = LOP3.LUT %2, %3, %4, 0xf0, !PT
+             %6:R = LOP3.LUT %2, %3, %4, 0xcc, !PT
+             %7:R = LOP3.LUT %2, %3, %4, 0xaa, !PT
+             %8:R = LOP3.LUT %2, %3, %0, 0xaa, !PT
+             KEEP %5, %6, %7, %8",
+        );
+        assert_eq!(found, [Some(3), Some(5), Some(9), None]);
+    }
+
+    #[test]
+    fn predicate_logic_of_known_predicates_is_known() {
+        let found = truths(
+            "%2:P, PT = PLOP3.LUT PT, !PT, PT, 0x20, 0x0
+             %3:P, PT = PLOP3.LUT PT, PT, PT, 0x20, 0x0
+             %4:P, PT = PLOP3.LUT %1, PT, PT, 0x80, 0x0
+             KEEP %2, !%2, %3, %4",
+        );
+        // 0x20 is true for the inputs true, false, true only.
+        assert_eq!(found, [Some(true), Some(false), Some(false), None]);
+    }
+
+    #[test]
+    fn sums_of_small_numbers_have_no_carry() {
+        let found = truths(
+            "%2:R = LOP3.LUT %0, 0xff, RZ, 0xc0, !PT
+             %3:R, %4:P, %10:P = IADD3 %2, 0x10, RZ
+             %5:R, %6:P, PT = IADD3 %0, 0x10, RZ
+             %7:P, PT = ISETP.EQ.AND %0, %2, PT
+             %8:P, %9:P = ISETP.EQ.AND RZ, 0x0, PT
+             KEEP %4, %10, %6, %7, %8, %9",
+        );
+        assert_eq!(found, [Some(false), Some(false), None, None, Some(true), None]);
     }
 }

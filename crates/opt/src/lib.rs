@@ -5,8 +5,8 @@
 //! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet; [`split_index`] moves
 //!    constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
-//! 3. [`tie_loads`], [`forward`], [`merge`], [`fold`], [`combine`], [`forward`] again, [`dead`] and [`if_convert`] optimize. These passes keep
-//!    instructions legal: before a change they check that the target has an encoding form for the result
+//! 3. [`tie_loads`], [`forward`], [`hoist`], [`merge`], [`unroll`], [`fold`], [`combine`], [`vector_loads`], [`forward`] again, [`dead`] and
+//!    [`if_convert`] optimize. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
@@ -26,6 +26,7 @@ pub mod fold;
 pub mod forward;
 pub mod fuse;
 pub mod guard_copies;
+pub mod hoist;
 pub mod if_convert;
 pub mod insert_yields;
 pub mod join_phis;
@@ -39,3 +40,5 @@ pub mod split_index;
 pub mod straighten;
 pub mod tie_loads;
 pub mod uniform;
+pub mod unroll;
+pub mod vector_loads;

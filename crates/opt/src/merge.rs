@@ -120,7 +120,7 @@ fn result_class(function: &Function, result: &Operand) -> Option<Class> {
 }
 
 /// Returns whether an instruction has no side effects and always computes the same results from the same sources.
-fn is_pure(function: &Function, inst: Inst) -> bool {
+pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_pure = match data.op {
         Op::Machine(opcode) => match opcode.properties().effect {
@@ -149,7 +149,7 @@ fn is_constant_special(operand: &Operand) -> bool {
 }
 
 /// Returns whether an instruction only loads a constant into a register.
-fn is_bare(function: &Function, inst: Inst) -> bool {
+pub(crate) fn is_bare(function: &Function, inst: Inst) -> bool {
     let is_move = matches!(function.insts[inst].op, Op::Machine(Opcode::MOV | Opcode::UMOV | Opcode::LDC));
     is_move && !function.sources(inst).iter().any(|source| source.value().is_some())
 }

@@ -8,6 +8,14 @@ use smallvec::SmallVec;
 /// new block gets a phi for the operands of the redirected edges, unless these are all the same. The new block is placed after the last of
 /// the predecessors in the layout.
 pub(crate) fn redirect_edges(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
+    let new_block = split_edges(function, block, predecessors);
+    let last = function.layout.iter().rposition(|other| predecessors.contains(other)).unwrap_or(0);
+    function.layout.insert(last + 1, new_block);
+    new_block
+}
+
+/// Does the work of [`redirect_edges`] but does not place the new block in the layout.
+pub(crate) fn split_edges(function: &mut Function, block: Block, predecessors: &[Block]) -> Block {
     let new_block = function.new_block();
     let is_chosen = |source: Block| predecessors.contains(&source);
     for phi in function.phis(block).to_vec() {
@@ -48,7 +56,5 @@ pub(crate) fn redirect_edges(function: &mut Function, block: Block, predecessors
             }
         }
     }
-    let last = function.layout.iter().rposition(|&other| is_chosen(other)).unwrap_or(0);
-    function.layout.insert(last + 1, new_block);
     new_block
 }

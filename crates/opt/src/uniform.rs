@@ -17,8 +17,8 @@
 //!
 //! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`, and repeated copies of one value in a block by the first.
 //!
-//! **Before** and **after**: SSA, legal instructions, none of them dead: dead uses would keep an instruction from being moved. The cost is linear, except for the number of rounds that find the instructions of a
-//! block, which is at most the length of the longest chain of them.
+//! **Before** and **after**: SSA, legal instructions, none of them dead: dead uses would keep an instruction from being moved. The cost is
+//! linear, except for the number of rounds that find the instructions of a block, which is at most the length of the longest chain of them.
 
 use oriole_ir::analysis::DefUse;
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Target, Value};

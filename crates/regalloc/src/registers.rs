@@ -273,6 +273,24 @@ mod tests {
     }
 
     #[test]
+    fn sets_end_at_their_count() {
+        for count in [0, 1, 63, 64, 65, 127, 128, 255, 256] {
+            assert_eq!(RegisterSet::first(count).iter().count(), count as usize);
+            assert!((0..300).all(|number| RegisterSet::first(count).has(Reg::new(number)) == (u32::from(number) < count)));
+        }
+    }
+
+    #[test]
+    fn no_registers_and_registers_beyond_the_end_are_not_inserted() {
+        let mut set = RegisterSet::EMPTY;
+        set.insert(Reg::new(3), 0);
+        set.insert(Reg::new(256), 1);
+        assert_eq!(numbers(&set), [0_u16; 0]);
+        set.insert(Reg::new(62), 4);
+        assert_eq!(numbers(&set), [62, 63, 64, 65]);
+    }
+
+    #[test]
     fn finds_aligned_gaps_and_spares_wide_ones() {
         let mut free = RegisterSet::first(64);
         free.remove(Reg::new(0), 5);

@@ -129,11 +129,12 @@ fn scoreboard_of(controls: &[Control], (number, part): Setter) -> Option<u8> {
     *scoreboard_in(&mut control, part)
 }
 
-/// Makes a setter set scoreboard `index`, with the stall that its class needs for that.
+/// Makes a setter set scoreboard `index`, with the stall that its class needs for that unless it sets a scoreboard already.
 fn set_scoreboard(controls: &mut [Control], (number, part): Setter, index: u8, decoded: &[Instruction], model: &Model) {
     let control = &mut controls[number];
-    *scoreboard_in(control, part) = Some(index);
-    control.stall = control.stall.max(model.waits(Class::of(&decoded[number])).stall);
+    if scoreboard_in(control, part).replace(index).is_none() {
+        control.stall = control.stall.max(model.waits(Class::of(&decoded[number])).stall);
+    }
 }
 
 /// Returns the field of a control word for an event.

@@ -346,6 +346,18 @@ mod tests {
         Costs::new(&Profile::of(Target::parse(target).unwrap()))
     }
 
+    #[test]
+    fn registers_of_all_classes_are_distinct() {
+        let mut set = RegisterSet::default();
+        for index in 0..32 {
+            for class in 0..8 {
+                assert!(!set.contains(class, index), "{class} {index}");
+                assert!(set.insert(class, index), "{class} {index}");
+                assert!(set.contains(class, index) && !set.insert(class, index), "{class} {index}");
+            }
+        }
+    }
+
     fn work(text: &str, last: &[u16]) -> Work {
         Work::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == RegFile::General && last.contains(&number))
     }

@@ -47,7 +47,7 @@ pub enum Operation {
     AbsoluteDifference,
     Minimum,
     Maximum,
-    /// Average rounded away from zero at halves that are not negative, as the SIMD instructions define it.
+    /// Average, rounded to the nearest integer, halves away from zero.
     Average,
     Compare(Comparison),
     /// Shift by at most 32 (`.clamp`), or by the amount modulo 32 (`.wrap`).
@@ -156,7 +156,8 @@ pub struct Simd {
     pub lanes: usize,
     /// Whether destination, first and second source are signed.
     pub signed: [bool; 3],
-    /// For each source and lane, the element of the two source words, that of the first word first.
+    /// Number of the element that each source reads in each lane. The elements of the first source word are counted before those of the
+    /// second: halves are numbered 0 to 3, bytes 0 to 7.
     pub selected: [[u32; 4]; 2],
     pub saturate: bool,
     /// Adds the results to the third operand instead of merging them into it.

@@ -11,6 +11,7 @@ use super::labels::{Labels, Names};
 use super::program::{CodeSection, Program, SIZE, relative_target};
 use super::relocated;
 use super::source::is_label;
+use super::source_lines::SourceLines;
 
 /// A listing under construction.
 pub struct Listing<'p> {
@@ -38,6 +39,17 @@ impl<'p> Listing<'p> {
     pub fn section(&mut self, out: &mut String, position: usize) {
         let mut unknown = 0;
         self.section_frame(out, position, None, &mut |out, address, word| unknown += self.line(out, position, address, word));
+        self.unknown += unknown;
+    }
+
+    /// Prints the code section at a position with source lines.
+    pub fn section_with_lines(&mut self, out: &mut String, position: usize, lines: &mut SourceLines) {
+        let (mut unknown, index) = (0, self.program.sections[position].index);
+        lines.start_section();
+        self.section_frame(out, position, None, &mut |out, address, word| {
+            lines.print(out, index, address);
+            unknown += self.line(out, position, address, word);
+        });
         self.unknown += unknown;
     }
 

@@ -9,3 +9,4 @@ pub mod moves;
 pub mod program;
 pub mod relocated;
 pub mod source;
+pub mod source_lines;

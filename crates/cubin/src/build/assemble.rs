@@ -209,6 +209,7 @@ impl Maker<'_> {
             Role::Strings => Content::Strings(module.strings()),
             Role::Symbols => Content::Symbols(self.symbols.iter().map(|&role| self.symbol(role)).collect()),
             Role::Frames => Content::Bytes(module.encode_frames().bytes),
+            Role::Debug(i) => Content::Bytes(module.debug_bytes(i)),
             Role::ToolNote => Content::Notes(vec![Note::Tool(module.tool.clone())]),
             Role::CudaNote => {
                 let info = CudaInfo { version: 2, virtual_sm: module.virtual_sm, toolkit: module.toolkit };

@@ -51,6 +51,7 @@ fn register(number: u16) -> [u8; 4] {
 
 /// The register number that stands for the computed return address of a subroutine.
 const RETURN_ADDRESS: u16 = 256;
+const DW_CFA_ADVANCE_LOC4: u8 = 0x04;
 const DW_CFA_SAME_VALUE: u8 = 0x08;
 const DW_CFA_DEF_CFA: u8 = 0x0c;
 const DW_CFA_VAL_EXPRESSION: u8 = 0x16;
@@ -136,6 +137,39 @@ impl Frame {
         // DW_CFA_advance_loc4 by 0; DW_CFA_def_cfa R1 + 0; padding.
         Frame { cie: Cie::Function, range, unwind: vec![0x04, 0, 0, 0, 0, 0x0c, 0x81, 0x80, 0x80, 0x28, 0, 0] }
     }
+}
+
+impl Frame {
+    /// Replaces the rules by those of a function whose stack pointer moves: from each offset in the code on, in bytes, it is the given number
+    /// of bytes below its value at the entry.
+    pub fn with_stack_depths(self, depths: &[(u32, u32)]) -> Frame {
+        let (mut unwind, mut at) = (Vec::new(), 0);
+        let unit = u32::from(SASS_UNIT);
+        for &(offset, depth) in depths.iter().filter(|&&(offset, _)| u64::from(offset) < self.range) {
+            unwind.push(DW_CFA_ADVANCE_LOC4);
+            unwind.extend((offset.saturating_sub(at) / unit).to_le_bytes());
+            unwind.push(DW_CFA_DEF_CFA);
+            unwind.extend(register(1));
+            push_unsigned(&mut unwind, depth);
+            at = offset;
+        }
+        if unwind.is_empty() {
+            return self;
+        }
+        // The size of the FDE must be a multiple of eight bytes; zeros are `DW_CFA_nop`.
+        let fixed = (LENGTH + FDE_FIXED) as usize;
+        unwind.resize((unwind.len() + fixed).next_multiple_of(8) - fixed, 0);
+        Frame { unwind, ..self }
+    }
+}
+
+/// Appends an unsigned LEB128 number.
+fn push_unsigned(out: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
 }
 
 /// The content of the section, and the offsets of the relocated fields.

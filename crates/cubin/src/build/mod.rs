@@ -77,6 +77,7 @@
 mod assemble;
 mod attributes;
 mod calls;
+mod debug;
 mod frame;
 mod names;
 mod patches;
@@ -87,6 +88,7 @@ mod settle;
 mod symbols;
 
 pub use attributes::{API_VERSION, function_attributes, kernel_attributes, kernel_attributes_with};
+pub use debug::{DebugRelocation, DebugSection, DebugSymbol};
 pub use frame::{Cie, Frame, PlacedFrame, decode as decode_frames};
 pub use patches::{CodePatch, CodeRelocation, DataPatch, DataRelocation};
 
@@ -120,6 +122,8 @@ pub struct Module {
     pub compat: Vec<CompatAttribute>,
     /// Names of the variables and functions whose addresses constant bank 4 holds, eight bytes each.
     pub addresses: Vec<String>,
+    /// Debug sections besides `.debug_frame`, in file order.
+    pub debug: Vec<DebugSection>,
 }
 
 /// The visibility of a symbol.
@@ -310,6 +314,7 @@ impl Module {
             externs: Vec::new(),
             compat: Vec::new(),
             addresses: Vec::new(),
+            debug: Vec::new(),
         }
     }
 
@@ -336,7 +341,7 @@ impl Module {
     }
 
     /// Returns whether the file is relocatable.
-    pub(crate) fn is_relocatable(&self) -> bool {
+    pub fn is_relocatable(&self) -> bool {
         self.file_type == FileType::Relocatable
     }
 }

@@ -31,6 +31,7 @@ impl Module {
             Role::Strings => ".strtab",
             Role::Symbols => ".symtab",
             Role::Frames => ".debug_frame",
+            Role::Debug(i) => return self.debug[i].name.clone(),
             Role::ToolNote => ".note.nv.tkinfo",
             Role::CudaNote => ".note.nv.cuinfo",
             Role::Info => ".nv.info",
@@ -96,7 +97,8 @@ impl Module {
             function.is_kernel && nothing_called && function.relocations.is_empty() && function.constants.is_none()
         };
         let plain = |variable: &Variable| variable.relocations.is_empty() && variable.linkage != Linkage::Weak;
-        !self.is_relocatable() && self.externs.is_empty() && self.functions.iter().all(only_kernel) && self.variables.iter().all(plain)
+        let nothing_else = self.externs.is_empty() && self.debug.is_empty();
+        !self.is_relocatable() && nothing_else && self.functions.iter().all(only_kernel) && self.variables.iter().all(plain)
     }
 
     /// Returns a string table with the prototypes.

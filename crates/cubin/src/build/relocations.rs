@@ -41,6 +41,9 @@ pub(super) fn groups(module: &Module) -> Vec<Group> {
     for patched in [Patched::InitializedVariables, Patched::ConstantVariables] {
         list.extend(split(module, patched, module.data_patches(patched.role()), false));
     }
+    for i in 0..module.debug.len() {
+        list.extend(split(module, Patched::Debug(i), module.debug_patches(i), false));
+    }
     list.extend(split(module, Patched::Frames, module.frame_patches(), false));
     list
 }

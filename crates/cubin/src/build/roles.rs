@@ -14,6 +14,8 @@ pub(super) enum Role {
     Strings,
     Symbols,
     Frames,
+    /// An entry of [`Module::debug`].
+    Debug(usize),
     ToolNote,
     CudaNote,
     Info,
@@ -55,6 +57,7 @@ pub(super) enum Patched {
     InitializedVariables,
     ConstantVariables,
     Frames,
+    Debug(usize),
 }
 
 /// Turing to Ada keep relocations whose addend is 0 in `REL` sections; all others are in `RELA` sections.
@@ -73,6 +76,7 @@ impl Patched {
             Patched::InitializedVariables => Role::InitializedVariables,
             Patched::ConstantVariables => Role::ConstantVariables,
             Patched::Frames => Role::Frames,
+            Patched::Debug(i) => Role::Debug(i),
         }
     }
 }
@@ -102,7 +106,9 @@ impl Module {
         use Role::{CallGraph, Compat, Constants, CudaNote, Frames, FunctionInfo, Info, Null, Parameters, RelocationActions};
         use Role::{SectionNames, Shared, Strings, Symbols, Text, ToolNote};
         let early = self.traits.style == Style::Ampere;
-        let mut list = vec![Null, SectionNames, Strings, Symbols, Frames, ToolNote, CudaNote, Info];
+        let mut list = vec![Null, SectionNames, Strings, Symbols, Frames];
+        list.extend((0..self.debug.len()).map(Role::Debug));
+        list.extend([ToolNote, CudaNote, Info]);
         list.extend((!early).then_some(Compat));
         list.extend(self.indices().map(FunctionInfo));
         list.push(CallGraph);
@@ -218,7 +224,7 @@ impl Role {
             Role::Null => (SectionType::NULL, 0, 0, 0),
             Role::SectionNames | Role::Strings => (SectionType::STRTAB, 0, 1, 0),
             Role::Symbols => (SectionType::SYMTAB, 0, 8, 24),
-            Role::Frames => (SectionType::PROGBITS, 0, 1, 0),
+            Role::Frames | Role::Debug(_) => (SectionType::PROGBITS, 0, 1, 0),
             Role::ToolNote => (SectionType::NOTE, flags::TKINFO, 4, 0),
             Role::CudaNote => (SectionType::NOTE, flags::CUINFO | if early { 0 } else { flags::INFO_LINK }, 4, 0),
             Role::Info => (SectionType::CUDA_INFO, 0, 4, 0),

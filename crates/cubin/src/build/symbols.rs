@@ -76,6 +76,7 @@ impl Module {
             list.extend(self.module_symbols());
         }
         list.extend((!self.functions.is_empty()).then_some(Section(Role::Frames)));
+        list.extend((0..self.debug.len()).map(|i| Section(Role::Debug(i))));
         list.push(Section(Role::CallGraph));
         list.extend(self.prototyped().next().map(|_| Section(Role::Prototypes)));
         list.extend((early && !self.is_relocatable()).then_some(Section(Role::RelocationActions)));

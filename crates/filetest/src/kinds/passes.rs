@@ -10,8 +10,8 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
-    balance, combine, converge, dead, fold, forward, fuse, guard_copies, if_convert, insert_yields, legalize, merge, split_index,
-    straighten, tie_loads,
+    balance, combine, converge, dead, fold, forward, fuse, guard_copies, hoist, if_convert, insert_yields, legalize, merge, split_index,
+    straighten, tie_loads, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -98,6 +98,9 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
         "give-way" => _ = insert_yields::run(function, target),
+        "hoist" => _ = hoist::run(function, target),
+        "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),
+        "vector-loads" => _ = vector_loads::run(function, target),
         "balance" => _ = balance::run(function, &Hardware::built_in(target)),
         "guard-copies" => guard_copies::run(function),
         "allocate" => match back_end::allocated(function, target, register_limit(options))? {

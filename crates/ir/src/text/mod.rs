@@ -22,6 +22,7 @@
 //! - `(else x)` is the operand tied to the first result, `(else1 x)` to the second; `@R4` after an operand fixes its register.
 //! - `!space.order.scope.bytes` describes a memory access; `weak` and `thread` are omitted, `volatile` and `constant` may follow.
 //! - `lo`, `hi`, `function_lo`, `function_hi`, `call` and the like, with a name and an offset in parentheses, are references.
+//! - `bb1 nounroll:` is the label of a block that heads a loop which must not be unrolled.
 //! - `;@12:3` is the source position; any other `;` starts a comment.
 //!
 //! Everything else is written as in nvdisasm's output. Blocks and values keep their numbers.

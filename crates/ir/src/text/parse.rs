@@ -126,7 +126,9 @@ impl Reader {
             return cursor.end();
         }
         if let Some(label) = line.strip_suffix(':') {
-            let block = self.block_called(label)?;
+            let (name, is_marked) = label.strip_suffix(" nounroll").map_or((label, false), |name| (name, true));
+            let block = self.block_called(name)?;
+            self.function.blocks[block].no_unroll = is_marked;
             if !self.placed.insert(block) {
                 return Err(format!("{label} is there twice"));
             }

@@ -35,7 +35,7 @@ pub fn print(function: &Function) -> String {
         text.push('\n');
     }
     for &block in &function.layout {
-        let _ = writeln!(text, "{block:?}:");
+        let _ = writeln!(text, "{block:?}{}:", if function.blocks[block].no_unroll { " nounroll" } else { "" });
         for &inst in &function.blocks[block].insts {
             text.push_str("    ");
             push_inst(&mut text, function, inst);

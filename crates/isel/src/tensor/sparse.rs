@@ -258,7 +258,7 @@ fn dense_groups(select: &mut Select<'_>, stored: Operand, indices: Operand) -> [
     let places = places.map(|place| select.bitwise_and(place, Operand::from(12_i64)));
     let bytes = [0, 1].map(|group| {
         let [first, second] = [0, 1].map(|number| {
-            // What turns 4, a zero, into the number of the stored byte when it is subtracted.
+            // Selector digit 4 reads a zero byte. Subtracting this number from it gives the digit of the stored byte.
             let change = select.in_register(Operand::from(i64::from(4 - (2 * group + number))));
             select.shift_left(change, places[(2 * group + number) as usize])
         });

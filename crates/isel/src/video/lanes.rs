@@ -17,14 +17,15 @@ struct Simd {
     lanes: usize,
     /// Whether destination, first and second source are signed.
     signed: [bool; 3],
-    /// For each source and lane, the element of the two source words, those of the first word first.
+    /// Number of the element that each source reads in each lane. The elements of the first source word are counted before those of the
+    /// second: halves are numbered 0 to 3, bytes 0 to 7.
     selected: [Vec<u32>; 2],
     saturates: bool,
     accumulates: bool,
     mask: Vec<bool>,
 }
 
-/// Returns the digits of a selector such as `h10`, that of lane 0, the last one, first.
+/// Returns the digits of a selector such as `h10` by lane. The last digit belongs to lane 0: `h10` gives `[0, 1]`.
 fn digits(selector: &str) -> Vec<u32> {
     selector.chars().rev().filter_map(|digit| digit.to_digit(10)).collect()
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use oriole_ptx::target::PtxVersion;
 
-use super::table::{OPTIONS, OptionKind, Spec};
+use crate::table::{OPTIONS, OptionKind, Spec};
 
 /// Number of columns of a line of the help text.
 const HELP_WIDTH: usize = 88;

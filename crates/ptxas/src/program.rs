@@ -9,9 +9,9 @@ use oriole_ptx::diag::{self, Code, Severity};
 use oriole_ptx::lexer::{Lexer, TokenKind};
 use oriole_ptx::source::{LineIndex, Source};
 
-use super::arch::{Arch, ArchKind};
-use super::messages::{MessagePlace, Messages};
-use super::settings::Settings;
+use crate::arch::{Arch, ArchKind};
+use crate::messages::{MessagePlace, Messages};
+use crate::settings::Settings;
 
 /// Limit on the number of errors. ptxas has none; this one keeps memory bounded.
 const ERROR_LIMIT: usize = 10_000;
@@ -20,11 +20,16 @@ const ERROR_LIMIT: usize = 10_000;
 pub enum Input {
     /// A file; `-` is standard input.
     File(String),
-    /// Text from the command line.
-    Text(String),
+    /// Text that is not in a file.
+    Text(Vec<u8>),
 }
 
 impl Input {
+    /// Returns the input of a text.
+    pub fn text(text: &str) -> Input {
+        Input::Text(text.as_bytes().to_vec())
+    }
+
     /// Returns the name in messages.
     fn name(&self) -> &str {
         match self {
@@ -48,7 +53,7 @@ impl Input {
                 Err(error) if error.kind() == io::ErrorKind::IsADirectory => Some(Vec::new()),
                 Err(_) => None,
             },
-            Input::Text(text) => Some(text.clone().into_bytes()),
+            Input::Text(text) => Some(text.clone()),
         }
     }
 }
@@ -75,7 +80,7 @@ struct Program {
 }
 
 /// Checks all inputs and prints all findings. A returned error ends the call although the text is valid.
-pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages) -> Result<Vec<Parsed>, String> {
+pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages<'_>) -> Result<Vec<Parsed>, String> {
     let mut program = Program::default();
     for input in inputs {
         match input.read() {
@@ -96,7 +101,7 @@ pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages) -> 
 }
 
 impl Program {
-    fn check_module(&mut self, name: &str, text: Vec<u8>, arch: Arch, messages: &mut Messages) {
+    fn check_module(&mut self, name: &str, text: Vec<u8>, arch: Arch, messages: &mut Messages<'_>) {
         let checked = oriole_ptx::check(&text, &oriole_ptx::Options { error_limit: ERROR_LIMIT });
         let source = Source::new(name, &text);
         self.add_definitions(&checked.module, &source, messages);
@@ -111,7 +116,7 @@ impl Program {
     }
 
     /// Records the definitions of a module and reports duplicates.
-    fn add_definitions(&mut self, module: &Module, source: &Source<'_>, messages: &mut Messages) {
+    fn add_definitions(&mut self, module: &Module, source: &Source<'_>, messages: &mut Messages<'_>) {
         let mut found = Vec::new();
         for function in module.functions.iter().filter(|function| function.body.is_some()) {
             let name = module.name(function.name).to_string();
@@ -163,13 +168,16 @@ fn first_lines(text: &[u8]) -> BTreeMap<String, u32> {
 }
 
 /// Prints a finding in ptxas' format.
-fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, messages: &mut Messages) {
+fn report(source: &Source<'_>, lines: &LineIndex, finding: &diag::Diagnostic, arch: Arch, messages: &mut Messages<'_>) {
     for (span, text) in diag::ptxas_messages(finding) {
         let place = Some(MessagePlace { file: source.name, line: lines.line_column(span.start).0 });
         match (finding.code.severity(), finding.code) {
             // The driver counts constants during code generation, as ptxas does.
             (Severity::Error, Code::TooMuchConstantData) => {}
-            (Severity::Error, _) => messages.error(place, &text),
+            (Severity::Error, code) => {
+                messages.needs_later_ptx |= code == Code::UnknownVersion;
+                messages.error(place, &text);
+            }
             // ptxas accepts any order without a warning, and checks pragmas only when it generates code. With -Werror these warnings
             // would reject inputs that ptxas accepts.
             (Severity::Warning, Code::ModifierOrder) => {}

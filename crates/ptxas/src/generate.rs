@@ -1,45 +1,55 @@
 //! Generates code for checked modules, and prints the resource usage of `-v`.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Instant;
 
 use oriole_cubin::FileTraits;
 use oriole_cubin::target::Style;
-use oriole_driver::{CompileError, Compiled, Fault, FunctionReport, Options};
+use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, FunctionReport, Options};
 use oriole_isa::Target;
+use oriole_ptx::ast::Item;
 use oriole_ptx::source::LineIndex;
 
-use super::arch::ArchKind;
-use super::command_line::CommandLine;
-use super::messages::{self, MessagePlace, Messages};
-use super::output::write_file;
-use super::program::Parsed;
-use super::settings::Settings;
+use crate::arch::ArchKind;
+use crate::command_line::CommandLine;
+use crate::messages::{Kind, MessagePlace, Messages};
+use crate::program::Parsed;
+use crate::settings::Settings;
 
-/// The default output file of ptxas.
-const DEFAULT_OUTPUT: &str = "elf.o";
-
-/// Compiles the modules and writes the output file. Errors of the input go to `messages`; a returned error is fatal.
-pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, messages: &mut Messages) -> Result<(), String> {
+/// Compiles the modules; returns the program. Errors of the input go to `messages`; a returned error is fatal.
+pub fn generate(
+    modules: &[Parsed],
+    settings: &Settings,
+    line: &CommandLine,
+    messages: &mut Messages<'_>,
+) -> Result<Option<Vec<u8>>, String> {
     let target = settings.arch.target;
     if settings.arch.kind != ArchKind::Real {
         return Err(format!("Oriole cannot generate code for '{}'", settings.arch));
     }
+    if is_debugged(modules, line) && level(modules, line) > 0 {
+        return Err("Optimized debugging not supported".to_owned());
+    }
     let options = Options {
-        level: line.number("opt-level").unwrap_or(3).clamp(0, 3) as u8,
+        level: level(modules, line),
+        debug: debug_info(modules, line),
         max_registers: settings.max_registers,
         launch: settings.launch,
         relocatable: line.has("compile-only"),
         entries: settings.entries.clone(),
         ..Options::new(target)
     };
+    if line.has("device-debug") {
+        warn_of_missing_sections(modules, messages);
+    }
     let started = Instant::now();
     let parsed: Vec<_> = modules.iter().map(|parsed| &parsed.module).collect();
     let compiled = match oriole_driver::compile(&parsed, &options) {
         Ok(compiled) => compiled,
         Err(errors) => {
             report(modules, &errors, messages);
-            return Ok(());
+            return Ok(None);
         }
     };
     let milliseconds = started.elapsed().as_secs_f64() * 1e3;
@@ -52,7 +62,7 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
             let lines = LineIndex::new(&parsed.text);
             MessagePlace { file: &parsed.name, line: lines.line_column(offset).0 }
         });
-        messages::print(place, "info", remark.text);
+        messages.print(place, Kind::Info, remark.text);
     }
     if line.has("warn-on-spills") {
         for function in compiled.functions.iter().filter(|function| function.spill_store_bytes + function.spill_load_bytes > 0) {
@@ -70,18 +80,45 @@ pub fn generate(modules: &[Parsed], settings: &Settings, line: &CommandLine, mes
         }
     }
     if line.has("verbose") {
-        print_usage(&compiled, target, milliseconds);
+        print_usage(&compiled, target, milliseconds, messages);
     }
-    // An option may turn warnings into errors.
-    if messages.has_errors() {
-        return Ok(());
+    Ok(Some(compiled.cubin))
+}
+
+/// Returns whether code is generated for a debugger: by option, or because of `.target debug`.
+fn is_debugged(modules: &[Parsed], line: &CommandLine) -> bool {
+    line.has("device-debug") || modules.iter().any(|parsed| parsed.module.options.debug)
+}
+
+/// Returns the optimization level. Code for a debugger is not optimized, unless the level is given.
+fn level(modules: &[Parsed], line: &CommandLine) -> u8 {
+    let default = if is_debugged(modules, line) { 0 } else { 3 };
+    line.number("opt-level").unwrap_or(default).clamp(0, 3) as u8
+}
+
+/// Returns the debug information that the options request.
+fn debug_info(modules: &[Parsed], line: &CommandLine) -> Option<DebugInfo> {
+    let kind = match (is_debugged(modules, line), line.has("generate-line-info")) {
+        (true, _) => DebugKind::Full,
+        (false, true) => DebugKind::Lines,
+        (false, false) => return None,
+    };
+    let texts = || modules.iter().map(|parsed| Arc::from(&parsed.text[..])).collect();
+    (!line.has("suppress-debug-info")).then(|| DebugInfo { kind, texts: texts() })
+}
+
+/// Warns if the PTX lacks the sections that describe functions and variables.
+fn warn_of_missing_sections(modules: &[Parsed], messages: &mut Messages<'_>) {
+    let items = modules.iter().flat_map(|parsed| &parsed.module.items);
+    for name in [".debug_abbrev", ".debug_info"] {
+        if !items.clone().any(|item| matches!(item, Item::Section(section) if &*section.name == name)) {
+            messages.warning(None, &format!(" {name} section not found"));
+        }
     }
-    let output = line.value("output-file").unwrap_or(DEFAULT_OUTPUT);
-    write_file(output, &compiled.cubin).map_err(|_| format!("Output file '{output}' could not be opened"))
 }
 
 /// Prints the errors of the compiler in ptxas' format.
-fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) {
+fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages<'_>) {
     let mut indices: Vec<Option<LineIndex>> = modules.iter().map(|_| None).collect();
     for error in errors {
         // Code that Oriole itself adds has no position in a file.
@@ -101,26 +138,26 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages) 
 }
 
 /// Prints the text of `-v`. Other programs parse it.
-fn print_usage(compiled: &Compiled, target: Target, milliseconds: f64) {
+fn print_usage(compiled: &Compiled, target: Target, milliseconds: f64, messages: &mut Messages<'_>) {
     let lists_banks = FileTraits::of(target).is_some_and(|traits| traits.style == Style::Ampere);
     let mut module = format!("{} bytes gmem", compiled.global_bytes);
     for (bank, bytes) in compiled.constant_bytes.iter().filter(|_| lists_banks) {
         let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
     }
-    messages::print(None, "info", &module);
+    messages.print(None, Kind::Info, &module);
     let share = milliseconds / compiled.functions.len().max(1) as f64;
     for function in compiled.functions.iter().rev() {
         if function.is_kernel {
-            messages::print(None, "info", &format!("Compiling entry function '{}' for '{target}'", function.name));
+            messages.print(None, Kind::Info, &format!("Compiling entry function '{}' for '{target}'", function.name));
         }
         let properties = format!(
             "Function properties for {}\n    {} bytes stack frame, {} bytes spill stores, {} bytes spill loads",
             function.name, function.stack_bytes, function.spill_store_bytes, function.spill_load_bytes
         );
-        messages::print(None, "info", &properties);
+        messages.print(None, Kind::Info, &properties);
         if function.is_kernel {
-            messages::print(None, "info", &usage(function, lists_banks));
-            messages::print(None, "info", &format!("Compile time = {share:.3} ms"));
+            messages.print(None, Kind::Info, &usage(function, lists_banks));
+            messages.print(None, Kind::Info, &format!("Compile time = {share:.3} ms"));
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use oriole_driver::LaunchOptions;
 
-use super::arch::{Arch, ArchKind};
-use super::command_line::CommandLine;
-use super::messages::Messages;
+use crate::arch::{Arch, ArchKind};
+use crate::command_line::CommandLine;
+use crate::messages::Messages;
 
 // Limits of `-maxrregcount`.
 const LEAST_REGISTERS: i64 = 24;
@@ -28,7 +28,7 @@ pub struct Settings {
 
 impl Settings {
     /// Checks the options in ptxas' order. Errors go to `messages`; a returned error is fatal.
-    pub fn new(line: &CommandLine, messages: &mut Messages) -> Result<Settings, String> {
+    pub fn new(line: &CommandLine, messages: &mut Messages<'_>) -> Result<Settings, String> {
         let arch = line.value("gpu-name").and_then(Arch::parse).unwrap_or_default();
         check_levels(line, messages)?;
         refuse_unsupported(line)?;
@@ -42,7 +42,7 @@ impl Settings {
     }
 }
 
-fn check_levels(line: &CommandLine, messages: &mut Messages) -> Result<(), String> {
+fn check_levels(line: &CommandLine, messages: &mut Messages<'_>) -> Result<(), String> {
     if let Some(level) = line.value("Ofast-compile").filter(|level| !matches!(*level, "0" | "min" | "mid" | "max")) {
         return Err(format!("Invalid value for --Ofast-compile/-Ofc ({level}), is not 'max', 'mid', 'min', or '0'"));
     }
@@ -74,7 +74,7 @@ fn refuse_unsupported(line: &CommandLine) -> Result<(), String> {
     }
 }
 
-fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages) {
+fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages<'_>) {
     let checks = [
         ("def-load-cache", "load", ["", "ca", "cg", "cs", "lu", "cv"]),
         ("force-load-cache", "load", ["", "ca", "cg", "cs", "lu", "cv"]),
@@ -89,7 +89,7 @@ fn check_cache_modifiers(line: &CommandLine, messages: &mut Messages) {
 }
 
 /// Checks the register options; returns the register limit.
-fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages) -> Result<Option<u32>, String> {
+fn check_registers(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> Result<Option<u32>, String> {
     let count = register_count(line, "maxrregcount")?;
     let limit = count.filter(|count| (0..=MOST_REGISTERS).contains(count)).map(|count| count.max(LEAST_REGISTERS) as u32);
     if let Some(count) = count {
@@ -121,7 +121,7 @@ fn register_count(line: &CommandLine, option: &str) -> Result<Option<i64>, Strin
 }
 
 /// Returns the effective launch bounds. A register limit, even an ignored one, overrides them; virtual architectures have neither.
-fn check_launch_bounds(line: &CommandLine, arch: Arch, messages: &mut Messages) -> LaunchOptions {
+fn check_launch_bounds(line: &CommandLine, arch: Arch, messages: &mut Messages<'_>) -> LaunchOptions {
     let override_directives = line.has("override-directive-values");
     let limited = line.has("maxrregcount") && arch.kind == ArchKind::Real;
     for option in ["minnctapersm", "maxntid"] {
@@ -156,7 +156,7 @@ fn leading_number(text: &str) -> u32 {
     (sign * magnitude) as u32
 }
 
-fn check_debug_options(line: &CommandLine, messages: &mut Messages) {
+fn check_debug_options(line: &CommandLine, messages: &mut Messages<'_>) {
     let (debug, lines) = (line.has("device-debug"), line.has("generate-line-info"));
     if debug && lines {
         let text = "Conflicting options --device-debug and --generate-line-info specified, ignoring --generate-line-info option";
@@ -171,11 +171,12 @@ fn check_debug_options(line: &CommandLine, messages: &mut Messages) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::Warnings;
+    use crate::messages::{Message, Warnings};
 
     fn settings(arguments: &[&str]) -> Result<(Settings, bool), String> {
         let line = CommandLine::parse(arguments.iter().map(ToString::to_string))?;
-        let mut messages = Messages::new(Warnings::Errors);
+        let mut ignore = |_: &Message<'_>| {};
+        let mut messages = Messages::new(Warnings::Errors, &mut ignore);
         let settings = Settings::new(&line, &mut messages)?;
         Ok((settings, messages.has_errors()))
     }

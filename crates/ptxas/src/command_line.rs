@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::arch::Arch;
-use super::table::{NO_EFFECT, OPTIONS, OptionKind, Spec};
+use crate::arch::Arch;
+use crate::table::{NO_EFFECT, OPTIONS, OptionKind, Spec};
 
 /// Limit on the nesting of options files, so that a file that names itself does not recurse forever.
 const DEEPEST_OPTIONS_FILE: usize = 16;

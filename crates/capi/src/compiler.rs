@@ -1,0 +1,141 @@
+//! One compiler: a program, and the results of its last compilation.
+
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
+use std::thread;
+
+use oriole_ptxas::{Input, Kind, Outcome};
+
+use crate::Status;
+
+/// Stack size in bytes of the thread that compiles: more than the bounded recursions of the compiler need. Only the used part takes memory.
+const STACK_BYTES: usize = 64 << 20;
+
+/// A program and the results of its last compilation.
+#[derive(Default)]
+pub struct Compiler {
+    ptx: Vec<u8>,
+    /// The compiled program; `None` before the first compilation and after a failed one.
+    pub cubin: Option<Vec<u8>>,
+    /// Errors of the last compilation, one per line.
+    pub errors: String,
+    /// Warnings and other messages of the last compilation, one per line.
+    pub info: String,
+}
+
+impl Compiler {
+    /// Creates a compiler. A zero byte ends the program, as the end of a C string does.
+    pub fn new(ptx: &[u8]) -> Compiler {
+        let end = ptx.iter().position(|&byte| byte == 0).unwrap_or(ptx.len());
+        Compiler { ptx: ptx[..end].to_vec(), ..Compiler::default() }
+    }
+
+    /// Compiles the program. The results replace those of an earlier compilation.
+    pub fn compile(&mut self, options: Vec<String>) -> Status {
+        *self = Compiler { ptx: std::mem::take(&mut self.ptx), ..Compiler::default() };
+        let (mut errors, mut info) = (String::new(), String::new());
+        let ptx = self.ptx.clone();
+        let outcome = on_large_stack(|| {
+            oriole_ptxas::run(options, vec![Input::Text(ptx)], &mut |message| {
+                let log = if matches!(message.kind, Kind::Error | Kind::Fatal) { &mut errors } else { &mut info };
+                *log += &format!("{message}\n");
+            })
+        });
+        (self.errors, self.info) = (errors, info);
+        match outcome {
+            Ok(Outcome::Compiled { cubin, .. }) => {
+                self.cubin = Some(cubin);
+                Status::Success
+            }
+            Ok(Outcome::Checked) => {
+                self.errors += "ptxas fatal   : The options request no code: a real architecture is needed\n";
+                Status::CompilationFailure
+            }
+            Ok(Outcome::Text(_)) => {
+                self.errors += "ptxas fatal   : The options request a text, not a program\n";
+                Status::CompilationFailure
+            }
+            Ok(Outcome::Failed { needs_later_ptx: true }) => Status::UnsupportedPtxVersion,
+            Ok(Outcome::Failed { .. }) => Status::CompilationFailure,
+            Err(payload) => {
+                self.errors += &format!("ptxas fatal   : internal error: {}\n", message_of(payload.as_ref()));
+                Status::Internal
+            }
+        }
+    }
+}
+
+/// Runs the compiler on a thread with a large stack and catches panics.
+fn on_large_stack<T: Send>(body: impl FnOnce() -> T + Send) -> thread::Result<T> {
+    thread::scope(|scope| {
+        let call = || panic::catch_unwind(AssertUnwindSafe(body));
+        match thread::Builder::new().name("oriole".into()).stack_size(STACK_BYTES).spawn_scoped(scope, call) {
+            Ok(thread) => thread.join().and_then(|result| result),
+            Err(error) => Err(Box::new(format!("no thread can be created: {error}")) as Box<dyn Any + Send>),
+        }
+    })
+}
+
+fn message_of(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n";
+
+    fn compiled(ptx: &str, options: &[&str]) -> (Status, Compiler) {
+        let mut compiler = Compiler::new(ptx.as_bytes());
+        let status = compiler.compile(options.iter().map(ToString::to_string).collect());
+        (status, compiler)
+    }
+
+    #[test]
+    fn a_panic_is_an_internal_error() {
+        let payload = on_large_stack(|| -> () { panic!("seven") }).expect_err("the panic is caught");
+        assert_eq!(message_of(payload.as_ref()), "seven");
+    }
+
+    #[test]
+    fn results_of_a_failed_compilation_replace_earlier_ones() {
+        let (status, mut compiler) = compiled(PROGRAM, &["--gpu-name=sm_90", "-v"]);
+        assert_eq!(status, Status::Success);
+        assert!(compiler.info.contains("Compiling entry function 'k' for 'sm_90'"), "{}", compiler.info);
+        assert_eq!(compiler.compile(vec!["--gpu-name=sm_1".into()]), Status::CompilationFailure);
+        assert_eq!((compiler.cubin, compiler.info.as_str()), (None, ""));
+        assert_eq!(compiler.errors, "ptxas fatal   : Value 'sm_1' is not defined for option 'gpu-name'\n");
+    }
+
+    #[test]
+    fn errors_have_lines_and_statuses() {
+        let (status, compiler) = compiled(&PROGRAM.replace("ret;", "return;"), &["-arch=sm_90"]);
+        assert_eq!(status, Status::CompilationFailure);
+        assert!(compiler.errors.starts_with("ptxas application ptx input, line 4; error   : "), "{}", compiler.errors);
+        let (status, compiler) = compiled(&PROGRAM.replace("8.0", "9.9"), &["-arch=sm_90"]);
+        assert_eq!(status, Status::UnsupportedPtxVersion);
+        assert!(compiler.errors.contains("Unsupported .version 9.9; current version is '9.0'"), "{}", compiler.errors);
+    }
+
+    #[test]
+    fn options_must_request_a_program() {
+        for (option, reason) in [
+            ("--help", "request a text"),
+            ("--version", "request a text"),
+            ("-", "Input files cannot be combined"),
+            ("other.ptx", "Input files cannot be combined"),
+            ("-arch=compute_90", "a real architecture is needed"),
+        ] {
+            let (status, compiler) = compiled(PROGRAM, &[option]);
+            assert_eq!(status, Status::CompilationFailure, "{option}");
+            assert!(compiler.errors.contains(reason), "{option}: {}", compiler.errors);
+        }
+    }
+
+    #[test]
+    fn a_zero_byte_ends_the_program() {
+        assert_eq!(compiled(&format!("{PROGRAM}\0"), &["-arch=sm_90"]).0, Status::Success);
+    }
+}

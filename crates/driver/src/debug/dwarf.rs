@@ -1,0 +1,308 @@
+//! The debug sections of the PTX: `.section .debug_info { ... }` and others.
+//!
+//! Their bytes are carried over. References to functions, labels in code and variables become relocations, references to other sections become
+//! offsets. Locations in PTX registers stay as they are: their numbers are the characters of the register's name, and debuggers look the
+//! machine register up in another section.
+
+use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
+use oriole_cubin::debug::DEBUG_LINE;
+use oriole_isel::VariableLocation;
+use oriole_ptx::ast::{Body, DwarfItem, DwarfSection, Item, Module, Parameter, Statement, VariableId};
+use oriole_support::Name;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{CompiledFunction, DebugInfo, DebugKind, is_string_section};
+use crate::compile_function::Finished;
+use crate::emit::Code;
+use crate::job::Job;
+use crate::link::Program;
+
+/// DWARF operators of locations.
+const DW_OP_ADDR: u8 = 0x03;
+const DW_OP_FBREG: u8 = 0x91;
+const DW_OP_NOP: u8 = 0x96;
+/// Size of the operand of `DW_OP_addr`.
+const ADDRESS_BYTES: usize = 8;
+
+/// The sections of the PTX to carry over.
+pub struct CarriedSections<'a> {
+    modules: Vec<&'a Module>,
+    /// The sections of all modules by name, in the order of their first occurrence.
+    sections: Vec<CarriedSection<'a>>,
+    /// Labels in sections, by module: index of the section and offset in it.
+    labels: FxHashMap<(usize, Name), (usize, i64)>,
+}
+
+/// A section, joined from those of all modules with its name.
+struct CarriedSection<'a> {
+    name: &'a str,
+    /// Number of the module, offset in the joined section, and contents.
+    parts: Vec<(usize, i64, &'a DwarfSection)>,
+    size_bytes: i64,
+}
+
+/// The value of a label or name in a debug section.
+#[derive(Clone, PartialEq, Eq)]
+enum Target {
+    /// An address: name of a symbol, and offset.
+    Symbol(String, i64),
+    /// A carried section and the offset in it.
+    Section(usize, i64),
+    /// The start of the line table.
+    LineTable,
+    /// A variable on the stack: offset from the address of the frame.
+    Stack(i64),
+    /// A number, such as an offset in shared memory.
+    Number(i64),
+}
+
+/// Returns the sections to carry over: with line tables only, the strings with the names of inlined functions.
+pub fn carried_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> CarriedSections<'a> {
+    let mut carried = CarriedSections { modules: program.modules.to_vec(), sections: Vec::new(), labels: FxHashMap::default() };
+    for number in 0..debug.texts.len().min(program.modules.len()) {
+        for item in &program.modules[number].items {
+            let Item::Section(section) = item else { continue };
+            let is_wanted = debug.kind == DebugKind::Full || is_string_section(&section.name);
+            if is_wanted && &*section.name != DEBUG_LINE {
+                carried.push(number, section);
+            }
+        }
+    }
+    carried
+}
+
+impl<'a> CarriedSections<'a> {
+    fn push(&mut self, module: usize, section: &'a DwarfSection) {
+        let known = self.sections.iter().position(|known| known.name == &*section.name);
+        let index = known.unwrap_or_else(|| {
+            self.sections.push(CarriedSection { name: &section.name, parts: Vec::new(), size_bytes: 0 });
+            self.sections.len() - 1
+        });
+        let joined = &mut self.sections[index];
+        joined.parts.push((module, joined.size_bytes, section));
+        for item in &section.items {
+            match *item {
+                DwarfItem::Label(name) => {
+                    self.labels.insert((module, name), (index, joined.size_bytes));
+                }
+                DwarfItem::Integers(bytes, count) => joined.size_bytes += i64::from(bytes) * i64::from(count),
+                DwarfItem::Label64(bytes, ..) | DwarfItem::Difference(bytes, ..) => joined.size_bytes += i64::from(bytes),
+            }
+        }
+    }
+
+    /// Returns the offset in `.debug_str` of a label, or of `.debug_str` itself, plus `offset`.
+    pub fn string_offset(&self, module: usize, name: Name, offset: i64) -> u64 {
+        let in_label = self.labels.get(&(module, name)).map(|&(_, start)| start);
+        let start = in_label.or_else(|| {
+            let index = self.section_named(self.modules[module].name(name))?;
+            self.part_start(index, module)
+        });
+        (start.unwrap_or(0) + offset).cast_unsigned()
+    }
+
+    fn section_named(&self, name: &str) -> Option<usize> {
+        self.sections.iter().position(|section| section.name == name)
+    }
+
+    /// Returns the offset of a module's first part of a section.
+    fn part_start(&self, section: usize, module: usize) -> Option<i64> {
+        self.sections[section].parts.iter().find(|part| part.0 == module).map(|part| part.1)
+    }
+
+    /// Adds the sections to the file.
+    pub fn add(&self, file: &mut build::Module, functions: &[CompiledFunction<'_>]) {
+        let first = file.debug.len();
+        let line_table = file.debug.iter().position(|section| section.name == DEBUG_LINE).unwrap_or(0);
+        let resolver = Resolver::new(self, file, functions);
+        let mut added = Vec::new();
+        for section in &self.sections {
+            let mut out = DebugSection { name: section.name.to_owned(), ..DebugSection::default() };
+            for (module, _, part) in &section.parts {
+                resolver.encode(&mut out, *module, part, first, line_table);
+            }
+            added.push(out);
+        }
+        file.debug.extend(added);
+    }
+}
+
+/// Finds the values of names in debug sections.
+struct Resolver<'a> {
+    carried: &'a CarriedSections<'a>,
+    /// Labels in code by module: name of the function and offset in it.
+    labels: FxHashMap<(usize, Name), (&'a str, i64)>,
+    /// Variables of functions by module.
+    variables: FxHashMap<(usize, Name), Target>,
+    /// Names of the symbols of the file.
+    symbols: FxHashSet<String>,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(carried: &'a CarriedSections<'a>, file: &build::Module, functions: &[CompiledFunction<'a>]) -> Resolver<'a> {
+        let mut symbols: FxHashSet<String> = file.functions.iter().map(|function| function.name.clone()).collect();
+        symbols.extend(file.variables.iter().map(|variable| variable.name.clone()));
+        let shared = file.functions.iter().filter_map(|function| function.shared.as_ref());
+        symbols.extend(shared.flat_map(|shared| &shared.variables).map(|variable| variable.name.clone()));
+        symbols.extend(file.externs.iter().map(|external| external.name.clone()));
+        let mut resolver = Resolver { carried, labels: FxHashMap::default(), variables: FxHashMap::default(), symbols };
+        for &(job, finished) in functions {
+            let Some(body) = job.function().body.as_deref() else { continue };
+            for (name, address) in label_addresses(body, &finished.code) {
+                resolver.labels.entry((job.module_number, name)).or_insert((job.name(), address));
+            }
+            for id in variables(job, body) {
+                if let Some(target) = variable_target(job, finished, id, file.traits.style.reserved_shared()) {
+                    resolver.variables.insert((job.module_number, job.module.variables[id].name), target);
+                }
+            }
+        }
+        resolver
+    }
+
+    /// Returns the value of a name; `None` if the file does not have the object.
+    fn find(&self, module: usize, name: Name, offset: i64) -> Option<Target> {
+        let moved = |target: Target| match target {
+            Target::Symbol(symbol, start) => Target::Symbol(symbol, start + offset),
+            Target::Section(index, start) => Target::Section(index, start + offset),
+            Target::Stack(start) => Target::Stack(start + offset),
+            Target::Number(value) => Target::Number(value + offset),
+            Target::LineTable => Target::LineTable,
+        };
+        if let Some(&(function, address)) = self.labels.get(&(module, name)) {
+            return Some(moved(Target::Symbol(function.to_owned(), address)));
+        }
+        if let Some(&(section, start)) = self.carried.labels.get(&(module, name)) {
+            return Some(moved(Target::Section(section, start)));
+        }
+        if let Some(target) = self.variables.get(&(module, name)) {
+            return Some(moved(target.clone()));
+        }
+        let text = self.carried.modules[module].name(name);
+        if text == DEBUG_LINE {
+            return Some(Target::LineTable);
+        }
+        if let Some(section) = self.carried.section_named(text) {
+            return Some(moved(Target::Section(section, self.carried.part_start(section, module).unwrap_or(0))));
+        }
+        self.symbols.contains(text).then(|| Target::Symbol(text.to_owned(), offset))
+    }
+
+    /// Appends the contents of a section. `first` is the number of the first carried section in the file.
+    fn encode(&self, out: &mut DebugSection, module: usize, section: &DwarfSection, first: usize, line_table: usize) {
+        let mut data = &section.data[..];
+        for item in &section.items {
+            match *item {
+                DwarfItem::Label(_) => {}
+                DwarfItem::Integers(bytes, count) => {
+                    let (now, rest) = data.split_at((usize::from(bytes) * count as usize).min(data.len()));
+                    out.bytes.extend(now);
+                    data = rest;
+                }
+                DwarfItem::Label64(bytes, name, offset) => {
+                    let target = self.find(module, name, offset);
+                    push_value(out, usize::from(bytes), target, first, line_table);
+                }
+                DwarfItem::Difference(bytes, left, right) => {
+                    let value = match (self.find(module, left, 0), self.find(module, right, 0)) {
+                        (Some(Target::Symbol(a, x)), Some(Target::Symbol(b, y))) if a == b => x - y,
+                        (Some(Target::Section(a, x)), Some(Target::Section(b, y))) if a == b => x - y,
+                        _ => 0,
+                    };
+                    push_value(out, usize::from(bytes), Some(Target::Number(value)), first, line_table);
+                }
+            }
+        }
+    }
+}
+
+/// Appends a value of a size in bytes, with a relocation if it needs one. Objects that the file does not have are 0.
+fn push_value(out: &mut DebugSection, size: usize, target: Option<Target>, first: usize, line_table: usize) {
+    let offset = out.bytes.len() as u64;
+    let (symbol, addend) = match target {
+        Some(Target::Symbol(name, addend)) => (DebugSymbol::Named(name), addend),
+        Some(Target::Section(index, addend)) => (DebugSymbol::Section(first + index), addend),
+        Some(Target::LineTable) => (DebugSymbol::Section(line_table), 0),
+        Some(Target::Stack(distance)) if size == ADDRESS_BYTES && out.bytes.last() == Some(&DW_OP_ADDR) => {
+            out.bytes.pop();
+            out.bytes.extend(frame_location(distance));
+            return;
+        }
+        Some(Target::Number(value)) => {
+            out.bytes.extend(&value.to_le_bytes()[..size]);
+            return;
+        }
+        Some(Target::Stack(_)) | None => {
+            out.bytes.extend(&[0; ADDRESS_BYTES][..size]);
+            return;
+        }
+    };
+    out.bytes.extend(&[0; ADDRESS_BYTES][..size]);
+    out.relocations.push(DebugRelocation { offset, size_bytes: size as u8, symbol, addend });
+}
+
+/// Returns the location of a variable at a distance from the address of its frame, padded to the size of `DW_OP_addr` and its operand, which
+/// it replaces.
+fn frame_location(distance: i64) -> Vec<u8> {
+    let mut bytes = vec![DW_OP_FBREG];
+    let mut rest = distance;
+    while !(-0x40..0x40).contains(&rest) {
+        bytes.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8 & 0x7f);
+    bytes.resize((1 + ADDRESS_BYTES).max(bytes.len()), DW_OP_NOP);
+    bytes
+}
+
+/// Returns the parameters and variables of a function.
+fn variables<'a>(job: &'a Job<'_>, body: &'a Body) -> impl Iterator<Item = VariableId> + 'a {
+    let parameters = job.function().parameters.iter().filter_map(|parameter| match *parameter {
+        Parameter::Variable(id) => Some(id),
+        _ => None,
+    });
+    let declared = body.statements.iter().filter_map(|statement| match *statement {
+        Statement::Variable(id) => Some(id),
+        _ => None,
+    });
+    parameters.chain(declared)
+}
+
+/// Returns the location of a variable of a function: an offset from the address of the frame, in shared memory, or in constant bank 0.
+/// `reserved_shared` is the number of bytes of shared memory before the first variable.
+fn variable_target(job: &Job<'_>, finished: &Finished, id: VariableId, reserved_shared: u64) -> Option<Target> {
+    match job.variables.get(id)? {
+        VariableLocation::Local(offset) => {
+            Some(Target::Stack(i64::from(finished.selection.locals_start) + i64::from(*offset) - i64::from(finished.frame_bytes)))
+        }
+        VariableLocation::Shared(offset) => Some(Target::Number(reserved_shared.cast_signed() + i64::from(*offset))),
+        VariableLocation::Parameter(offset) => Some(Target::Number(i64::from(job.variables.parameters_start) + i64::from(*offset))),
+        _ => None,
+    }
+}
+
+/// Returns the offset in the code of each label of a body: that of the next instruction that has code. Labels before the first instruction
+/// are at the start of the function, labels after the last one at its end.
+fn label_addresses(body: &Body, code: &Code) -> Vec<(Name, i64)> {
+    let mut starts: FxHashMap<u32, u32> = FxHashMap::default();
+    for (offset, location) in &code.locations {
+        starts.entry(location.statement).and_modify(|start| *start = (*start).min(*offset)).or_insert(*offset);
+    }
+    let first = body.statements.iter().position(|statement| matches!(statement, Statement::Instruction(_)));
+    let mut next = code.bytes.len() as u32;
+    let mut found = Vec::new();
+    for (number, statement) in body.statements.iter().enumerate().rev() {
+        match *statement {
+            Statement::Instruction(_) => {
+                let statement = body.position(number).map_or(0, |span| span.start + 1);
+                next = starts.get(&statement).copied().unwrap_or(next);
+            }
+            Statement::Label(label) => {
+                let address = if first.is_some_and(|first| number < first) { 0 } else { next };
+                found.push((body.labels[label].name, i64::from(address)));
+            }
+            _ => {}
+        }
+    }
+    found
+}

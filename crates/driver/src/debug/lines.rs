@@ -1,0 +1,119 @@
+//! The rows of the line tables.
+
+use oriole_cubin::debug::{Row, Sequence};
+use oriole_ptx::ast::Body;
+use oriole_support::Name;
+use rustc_hash::FxHashMap;
+
+use super::source_places::{SourcePlace, SourcePlaces};
+use crate::emit::Code;
+use crate::job::Job;
+
+/// Returns the rows of a function in the line table of the PTX text. Code before the first instruction of the PTX belongs to the line of
+/// the brace that opens the body.
+pub fn ptx_sequence(job: &Job<'_>, code: &Code, text: &[u8], file: u64, line_of: &dyn Fn(u32) -> u64) -> Sequence {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut push = |address: u64, line: u64| {
+        if rows.last().is_none_or(|row| row.line != line) {
+            rows.push(Row { address, file, line, ..Row::default() });
+        }
+    };
+    if code.locations.first().is_none_or(|&(offset, _)| offset > 0)
+        && let Some(offset) = job.function().body.as_deref().and_then(|body| opening_brace(body, text))
+    {
+        push(0, line_of(offset));
+    }
+    for (offset, location) in &code.locations {
+        push(u64::from(*offset), line_of(location.statement - 1));
+    }
+    Sequence { function: job.name().to_owned(), size_bytes: code.bytes.len() as u64, rows }
+}
+
+/// Returns the offset of the brace that opens a body.
+fn opening_brace(body: &Body, text: &[u8]) -> Option<u32> {
+    let first = body.position(0)?.start as usize;
+    text.get(..first)?.iter().rposition(|&byte| byte == b'{').map(|offset| offset as u32)
+}
+
+/// Returns the rows of a function in the line table of the source files; `None` without a `.loc`. `files` has the number of each `.file` in
+/// the header.
+///
+/// Code before the first `.loc` belongs to the first position. Line 0 means that code has no position in the source: such code, and code
+/// in a file that is not declared, has no row.
+pub fn source_sequence(
+    job: &Job<'_>,
+    code: &Code,
+    files: &FxHashMap<u32, u64>,
+    name_offset: &dyn Fn(Name, i64) -> u64,
+) -> Option<Sequence> {
+    let body = job.function().body.as_deref()?;
+    let places = SourcePlaces::new(&body.locations, name_offset);
+    let mut rows = RowWriter { places: &places, files, rows: Vec::new(), current: None, calls: FxHashMap::default() };
+    if code.locations.first().is_none_or(|&(offset, location)| offset > 0 || location.line == 0) {
+        rows.push(0, *places.of_location.first()?);
+    }
+    for (offset, location) in &code.locations {
+        if let Some(number) = location.line.checked_sub(1) {
+            rows.push(u64::from(*offset), places.of_location[number as usize]);
+        }
+    }
+    let rows = rows.rows;
+    (!rows.is_empty()).then(|| Sequence { function: job.name().to_owned(), size_bytes: code.bytes.len() as u64, rows })
+}
+
+/// Writes the rows of one function.
+struct RowWriter<'a> {
+    places: &'a SourcePlaces,
+    files: &'a FxHashMap<u32, u64>,
+    rows: Vec<Row>,
+    /// The position of the last row.
+    current: Option<u32>,
+    /// The number of the row of each call, from 1.
+    calls: FxHashMap<u32, u64>,
+}
+
+impl RowWriter<'_> {
+    /// Adds the row of a position, after rows for the calls that have none yet.
+    fn push(&mut self, address: u64, place: u32) {
+        if self.current == Some(place) || !self.is_shown(place) {
+            return;
+        }
+        self.current = Some(place);
+        let mut missing = Vec::new();
+        let mut call = self.place(place).call;
+        while let Some(number) = call.filter(|number| !self.calls.contains_key(number)) {
+            missing.push(number);
+            call = self.place(number).call;
+        }
+        for call in missing.into_iter().rev() {
+            self.push_row(address, call, true);
+            self.calls.insert(call, self.rows.len() as u64);
+        }
+        self.push_row(address, place, false);
+    }
+
+    /// Adds the row of one position. Unless the row is for a call, a row with the same file, line and call as the one before is omitted.
+    fn push_row(&mut self, address: u64, place: u32, is_call: bool) {
+        let place = *self.place(place);
+        let row = Row {
+            address,
+            file: self.files.get(&place.file).copied().unwrap_or(0),
+            line: u64::from(place.line),
+            context: place.call.map_or(0, |call| self.calls[&call]),
+            function_name: place.function_name,
+        };
+        let repeats = |last: &Row| Row { address, ..*last } == row;
+        if is_call || !self.rows.last().is_some_and(repeats) {
+            self.rows.push(row);
+        }
+    }
+
+    fn is_shown(&self, place: u32) -> bool {
+        let place = self.place(place);
+        place.line != 0 && self.files.contains_key(&place.file)
+    }
+
+    fn place(&self, number: u32) -> &SourcePlace {
+        &self.places.places[number as usize]
+    }
+}

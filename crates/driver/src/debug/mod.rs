@@ -1,0 +1,181 @@
+//! Debug sections of the file: line tables, the PTX text, and the DWARF that the PTX contains.
+//!
+//! Runs after all functions are encoded. The positions come from [`Code::locations`](crate::emit::Code): passes keep the location of an
+//! instruction, and give it to the instructions that they insert for it. `docs/debugging.md` describes the sections.
+
+mod dwarf;
+mod lines;
+mod ptx_text;
+pub(crate) mod registers;
+mod source_places;
+
+use std::sync::Arc;
+
+use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
+use oriole_cubin::debug::{DEBUG_LINE, DEBUG_LINE_SASS, DEBUG_PTX_TEXT, DEBUG_STR, EncodedLines, LineProgram, SourceFile};
+use oriole_cubin::target::Style;
+use oriole_ptx::ast::Item;
+use oriole_ptx::source::LineIndex;
+use rustc_hash::FxHashMap;
+
+use crate::compile_function::Finished;
+use crate::job::Job;
+use crate::link::Program;
+use crate::options::Options;
+
+/// The debug information to write.
+#[derive(Clone, Debug)]
+pub struct DebugInfo {
+    /// How much to write.
+    pub kind: DebugKind,
+    /// The PTX text of each module, in the order of the modules.
+    pub texts: Vec<Arc<[u8]>>,
+}
+
+/// How much debug information to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DebugKind {
+    /// Line tables: `-lineinfo`.
+    Lines,
+    /// Line tables and the debug sections of the PTX: `-g`.
+    Full,
+}
+
+/// Section with the machine registers that hold PTX registers.
+const DEBUG_REGISTERS: &str = ".nv_debug_info_reg_sass";
+/// Section with the types of these PTX registers.
+const DEBUG_REGISTER_TYPES: &str = ".nv_debug_info_reg_type";
+
+/// A function of the file and its compiled form.
+type CompiledFunction<'a> = (&'a Job<'a>, &'a Finished);
+
+/// Adds the debug sections that the options request to the file.
+pub(crate) fn add_sections(file: &mut build::Module, program: &Program<'_>, options: &Options) {
+    let Some(debug) = &options.debug else { return };
+    let compiled: FxHashMap<&str, CompiledFunction<'_>> =
+        program.jobs.iter().zip(program.finished).map(|(job, finished)| (job.name(), (job, finished))).collect();
+    let functions: Vec<CompiledFunction<'_>> =
+        file.functions.iter().filter_map(|function| compiled.get(function.name.as_str()).copied()).collect();
+    let mut writer = Writer { program, debug, functions, carried: dwarf::carried_sections(program, debug) };
+    writer.add(file);
+}
+
+/// The input of the debug sections.
+struct Writer<'a> {
+    program: &'a Program<'a>,
+    debug: &'a DebugInfo,
+    /// The functions in file order.
+    functions: Vec<CompiledFunction<'a>>,
+    /// The sections of the PTX to carry over.
+    carried: dwarf::CarriedSections<'a>,
+}
+
+impl Writer<'_> {
+    fn add(&mut self, file: &mut build::Module) {
+        let is_relocatable = file.is_relocatable();
+        let source_lines = self.source_lines();
+        let text = self.text();
+        let text_name = if is_relocatable { format!("{DEBUG_PTX_TEXT}.{}", checksum(&text.bytes)) } else { DEBUG_PTX_TEXT.to_owned() };
+        let text_file = is_relocatable.then(|| SourceFile { name: text_name.clone(), time: 0, size: 0 });
+        let ptx_lines = self.ptx_lines(&text, text_file);
+        let string_fields = source_lines.string_fields.clone();
+        file.debug.push(line_section(DEBUG_LINE, source_lines));
+        file.debug.push(line_section(DEBUG_LINE_SASS, ptx_lines));
+        file.debug.push(DebugSection { name: text_name, bytes: text.bytes, relocations: Vec::new() });
+        if self.debug.kind == DebugKind::Full {
+            file.debug.extend(self.register_sections());
+        }
+        self.carried.add(file, &self.functions);
+        if file.traits.style == Style::Ampere {
+            relocate_strings(file, &string_fields);
+        }
+    }
+
+    /// Returns the line table of the source files: one unit for each module.
+    fn source_lines(&self) -> EncodedLines {
+        let mut encoded = EncodedLines::default();
+        for number in 0..self.debug.texts.len() {
+            let Some(module) = self.program.modules.get(number) else { continue };
+            let mut files: Vec<(u32, SourceFile)> = module.items.iter().filter_map(source_file).collect();
+            files.sort_by_key(|file| file.0);
+            let numbers: FxHashMap<u32, u64> = files.iter().zip(1..).map(|((index, _), number)| (*index, number)).collect();
+            let names = |name, offset| self.carried.string_offset(number, name, offset);
+            let of_module = self.functions.iter().filter(|(job, _)| job.module_number == number);
+            let sequences = of_module.filter_map(|(job, finished)| lines::source_sequence(job, &finished.code, &numbers, &names)).collect();
+            LineProgram { files: files.into_iter().map(|(_, file)| file).collect(), sequences }.encode(&mut encoded);
+        }
+        encoded
+    }
+
+    /// Returns the sections that tell debuggers where PTX registers are.
+    fn register_sections(&self) -> Vec<DebugSection> {
+        let mut tables = registers::RegisterTables::default();
+        for (job, finished) in self.functions.iter().filter(|(job, _)| job.module_number < self.debug.texts.len()) {
+            if let Some(body) = job.function().body.as_deref() {
+                tables.push(job.name(), job.module, body, &finished.code.register_ranges);
+            }
+        }
+        let section = |name: &str, bytes| DebugSection { name: name.to_owned(), bytes, relocations: Vec::new() };
+        let sections = [section(DEBUG_REGISTERS, tables.ranges), section(DEBUG_REGISTER_TYPES, tables.types)];
+        sections.into_iter().filter(|section| !section.bytes.is_empty()).collect()
+    }
+
+    /// Returns the PTX text of all modules.
+    fn text(&self) -> ptx_text::PtxText {
+        let mut text = ptx_text::PtxText::default();
+        self.debug.texts.iter().for_each(|module| text.push(module));
+        text
+    }
+
+    /// Returns the line table of the PTX text. `file` names the text in relocatable files.
+    fn ptx_lines(&self, text: &ptx_text::PtxText, file: Option<SourceFile>) -> EncodedLines {
+        let file_number = u64::from(file.is_some());
+        let indices: Vec<LineIndex> = self.debug.texts.iter().map(|text| LineIndex::new(text)).collect();
+        let mut program = LineProgram { files: file.into_iter().collect(), sequences: Vec::new() };
+        for (job, finished) in &self.functions {
+            let (Some(index), Some(source)) = (indices.get(job.module_number), self.debug.texts.get(job.module_number)) else { continue };
+            let first_line = text.first_lines[job.module_number];
+            let line_of = |offset: u32| first_line + u64::from(index.line_column(offset).0);
+            program.sequences.push(lines::ptx_sequence(job, &finished.code, source, file_number, &line_of));
+        }
+        let mut encoded = EncodedLines::default();
+        program.encode(&mut encoded);
+        encoded
+    }
+}
+
+/// Returns the number and description of a `.file`.
+fn source_file(item: &Item) -> Option<(u32, SourceFile)> {
+    match item {
+        Item::File { index, name, stamp } => {
+            let (time, size) = stamp.unwrap_or_default();
+            Some((*index, SourceFile { name: name.to_string(), time, size }))
+        }
+        _ => None,
+    }
+}
+
+/// Returns a section with a line table. The start address of each function is relocated.
+fn line_section(name: &str, lines: EncodedLines) -> DebugSection {
+    let relocation =
+        |(offset, function): (u64, String)| DebugRelocation { offset, size_bytes: 8, symbol: DebugSymbol::Named(function), addend: 0 };
+    DebugSection { name: name.to_owned(), bytes: lines.bytes, relocations: lines.addresses.into_iter().map(relocation).collect() }
+}
+
+/// Adds relocations for the fields of the line table that hold an offset in `.debug_str`. From Hopper on ptxas writes none.
+fn relocate_strings(file: &mut build::Module, fields: &[u64]) {
+    let index = |name: &str| file.debug.iter().position(|section| section.name == name);
+    let (Some(lines), Some(strings)) = (index(DEBUG_LINE), index(DEBUG_STR)) else { return };
+    let relocation = |&offset: &u64| DebugRelocation { offset, size_bytes: 4, symbol: DebugSymbol::Section(strings), addend: 0 };
+    file.debug[lines].relocations.extend(fields.iter().map(relocation));
+}
+
+/// Returns the 32-bit FNV-1a hash of a text. It distinguishes the texts of the files that a linker joins.
+fn checksum(text: &[u8]) -> u32 {
+    text.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Returns whether a section of the PTX holds the strings that line tables refer to.
+fn is_string_section(name: &str) -> bool {
+    name == DEBUG_STR
+}

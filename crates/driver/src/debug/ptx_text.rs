@@ -1,0 +1,38 @@
+//! The PTX text in the form of `.nv_debug_ptx_txt`.
+//!
+//! Lines end with a zero byte and have no leading blanks. Line numbers stay those of the input: comment lines, `.loc`, `.file` and the data
+//! of debug sections, which tools do not show, become empty lines.
+
+/// The text of all modules.
+#[derive(Default)]
+pub struct PtxText {
+    pub bytes: Vec<u8>,
+    /// For each module, the number of lines before its text.
+    pub first_lines: Vec<u64>,
+    lines: u64,
+}
+
+/// Starts of the lines that are left out.
+const OMITTED: [&[u8]; 7] = [b"//", b".loc", b".file", b".b8", b".b16", b".b32", b".b64"];
+
+impl PtxText {
+    /// Appends the text of a module, up to its last line that is not empty.
+    pub fn push(&mut self, text: &[u8]) {
+        self.first_lines.push(self.lines);
+        let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').map(shown).collect();
+        let count = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+        for line in &lines[..count] {
+            self.bytes.extend(line.iter().filter(|&&byte| byte != 0));
+            self.bytes.push(0);
+        }
+        self.lines += count as u64;
+    }
+}
+
+/// Returns the part of a line that is kept.
+fn shown(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\r").unwrap_or(line).trim_ascii_start();
+    let is_directive =
+        |start: &[u8]| line.strip_prefix(start).is_some_and(|rest| start == b"//" || rest.first().is_none_or(u8::is_ascii_whitespace));
+    if OMITTED.iter().any(|start| is_directive(start)) { &[] } else { line }
+}

@@ -1,0 +1,66 @@
+//! The source positions of a body, with the calls through which code was inlined.
+
+use oriole_ptx::ast::LineLocation;
+use oriole_support::Name;
+use rustc_hash::FxHashMap;
+
+/// A position in a source file. Equal positions have equal numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SourcePlace {
+    /// Number of the `.file`.
+    pub file: u32,
+    pub line: u32,
+    column: u32,
+    /// For inlined code, the number of the position of the call, which is smaller than the number of this position.
+    pub call: Option<u32>,
+    /// For inlined code, the offset in `.debug_str` of the name of the function.
+    pub function_name: u64,
+}
+
+/// The positions that the `.loc` directives of a body name.
+pub struct SourcePlaces {
+    /// The positions without repetitions.
+    pub places: Vec<SourcePlace>,
+    /// For each `.loc`, its position.
+    pub of_location: Vec<u32>,
+}
+
+impl SourcePlaces {
+    /// Collects the positions. `inlined_at` refers to the last `.loc` before it with that file, line and column; if another function has
+    /// that `.loc`, the position of the call is that of code that is not inlined. `name_offset` returns the offset of a function's name.
+    pub fn new(locations: &[LineLocation], name_offset: &dyn Fn(Name, i64) -> u64) -> SourcePlaces {
+        let mut builder = Builder::default();
+        let mut last: FxHashMap<[u32; 3], u32> = FxHashMap::default();
+        let mut of_location = Vec::with_capacity(locations.len());
+        for location in locations {
+            let (mut call, mut function_name) = (None, 0);
+            if let Some(inlined) = &location.inlined {
+                let (name, offset, [file, line, column]) = **inlined;
+                let outside = SourcePlace { file, line, column, call: None, function_name: 0 };
+                call = Some(last.get(&[file, line, column]).copied().unwrap_or_else(|| builder.number(outside)));
+                function_name = name_offset(name, offset);
+            }
+            let &LineLocation { file, line, column, .. } = location;
+            let number = builder.number(SourcePlace { file, line, column, call, function_name });
+            last.insert([file, line, column], number);
+            of_location.push(number);
+        }
+        SourcePlaces { places: builder.places, of_location }
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    places: Vec<SourcePlace>,
+    numbers: FxHashMap<SourcePlace, u32>,
+}
+
+impl Builder {
+    /// Returns the number of a position.
+    fn number(&mut self, place: SourcePlace) -> u32 {
+        *self.numbers.entry(place).or_insert_with(|| {
+            self.places.push(place);
+            self.places.len() as u32 - 1
+        })
+    }
+}

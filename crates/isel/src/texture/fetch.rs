@@ -1,0 +1,378 @@
+//! Texture fetches: `tex` and `tld4`.
+//!
+//! | PTX | machine |
+//! |---|---|
+//! | `tex` with float coordinates | `TEX.LL` with a level below every other, so that the most detailed level is read |
+//! | `tex.level` with float coordinates | `TEX.LL` |
+//! | `tex` with integer coordinates | `TLD.LZ`, `TLD.LZ.MS` |
+//! | `tex.level` with integer coordinates | `TLD.LL.CL` |
+//! | `tex.grad` | `TXD` |
+//! | `tld4` | `TLD4` |
+//!
+//! The coordinates are in one tuple of registers: array index, x, y, z. Another tuple has the handle if it is in a general register, the
+//! level, the offsets, and the sample number or the value to compare with. `TXD` has other tuples: see [`gradients`].
+//! A one-dimensional texture is read as a two-dimensional one, except with integer coordinates.
+
+use oriole_ir::{Class, Opcode as Machine, Operand, RegFile};
+use oriole_isa::{SystemLayout, TextureHandle};
+use oriole_ptx::ast::{self, FormShape, ValueType};
+use oriole_ptx::table::{Modifier, Opcode, Slot};
+use oriole_ptx::types::ScalarType;
+
+use super::handle::{Handle, HandleOperand};
+use super::operands::{Coordinates, Geometry};
+use crate::error::Unsupported;
+use crate::ptx::Ptx;
+use crate::select::Select;
+
+/// The level of a fetch that has none, as the bits of a single: -32, which is below every level.
+const BASE_LEVEL: u32 = 0xc200_0000;
+/// Bits of an offset, and distance between offsets, in the word with offsets.
+const OFFSET_FIELD: (u32, u32) = (4, 4);
+/// The same for `tld4`.
+const GATHER_OFFSET_FIELD: (u32, u32) = (6, 8);
+/// Position of the word with offsets above the array index of `TXD`, and the bits that it has there.
+const GRADIENT_OFFSET_SHIFT: u32 = 16;
+const GRADIENT_OFFSET_MASK: u32 = 0x0fff_0000;
+
+/// A machine instruction that fetches, without handle and results.
+struct Fetch {
+    opcode: &'static str,
+    /// Modifiers before and after `.B`, which says that the handle is in a general register.
+    modifiers: [String; 2],
+    geometry: &'static str,
+    /// The two tuples of registers.
+    coordinates: Vec<Operand>,
+    rest: Vec<Operand>,
+}
+
+/// The operands after the brackets.
+struct Tail {
+    /// The level, or the two vectors of derivatives.
+    before: Vec<ast::Operand>,
+    offsets: Option<ast::Operand>,
+    compare: Option<ast::Operand>,
+}
+
+impl Tail {
+    fn of(ptx: &Ptx<'_>) -> Tail {
+        let before = if ptx.has(Modifier::Level) {
+            1
+        } else if ptx.has(Modifier::Grad) {
+            2
+        } else {
+            0
+        };
+        let mut tail = Tail { before: ptx.operands[2..2 + before].to_vec(), offsets: None, compare: None };
+        for (operand, form) in ptx.operands.iter().zip(&ptx.form.operands).skip(2 + before) {
+            let is_float = matches!(&form.shape, FormShape::Value(value) if value.ty == ValueType::Scalar(ScalarType::F32));
+            *(if is_float { &mut tail.compare } else { &mut tail.offsets }) = Some(*operand);
+        }
+        tail
+    }
+}
+
+/// Selects `tex` and `tld4`.
+pub(crate) fn fetch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let Some(geometry) = Geometry::of(ptx) else { return select.unsupported(ptx) };
+    let place = select.elements(ptx.operand(1));
+    let (texture, sampler, vector) = match place[..] {
+        [texture, vector] => (texture, None, vector),
+        [texture, sampler, vector] => (texture, Some(sampler), vector),
+        _ => return select.unsupported(ptx),
+    };
+    let has_integers = ptx.types().last() == Some(&ScalarType::S32);
+    let handle = select.handle(texture, sampler)?;
+    let ty = if has_integers { ScalarType::S32 } else { ScalarType::F32 };
+    let mut coordinates = select.coordinates(vector, geometry, ty)?;
+    let tail = Tail::of(ptx);
+    // Without a level a separate sampler applies to integer coordinates too, unless the texture has one dimension. `TLD` uses no sampler.
+    let has_no_sampler = ptx.has(Modifier::Level) || geometry.has_samples || geometry.name == "1D";
+    let is_sampled = has_integers && sampler.is_some() && !has_no_sampler;
+    if is_sampled {
+        coordinates.places = coordinates.places.into_iter().map(|place| select.as_single(place)).collect();
+    }
+    let fetch = match ptx.opcode() {
+        Opcode::Tld4 => gather(select, ptx, geometry, coordinates, &tail)?,
+        _ if has_integers && !is_sampled => integers(select, ptx, geometry, coordinates, &tail)?,
+        _ if ptx.has(Modifier::Grad) => gradients(select, ptx, geometry, coordinates, &tail)?,
+        _ => floats(select, ptx, geometry, coordinates, &tail)?,
+    };
+    emit(select, ptx, &handle, &fetch)
+}
+
+/// Returns the tuple of coordinates: array index, then places.
+fn coordinate_tuple(select: &mut Select<'_>, geometry: Geometry, coordinates: Coordinates) -> Vec<Operand> {
+    let index = coordinates.index.map(|index| select.clamped_index(index));
+    let places = if geometry.is_cube { select.projected_to_cube(&coordinates.places) } else { coordinates.places };
+    index.into_iter().chain(places).collect()
+}
+
+/// Returns offsets and the value to compare with, as modifiers and words.
+fn offsets_and_compare(
+    select: &mut Select<'_>,
+    geometry: Geometry,
+    tail: &Tail,
+    (bits, distance): (u32, u32),
+) -> Result<(String, Vec<Operand>), Unsupported> {
+    let (mut modifiers, mut words) = (String::new(), Vec::new());
+    if let Some(offsets) = tail.offsets {
+        modifiers += ".AOFFI";
+        words.push(select.packed_offsets(offsets, geometry.dimensions, bits, distance)?);
+    }
+    if let Some(compare) = tail.compare {
+        modifiers += ".DC";
+        words.push(select.source(compare, ScalarType::F32)?);
+    }
+    Ok((modifiers, words))
+}
+
+/// Returns the fetch of `tex` and `tex.level` with float coordinates.
+fn floats(select: &mut Select<'_>, ptx: &Ptx<'_>, geometry: Geometry, coordinates: Coordinates, tail: &Tail) -> Result<Fetch, Unsupported> {
+    let (level, name) = if ptx.has(Modifier::Level) {
+        match select.source(tail.before[0], ScalarType::F32)? {
+            level if level.integer() == Some(0) => (None, ".LZ"),
+            level => (Some(level), ".LL"),
+        }
+    } else if SystemLayout::of(select.target).fetches_without_level {
+        (None, "")
+    } else {
+        (Some(Operand::from(BASE_LEVEL)), ".LL")
+    };
+    let (further, words) = offsets_and_compare(select, geometry, tail, OFFSET_FIELD)?;
+    let modifiers = format!("{name}{further}");
+    let rest = level.into_iter().chain(words).collect();
+    let mut coordinates = coordinate_tuple(select, geometry, coordinates);
+    let geometry = as_plane(geometry, &mut coordinates);
+    Ok(Fetch { opcode: "TEX", modifiers: [String::new(), modifiers], geometry, coordinates, rest })
+}
+
+/// Makes a one-dimensional geometry two-dimensional; returns its name.
+fn as_plane(geometry: Geometry, coordinates: &mut Vec<Operand>) -> &'static str {
+    if geometry.dimensions > 1 || geometry.is_array {
+        return geometry.name;
+    }
+    coordinates.push(Operand::RZ);
+    "2D"
+}
+
+/// Returns the fetch of `tex` and `tex.level` with integer coordinates.
+fn integers(
+    select: &mut Select<'_>,
+    ptx: &Ptx<'_>,
+    geometry: Geometry,
+    coordinates: Coordinates,
+    tail: &Tail,
+) -> Result<Fetch, Unsupported> {
+    let mut rest = Vec::new();
+    let mut modifiers = String::from(".LZ");
+    if ptx.has(Modifier::Level) {
+        let level = select.source(tail.before[0], ScalarType::S32)?;
+        if level.integer() != Some(0) {
+            rest.push(level);
+            modifiers = String::from(".LL");
+        }
+    }
+    let (further, words) = offsets_and_compare(select, geometry, tail, OFFSET_FIELD)?;
+    modifiers += &further;
+    rest.extend(words);
+    if let Some(sample) = coordinates.sample {
+        rest.push(sample);
+        modifiers += ".MS";
+    }
+    if ptx.has(Modifier::Level) {
+        modifiers += ".CL";
+    }
+    let coordinates = coordinate_tuple(select, geometry, coordinates);
+    Ok(Fetch { opcode: "TLD", modifiers: [String::new(), modifiers], geometry: geometry.name, coordinates, rest })
+}
+
+/// Returns the fetch of `tld4`.
+fn gather(select: &mut Select<'_>, ptx: &Ptx<'_>, geometry: Geometry, coordinates: Coordinates, tail: &Tail) -> Result<Fetch, Unsupported> {
+    let component = match ptx.get(Slot::Comp) {
+        Some(Modifier::R) => ".R",
+        Some(Modifier::G) => ".G",
+        Some(Modifier::B) => ".B",
+        _ => ".A",
+    };
+    let (modifiers, rest) = offsets_and_compare(select, geometry, tail, GATHER_OFFSET_FIELD)?;
+    let coordinates = coordinate_tuple(select, geometry, coordinates);
+    Ok(Fetch { opcode: "TLD4", modifiers: [component.to_owned(), modifiers], geometry: geometry.name, coordinates, rest })
+}
+
+/// Returns the fetch of `tex.grad`. One tuple has the handle if it is in a general register, the coordinates, and a word with the array
+/// index in its lower and the offsets in its upper half. The other has the derivatives by x and y of each coordinate.
+fn gradients(
+    select: &mut Select<'_>,
+    ptx: &Ptx<'_>,
+    geometry: Geometry,
+    coordinates: Coordinates,
+    tail: &Tail,
+) -> Result<Fetch, Unsupported> {
+    if geometry.dimensions > 2 || tail.compare.is_some() {
+        // ptxas calls a function of the CUDA driver, or computes differences between the threads of a quad.
+        return select.unsupported(ptx);
+    }
+    let mut sides = Vec::new();
+    for &vector in &tail.before {
+        let side: Result<Vec<Operand>, Unsupported> =
+            select.elements(vector).into_iter().take(geometry.dimensions).map(|element| select.source(element, ScalarType::F32)).collect();
+        sides.push(side?);
+    }
+    let mut rest: Vec<Operand> = sides[0].iter().zip(&sides[1]).flat_map(|(&by_x, &by_y)| [by_x, by_y]).collect();
+    let mut places = coordinates.places;
+    let name = as_plane(geometry, &mut places);
+    if name != geometry.name {
+        rest.extend([Operand::RZ; 2]);
+    }
+    let mut word = coordinates.index.map(|index| select.clamped_index(index));
+    let mut modifiers = String::new();
+    if let Some(offsets) = tail.offsets {
+        let (bits, distance) = OFFSET_FIELD;
+        let offsets = select.packed_offsets(offsets, geometry.dimensions, bits, distance)?;
+        let offsets = select.in_register(offsets);
+        let shifted = select.shift_left(offsets, GRADIENT_OFFSET_SHIFT.into());
+        let index = word.map_or(Operand::RZ, |index| select.in_register(index));
+        word = Some(select.b.define(Class::R, "LOP3.LUT $, {}, {}, {}, 0xe2, !PT", &[shifted, GRADIENT_OFFSET_MASK.into(), index]));
+        modifiers += ".AOFFI";
+    }
+    places.extend(word);
+    Ok(Fetch { opcode: "TXD", modifiers: [String::new(), modifiers], geometry: name, coordinates: places, rest })
+}
+
+/// Emits a fetch and assigns its results.
+fn emit(select: &mut Select<'_>, ptx: &Ptx<'_>, handle: &Handle, fetch: &Fetch) -> Result<(), Unsupported> {
+    let (vector, resident) = select.split_pair(ptx.operand(0));
+    let destinations = select.elements(vector);
+    let is_uniform = SystemLayout::of(select.target).texture_handle == TextureHandle::Uniform;
+    // With a handle in uniform registers the tuples can be made before the loop over the handles.
+    let made = is_uniform.then(|| (select.tuple(&fetch.coordinates), fetch.rest_tuple(select)));
+    select.with_handle(handle, |select, operand| {
+        let (coordinates, rest, bindless, suffix, handle) = match operand {
+            HandleOperand::General(word) => {
+                let (coordinates, rest) = fetch.tuples_with(select, word);
+                (coordinates, rest, ".B", String::new(), None)
+            }
+            HandleOperand::Uniform(words) => {
+                let pair = HandleOperand::pair(select, words);
+                let (coordinates, rest) = made.unwrap_or((Operand::RZ, None));
+                (coordinates, rest, "", uniform_suffix(select).to_owned(), Some(pair))
+            }
+        };
+        let second = if rest.is_some() { ", {}" } else { "" };
+        let [before, after] = &fetch.modifiers;
+        let head = format!("{}{before}{bindless}{after}", fetch.opcode);
+        let tail = format!("{{}}{second}{suffix}, {}", fetch.geometry);
+        let arguments: Vec<Operand> = std::iter::once(coordinates).chain(rest).chain(handle).collect();
+        let mask = component_mask(ptx, &destinations);
+        let (values, is_absent) = define(select, &head, &tail, mask, resident != ast::Operand::Sink, &arguments);
+        let values = converted(select, ptx, &values, destinations.len());
+        for (&destination, value) in destinations.iter().zip(values) {
+            select.assign(destination, value)?;
+        }
+        // The machine's predicate says that some of the data was not resident.
+        let Some(is_absent) = is_absent else { return Ok(()) };
+        let is_resident = select.materialized_predicate(is_absent.inverted_predicate());
+        select.assign(resident, is_resident)
+    })
+}
+
+impl Fetch {
+    /// Returns the second tuple; `None` if it is empty.
+    fn rest_tuple(&self, select: &mut Select<'_>) -> Option<Operand> {
+        if self.rest.is_empty() { None } else { Some(select.tuple(&self.rest)) }
+    }
+
+    /// Returns both tuples with a handle in a general register.
+    fn tuples_with(&self, select: &mut Select<'_>, handle: Operand) -> (Operand, Option<Operand>) {
+        let with_handle = |words: &[Operand]| std::iter::once(handle).chain(words.iter().copied()).collect::<Vec<Operand>>();
+        if self.opcode == "TXD" {
+            (select.tuple(&with_handle(&self.coordinates)), self.rest_tuple(select))
+        } else {
+            (select.tuple(&self.coordinates), Some(select.tuple(&with_handle(&self.rest))))
+        }
+    }
+}
+
+/// Returns the operands for a handle in uniform registers, as a part of a template.
+pub(super) fn uniform_suffix(select: &Select<'_>) -> &'static str {
+    if select.encodes("TEX.LL R4, R6, R8, R10, UR4, 2D") { ", {}" } else { ", {}, 0x0" }
+}
+
+/// Returns the set of components, x to w, that some destination takes.
+fn component_mask(ptx: &Ptx<'_>, destinations: &[ast::Operand]) -> u32 {
+    let each = if ptx.form.scalar_type(Slot::Dtype) == Some(ScalarType::F16x2) { 2 } else { 1 };
+    let taken = destinations.iter().enumerate().filter(|(_, destination)| **destination != ast::Operand::Sink);
+    let mask = taken.fold(0, |mask, (number, _)| mask | ((1_u32 << each) - 1) << (number as u32 * each));
+    mask.max(1)
+}
+
+/// Emits the instruction; returns the four components, zero where not fetched, and the predicate that says whether some data
+/// was not resident.
+fn define(
+    select: &mut Select<'_>,
+    head: &str,
+    tail: &str,
+    mask: u32,
+    has_predicate: bool,
+    arguments: &[Operand],
+) -> (Vec<Operand>, Option<Operand>) {
+    let count = mask.count_ones() as u8;
+    let mut classes = Vec::new();
+    let mut results = String::new();
+    if has_predicate {
+        classes.push(Class::P);
+        results += "$, ";
+    }
+    // The first two components are in the second result, the others in the first.
+    let upper = count.saturating_sub(2);
+    results += if upper > 0 { "$, " } else { "RZ, " };
+    if upper > 0 {
+        classes.push(Class::new(RegFile::General, upper));
+    }
+    let lower = count.min(2);
+    classes.push(Class::new(RegFile::General, lower));
+    let mask_text = if mask == 0xf { String::new() } else { format!(", {mask:#x}") };
+    let defined = select.b.define_all(&classes, &format!("{head} {results}$, {tail}{mask_text}"), arguments);
+    let mut defined = defined.into_iter();
+    let predicate = if has_predicate { defined.next() } else { None };
+    let first = if upper > 0 { defined.next() } else { None };
+    let second = defined.next();
+    let mut words = Vec::new();
+    for (value, width) in [(second, lower), (first, upper)] {
+        words.extend(value.into_iter().flat_map(|value| (0..width).map(move |word| (value, word))));
+    }
+    let mut words = words.into_iter();
+    let components = (0..4).map(|component| match mask >> component & 1 {
+        1 => words.next().map_or(Operand::RZ, |(value, word)| select.register_of(value, word)),
+        _ => Operand::RZ,
+    });
+    (components.collect(), predicate)
+}
+
+/// Converts the components to the type of the destinations.
+fn converted(select: &mut Select<'_>, ptx: &Ptx<'_>, components: &[Operand], count: usize) -> Vec<Operand> {
+    match ptx.form.scalar_type(Slot::Dtype) {
+        Some(ScalarType::F16) => components.iter().map(|&component| halves(select, component, Operand::RZ)).collect(),
+        Some(ScalarType::F16x2) => components.chunks(2).map(|pair| halves(select, pair[0], pair[1])).collect(),
+        _ => components[..count].to_vec(),
+    }
+}
+
+/// Returns two singles as halves in one word.
+fn halves(select: &mut Select<'_>, low: Operand, high: Operand) -> Operand {
+    if low == Operand::RZ && high == Operand::RZ {
+        return Operand::RZ;
+    }
+    if Machine::F2FP.exists_on(select.target) {
+        let names_both = select.encodes("F2FP.F16.F32.PACK_AB R0, R1, R2");
+        let name = if names_both { "F2FP.F16.F32.PACK_AB" } else { "F2FP.PACK_AB" };
+        return select.b.define(Class::R, &format!("{name} $, {{}}, {{}}"), &[high, low]);
+    }
+    let low = select.b.define(Class::R, "F2F.F16.F32 $, {}", &[low]);
+    if high == Operand::RZ {
+        return low;
+    }
+    let high = select.b.define(Class::R, "F2F.F16.F32 $, {}", &[high]);
+    select.b.define(Class::R, "PRMT $, {}, 0x5410, {}", &[low, high])
+}

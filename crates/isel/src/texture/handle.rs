@@ -1,0 +1,173 @@
+//! Handles of textures, samplers and surfaces, in the registers that the target wants.
+//!
+//! Up to Ada an instruction takes the handle from a general register, so each thread has its own. Since Hopper the handle is in uniform
+//! registers. Where all threads have the same handle ([`super::invariant`]) it is copied there. Otherwise the instruction is executed in a
+//! loop, once for each different handle in the warp:
+//!
+//! ```text
+//! head:   UR4 = R2UR R2         the handle of one of the threads that are still in the loop
+//!         P0 = R2 == UR4
+//!         @!P0 BRA next
+//! body:   UR6 = R2UR R2         the same in all threads that are here
+//!         TEX ... UR6 ...
+//! next:   @!P0 BRA head
+//! after:
+//! ```
+//!
+//! The handle is copied again in the body because other threads may execute `head` before these threads execute the body.
+
+use oriole_ir::{Class, Operand, OperandKind};
+use oriole_isa::{SystemLayout, TextureHandle};
+use oriole_ptx::ast;
+use oriole_ptx::types::ScalarType;
+
+use crate::error::Unsupported;
+use crate::select::Select;
+use crate::texture::Invariants;
+use crate::variables::VariableLocation;
+
+/// Position of the number of the sampler in a handle.
+const SAMPLER_SHIFT: u32 = 20;
+
+/// The words that name a texture or surface: the handle, and the handle of a separate sampler.
+pub(super) struct Handle {
+    words: Vec<Operand>,
+    is_invariant: bool,
+}
+
+/// A handle as an operand of a machine instruction.
+#[derive(Clone, Copy)]
+pub(super) enum HandleOperand {
+    /// One word in a general register.
+    General(Operand),
+    /// The handle and the sampler, zero if the handle has it, in uniform registers.
+    Uniform([Operand; 2]),
+}
+
+impl Select<'_> {
+    /// Returns the handle of a texture or surface, and of a separate sampler if there is one.
+    pub(super) fn handle(&mut self, texture: ast::Operand, sampler: Option<ast::Operand>) -> Result<Handle, Unsupported> {
+        let names: Vec<ast::Operand> = std::iter::once(texture).chain(sampler).map(|operand| self.base_of(operand)).collect();
+        let is_invariant = names.iter().all(|&name| self.is_invariant(name));
+        let mut words = Vec::new();
+        for name in names {
+            if let ast::Operand::Variable(id) = name {
+                let name = self.frame.module.name(self.frame.module.variables[id].name);
+                return Err(Unsupported::new(format!("the texture, sampler or surface variable {name} (use a 64-bit handle instead)")));
+            }
+            let parameter = if is_invariant { self.parameter_word(name) } else { None };
+            words.push(match parameter {
+                Some(word) => word,
+                None => {
+                    let [word, _] = self.halves(name, ScalarType::U64)?;
+                    self.in_register(word)
+                }
+            });
+        }
+        Ok(Handle { words, is_invariant })
+    }
+
+    /// Returns the register or variable that an operand in brackets names.
+    fn base_of(&self, operand: ast::Operand) -> ast::Operand {
+        let (ast::Operand::Address(position) | ast::Operand::AddressOf(position)) = operand else { return operand };
+        match self.frame.body.addresses[position as usize].base {
+            ast::AddressBase::Register(register) => ast::Operand::Register(register),
+            ast::AddressBase::Element(register, component) => ast::Operand::Element(register, component),
+            ast::AddressBase::Variable(id) => ast::Operand::Variable(id),
+            _ => operand,
+        }
+    }
+
+    /// Returns whether an operand has the same value in all threads of a warp.
+    fn is_invariant(&mut self, operand: ast::Operand) -> bool {
+        let (module, body, is_kernel) = (self.frame.module, self.frame.body, self.is_kernel);
+        let invariants = self.invariants.get_or_insert_with(|| Invariants::of(module, body, is_kernel));
+        invariants.holds(module, body, operand)
+    }
+
+    /// Returns the word of constant bank 0 with the lower half of a register that is loaded from a kernel parameter.
+    fn parameter_word(&self, operand: ast::Operand) -> Option<Operand> {
+        let (variable, offset) = self.invariants.as_ref()?.parameter(operand)?;
+        let &VariableLocation::Parameter(start) = self.variables.get(variable)? else { return None };
+        let offset = u32::try_from(offset).ok()?;
+        Some(Operand::constant(0, self.variables.parameters_start + start + offset))
+    }
+
+    /// Calls `write` with the handle in the registers that the target wants, in a loop if threads may have different handles.
+    pub(super) fn with_handle(
+        &mut self,
+        handle: &Handle,
+        write: impl FnOnce(&mut Self, HandleOperand) -> Result<(), Unsupported>,
+    ) -> Result<(), Unsupported> {
+        if SystemLayout::of(self.target).texture_handle == TextureHandle::General {
+            let word = self.combined(&handle.words);
+            return write(self, HandleOperand::General(word));
+        }
+        if handle.is_invariant {
+            let guard = self.b.guard.take();
+            let operand = self.uniform_handle(&handle.words);
+            self.b.guard = guard;
+            return write(self, operand);
+        }
+        self.branch_around(|select| select.for_each_handle(handle, write))
+    }
+
+    /// Emits the loop over the different handles of a warp.
+    fn for_each_handle(
+        &mut self,
+        handle: &Handle,
+        write: impl FnOnce(&mut Self, HandleOperand) -> Result<(), Unsupported>,
+    ) -> Result<(), Unsupported> {
+        let [head, body, next, after] = [(); 4].map(|()| self.b.new_block());
+        self.b.branch(None, head);
+        self.start(head);
+        let mut is_chosen = Operand::PT;
+        for &word in &handle.words {
+            let chosen = self.in_uniform(word);
+            is_chosen = self.compare_words_and("EQ", false, word, chosen, "AND", is_chosen);
+        }
+        let condition = self.condition(is_chosen.inverted_predicate());
+        self.b.branch(Some(condition), next);
+        self.b.branch(None, body);
+        self.start(body);
+        let operand = self.uniform_handle(&handle.words);
+        write(self, operand)?;
+        self.b.branch(None, next);
+        self.start(next);
+        self.b.branch(Some(condition), head);
+        self.b.branch(None, after);
+        self.start(after);
+        Ok(())
+    }
+
+    /// Returns the words of a handle in uniform registers.
+    fn uniform_handle(&mut self, words: &[Operand]) -> HandleOperand {
+        let first = self.uniform_word(words[0]);
+        let second = words.get(1).map_or(Operand::URZ, |&sampler| self.uniform_word(sampler));
+        HandleOperand::Uniform([first, second])
+    }
+
+    /// Returns a word of a handle in a uniform register.
+    fn uniform_word(&mut self, word: Operand) -> Operand {
+        match word.kind {
+            OperandKind::Constant { .. } => self.b.define(Class::UR, "ULDC $, {}", &[word]),
+            _ => self.in_uniform(word),
+        }
+    }
+
+    /// Returns one word with the numbers of the texture and of the sampler.
+    fn combined(&mut self, words: &[Operand]) -> Operand {
+        let words: Vec<Operand> = words.iter().map(|&word| self.in_register(word)).collect();
+        let [texture, sampler] = words[..] else { return words[0] };
+        let sampler = self.shift_left(sampler, SAMPLER_SHIFT.into());
+        let mask = Operand::from((1_u32 << SAMPLER_SHIFT) - 1);
+        self.b.define(Class::R, "LOP3.LUT $, {}, {}, {}, 0xe2, !PT", &[texture, mask, sampler])
+    }
+}
+
+impl HandleOperand {
+    /// Returns the two uniform registers that texture instructions read, as one operand.
+    pub(super) fn pair(select: &mut Select<'_>, words: [Operand; 2]) -> Operand {
+        select.b.pack(Class::UR2, &words)
+    }
+}

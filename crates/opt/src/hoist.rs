@@ -1,0 +1,195 @@
+//! Loop-invariant code motion.
+//!
+//! An instruction in a loop whose sources do not change in the loop computes the same results in every iteration. It moves to the block
+//! before the loop:
+//!
+//! ```text
+//! bb0:  BRA bb1                                     bb0:  %2 = IMAD %n, 0xc, %b
+//! bb1:  %2 = IMAD %n, 0xc, %b                             %3 = LDS [%2]
+//!       %3 = LDS [%2]                     becomes         BRA bb1
+//!       %s = FADD %t, %3                            bb1:  %s = FADD %t, %3
+//!       @%p BRA bb1                                       @%p BRA bb1
+//! ```
+//!
+//! - Instructions without side effects move even if an iteration does not execute them; they cannot fault. Those that only load a constant
+//!   stay, because the passes after this one make constants operands, unless another instruction that moves reads them.
+//! - A load moves if every execution of the loop executes it, if the loop writes no memory and waits for no other thread, and if the loop
+//!   counts. A loop that does not count may wait for another thread to change the memory.
+//!
+//! The results stay in registers during the whole loop, so their number is limited ([`MAX_REGISTERS`]).
+//!
+//! **Before** and **after**: SSA. A loop is left as it is unless one block with no other successor comes before it.
+
+use oriole_ir::analysis::{ControlFlow, Dominators, LoopId, Loops};
+use oriole_ir::{Block, Function, Inst, Op, Order, Pseudo, RegFile, Role, Space, Target, Value};
+use oriole_isa::{Effect, Opcode};
+use oriole_support::Index;
+
+use crate::definitions::Definitions;
+use crate::merge::{is_bare, is_pure};
+use crate::unroll::bound::Bound;
+use crate::unroll::shape::Shape;
+
+/// Largest number of registers that the results of the instructions which leave one loop occupy.
+const MAX_REGISTERS: usize = 24;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of instructions without side effects that were moved.
+    pub computations: usize,
+    /// Number of loads that were moved.
+    pub loads: usize,
+}
+
+/// Moves invariant instructions out of the loops of a function.
+pub fn run(function: &mut Function, _target: Target) -> Stats {
+    let flow = ControlFlow::compute(function);
+    let loops = Loops::compute(function, &flow);
+    let mut stats = Stats::default();
+    if loops.is_empty() {
+        return stats;
+    }
+    let dominators = Dominators::compute(function, &flow);
+    let definitions = Definitions::compute(function);
+    let mut homes: Vec<Option<Block>> = vec![None; function.insts.len()];
+    for &block in &function.layout {
+        function.blocks[block].insts.iter().for_each(|inst| homes[inst.position()] = Some(block));
+    }
+    let mut positions = vec![0; function.blocks.len()];
+    function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
+    // Inner loops first: what leaves an inner loop may leave the outer one as well.
+    for id in loops.iter().rev() {
+        let Some(before) = block_before(function, &flow, &loops, id) else { continue };
+        let has_loads = may_move_loads(function, &flow, &loops, id);
+        let counts = || {
+            let shape = Shape::find(function, &flow, &dominators, &loops, id, &positions)?;
+            Bound::find(function, &definitions, &shape)
+        };
+        let moves_loads = has_loads && counts().is_some();
+        let mut mover = Mover { loops: &loops, id, definitions: &definitions, homes: &mut homes, chosen: Vec::new(), registers: 0 };
+        let mut members: Vec<Block> = loops.blocks(id).to_vec();
+        members.sort_unstable_by_key(|&block| flow.position(block));
+        for &block in &members {
+            let is_executed = moves_loads && always_executes(&flow, &dominators, &loops, id, block);
+            mover.choose_from(function, block, before, is_executed, &mut stats);
+        }
+        let chosen = mover.chosen;
+        move_all(function, &loops, id, before, &chosen);
+    }
+    stats
+}
+
+/// Returns the block before a loop, if all entries of the loop go through it and it has no other successor.
+fn block_before(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> Option<Block> {
+    let header = loops.get(id).header;
+    let mut outside = flow.predecessors(header).iter().copied().filter(|&block| !loops.contains(id, block));
+    let (before, None) = (outside.next()?, outside.next()) else { return None };
+    let is_only = matches!(function.terminators(before), [end] if function.insts[*end].is_machine(Opcode::BRA));
+    (is_only && !loops.get(id).is_irreducible && flow.successors(before) == [header]).then_some(before)
+}
+
+/// Returns whether a loop has loads, and nothing that keeps them from moving: writes, waits, calls and exits.
+fn may_move_loads(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> bool {
+    let mut has_loads = false;
+    for &inst in loops.blocks(id).iter().filter(|&&block| flow.is_reachable(block)).flat_map(|&block| &function.blocks[block].insts) {
+        match function.insts[inst].op.effect() {
+            Effect::None | Effect::State => {}
+            Effect::Reads => has_loads |= is_movable_load(function, inst),
+            Effect::Control if function.insts[inst].is_machine(Opcode::BRA) => {}
+            _ => return false,
+        }
+    }
+    has_loads
+}
+
+/// Returns whether an instruction is a load that another thread may not order or observe.
+fn is_movable_load(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    let is_load = matches!(data.op, Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LDC | Opcode::LD));
+    let is_weak = data.memory.is_some_and(|id| {
+        let access = &function.accesses[id];
+        !access.volatile && access.order == Order::Weak && access.space != Space::Spill
+    });
+    let is_plain = function.operands(inst).iter().all(|operand| matches!(operand.role, Role::Plain | Role::Bracket(_)));
+    is_load && is_weak && is_plain && data.guard.is_none()
+}
+
+/// Returns whether every execution of a loop executes a block of it: the block comes before every exit.
+fn always_executes(flow: &ControlFlow, dominators: &Dominators, loops: &Loops, id: LoopId, block: Block) -> bool {
+    let leaves = |from: &Block| flow.successors(*from).iter().any(|&to| !loops.contains(id, to));
+    loops.blocks(id).iter().filter(|from| leaves(from)).all(|&from| dominators.dominates(block, from))
+}
+
+/// Chooses the instructions that leave one loop.
+struct Mover<'a> {
+    loops: &'a Loops,
+    id: LoopId,
+    definitions: &'a Definitions,
+    /// The block of each instruction.
+    homes: &'a mut Vec<Option<Block>>,
+    /// The chosen instructions, in an order in which they can execute.
+    chosen: Vec<Inst>,
+    /// Number of registers of the results of the chosen instructions.
+    registers: usize,
+}
+
+impl Mover<'_> {
+    /// Chooses instructions of a block. All blocks that dominate it in the loop must have been visited.
+    fn choose_from(&mut self, function: &Function, block: Block, before: Block, moves_loads: bool, stats: &mut Stats) {
+        for &inst in &function.blocks[block].insts {
+            let is_load = moves_loads && is_movable_load(function, inst);
+            let is_computation = !is_load && is_pure(function, inst) && !is_bare(function, inst);
+            let registers: usize = function.defined(inst).map(|value| usize::from(function.values[value].width)).sum();
+            let is_general = function.defined(inst).all(|value| function.values[value].file == RegFile::General);
+            if !is_load && !is_computation || !is_general || self.registers + registers > MAX_REGISTERS {
+                continue;
+            }
+            let uses: Vec<Value> = function.used(inst).map(|part| part.value).collect();
+            if uses.is_empty() || !uses.iter().all(|&value| self.is_invariant(function, value)) {
+                continue;
+            }
+            // Constants that the instruction reads go with it.
+            for value in uses {
+                if let Some(constant) = self.inside(value) {
+                    self.choose(constant, before);
+                }
+            }
+            self.choose(inst, before);
+            self.registers += registers;
+            if is_load { stats.loads += 1 } else { stats.computations += 1 }
+        }
+    }
+
+    /// Returns the defining instruction of a value, if it is in the loop.
+    fn inside(&self, value: Value) -> Option<Inst> {
+        let inst = self.definitions.of(value)?;
+        let home = self.homes[inst.position()]?;
+        self.loops.contains(self.id, home).then_some(inst)
+    }
+
+    /// Returns whether a value is the same in all iterations and available before the loop, apart from constants that can be.
+    fn is_invariant(&self, function: &Function, value: Value) -> bool {
+        self.inside(value).is_none_or(|inst| is_bare(function, inst) && is_pure(function, inst)) && self.definitions.of(value).is_some()
+    }
+
+    fn choose(&mut self, inst: Inst, before: Block) {
+        self.homes[inst.position()] = Some(before);
+        self.chosen.push(inst);
+    }
+}
+
+/// Moves instructions from a loop to the end of the block before it.
+fn move_all(function: &mut Function, loops: &Loops, id: LoopId, before: Block, chosen: &[Inst]) {
+    if chosen.is_empty() {
+        return;
+    }
+    let mut sorted = chosen.to_vec();
+    sorted.sort_unstable();
+    for &block in loops.blocks(id) {
+        function.blocks[block].insts.retain(|inst| sorted.binary_search(inst).is_err());
+    }
+    let at = function.blocks[before].insts.len() - 1;
+    debug_assert!(!function.insts[function.blocks[before].insts[at]].is(Pseudo::Phi));
+    function.blocks[before].insts.splice(at..at, chosen.iter().copied());
+}

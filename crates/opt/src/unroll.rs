@@ -1,0 +1,539 @@
+//! Loop unrolling.
+//!
+//! An innermost loop with a known, small number of iterations is replaced by as many copies of its body. Of a loop that counts up to a
+//! number which does not change in it, several iterations are joined into one; the loop itself stays for the rest:
+//!
+//! ```text
+//! bb1:  %i = PHI %0, bb0, %j, bb1                   bb0:  %v = ISETP.GE.U32 %n, 3 ; %m = IADD3 %n, -3
+//!       ... %i ...                                        %q = ISETP.LT.U32 %0, %m, %v
+//!       %j = IADD3 %i, 1                                  @%q BRA bb3 ; BRA bb1
+//!       %p = ISETP.LT.U32 %j, %n      becomes       bb3:  %a = PHI %0, bb0, %e, bb3
+//!       @%p BRA bb1 ; BRA bb2                             ... %a ...; %b = IADD3 %a, 1 ; ... %b ...; (four times)
+//!                                                         %r = ISETP.LT.U32 %e, %m
+//!                                                         @%r BRA bb3 ; BRA bb4
+//!                                                   bb4:  %s = ISETP.LT.U32 %e, %n
+//!                                                         @%s BRA bb1 ; BRA bb2
+//!                                                   bb1:  (as before)
+//! ```
+//!
+//! The test of the new loop says that the next tests of the old loop hold, in arithmetic that does not wrap around ([`bound`]). Where it is
+//! false the old loop decides, so nothing has to be known about the number of iterations, and a counter may wrap around.
+//!
+//! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp is unrolled
+//! only if all threads of a warp execute the same number of iterations, because threads that communicate must execute the same copy of the
+//! instruction. Loops with barriers, fences and waiting instructions are unrolled only if the number of iterations is a constant; loops
+//! with calls, exits and warpgroup products are never unrolled. A loop whose header is marked (`.pragma "nounroll"`) stays.
+//!
+//! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`Budget`]).
+
+use oriole_hardware::Hardware;
+use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity, remove_unreachable_blocks};
+use oriole_ir::{Block, Function, Guard, Inst, Op, Operand, OperandKind, Part, Value};
+use oriole_isa::{Effect, Opcode, Pipe, Symbols};
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+
+use crate::definitions::Definitions;
+use crate::known::Known;
+use crate::redirect_edges::split_edges;
+use crate::straighten;
+use bound::Bound;
+use copies::{Mapping, add_source, copy, copy_inst, insert_before_end, new_phis, redirect, set_branches, set_jump};
+use shape::Shape;
+use wide::WideBound;
+
+pub(crate) mod bound;
+mod copies;
+pub(crate) mod shape;
+mod trips;
+mod wide;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of loops replaced by copies of their bodies.
+    pub full: usize,
+    /// Number of loops of which several iterations were joined.
+    pub partial: usize,
+}
+
+/// Largest number of iterations of a loop that is replaced by its iterations.
+const MAX_FULL_TRIPS: u32 = 64;
+
+/// Largest number of instructions of all iterations of such a loop.
+const MAX_FULL_SIZE: usize = 192;
+
+/// Largest number of iterations that are counted.
+const MAX_COUNTED_TRIPS: u32 = 1024;
+
+/// Largest number of instructions of the joined iterations, for each number of them; the first that fits is taken.
+const FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
+
+/// Number of instructions that a function may grow by, whatever its size; a large function may grow by a quarter.
+const MIN_GROWTH: usize = 600;
+
+/// How a loop is unrolled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Plan {
+    /// The exit condition is computed this number of times: as many copies, and no loop.
+    Full(u32),
+    /// The number of iterations is a multiple of this number: a loop with as many copies.
+    Exact(u32),
+    /// A loop with this number of copies, and the old loop for the rest.
+    Guarded(u32),
+}
+
+/// Unrolls the loops of a function.
+pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
+    let chosen = choose(function);
+    let mut stats = Stats::default();
+    if chosen.is_empty() {
+        return stats;
+    }
+    let shapes = prepare(function, chosen);
+    let definitions = Definitions::compute(function);
+    // New blocks to place before each header, and the headers of loops that are no longer needed.
+    let mut new_blocks: Vec<(Block, Vec<Block>)> = Vec::new();
+    for (shape, plan) in &shapes {
+        let blocks = match plan {
+            Plan::Full(tests) => unroll_fully(function, shape, *tests),
+            Plan::Exact(factor) => unroll_exactly(function, shape, *factor),
+            Plan::Guarded(factor) => unroll_guarded(function, &definitions, shape, *factor),
+        };
+        if let Some(blocks) = blocks {
+            if matches!(plan, Plan::Full(_)) {
+                stats.full += 1;
+            } else {
+                stats.partial += 1;
+            }
+            new_blocks.push((shape.header, blocks));
+        }
+    }
+    let old = std::mem::take(&mut function.layout);
+    let mut before: Vec<Option<usize>> = vec![None; function.blocks.len()];
+    new_blocks.iter().enumerate().for_each(|(number, (header, _))| before[header.position()] = Some(number));
+    for block in old {
+        if let Some(number) = before[block.position()] {
+            function.layout.append(&mut new_blocks[number].1);
+        }
+        function.layout.push(block);
+    }
+    remove_unreachable_blocks(function);
+    straighten::run(function, hardware.target);
+    stats
+}
+
+/// The number of instructions that may be added.
+struct Budget {
+    left: usize,
+}
+
+/// Chooses the loops to unroll.
+fn choose(function: &Function) -> Vec<(Shape, Plan)> {
+    let flow = ControlFlow::compute(function);
+    let loops = Loops::compute(function, &flow);
+    let mut chosen = Vec::new();
+    if loops.is_empty() {
+        return chosen;
+    }
+    let dominators = Dominators::compute(function, &flow);
+    let definitions = Definitions::compute(function);
+    let mut positions = vec![0; function.blocks.len()];
+    function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
+    let mut uniformity: Option<Uniformity> = None;
+    let mut budget = Budget { left: MIN_GROWTH.max(function.inst_count() / 4) };
+    for id in loops.iter() {
+        if function.blocks[loops.get(id).header].no_unroll {
+            continue;
+        }
+        let Some(shape) = Shape::find(function, &flow, &dominators, &loops, id, &positions) else { continue };
+        let body = Body::of(function, &shape);
+        let mut is_uniform = |condition| {
+            let found = uniformity.get_or_insert_with(|| {
+                let post_dominators = PostDominators::compute(function, &flow);
+                Uniformity::compute_with(function, &flow, &dominators, &post_dominators, &loops)
+            });
+            found.is_uniform(condition)
+        };
+        let Some((plan, growth)) = plan_for(function, &definitions, &shape, &body, &mut is_uniform) else { continue };
+        if growth <= budget.left {
+            budget.left -= growth;
+            chosen.push((shape, plan));
+        }
+    }
+    chosen
+}
+
+/// What matters about the instructions of a loop.
+struct Body {
+    /// Number of machine instructions, without branches and constants.
+    size: usize,
+    /// Whether there are loads or atomic operations.
+    has_loads: bool,
+    /// Whether lanes of a warp communicate.
+    has_lanes: bool,
+    /// Whether there are instructions that wait for other threads, or order memory accesses.
+    has_barriers: bool,
+    /// Whether there are instructions that must not be copied.
+    is_unique: bool,
+}
+
+impl Body {
+    fn of(function: &Function, shape: &Shape) -> Body {
+        let mut body = Body { size: 0, has_loads: false, has_lanes: false, has_barriers: false, is_unique: false };
+        for &inst in shape.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
+            body.note(function, inst);
+        }
+        body
+    }
+
+    fn note(&mut self, function: &Function, inst: Inst) {
+        self.is_unique |= shape::is_unique(function, inst);
+        let Op::Machine(opcode) = function.insts[inst].op else { return };
+        let is_constant = matches!(opcode, Opcode::MOV | Opcode::UMOV) && function.used(inst).next().is_none();
+        self.size += usize::from(!is_constant && opcode != Opcode::BRA);
+        let properties = opcode.properties();
+        self.has_loads |= matches!(properties.effect, Effect::Reads | Effect::Updates);
+        match properties.effect {
+            Effect::None | Effect::State | Effect::Reads | Effect::Writes | Effect::Updates => {}
+            Effect::Lanes => self.has_lanes = true,
+            Effect::Barrier if opcode == Opcode::WARPSYNC => self.has_lanes = true,
+            Effect::Barrier | Effect::Fence => self.has_barriers = true,
+            Effect::Control => self.is_unique |= opcode != Opcode::BRA,
+            Effect::Other => self.is_unique = true,
+        }
+        // Warpgroup products and instructions of the uniform datapath that start other units.
+        self.is_unique |= properties.pipe == Pipe::Tensor && properties.effect != Effect::Lanes;
+        self.has_lanes |= properties.pipe == Pipe::Tensor;
+    }
+}
+
+/// Returns how to unroll a loop, and the number of instructions that are added.
+fn plan_for(
+    function: &Function,
+    definitions: &Definitions,
+    shape: &Shape,
+    body: &Body,
+    is_uniform: &mut dyn FnMut(Value) -> bool,
+) -> Option<(Plan, usize)> {
+    if body.is_unique {
+        return None;
+    }
+    let size = body.size.max(1);
+    let tests = trips::count_tests(function, definitions, shape, MAX_COUNTED_TRIPS);
+    let trips = tests.map(|tests| if shape.tests_at_end() { tests } else { tests - 1 });
+    if let (Some(tests), Some(trips)) = (tests, trips) {
+        let all = size * trips as usize;
+        if trips <= MAX_FULL_TRIPS && all <= MAX_FULL_SIZE {
+            return Some((Plan::Full(tests), all));
+        }
+    }
+    if body.has_barriers {
+        return None;
+    }
+    // Of the factors that leave no rest, the largest that fits.
+    if let Some(trips) = trips {
+        let fits = |&factor: &u32| trips.is_multiple_of(factor) && size * factor as usize <= FACTORS[0].1;
+        if let Some(factor) = (2..=8).rev().find(fits) {
+            return Some((Plan::Exact(factor), size * (factor as usize - 1)));
+        }
+    }
+    let condition = shape.condition()?.value;
+    // Threads of a warp that leave the new loop at different times execute the rest together with the last of them. An inner loop is
+    // executed often, so its rest counts, and only waiting for memory less often makes up for it.
+    let needs_uniformity = body.has_lanes || shape.is_nested && !body.has_loads;
+    if needs_uniformity && !is_uniform(condition) {
+        return None;
+    }
+    let counting = Counting::find(function, definitions, shape)?;
+    let (factor, _) = FACTORS.into_iter().find(|&(factor, most)| size * factor as usize <= most)?;
+    let is_short =
+        counting.max_trips(function, definitions, shape) < 2 * u64::from(factor) || trips.is_some_and(|trips| trips < 2 * factor);
+    let is_guardable = counting.can_guard(function, definitions, tests_of(shape, factor));
+    (!is_short && is_guardable).then_some((Plan::Guarded(factor), size * factor as usize))
+}
+
+/// How a loop counts.
+enum Counting {
+    /// With a 32-bit counter.
+    Narrow(Bound),
+    /// With a 64-bit counter.
+    Wide(WideBound),
+}
+
+impl Counting {
+    fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<Counting> {
+        let narrow = Bound::find(function, definitions, shape).map(Counting::Narrow);
+        narrow.or_else(|| WideBound::find(function, definitions, shape).map(Counting::Wide))
+    }
+
+    /// Returns the phi of the counter.
+    fn counter(&self) -> Inst {
+        match self {
+            Counting::Narrow(bound) => bound.counter,
+            Counting::Wide(bound) => bound.counter,
+        }
+    }
+
+    /// Returns the instructions that compute the exit condition from the counter; the last one writes the predicate.
+    fn compares(&self) -> &[Inst] {
+        match self {
+            Counting::Narrow(bound) => std::slice::from_ref(&bound.compare),
+            Counting::Wide(bound) => &bound.compares,
+        }
+    }
+
+    fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
+        match self {
+            Counting::Narrow(bound) => bound.can_guard(function, definitions, tests),
+            Counting::Wide(_) => true,
+        }
+    }
+
+    /// Returns an upper bound of the number of iterations.
+    fn max_trips(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> u64 {
+        let Counting::Narrow(bound) = self else { return u64::MAX };
+        let known = Known::new(function, definitions);
+        let upper = |operand: Option<Operand>| match operand {
+            Some(operand) => (known.maximum(&operand), known.word(&operand).is_some()),
+            None => (u64::from(u32::MAX), false),
+        };
+        bound.max_trips(upper(shape.entry_source(function, bound.counter)), upper(Some(bound.limit)))
+    }
+
+    /// Writes the test whether the next `tests` tests hold: appends the test for the counter `start` to `before` and that for the counter
+    /// `next` to `end`. Returns the predicates of both.
+    fn write_tests(
+        &self,
+        function: &mut Function,
+        definitions: &Definitions,
+        tests: u32,
+        (start, before): (Operand, &mut Vec<Inst>),
+        (next, end): (Operand, &mut Vec<Inst>),
+    ) -> Option<(Operand, Operand)> {
+        match self {
+            Counting::Narrow(bound) => {
+                let guarded = bound.prepare(function, definitions, tests, before)?;
+                let first = bound.guard(function, &guarded, start, true, before);
+                Some((first, bound.guard(function, &guarded, next, false, end)))
+            }
+            Counting::Wide(bound) => {
+                let (start, next) = (start.part()?, next.part()?);
+                let guarded = bound.prepare(function, tests, before);
+                let first = bound.guard(function, &guarded, start, tests, true, before);
+                Some((first, bound.guard(function, &guarded, next, tests, false, end)))
+            }
+        }
+    }
+}
+
+/// Returns the number of tests that the joined iterations leave out.
+fn tests_of(shape: &Shape, factor: u32) -> u32 {
+    if shape.tests_at_end() { factor - 1 } else { factor }
+}
+
+/// Gives each loop one entry and an exit block of its own, and makes values that are read after a loop go through that block.
+fn prepare(function: &mut Function, chosen: Vec<(Shape, Plan)>) -> Vec<(Shape, Plan)> {
+    let mut shapes = chosen;
+    let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (shape, _))| (shape.header, number)).collect();
+    for number in 0..shapes.len() {
+        let (exiting, old) = (shapes[number].0.exiting, shapes[number].0.exit);
+        let exit = split_edges(function, old, &[exiting]);
+        shapes[number].0.exit = exit;
+        // The exit of one loop may be the header of another.
+        if let Some(&next) = heads.get(&old) {
+            shapes[next].0.entries.iter_mut().filter(|entry| **entry == exiting).for_each(|entry| *entry = exit);
+        }
+    }
+    for (shape, _) in &mut shapes {
+        let entries = std::mem::take(&mut shape.entries);
+        shape.entries.push(split_edges(function, shape.header, &entries));
+    }
+    let (mut before, mut after) = (vec![None; function.blocks.len()], vec![None; function.blocks.len()]);
+    let mut owner: Vec<Option<usize>> = vec![None; function.blocks.len()];
+    for (number, (shape, _)) in shapes.iter().enumerate() {
+        before[shape.header.position()] = Some(shape.entries[0]);
+        after[shape.blocks[shape.blocks.len() - 1].position()] = Some(shape.exit);
+        shape.blocks.iter().for_each(|block| owner[block.position()] = Some(number));
+    }
+    let places = |&block: &Block| [before[block.position()], Some(block), after[block.position()]];
+    function.layout = function.layout.iter().flat_map(places).flatten().collect();
+    let exits: Vec<(Block, Block)> = shapes.iter().map(|(shape, _)| (shape.exiting, shape.exit)).collect();
+    copies::close(function, &owner, &exits);
+    shapes
+}
+
+/// Returns the values of the phis of the header in the iteration after a copy.
+fn next_start<'a>(shape: &'a Shape, mapping: &'a Mapping) -> impl Fn(&Function, Inst) -> Value + 'a {
+    move |function, phi| {
+        let source = shape.latch_source(function, phi).and_then(|source| source.value());
+        mapping.value(source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its back edge", shape.header)))
+    }
+}
+
+/// Makes a copy of the exiting block continue in the loop: its exit condition is known to be false. Returns the copy.
+fn continue_loop(function: &mut Function, shape: &Shape, mapping: &Mapping) {
+    let inside = function.successors(shape.exiting).into_iter().find(|&block| block != shape.exit).unwrap_or(shape.header);
+    set_jump(function, mapping.block(shape.exiting), mapping.block(inside));
+}
+
+/// Replaces a loop by copies of its body. Returns the new blocks.
+fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Vec<Block>> {
+    let entry = shape.entries[0];
+    let mut copies: Vec<Mapping> = Vec::new();
+    for number in 0..tests {
+        let mapping = match copies.last() {
+            None => copy(function, shape, |function, phi| {
+                let source = shape.entry_source(function, phi).and_then(|source| source.value());
+                source.unwrap_or_else(|| panic!("a phi of {:?} has no source for its entry", shape.header))
+            }),
+            Some(last) => {
+                let mapping = copy(function, shape, next_start(shape, last));
+                redirect(function, last.block(shape.latch), last.block(shape.header), mapping.block(shape.header));
+                mapping
+            }
+        };
+        let exiting = mapping.block(shape.exiting);
+        if number + 1 < tests {
+            continue_loop(function, shape, &mapping);
+        } else {
+            // The rest of the last iteration, if the test is not at the end of the loop, is unreachable.
+            set_jump(function, exiting, shape.exit);
+        }
+        copies.push(mapping);
+    }
+    let (first, last) = (copies.first()?, copies.last()?);
+    redirect(function, entry, shape.header, first.block(shape.header));
+    replace_exit(function, shape, last);
+    Some(copies.iter().flat_map(Mapping::copies).collect())
+}
+
+/// Makes the phis of the exit read the values of a copy instead of those of the loop, which is no longer reachable.
+fn replace_exit(function: &mut Function, shape: &Shape, mapping: &Mapping) {
+    for phi in function.phis(shape.exit).to_vec() {
+        for operand in function.sources_mut(phi) {
+            *operand = mapping.operand(*operand);
+        }
+    }
+}
+
+/// The copies of a loop that form a new loop.
+struct NewLoop {
+    copies: Vec<Mapping>,
+    /// The phis of the old header with those of the new one.
+    phis: Vec<(Inst, Inst)>,
+}
+
+impl NewLoop {
+    /// Creates the copies with all edges but the back edge and the entry. Of the tests, only that of copy `tested` stays.
+    fn create(function: &mut Function, shape: &Shape, factor: u32, tested: Option<u32>) -> NewLoop {
+        let phis = new_phis(function, shape.header);
+        let mut copies: Vec<Mapping> = Vec::new();
+        for number in 0..factor {
+            let mapping = match copies.last() {
+                None => copy(function, shape, |function, phi| {
+                    let new = phis.iter().find(|pair| pair.0 == phi).and_then(|pair| function.results(pair.1)[0].value());
+                    new.unwrap_or_else(|| panic!("a phi of {:?} has no copy", shape.header))
+                }),
+                Some(last) => {
+                    let mapping = copy(function, shape, next_start(shape, last));
+                    redirect(function, last.block(shape.latch), last.block(shape.header), mapping.block(shape.header));
+                    mapping
+                }
+            };
+            if tested != Some(number) {
+                continue_loop(function, shape, &mapping);
+            }
+            copies.push(mapping);
+        }
+        let header = copies[0].block(shape.header);
+        function.blocks[header].insts.splice(0..0, phis.iter().map(|pair| pair.1));
+        NewLoop { copies, phis }
+    }
+
+    fn last(&self) -> &Mapping {
+        &self.copies[self.copies.len() - 1]
+    }
+
+    /// Gives the phis of the new header their sources.
+    fn complete_phis(&self, function: &mut Function, shape: &Shape) {
+        let (entry, latch) = (shape.entries[0], self.last().block(shape.latch));
+        for &(old, new) in &self.phis {
+            let (Some(first), Some(next)) = (shape.entry_source(function, old), shape.latch_source(function, old)) else { continue };
+            add_source(function, new, first, entry);
+            add_source(function, new, self.last().operand(next), latch);
+        }
+    }
+}
+
+/// Replaces a loop whose number of iterations is a multiple of `factor` by one that joins as many iterations. Returns the new blocks.
+fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
+    let tested = if shape.tests_at_end() { factor - 1 } else { 0 };
+    let new = NewLoop::create(function, shape, factor, Some(tested));
+    let header = new.copies[0].block(shape.header);
+    let last = new.last();
+    redirect(function, last.block(shape.latch), last.block(shape.header), header);
+    new.complete_phis(function, shape);
+    redirect(function, shape.entries[0], shape.header, header);
+    replace_exit(function, shape, &new.copies[tested as usize]);
+    Some(new.copies.iter().flat_map(Mapping::copies).collect())
+}
+
+/// Places a loop that joins `factor` iterations before a loop. Returns the new blocks.
+fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
+    let counting = Counting::find(function, definitions, shape)?;
+    let entry = shape.entries[0];
+    let (start, next) = (shape.entry_source(function, counting.counter())?, shape.latch_source(function, counting.counter())?);
+    let new = NewLoop::create(function, shape, factor, None);
+    let last = new.last();
+    let (header, latch) = (new.copies[0].block(shape.header), last.block(shape.latch));
+    let (mut before, mut end) = (Vec::new(), Vec::new());
+    let tests = tests_of(shape, factor);
+    let (is_worth, goes_on) = counting.write_tests(function, definitions, tests, (start, &mut before), (last.operand(next), &mut end))?;
+    let rest = function.new_block();
+    insert_before_end(function, latch, end);
+    set_branches(function, latch, Some((goes_on, header)), rest);
+    new.complete_phis(function, shape);
+    insert_before_end(function, entry, before);
+    set_branches(function, entry, Some((is_worth, header)), shape.header);
+    write_rest(function, shape, counting.compares(), last, rest);
+    Some(new.copies.iter().flat_map(Mapping::copies).chain([rest]).collect())
+}
+
+/// Writes the block after the new loop, which continues with the old loop or leaves it.
+fn write_rest(function: &mut Function, shape: &Shape, compares: &[Inst], last: &Mapping, rest: Block) {
+    for phi in function.phis(shape.header).to_vec() {
+        if let Some(source) = shape.latch_source(function, phi) {
+            add_source(function, phi, last.operand(source), rest);
+        }
+    }
+    if !shape.tests_at_end() {
+        let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), None, &[shape.header.into()], 0);
+        function.insts[branch].location =
+            function.terminators(shape.latch).last().map(|&end| function.insts[end].location).unwrap_or_default();
+        function.blocks[rest].insts.push(branch);
+        return;
+    }
+    // The comparison is repeated here, so that the one in the new loop is dead unless the body reads it.
+    let mut mapping = last.clone();
+    for &compare in compares {
+        for value in function.defined(compare).collect::<Vec<Value>>() {
+            let copy = function.new_value(function.values[value]);
+            mapping.set(value, copy);
+        }
+        let copy = copy_inst(function, &mapping, compare);
+        function.blocks[rest].insts.push(copy);
+    }
+    for inst in function.terminators(shape.exiting).to_vec() {
+        let branch = copy_inst(function, &Mapping::default(), inst);
+        if let (Some(guard), OperandKind::Value(part)) = (function.insts[branch].guard, shape.guard.kind) {
+            let kind = OperandKind::Value(Part { value: mapping.value(part.value), ..part });
+            function.insts[branch].guard = Some(Guard { kind, ..guard });
+        }
+        function.blocks[rest].insts.push(branch);
+    }
+    for phi in function.phis(shape.exit).to_vec() {
+        let source = function.sources(phi)[0];
+        add_source(function, phi, last.operand(source), rest);
+    }
+}

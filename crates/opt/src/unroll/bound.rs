@@ -1,0 +1,315 @@
+//! Loops that count: `while (i < n) i += step`.
+//!
+//! A [`Bound`] is enough to tell, before an iteration, whether the next iterations are executed as well, without knowing how many there
+//! are. For `i += 3; continue while i < n`, three more tests after the current value `i` hold if `i + 9 < n` in unbounded arithmetic, that
+//! is if `i < n - 9`, where `n - 9` must not wrap around. For `continue while i != n`, the distance `n - i` must be more than 9. If that is
+//! false, nothing is claimed, so counters may wrap around in any way.
+
+use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, RegFile, Signs, Value};
+use oriole_isa::{Opcode, Symbol};
+use smallvec::SmallVec;
+
+use super::shape::Shape;
+use crate::definitions::{Definitions, KnownWord};
+
+/// Maximum number of additions between two values of a counter.
+const MAX_SUMS: usize = 8;
+
+/// A loop that continues while `counter + offset` has a relation to a number that does not change in the loop.
+pub(crate) struct Bound {
+    /// The counter: a phi of the header.
+    pub(crate) counter: Inst,
+    /// Number added to the counter in each iteration; not zero.
+    step: i32,
+    /// The first test compares the counter plus this number.
+    offset: i32,
+    /// The relation for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
+    relation: Symbol,
+    is_unsigned: bool,
+    /// The number to compare with.
+    pub(crate) limit: Operand,
+    /// The instruction that compares.
+    pub(crate) compare: Inst,
+    /// Whether the last test of the iterations before is repeated.
+    includes_last: bool,
+}
+
+impl Bound {
+    /// Returns the bound of a loop, if the loop counts.
+    pub(crate) fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<Bound> {
+        let condition = shape.condition()?;
+        let compare = definitions.unguarded(function, condition.value).filter(|&inst| shape.contains(inst))?;
+        let data = &function.insts[compare];
+        let is_first = function.results(compare)[0].value() == Some(condition.value) && function.results(compare)[1].value().is_none();
+        let (relation, is_unsigned) = match data.modifiers.as_slice() {
+            [relation, Symbol::AND] => (*relation, false),
+            [relation, Symbol::U32, Symbol::AND] => (*relation, true),
+            _ => return None,
+        };
+        let &[left, right, Operand::PT] = function.sources(compare) else { return None };
+        if !data.is_machine(Opcode::ISETP) || !is_first || !left.signs.is_empty() || !right.signs.is_empty() {
+            return None;
+        }
+        let relation = if shape.leaves_when { inverted(relation)? } else { relation };
+        let find = |tested: Operand, limit: Operand, relation: Symbol| {
+            let (counter, offset) = counter_of(function, definitions, shape, tested.part()?)?;
+            let next = shape.latch_source(function, counter)?.part()?;
+            let (base, step) = base_and_number(function, definitions, next);
+            let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
+            let is_invariant = limit.value().is_none_or(|value| definitions.of(value).is_some_and(|inst| !shape.contains(inst)));
+            // The last test of one round is that of the value before the first one of the next round. The other relations imply it.
+            let includes_last = shape.tests_at_end() && relation == Symbol::NE;
+            let offset = if includes_last { offset.wrapping_sub(step) } else { offset };
+            let bound = Bound { counter, step, offset, relation, is_unsigned, limit, compare, includes_last };
+            (is_counter && is_invariant && bound.is_supported(function, shape.tests_at_end())).then_some(bound)
+        };
+        find(left, right, relation).or_else(|| find(right, left, mirrored(relation)))
+    }
+
+    fn is_supported(&self, function: &Function, tests_at_end: bool) -> bool {
+        let is_word = match self.limit.kind {
+            OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
+            OperandKind::Value(part) => part.count == 1 && function.values[part.value].file == RegFile::General,
+            _ => false,
+        };
+        // With the test at the end, the last test of one round compares `counter + offset - step`, for the counter of the next round. The
+        // test for the next round must imply it, so that value must not be before the counter.
+        let least = if tests_at_end { self.step } else { 0 };
+        let goes_to_limit = match self.relation {
+            Symbol::LT | Symbol::LE => self.step > 0 && self.offset >= least,
+            Symbol::GT | Symbol::GE => self.step < 0 && self.offset <= least,
+            relation => relation == Symbol::NE,
+        };
+        is_word && goes_to_limit
+    }
+
+    /// Returns the distance from the counter to the last of the values that `tests` tests compare; `None` if it is large.
+    fn reach(&self, tests: u32) -> Option<i32> {
+        let tests = tests + u32::from(self.includes_last);
+        let reach = i64::from(self.step) * i64::from(tests.checked_sub(1)?) + i64::from(self.offset);
+        i32::try_from(reach).ok().filter(|reach| reach.unsigned_abs() < 1 << 30 && self.step.unsigned_abs() < 1 << 24)
+    }
+
+    /// Returns the limit as a number, if it is one.
+    pub(crate) fn limit_number(&self, function: &Function, definitions: &Definitions) -> Option<u32> {
+        match self.limit.kind {
+            OperandKind::Integer(number) => Some(number as u32),
+            OperandKind::Zero(_) => Some(0),
+            OperandKind::Value(part) => match definitions.known_content(function, part) {
+                Some(KnownWord::Integer(number)) => Some(number),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Returns whether the test for several iterations at once can be written.
+    pub(crate) fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
+        let Some(reach) = self.reach(tests) else { return false };
+        let limit = self.limit_number(function, definitions);
+        self.relation == Symbol::NE || limit.is_none_or(|limit| self.moved_limit(limit, reach).is_some())
+    }
+
+    /// Returns an upper bound of the distance between the limit and the counter from its start, in steps, for given upper bounds of both.
+    pub(crate) fn max_trips(&self, start: (u64, bool), limit: (u64, bool)) -> u64 {
+        // Upper bounds help only if the other end is known to be zero.
+        let distance = match self.relation {
+            _ if start.1 && start.0 == 0 && self.step > 0 => limit.0,
+            _ if limit.1 && limit.0 == 0 && self.step < 0 => start.0,
+            _ => return u64::MAX,
+        };
+        distance / u64::from(self.step.unsigned_abs())
+    }
+
+    /// Returns `limit - reach`, unless it wraps around.
+    fn moved_limit(&self, limit: u32, reach: i32) -> Option<u32> {
+        if self.is_unsigned {
+            u32::try_from(i64::from(limit) - i64::from(reach)).ok()
+        } else {
+            i32::try_from(i64::from(limit as i32) - i64::from(reach)).ok().map(|moved| moved as u32)
+        }
+    }
+
+    /// Prepares the test whether the next `tests` tests of the loop hold. Appends what does not change in the loop to `into`.
+    pub(crate) fn prepare(&self, function: &mut Function, definitions: &Definitions, tests: u32, into: &mut Vec<Inst>) -> Option<Guarded> {
+        let reach = self.reach(tests)?;
+        let known = self.limit_number(function, definitions);
+        let mut emit = Emit { function, location: self.compare, into };
+        if self.relation == Symbol::NE {
+            let moved = match known {
+                Some(limit) => Operand::from(limit.wrapping_sub(self.offset as u32)),
+                None => {
+                    let limit = emit.in_register(self.limit);
+                    emit.sum(limit, Operand::from(self.offset.wrapping_neg() as u32))
+                }
+            };
+            return Some(Guarded { moved, valid: Operand::PT, reach });
+        }
+        if let Some(limit) = known {
+            return Some(Guarded { moved: Operand::from(self.moved_limit(limit, reach)?), valid: Operand::PT, reach });
+        }
+        // `limit - reach` must not wrap around: compare the limit with the last number for which it does not.
+        let smallest: i64 = if self.is_unsigned { 0 } else { i64::from(i32::MIN) };
+        let largest: i64 = if self.is_unsigned { i64::from(u32::MAX) } else { i64::from(i32::MAX) };
+        let (relation, edge) =
+            if reach >= 0 { (Symbol::GE, smallest + i64::from(reach)) } else { (Symbol::LE, largest + i64::from(reach)) };
+        let limit = emit.in_register(self.limit);
+        let moved = emit.sum(limit, Operand::from(reach.wrapping_neg() as u32));
+        let valid =
+            if reach == 0 { Operand::PT } else { emit.compare(relation, self.is_unsigned, limit, Operand::from(edge as u32), Operand::PT) };
+        Some(Guarded { moved, valid, reach })
+    }
+
+    /// Appends the test whether the next tests of the loop hold for a value of the counter, and returns its predicate. `is_first` says that
+    /// the loop is about to be entered; later the limit is known to be valid.
+    pub(crate) fn guard(
+        &self,
+        function: &mut Function,
+        guarded: &Guarded,
+        counter: Operand,
+        is_first: bool,
+        into: &mut Vec<Inst>,
+    ) -> Operand {
+        let mut emit = Emit { function, location: self.compare, into };
+        if self.relation != Symbol::NE {
+            let valid = if is_first { guarded.valid } else { Operand::PT };
+            return emit.compare(self.relation, self.is_unsigned, counter, guarded.moved, valid);
+        }
+        // The steps to the limit from the first value to test must be more than those to the last value to test, or the limit is not among
+        // the values to test.
+        let distance = match (guarded.moved.integer(), self.step > 0) {
+            (Some(0), false) => counter,
+            (Some(number), false) => emit.sum(counter, Operand::from((number as u32).wrapping_neg())),
+            (_, true) => emit.sum(counter.negated(), guarded.moved),
+            (None, false) => emit.sum(counter, guarded.moved.negated()),
+        };
+        let last = guarded.reach.wrapping_sub(self.offset).unsigned_abs();
+        emit.compare(Symbol::GT, true, distance, Operand::from(last), Operand::PT)
+    }
+}
+
+/// The parts of the test for several iterations that do not change in the loop.
+pub(crate) struct Guarded {
+    /// The limit for the counter.
+    moved: Operand,
+    /// A predicate that says whether the limit is meaningful.
+    valid: Operand,
+    /// Distance from the counter to the last value to test.
+    reach: i32,
+}
+
+/// Appends instructions to a list.
+pub(super) struct Emit<'a> {
+    pub(super) function: &'a mut Function,
+    /// The instruction whose source location the new ones get.
+    pub(super) location: Inst,
+    pub(super) into: &'a mut Vec<Inst>,
+}
+
+impl Emit<'_> {
+    pub(super) fn define(
+        &mut self,
+        class: Class,
+        opcode: Opcode,
+        modifiers: &[Symbol],
+        ignored: &[Operand],
+        sources: &[Operand],
+    ) -> Operand {
+        let value = self.function.new_value(class);
+        let result = Operand::from(self.function.whole(value));
+        let operands: SmallVec<[Operand; 8]> = [result].iter().chain(ignored).chain(sources).copied().collect();
+        let inst = self.function.new_inst(Op::Machine(opcode), modifiers.iter().copied().collect(), None, &operands, 1 + ignored.len());
+        self.function.insts[inst].location = self.function.insts[self.location].location;
+        self.into.push(inst);
+        result
+    }
+
+    /// Returns an operand in a register.
+    pub(super) fn in_register(&mut self, operand: Operand) -> Operand {
+        if operand.value().is_some() { operand } else { self.define(Class::R, Opcode::MOV, &[], &[], &[operand]) }
+    }
+
+    fn sum(&mut self, one: Operand, other: Operand) -> Operand {
+        if other.integer() == Some(0) && one.signs.is_empty() {
+            return one;
+        }
+        self.define(Class::R, Opcode::IADD3, &[], &[Operand::PT, Operand::PT], &[one, other, Operand::RZ])
+    }
+
+    pub(super) fn compare(&mut self, relation: Symbol, is_unsigned: bool, one: Operand, other: Operand, and: Operand) -> Operand {
+        let signed = [relation, Symbol::AND];
+        let unsigned = [relation, Symbol::U32, Symbol::AND];
+        let modifiers: &[Symbol] = if is_unsigned { &unsigned } else { &signed };
+        self.define(Class::P, Opcode::ISETP, modifiers, &[Operand::PT], &[one, other, and])
+    }
+}
+
+/// Returns the phi of the header that a register is the sum of, and the number that is added.
+fn counter_of(function: &Function, definitions: &Definitions, shape: &Shape, part: Part) -> Option<(Inst, i32)> {
+    let (base, number) = base_and_number(function, definitions, part);
+    let phi = definitions.of(base.value).filter(|&inst| shape.is_header_phi(function, inst))?;
+    (function.values[base.value].width == 1 && function.values[base.value].file == RegFile::General).then_some((phi, number))
+}
+
+/// Returns a register as the sum of another register and a number, looking through additions; sums wrap around.
+fn base_and_number(function: &Function, definitions: &Definitions, part: Part) -> (Part, i32) {
+    let (mut base, mut number) = (definitions.origin(function, part), 0_i32);
+    for _ in 0..MAX_SUMS {
+        let Some((next, added)) = addition(function, definitions, base.value) else { break };
+        (base, number) = (definitions.origin(function, next), number.wrapping_add(added));
+    }
+    (base, number)
+}
+
+/// Matches an addition of a register and a number.
+fn addition(function: &Function, definitions: &Definitions, value: Value) -> Option<(Part, i32)> {
+    let inst = definitions.unguarded(function, value)?;
+    let data = &function.insts[inst];
+    if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || function.results(inst)[0].value() != Some(value) {
+        return None;
+    }
+    let mut register = None;
+    let mut number = 0_i32;
+    for source in function.sources(inst) {
+        let known = match source.kind {
+            OperandKind::Integer(known) => Some(known as u32),
+            OperandKind::Zero(_) => Some(0),
+            OperandKind::Value(part) => match definitions.known_content(function, part) {
+                Some(KnownWord::Integer(known)) => Some(known),
+                _ => None,
+            },
+            _ => None,
+        };
+        match (known, source.part()) {
+            (Some(known), _) if source.signs == Signs::NONE => number = number.wrapping_add(known as i32),
+            (Some(known), _) if source.signs == Signs::NEGATE => number = number.wrapping_sub(known as i32),
+            (None, Some(part)) if register.is_none() && source.signs.is_empty() => register = Some(part),
+            _ => return None,
+        }
+    }
+    Some((register?, number))
+}
+
+/// Returns the relation that holds if another one does not.
+pub(super) fn inverted(relation: Symbol) -> Option<Symbol> {
+    Some(match relation {
+        Symbol::LT => Symbol::GE,
+        Symbol::LE => Symbol::GT,
+        Symbol::GT => Symbol::LE,
+        Symbol::GE => Symbol::LT,
+        Symbol::EQ => Symbol::NE,
+        Symbol::NE => Symbol::EQ,
+        _ => return None,
+    })
+}
+
+/// Returns the relation with its sides exchanged.
+pub(super) fn mirrored(relation: Symbol) -> Symbol {
+    match relation {
+        Symbol::LT => Symbol::GT,
+        Symbol::LE => Symbol::GE,
+        Symbol::GT => Symbol::LT,
+        Symbol::GE => Symbol::LE,
+        other => other,
+    }
+}

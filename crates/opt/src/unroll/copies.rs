@@ -1,0 +1,207 @@
+//! Copies of the blocks of a loop.
+
+use oriole_ir::{Block, Function, Guard, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
+use oriole_isa::{Opcode, Symbols};
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::shape::Shape;
+
+/// The values and blocks of one copy of a loop.
+#[derive(Clone, Default)]
+pub(super) struct Mapping {
+    values: FxHashMap<Value, Value>,
+    blocks: SmallVec<[(Block, Block); 4]>,
+}
+
+impl Mapping {
+    /// Returns what the copy has instead of a value; values from outside the loop are the same in each copy.
+    pub(super) fn value(&self, value: Value) -> Value {
+        self.values.get(&value).copied().unwrap_or(value)
+    }
+
+    /// Sets what the copy has instead of a value.
+    pub(super) fn set(&mut self, value: Value, copy: Value) {
+        self.values.insert(value, copy);
+    }
+
+    /// Returns the copy of a block of the loop; other blocks are returned as they are.
+    pub(super) fn block(&self, block: Block) -> Block {
+        self.blocks.iter().find(|pair| pair.0 == block).map_or(block, |pair| pair.1)
+    }
+
+    /// Returns the blocks of the copy, in layout order.
+    pub(super) fn copies(&self) -> impl Iterator<Item = Block> + '_ {
+        self.blocks.iter().map(|pair| pair.1)
+    }
+
+    /// Returns an operand of the copy.
+    pub(super) fn operand(&self, operand: Operand) -> Operand {
+        Operand { kind: self.kind(operand.kind), ..operand }
+    }
+
+    fn kind(&self, kind: OperandKind) -> OperandKind {
+        match kind {
+            OperandKind::Value(part) => OperandKind::Value(Part { value: self.value(part.value), ..part }),
+            OperandKind::Block(block) => OperandKind::Block(self.block(block)),
+            other => other,
+        }
+    }
+}
+
+/// Copies all blocks of a loop. `start` gives the value of each phi of the header in this copy. The back edge of the copy goes to its own
+/// header, and its exit edge to the exit of the loop, until the caller changes them.
+pub(super) fn copy(function: &mut Function, shape: &Shape, start: impl Fn(&Function, Inst) -> Value) -> Mapping {
+    let mut mapping = Mapping::default();
+    for &block in &shape.blocks {
+        let copy = function.new_block();
+        mapping.blocks.push((block, copy));
+    }
+    for &phi in &function.phis(shape.header).to_vec() {
+        if let Some(result) = function.results(phi)[0].value() {
+            mapping.values.insert(result, start(function, phi));
+        }
+    }
+    // New values first: a block may read a value whose definition is later in the layout.
+    let mut insts: Vec<(Block, Inst)> = Vec::new();
+    for &block in &shape.blocks {
+        let skipped = if block == shape.header { function.phis(block).len() } else { 0 };
+        insts.extend(function.blocks[block].insts[skipped..].iter().map(|&inst| (block, inst)));
+    }
+    for &(_, inst) in &insts {
+        for value in function.defined(inst).collect::<SmallVec<[Value; 4]>>() {
+            let class = function.values[value];
+            let copy = function.new_value(class);
+            mapping.values.insert(value, copy);
+        }
+    }
+    for (block, inst) in insts {
+        let copy = copy_inst(function, &mapping, inst);
+        let place = mapping.block(block);
+        function.blocks[place].insts.push(copy);
+    }
+    mapping
+}
+
+/// Copies one instruction with its source location.
+pub(super) fn copy_inst(function: &mut Function, mapping: &Mapping, inst: Inst) -> Inst {
+    let operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().map(|&operand| mapping.operand(operand)).collect();
+    let data = function.insts[inst].clone();
+    let guard = data.guard.map(|guard| Guard { kind: mapping.kind(guard.kind), ..guard });
+    let copy = function.new_inst(data.op, data.modifiers.clone(), guard, &operands, data.result_count());
+    function.insts[copy].memory = data.memory;
+    function.insts[copy].location = data.location;
+    copy
+}
+
+/// Replaces the branches at the end of a block by an unconditional branch.
+pub(super) fn set_jump(function: &mut Function, block: Block, target: Block) {
+    set_branches(function, block, None, target);
+}
+
+/// Replaces the branches at the end of a block: to `taken.1` where the predicate `taken.0` holds, to `other` elsewhere.
+pub(super) fn set_branches(function: &mut Function, block: Block, taken: Option<(Operand, Block)>, other: Block) {
+    let count = function.terminators(block).len();
+    let length = function.blocks[block].insts.len() - count;
+    let location = function.terminators(block).first().map(|&inst| function.insts[inst].location).unwrap_or_default();
+    function.blocks[block].insts.truncate(length);
+    let guarded = taken.map(|(predicate, target)| (Some(Guard { kind: predicate.kind, negated: false }), target));
+    for (guard, target) in guarded.into_iter().chain([(None, other)]) {
+        let branch = function.new_inst(Op::Machine(Opcode::BRA), Symbols::new(), guard, &[target.into()], 0);
+        function.insts[branch].location = location;
+        function.blocks[block].insts.push(branch);
+    }
+}
+
+/// Inserts instructions before the branches at the end of a block.
+pub(super) fn insert_before_end(function: &mut Function, block: Block, insts: Vec<Inst>) {
+    let at = function.blocks[block].insts.len() - function.terminators(block).len();
+    function.blocks[block].insts.splice(at..at, insts);
+}
+
+/// Replaces a branch target in the branches at the end of a block.
+pub(super) fn redirect(function: &mut Function, block: Block, from: Block, to: Block) {
+    for inst in function.terminators(block).to_vec() {
+        for operand in function.operands_mut(inst) {
+            if operand.kind == OperandKind::Block(from) {
+                operand.kind = OperandKind::Block(to);
+            }
+        }
+    }
+}
+
+/// Adds a source to a phi.
+pub(super) fn add_source(function: &mut Function, phi: Inst, source: Operand, from: Block) {
+    let mut operands: SmallVec<[Operand; 8]> = function.operands(phi).iter().copied().collect();
+    operands.extend([source, from.into()]);
+    function.set_operands(phi, &operands, 1);
+}
+
+/// Creates a phi without sources for each phi of the header and returns the values, in the order of the phis.
+pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Inst)> {
+    let phis = function.phis(header).to_vec();
+    phis.into_iter()
+        .map(|phi| {
+            let class = function.results(phi)[0].value().map_or(oriole_ir::Class::R, |value| function.values[value]);
+            let value = function.new_value(class);
+            let result = Operand::from(function.whole(value));
+            let copy = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &[result], 1);
+            function.insts[copy].location = function.insts[phi].location;
+            (phi, copy)
+        })
+        .collect()
+}
+
+/// Gives values that are defined in one of the loops and read outside it a phi in the block after the loop, and redirects the reads.
+/// `owner` gives the loop of each block, and `exits` the exiting block and the exit of each loop; the exit has no other predecessor.
+pub(super) fn close(function: &mut Function, owner: &[Option<usize>], exits: &[(Block, Block)]) {
+    let mut home: Vec<Option<usize>> = vec![None; function.values.len()];
+    for &block in &function.layout {
+        let Some(number) = owner.get(block.position()).copied().flatten() else { continue };
+        for &inst in &function.blocks[block].insts {
+            function.defined(inst).for_each(|value| home[value.position()] = Some(number));
+        }
+    }
+    let mut closed: FxHashMap<Value, Value> = FxHashMap::default();
+    let mut new_phis: Vec<(Block, Inst)> = Vec::new();
+    for block in function.layout.clone() {
+        for inst in function.blocks[block].insts.clone() {
+            let is_phi = function.insts[inst].is(Pseudo::Phi);
+            for at in 0..=function.operands(inst).len() {
+                // The last round is for the guard.
+                let operand = function.operands(inst).get(at).copied();
+                let kind = match operand {
+                    Some(operand) => Some(operand.kind),
+                    None => function.insts[inst].guard.map(|guard| guard.kind),
+                };
+                let Some(OperandKind::Value(part)) = kind.filter(|_| at >= function.insts[inst].result_count()) else { continue };
+                let Some(number) = home.get(part.value.position()).copied().flatten() else { continue };
+                // A phi reads its sources at the end of the predecessor.
+                let place = match function.operands(inst).get(at + 1).map(|operand| operand.kind) {
+                    Some(OperandKind::Block(from)) if is_phi => from,
+                    _ => block,
+                };
+                if owner.get(place.position()).copied().flatten() == Some(number) {
+                    continue;
+                }
+                let (exiting, exit) = exits[number];
+                let value = *closed.entry(part.value).or_insert_with(|| {
+                    let value = function.new_value(function.values[part.value]);
+                    let (result, source) = (Operand::from(function.whole(value)), Operand::from(function.whole(part.value)));
+                    let phi = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &[result, source, exiting.into()], 1);
+                    new_phis.push((exit, phi));
+                    value
+                });
+                let kind = OperandKind::Value(Part { value, ..part });
+                match operand {
+                    Some(_) => function.operands_mut(inst)[at].kind = kind,
+                    None => function.insts[inst].guard = function.insts[inst].guard.map(|guard| Guard { kind, ..guard }),
+                }
+            }
+        }
+    }
+    for (exit, phi) in new_phis.into_iter().rev() {
+        function.blocks[exit].insts.insert(0, phi);
+    }
+}

@@ -1,0 +1,150 @@
+//! The form of a loop that can be unrolled.
+
+use oriole_ir::analysis::{ControlFlow, Dominators, LoopId, Loops};
+use oriole_ir::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Pseudo, RegFile};
+use oriole_isa::Opcode;
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+/// An innermost loop that is entered at its header, has one back edge and one exit edge, and computes its exit condition in every iteration.
+pub(crate) struct Shape {
+    /// The block at which the loop is entered.
+    pub(crate) header: Block,
+    /// The block with the edge back to the header.
+    pub(crate) latch: Block,
+    /// The block with the edge out of the loop.
+    pub(crate) exiting: Block,
+    /// The block after the loop.
+    pub(crate) exit: Block,
+    /// Whether the loop is inside another loop.
+    pub(crate) is_nested: bool,
+    /// The blocks of the loop in layout order.
+    pub(crate) blocks: SmallVec<[Block; 4]>,
+    /// The predecessors of the header outside the loop.
+    pub(crate) entries: SmallVec<[Block; 2]>,
+    /// The guard of the branch at the end of the exiting block.
+    pub(crate) guard: Guard,
+    /// The loop is left when the predicate of the guard has this value.
+    pub(crate) leaves_when: bool,
+    /// The instructions of the loop, sorted.
+    insts: Vec<Inst>,
+}
+
+/// Maximum number of blocks of a loop to unroll.
+const MAX_BLOCKS: usize = 8;
+
+/// Maximum number of instructions of a loop to unroll, phis and copies included.
+const MAX_INSTS: usize = 400;
+
+impl Shape {
+    /// Returns the form of a loop; `None` if the loop has another form. `positions` has the position of each block in the layout.
+    pub(crate) fn find(
+        function: &Function,
+        flow: &ControlFlow,
+        dominators: &Dominators,
+        loops: &Loops,
+        id: LoopId,
+        positions: &[usize],
+    ) -> Option<Shape> {
+        let header = loops.get(id).header;
+        let members = loops.blocks(id);
+        if loops.get(id).is_irreducible || members.len() > MAX_BLOCKS || members.iter().any(|&block| loops.innermost(block) != Some(id)) {
+            return None;
+        }
+        let size: usize = members.iter().map(|&block| function.blocks[block].insts.len()).sum();
+        if size > MAX_INSTS {
+            return None;
+        }
+        let mut blocks: SmallVec<[Block; 4]> = SmallVec::from_slice(members);
+        blocks.sort_unstable_by_key(|block| positions[block.position()]);
+        let (latches, entries): (SmallVec<[Block; 2]>, SmallVec<[Block; 2]>) =
+            flow.predecessors(header).iter().copied().partition(|&block| loops.contains(id, block));
+        let [latch] = *latches.as_slice() else { return None };
+        let mut exits = blocks
+            .iter()
+            .flat_map(|&from| flow.successors(from).iter().map(move |&to| (from, to)))
+            .filter(|edge| !loops.contains(id, edge.1));
+        let (Some((exiting, exit)), None) = (exits.next(), exits.next()) else { return None };
+        if entries.is_empty() || !dominators.dominates(exiting, latch) || !entries.iter().all(|&entry| has_plain_end(function, entry)) {
+            return None;
+        }
+        let [first, second] = *function.terminators(exiting) else { return None };
+        let guard = function.insts[first].guard.filter(|guard| matches!(guard.kind, OperandKind::Value(_)))?;
+        let (taken, other) = (plain_target(function, first)?, plain_target(function, second)?);
+        if taken == other || !blocks.iter().all(|&block| has_plain_end(function, block)) {
+            return None;
+        }
+        let leaves_when = (taken == exit) != guard.negated;
+        let mut insts: Vec<Inst> = blocks.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
+        insts.sort_unstable();
+        let is_nested = loops.get(id).parent.is_some();
+        let shape = Shape { header, is_nested, latch, exiting, exit, blocks, entries, guard, leaves_when, insts };
+        shape.has_plain_phis(function).then_some(shape)
+    }
+
+    /// Returns whether the phis of the header read whole values, in registers of threads.
+    fn has_plain_phis(&self, function: &Function) -> bool {
+        let is_thread_file = |part: Part| matches!(function.values[part.value].file, RegFile::General | RegFile::Predicate);
+        function.phis(self.header).iter().all(|&phi| {
+            let is_whole =
+                |operand: &Operand| operand.part().is_some_and(|part| part == function.whole(part.value) && is_thread_file(part));
+            is_whole(&function.results(phi)[0]) && function.sources(phi).chunks_exact(2).all(|pair| is_whole(&pair[0]))
+        })
+    }
+
+    /// Returns whether an instruction was in the loop when the form was found.
+    pub(crate) fn contains(&self, inst: Inst) -> bool {
+        self.insts.binary_search(&inst).is_ok()
+    }
+
+    /// Returns whether the exit condition is computed at the end of each iteration.
+    pub(crate) fn tests_at_end(&self) -> bool {
+        self.exiting == self.latch
+    }
+
+    /// Returns the predicate that decides whether the loop is left.
+    pub(crate) fn condition(&self) -> Option<Part> {
+        if let OperandKind::Value(part) = self.guard.kind { Some(part) } else { None }
+    }
+
+    /// Returns whether an instruction is a phi of the header.
+    pub(crate) fn is_header_phi(&self, function: &Function, inst: Inst) -> bool {
+        function.phis(self.header).contains(&inst)
+    }
+
+    /// Returns the source of a phi of the header when the loop is entered, if there is one entry.
+    pub(crate) fn entry_source(&self, function: &Function, phi: Inst) -> Option<Operand> {
+        let [entry] = *self.entries.as_slice() else { return None };
+        source_from(function, phi, entry)
+    }
+
+    /// Returns the source of a phi of the header for the next iteration.
+    pub(crate) fn latch_source(&self, function: &Function, phi: Inst) -> Option<Operand> {
+        source_from(function, phi, self.latch)
+    }
+}
+
+/// Returns the source of a phi for a predecessor.
+fn source_from(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
+    let mut pairs = function.sources(phi).chunks_exact(2);
+    pairs.find(|pair| pair[1].kind == OperandKind::Block(from)).map(|pair| pair[0])
+}
+
+/// Returns whether a block ends with plain branches.
+fn has_plain_end(function: &Function, block: Block) -> bool {
+    function.terminators(block).iter().all(|&inst| plain_target(function, inst).is_some())
+}
+
+/// Returns the target of a `BRA` without modifiers.
+fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
+    let data = &function.insts[inst];
+    match function.operands(inst) {
+        [Operand { kind: OperandKind::Block(target), .. }] if data.is_machine(Opcode::BRA) && data.modifiers.is_empty() => Some(*target),
+        _ => None,
+    }
+}
+
+/// Returns whether an instruction is a pseudo operation that may not be copied.
+pub(crate) fn is_unique(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].is(Pseudo::Entry) || function.insts[inst].is(Pseudo::Keep)
+}

@@ -1,0 +1,231 @@
+//! Counts the iterations of a loop by computing its exit condition for one iteration after the other.
+//!
+//! Only the instructions that the condition depends on are computed. Their inputs must be numbers, and the operations are a small set of
+//! 32-bit integer operations, so the result is exact: additions wrap around, 64-bit counters are pairs of words with a carry.
+//!
+//! ```text
+//! bb1:  %i = PHI %zero, bb0, %next, bb1           %zero = MOV 0
+//!       %next = IADD3 %i, 0x3, RZ                 3, 6, 9, 12
+//!       %p = ISETP.LT.U32.AND %next, 0xa, PT      true, true, true, false: four iterations
+//!       @%p BRA bb1
+//! ```
+
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Signs, Value};
+use oriole_isa::{Opcode, Symbol};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::shape::Shape;
+use crate::definitions::{Definitions, KnownWord};
+use crate::known::logic;
+use crate::rewrite::piece;
+
+/// Maximum number of instructions that the exit condition may depend on.
+const MAX_SLICE: usize = 24;
+
+/// Returns the number of times that the exit condition of a loop is computed, if it is at most `most`: the number of iterations of a loop
+/// with the test at its end.
+pub(super) fn count_tests(function: &Function, definitions: &Definitions, shape: &Shape, most: u32) -> Option<u32> {
+    let condition = shape.condition()?;
+    let mut simulation = Simulation { function, definitions, shape, phis: FxHashMap::default(), memo: FxHashMap::default() };
+    let phis = simulation.phis_of(condition)?;
+    if phis.is_empty() {
+        return None;
+    }
+    for &phi in &phis {
+        let words = simulation.words(shape.entry_source(function, phi)?.part()?)?;
+        simulation.phis.insert(function.results(phi)[0].value()?, words);
+    }
+    for number in 1..=most {
+        simulation.memo.clear();
+        if simulation.truth(&condition.into())? == shape.leaves_when {
+            return Some(number);
+        }
+        let next: Option<SmallVec<[_; 2]>> = phis.iter().map(|&phi| simulation.words(shape.latch_source(function, phi)?.part()?)).collect();
+        for (&phi, words) in phis.iter().zip(next?) {
+            simulation.phis.insert(function.results(phi)[0].value()?, words);
+        }
+    }
+    None
+}
+
+/// The words of a value.
+type Words = SmallVec<[u32; 2]>;
+
+/// The content of a register or predicate.
+type Content = Option<u32>;
+
+/// One iteration of the loop.
+struct Simulation<'a> {
+    function: &'a Function,
+    definitions: &'a Definitions,
+    shape: &'a Shape,
+    /// The words of the phis of the header in this iteration.
+    phis: FxHashMap<Value, Words>,
+    /// What has been computed in this iteration.
+    memo: FxHashMap<(Value, u8), Content>,
+}
+
+impl Simulation<'_> {
+    /// Returns the phis of the header that the condition depends on; `None` if it depends on too many instructions.
+    fn phis_of(&self, condition: Part) -> Option<SmallVec<[Inst; 2]>> {
+        let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
+        let mut seen: SmallVec<[Inst; MAX_SLICE]> = SmallVec::new();
+        let mut work: SmallVec<[Value; 8]> = SmallVec::from_slice(&[condition.value]);
+        while let Some(value) = work.pop() {
+            let Some(inst) = self.definitions.of(value).filter(|&inst| self.shape.contains(inst) && !seen.contains(&inst)) else {
+                continue;
+            };
+            if seen.len() == MAX_SLICE {
+                return None;
+            }
+            seen.push(inst);
+            if !self.function.insts[inst].is(Pseudo::Phi) {
+                work.extend(self.function.used(inst).map(|part| part.value));
+            } else if self.shape.is_header_phi(self.function, inst) {
+                found.push(inst);
+                work.extend(self.shape.latch_source(self.function, inst).and_then(|source| source.value()));
+            } else {
+                return None;
+            }
+        }
+        Some(found)
+    }
+
+    /// Returns the words of all registers of a part.
+    fn words(&mut self, part: Part) -> Option<Words> {
+        (0..part.count).map(|number| self.register(piece(part, number))).collect()
+    }
+
+    /// Returns the content of one register or predicate; predicates are 0 or 1.
+    fn register(&mut self, part: Part) -> Content {
+        let part = self.definitions.origin(self.function, part);
+        if let Some(words) = self.phis.get(&part.value) {
+            return words.get(usize::from(part.first)).copied();
+        }
+        if let Some(KnownWord::Integer(number)) = self.definitions.known_content(self.function, part) {
+            return Some(number);
+        }
+        if let Some(&known) = self.memo.get(&(part.value, part.first)) {
+            return known;
+        }
+        let content = self.compute(part);
+        self.memo.insert((part.value, part.first), content);
+        content
+    }
+
+    /// Computes the content of a register that an instruction of the loop writes.
+    fn compute(&mut self, part: Part) -> Content {
+        let inst = self.definitions.unguarded(self.function, part.value).filter(|&inst| self.shape.contains(inst))?;
+        let Op::Machine(opcode) = self.function.insts[inst].op else { return None };
+        let result = self.function.results(inst).iter().position(|result| result.value() == Some(part.value))?;
+        let modifiers: SmallVec<[Symbol; 4]> = self.function.insts[inst].modifiers.iter().copied().collect();
+        let sources: SmallVec<[Operand; 6]> = self.function.sources(inst).iter().copied().collect();
+        match (opcode, modifiers.as_slice(), sources.as_slice()) {
+            (Opcode::IADD3, [], [a, b, c]) => self.sum(result, [a, b, c], false),
+            (Opcode::IADD3, [Symbol::X], [a, b, c, carry, other]) if self.truth(other) == Some(false) => {
+                let carry = self.truth(carry)?;
+                self.sum(result, [a, b, c], carry)
+            }
+            (Opcode::IMAD, [], [a, b, c]) if result == 0 && [a, b, c].iter().all(|source| source.signs.is_empty()) => {
+                Some(self.word(a)?.wrapping_mul(self.word(b)?).wrapping_add(self.word(c)?))
+            }
+            (Opcode::LOP3, [Symbol::LUT], [a, b, c, table, unused])
+                if self.function.results(inst).len() == 1 && self.truth(unused) == Some(false) =>
+            {
+                Some(logic(table.integer()?, self.word(a)?, self.word(b)?, self.word(c)?))
+            }
+            (Opcode::SHF, modifiers, [low, distance, high]) => self.shift(modifiers, low, distance, high),
+            (Opcode::ISETP, [relation, .., Symbol::EX], [a, b, Operand::PT, lower]) if result == 0 => {
+                let lower = self.truth(lower)?;
+                let order = compare(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
+                let is_true = match *relation {
+                    Symbol::NE => order.is_ne() || lower,
+                    relation => order.is_eq() && lower || order.is_ne() && holds(relation, order)?,
+                };
+                is_and(&modifiers).then_some(u32::from(is_true))
+            }
+            (Opcode::ISETP, [relation, ..], [a, b, Operand::PT]) if result == 0 => {
+                let order = compare(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
+                let is_true = holds(*relation, order)?;
+                is_and(&modifiers).then_some(u32::from(is_true))
+            }
+            _ => None,
+        }
+    }
+
+    /// Computes a sum or, for result 1, its carry.
+    fn sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> Content {
+        let is_plain = summands.iter().all(|summand| summand.signs.is_empty());
+        let mut sum = u64::from(carry);
+        for summand in summands {
+            let word = self.word(&summand.with_signs(Signs::NONE))?;
+            sum += u64::from(match summand.signs {
+                Signs::NONE => word,
+                Signs::NEGATE if !carry => word.wrapping_neg(),
+                Signs::INVERT => !word,
+                _ => return None,
+            });
+        }
+        match result {
+            0 => Some(sum as u32),
+            1 if is_plain && sum >> 32 <= 1 => Some((sum >> 32) as u32),
+            _ => None,
+        }
+    }
+
+    fn shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> Content {
+        let is_plain = [low, distance, high].iter().all(|source| source.signs.is_empty());
+        let distance = self.word(distance).filter(|&distance| is_plain && distance < 32)?;
+        match modifiers {
+            [Symbol::L, Symbol::U32] if *high == Operand::RZ => Some(self.word(low)? << distance),
+            [Symbol::R, Symbol::U32, Symbol::HI] if *low == Operand::RZ => Some(self.word(high)? >> distance),
+            [Symbol::R, Symbol::S32, Symbol::HI] if *low == Operand::RZ => Some((self.word(high)? as i32 >> distance) as u32),
+            _ => None,
+        }
+    }
+
+    /// Returns the number in an operand without signs.
+    fn word(&mut self, operand: &Operand) -> Content {
+        match operand.kind {
+            _ if !operand.signs.is_empty() => None,
+            OperandKind::Integer(number) => Some(number as u32),
+            OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(0),
+            OperandKind::Value(part) if part.count == 1 => self.register(part),
+            _ => None,
+        }
+    }
+
+    /// Returns the truth value of a predicate operand.
+    fn truth(&mut self, operand: &Operand) -> Option<bool> {
+        let truth = match operand.kind {
+            OperandKind::Zero(RegFile::Predicate | RegFile::UniformPredicate) => true,
+            OperandKind::Value(part) => self.register(part)? != 0,
+            _ => return None,
+        };
+        Some(truth != operand.signs.has(Signs::NOT))
+    }
+}
+
+/// Compares two words.
+fn compare(is_unsigned: bool, a: u32, b: u32) -> std::cmp::Ordering {
+    if is_unsigned { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) }
+}
+
+/// Returns whether a comparison is combined with its predicate by a conjunction, and has no modifier of unknown meaning.
+fn is_and(modifiers: &[Symbol]) -> bool {
+    modifiers.contains(&Symbol::AND) && modifiers[1..].iter().all(|modifier| matches!(*modifier, Symbol::U32 | Symbol::AND | Symbol::EX))
+}
+
+/// Returns whether a relation holds for two numbers in the given order.
+fn holds(relation: Symbol, order: std::cmp::Ordering) -> Option<bool> {
+    Some(match relation {
+        Symbol::LT => order.is_lt(),
+        Symbol::LE => order.is_le(),
+        Symbol::GT => order.is_gt(),
+        Symbol::GE => order.is_ge(),
+        Symbol::EQ => order.is_eq(),
+        Symbol::NE => order.is_ne(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,245 @@
+//! Loops that count with 64-bit counters: pairs of registers whose halves are added with a carry and compared one after the other.
+//!
+//! ```text
+//! %i:R2 = PHI %0, bb0, %n, bb1
+//! %l, %c:P = IADD3 %i[0], 0x1, RZ ; %h = IADD3.X %i[1], 0x0, RZ, %c, !PT ; %n:R2 = PACK %l, %h
+//! %q:P = ISETP.LT.U32.AND %l, %limit_low, PT
+//! %p:P = ISETP.LT.AND.EX %h, %limit_high, PT, %q
+//! ```
+//!
+//! The reasoning is that of [`bound`](super::bound).
+
+use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, RegFile, Signs};
+use oriole_isa::{Opcode, Symbol};
+
+use super::bound::{Emit, inverted, mirrored};
+use super::shape::Shape;
+use crate::definitions::{Definitions, KnownWord};
+use crate::rewrite::piece;
+
+/// Maximum number of additions between two values of a counter.
+const MAX_SUMS: usize = 8;
+
+/// The lower and the upper half of a 64-bit number.
+type Pair = (Operand, Operand);
+
+/// A loop that continues while a 64-bit counter has a relation to a number that does not change in the loop.
+pub(super) struct WideBound {
+    /// The counter: a phi of the header.
+    pub(super) counter: Inst,
+    step: i64,
+    /// The first test compares the counter plus this number.
+    offset: i64,
+    /// The relation for which the loop continues.
+    relation: Symbol,
+    is_unsigned: bool,
+    limit: Pair,
+    /// The instructions that compare the lower and the upper halves.
+    pub(super) compares: [Inst; 2],
+    /// Whether the last test of the iterations before is repeated.
+    includes_last: bool,
+}
+
+/// The parts of the test for several iterations that do not change in the loop.
+pub(super) struct WideGuarded {
+    moved: Pair,
+    valid: Operand,
+}
+
+impl WideBound {
+    /// Returns the bound of a loop, if the loop counts with 64 bits.
+    pub(super) fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<WideBound> {
+        let condition = shape.condition()?;
+        let upper = compare_of(function, definitions, shape, condition)?;
+        let (relation, is_unsigned) = match function.insts[upper].modifiers.as_slice() {
+            [relation, Symbol::AND, Symbol::EX] => (*relation, false),
+            [relation, Symbol::U32, Symbol::AND, Symbol::EX] => (*relation, true),
+            _ => return None,
+        };
+        let &[left_high, right_high, Operand::PT, low] = function.sources(upper) else { return None };
+        let lower = compare_of(function, definitions, shape, low.part().filter(|_| low.signs.is_empty())?)?;
+        let &[left_low, right_low, Operand::PT] = function.sources(lower) else { return None };
+        if function.insts[lower].modifiers.as_slice() != [relation, Symbol::U32, Symbol::AND] {
+            return None;
+        }
+        let relation = if shape.leaves_when { inverted(relation)? } else { relation };
+        let find = |tested: Pair, limit: Pair, relation: Symbol| {
+            let plain = |operand: Operand| operand.part().filter(|part| part.count == 1 && operand.signs.is_empty());
+            let (counter, offset) = base_and_number(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
+            let phi = definitions.of(counter).filter(|&inst| shape.is_header_phi(function, inst))?;
+            let next = shape.latch_source(function, phi)?.part()?;
+            let (base, step) = base_and_number(function, definitions, (piece(next, 0), piece(next, 1)))?;
+            let includes_last = shape.tests_at_end() && relation == Symbol::NE;
+            let offset = if includes_last { offset.wrapping_sub(step) } else { offset };
+            let compares = [lower, upper];
+            let bound = WideBound { counter: phi, step, offset, relation, is_unsigned, limit, compares, includes_last };
+            let is_invariant = [limit.0, limit.1].iter().all(|half| is_invariant(function, definitions, shape, half));
+            (base == counter && is_invariant && bound.is_supported(shape.tests_at_end())).then_some(bound)
+        };
+        find((left_low, left_high), (right_low, right_high), relation)
+            .or_else(|| find((right_low, right_high), (left_low, left_high), mirrored(relation)))
+    }
+
+    fn is_supported(&self, tests_at_end: bool) -> bool {
+        let least = if tests_at_end { self.step } else { 0 };
+        let goes_to_limit = match self.relation {
+            Symbol::LT | Symbol::LE => self.step > 0 && self.offset >= least,
+            Symbol::GT | Symbol::GE => self.step < 0 && self.offset <= least,
+            relation => relation == Symbol::NE,
+        };
+        goes_to_limit && self.step != 0 && self.step.unsigned_abs() < 1 << 24 && self.offset.unsigned_abs() < 1 << 26
+    }
+
+    /// Returns the distance from the counter to the last of the values that `tests` tests compare.
+    fn reach(&self, tests: u32) -> i64 {
+        self.step * i64::from(tests + u32::from(self.includes_last) - 1) + self.offset
+    }
+
+    /// Prepares the test whether the next `tests` tests of the loop hold.
+    pub(super) fn prepare(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuarded {
+        let reach = self.reach(tests);
+        let mut emit = Emit { function, location: self.compares[1], into };
+        let limit = (emit.in_register(self.limit.0), emit.in_register(self.limit.1));
+        if self.relation == Symbol::NE {
+            return WideGuarded { moved: add(&mut emit, limit, -self.offset), valid: Operand::PT };
+        }
+        // `limit - reach` did not wrap around if it is on the right side of the limit.
+        let moved = add(&mut emit, limit, -reach);
+        let side = if reach > 0 { Symbol::LT } else { Symbol::GT };
+        let valid = if reach == 0 { Operand::PT } else { compare(&mut emit, side, self.is_unsigned, moved, limit, Operand::PT) };
+        WideGuarded { moved, valid }
+    }
+
+    /// Appends the test whether the next tests of the loop hold for a value of the counter, and returns its predicate.
+    pub(super) fn guard(
+        &self,
+        function: &mut Function,
+        guarded: &WideGuarded,
+        counter: Part,
+        tests: u32,
+        is_first: bool,
+        into: &mut Vec<Inst>,
+    ) -> Operand {
+        let last = self.reach(tests).wrapping_sub(self.offset).unsigned_abs() as u32;
+        let mut emit = Emit { function, location: self.compares[1], into };
+        let counter = (Operand::from(piece(counter, 0)), Operand::from(piece(counter, 1)));
+        if self.relation != Symbol::NE {
+            let valid = if is_first { guarded.valid } else { Operand::PT };
+            return compare(&mut emit, self.relation, self.is_unsigned, counter, guarded.moved, valid);
+        }
+        let (from, to) = if self.step > 0 { (counter, guarded.moved) } else { (guarded.moved, counter) };
+        let distance = subtract(&mut emit, to, from);
+        compare(&mut emit, Symbol::GT, true, distance, (Operand::from(last), Operand::RZ), Operand::PT)
+    }
+}
+
+/// Returns the comparison of the loop that computes a predicate as its first and only result.
+fn compare_of(function: &Function, definitions: &Definitions, shape: &Shape, predicate: Part) -> Option<Inst> {
+    let inst = definitions.unguarded(function, predicate.value).filter(|&inst| shape.contains(inst))?;
+    let [first, second] = function.results(inst) else { return None };
+    let is_first = first.value() == Some(predicate.value) && second.value().is_none();
+    let is_plain = function.sources(inst).iter().all(|source| source.signs.is_empty());
+    (function.insts[inst].is_machine(Opcode::ISETP) && is_first && is_plain).then_some(inst)
+}
+
+/// Returns whether one half of a limit is a word that does not change in the loop.
+fn is_invariant(function: &Function, definitions: &Definitions, shape: &Shape, half: &Operand) -> bool {
+    match half.kind {
+        OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
+        OperandKind::Value(part) => {
+            let is_outside = definitions.of(part.value).is_some_and(|inst| !shape.contains(inst));
+            is_outside && part.count == 1 && function.values[part.value].file == RegFile::General
+        }
+        _ => false,
+    }
+}
+
+/// Returns a 64-bit number as the sum of both registers of a value and a number, looking through additions.
+fn base_and_number(function: &Function, definitions: &Definitions, halves: (Part, Part)) -> Option<(oriole_ir::Value, i64)> {
+    let origins = |halves: (Part, Part)| (definitions.origin(function, halves.0), definitions.origin(function, halves.1));
+    let (mut halves, mut number) = (origins(halves), 0_i64);
+    for _ in 0..MAX_SUMS {
+        let Some((next, added)) = addition(function, definitions, halves) else { break };
+        (halves, number) = (origins(next), number.wrapping_add(added));
+    }
+    let (low, high) = halves;
+    let is_whole = low.value == high.value && (low.first, high.first) == (0, 1) && function.values[low.value].width == 2;
+    is_whole.then_some((low.value, number))
+}
+
+/// Matches a 64-bit addition of two registers and a number.
+fn addition(function: &Function, definitions: &Definitions, (low, high): (Part, Part)) -> Option<((Part, Part), i64)> {
+    let (lower, upper) = (definitions.unguarded(function, low.value)?, definitions.unguarded(function, high.value)?);
+    let is_sum = |inst: Inst, modifiers: &[Symbol], value| {
+        let data = &function.insts[inst];
+        let is_first = function.results(inst).first().and_then(Operand::value) == Some(value);
+        data.is_machine(Opcode::IADD3) && data.modifiers.as_slice() == modifiers && is_first
+    };
+    if !is_sum(lower, &[], low.value) || !is_sum(upper, &[Symbol::X], high.value) {
+        return None;
+    }
+    let carry = function.results(lower).get(1).and_then(Operand::value)?;
+    let (&[a, b, c], &[d, e, f, carry_in, other]) = (function.sources(lower), function.sources(upper)) else { return None };
+    if carry_in.value() != Some(carry) || !carry_in.signs.is_empty() || other != Operand::PT.inverted_predicate() {
+        return None;
+    }
+    let (base_low, number_low) = register_and_number(function, definitions, [a, b, c])?;
+    let (base_high, number_high) = register_and_number(function, definitions, [d, e, f])?;
+    Some(((base_low, base_high), (u64::from(number_high) << 32 | u64::from(number_low)) as i64))
+}
+
+/// Returns the register and the number of three summands, of which at most one is a nonzero number.
+fn register_and_number(function: &Function, definitions: &Definitions, summands: [Operand; 3]) -> Option<(Part, u32)> {
+    let (mut register, mut number) = (None, 0);
+    for summand in summands.iter() {
+        let known = match summand.kind {
+            _ if summand.signs != Signs::NONE => return None,
+            OperandKind::Integer(known) => Some(known as u32),
+            OperandKind::Zero(RegFile::General) => Some(0),
+            OperandKind::Value(part) => match definitions.known_content(function, part) {
+                Some(KnownWord::Integer(known)) => Some(known),
+                _ => None,
+            },
+            _ => return None,
+        };
+        match (known, summand.part()) {
+            (Some(0), _) => {}
+            (Some(known), _) if number == 0 => number = known,
+            (None, Some(part)) if register.is_none() => register = Some(part),
+            _ => return None,
+        }
+    }
+    Some((register?, number))
+}
+
+/// Emits a 64-bit addition of a number.
+fn add(emit: &mut Emit<'_>, to: Pair, number: i64) -> Pair {
+    if number == 0 {
+        return to;
+    }
+    let words = (Operand::from(number as u32), Operand::from((number >> 32) as u32));
+    sum(emit, to, words)
+}
+
+/// Emits a 64-bit subtraction: the inverted halves are added, and the negated lower half carries one.
+fn subtract(emit: &mut Emit<'_>, from: Pair, number: Pair) -> Pair {
+    sum(emit, from, (number.0.negated(), number.1.with_signs(Signs::INVERT)))
+}
+
+fn sum(emit: &mut Emit<'_>, one: Pair, other: Pair) -> Pair {
+    let carry = emit.function.new_value(Class::P);
+    let carry = Operand::from(emit.function.whole(carry));
+    let low = emit.define(Class::R, Opcode::IADD3, &[], &[carry, Operand::PT], &[one.0, other.0, Operand::RZ]);
+    let sources = [one.1, other.1, Operand::RZ, carry, Operand::PT.inverted_predicate()];
+    let high = emit.define(Class::R, Opcode::IADD3, &[Symbol::X], &[Operand::PT, Operand::PT], &sources);
+    (low, high)
+}
+
+/// Emits a 64-bit comparison whose result is combined with a predicate.
+fn compare(emit: &mut Emit<'_>, relation: Symbol, is_unsigned: bool, one: Pair, other: Pair, and: Operand) -> Operand {
+    let low = emit.compare(relation, true, one.0, other.0, Operand::PT);
+    let signed = [relation, Symbol::AND, Symbol::EX];
+    let unsigned = [relation, Symbol::U32, Symbol::AND, Symbol::EX];
+    let modifiers: &[Symbol] = if is_unsigned { &unsigned } else { &signed };
+    emit.define(Class::P, Opcode::ISETP, modifiers, &[Operand::PT], &[one.1, other.1, and, low])
+}

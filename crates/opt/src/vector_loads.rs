@@ -1,0 +1,243 @@
+//! Joins loads of neighbouring words into vector loads.
+//!
+//! ```text
+//! %2 = LDS [%b+0x10]                         %6:R4 = LDS.128 [%b+0x10]
+//! %3 = LDS [%b+0x14]          becomes        %2 = COPY %6[0]
+//! %4 = LDS [%b+0x18]                         %3 = COPY %6[1] ...
+//! %5 = LDS [%b+0x1c]
+//! ```
+//!
+//! The address of the vector must be a multiple of its size. For that the number of low zero bits of every register is estimated
+//! ([`Zeros`]): registers start with as many as matter, and each instruction lowers the number of its result until nothing changes. Loads
+//! are joined at the place of the first one, within a block, if nothing between them may write memory or wait for other threads.
+//!
+//! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function but for the estimate,
+//! which visits a register at most [`MAX_BITS`] times.
+
+use oriole_ir::{
+    Block, Class, Function, Inst, MemoryAccess, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Role, Target, machine,
+};
+use oriole_isa::{Effect, Opcode, Symbol, Symbols};
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+
+/// Largest number of low zero bits that matter: vectors have up to 16 bytes.
+const MAX_BITS: u8 = 4;
+
+/// Maximum number of sweeps over the function; after them all estimates that may still change count as unknown.
+const MAX_SWEEPS: usize = 12;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of vector loads created.
+    pub vectors: usize,
+}
+
+/// Joins loads in a whole function.
+pub fn run(function: &mut Function, target: Target) -> Stats {
+    let mut stats = Stats::default();
+    let mut zeros: Option<Zeros> = None;
+    for at in 0..function.layout.len() {
+        let block = function.layout[at];
+        let groups = candidates(function, block);
+        if groups.is_empty() {
+            continue;
+        }
+        let zeros = zeros.get_or_insert_with(|| Zeros::compute(function));
+        let mut created: FxHashMap<Inst, Inst> = FxHashMap::default();
+        for group in groups {
+            join(function, target, zeros, group, &mut created);
+        }
+        if !created.is_empty() {
+            stats.vectors += created.len();
+            let insts = std::mem::take(&mut function.blocks[block].insts);
+            let place = |inst: Inst| [created.get(&inst).copied(), Some(inst)];
+            function.blocks[block].insts = insts.into_iter().flat_map(place).flatten().collect();
+        }
+    }
+    stats
+}
+
+/// Loads of one word each with the same base, as (offset, load, position), in execution order.
+type Group = Vec<(i64, Inst, usize)>;
+
+/// Returns the groups of loads of a block that may be joined.
+fn candidates(function: &Function, block: Block) -> Vec<Group> {
+    let mut closed: Vec<Group> = Vec::new();
+    // Open groups in the order of their first loads.
+    let mut open: Vec<Group> = Vec::new();
+    let mut numbers: FxHashMap<(Part, bool), usize> = FxHashMap::default();
+    for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
+        if let Some((base, offset)) = word_load(function, inst) {
+            let is_constant = function.insts[inst].memory.is_some_and(|id| function.accesses[id].constant);
+            let number = *numbers.entry((base, is_constant)).or_insert_with(|| {
+                open.push(Group::new());
+                open.len() - 1
+            });
+            open[number].push((offset, inst, position));
+        } else if !matches!(function.insts[inst].op.effect(), Effect::None | Effect::State | Effect::Lanes | Effect::Reads) {
+            closed.append(&mut open);
+            numbers.clear();
+        }
+    }
+    closed.append(&mut open);
+    closed.retain(|group| group.len() > 1);
+    closed
+}
+
+/// Matches an unguarded weak load of a word from shared memory. Returns its base and its offset.
+fn word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
+    let data = &function.insts[inst];
+    let access = function.accesses[data.memory?];
+    let is_plain = !access.volatile && access.order == Order::Weak && access.bytes == 4;
+    if !data.is_machine(Opcode::LDS) || !data.modifiers.is_empty() || data.guard.is_some() || !is_plain {
+        return None;
+    }
+    let [result, address, base, offset] = function.operands(inst) else { return None };
+    let is_term = |operand: &Operand| operand.role == Role::Bracket(0) && operand.suffixes().next().is_none() && operand.signs.is_empty();
+    let is_address = matches!(address.kind, OperandKind::Address(_)) && is_term(base) && is_term(offset);
+    let is_word = result.part().is_some_and(|part| function.values[part.value] == Class::R);
+    let base = base.part().filter(|part| part.count == 1 && function.values[part.value].file == RegFile::General)?;
+    Some((base, offset.integer()?)).filter(|_| is_address && is_word)
+}
+
+/// Joins loads of one group. Notes each vector load with the load that it is placed before.
+fn join(function: &mut Function, target: Target, zeros: &Zeros, mut group: Group, created: &mut FxHashMap<Inst, Inst>) {
+    let Some((base, _)) = word_load(function, group[0].1) else { return };
+    let alignment = 1_i64 << zeros.of(base);
+    group.sort_unstable();
+    group.dedup_by_key(|load| load.0);
+    let mut at = 0;
+    while at < group.len() {
+        let length = [4, 2].into_iter().find(|&length| {
+            let bytes = 4 * length as i64;
+            let start = group[at].0;
+            let follows = |number: usize| group.get(at + number).is_some_and(|load| load.0 == start + 4 * number as i64);
+            start.rem_euclid(bytes) == 0 && alignment >= bytes && (1..length).all(follows)
+        });
+        let Some(length) = length else {
+            at += 1;
+            continue;
+        };
+        let loads = &group[at..at + length];
+        if let Some((first, vector)) = vector_load(function, target, loads) {
+            created.insert(first, vector);
+        }
+        at += length;
+    }
+}
+
+/// Creates a vector load and turns loads into copies of its parts. Returns the first load in execution order and the vector load.
+fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usize)]) -> Option<(Inst, Inst)> {
+    let first = loads.iter().min_by_key(|load| load.2)?.1;
+    let lowest = loads[0].1;
+    let access = function.accesses[function.insts[lowest].memory?];
+    let width = loads.len() as u8;
+    let value = function.new_value(Class::new(RegFile::General, width));
+    let mut operands: Vec<Operand> = function.operands(lowest).to_vec();
+    operands[0] = function.whole(value).into();
+    let modifier = if width == 4 { Symbol::_128 } else { Symbol::_64 };
+    let vector = function.new_inst(Op::Machine(Opcode::LDS), [modifier].into_iter().collect(), None, &operands, 1);
+    function.insts[vector].location = function.insts[first].location;
+    function.insts[vector].memory = Some(function.accesses.push(MemoryAccess { bytes: 4 * width, ..access }));
+    if !machine::is_encodable(function, vector, target) {
+        return None;
+    }
+    for (number, &(_, load, _)) in loads.iter().enumerate() {
+        let result = function.results(load)[0];
+        let source = Operand::from(Part { value, first: number as u8, count: 1 });
+        function.insts[load].op = Op::Pseudo(Pseudo::Copy);
+        function.insts[load].modifiers = Symbols::new();
+        function.insts[load].memory = None;
+        function.set_operands(load, &[result, source], 1);
+    }
+    Some((first, vector))
+}
+
+/// Numbers of low zero bits, by value; at most [`MAX_BITS`]. Only values of one register are estimated.
+struct Zeros {
+    bits: Vec<u8>,
+}
+
+impl Zeros {
+    /// Computes the largest numbers that agree with all instructions.
+    fn compute(function: &Function) -> Zeros {
+        let mut zeros = Zeros { bits: vec![MAX_BITS; function.values.len()] };
+        for sweep in 0.. {
+            let mut is_changed = false;
+            for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
+                let first = function.results(inst).first().and_then(Operand::value);
+                for value in function.defined(inst) {
+                    let is_word = function.values[value].width == 1 && first == Some(value);
+                    // After the last sweep phis count as unknown, and what depends on them follows in layout order.
+                    let is_unknown = !is_word || sweep >= MAX_SWEEPS && function.insts[inst].is(Pseudo::Phi);
+                    let found = if is_unknown { 0 } else { zeros.of_result(function, inst) };
+                    is_changed |= found < zeros.bits[value.position()];
+                    zeros.bits[value.position()] = found.min(zeros.bits[value.position()]);
+                }
+            }
+            if !is_changed {
+                break;
+            }
+        }
+        zeros
+    }
+
+    fn of(&self, part: Part) -> u8 {
+        self.bits[part.value.position()]
+    }
+
+    /// Returns the number of low zero bits of an operand.
+    fn of_operand(&self, operand: &Operand) -> u8 {
+        match operand.kind {
+            OperandKind::Value(part) if part.count == 1 => self.of(part),
+            OperandKind::Integer(number) => (number as u32).trailing_zeros().min(u32::from(MAX_BITS)) as u8,
+            OperandKind::Zero(RegFile::General | RegFile::Uniform) => MAX_BITS,
+            _ => 0,
+        }
+    }
+
+    /// Returns the number of low zero bits of the first result of an instruction, from what is known about its sources. Negation keeps
+    /// low zero bits; inversion does not.
+    fn of_result(&self, function: &Function, inst: Inst) -> u8 {
+        let data = &function.insts[inst];
+        let sources = function.sources(inst);
+        if data.guard.is_some() || sources.iter().any(|source| source.signs.has(oriole_ir::Signs::INVERT)) {
+            return 0;
+        }
+        let bits = |at: usize| sources.get(at).map_or(0, |source| self.of_operand(source));
+        match (data.op, data.modifiers.as_slice()) {
+            (Op::Pseudo(Pseudo::Phi), _) => sources.iter().step_by(2).map(|source| self.of_operand(source)).min().unwrap_or(0),
+            (Op::Pseudo(Pseudo::Copy), _) if data.result_count() == 1 => bits(0),
+            (Op::Machine(Opcode::MOV | Opcode::UMOV), []) => bits(0),
+            (Op::Machine(Opcode::IADD3), []) => bits(0).min(bits(1)).min(bits(2)),
+            (Op::Machine(Opcode::IMAD), []) => (bits(0) + bits(1)).min(bits(2)).min(MAX_BITS),
+            (Op::Machine(Opcode::SHF), [Symbol::L, Symbol::U32]) if sources[2] == Operand::RZ => self.shifted(&sources[0], &sources[1]),
+            (Op::Machine(Opcode::LEA), []) if sources.len() == 3 => self.shifted(&sources[0], &sources[2]).min(bits(1)),
+            (Op::Machine(Opcode::LOP3), [Symbol::LUT]) if data.result_count() == 1 && sources.len() == 5 => {
+                let Some(table) = sources[3].integer() else { return 0 };
+                (0..MAX_BITS).find(|&bit| !self.is_zero(table, &sources[..3], bit)).unwrap_or(MAX_BITS)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns the number of low zero bits of an operand after a shift to the left.
+    fn shifted(&self, operand: &Operand, distance: &Operand) -> u8 {
+        let Some(distance) = distance.integer().filter(|distance| (0..32).contains(distance)) else { return 0 };
+        (self.of_operand(operand) + distance as u8).min(MAX_BITS)
+    }
+
+    /// Returns whether a bit of the result of a logic operation is zero: the truth table has no row with a one for the known bits of the
+    /// sources.
+    fn is_zero(&self, table: i64, sources: &[Operand], bit: u8) -> bool {
+        let known = |operand: &Operand| match operand.kind {
+            OperandKind::Integer(number) => Some(number >> bit & 1 == 1),
+            _ => (self.of_operand(operand) > bit).then_some(false),
+        };
+        let known = [known(&sources[0]), known(&sources[1]), known(&sources[2])];
+        let agrees = |row: usize| (0..3).all(|source| known[source].is_none_or(|one| (row >> (2 - source) & 1 == 1) == one));
+        (0..8).filter(|&row| agrees(row)).all(|row| table >> row & 1 == 0)
+    }
+}

@@ -1,0 +1,136 @@
+//! `ptxas` as a library: its options, messages and results.
+//!
+//! [`run`] does what one call of ptxas does, except that messages go to the caller and the compiled program is returned instead of
+//! written. The program `ptxas` and the C library share it. Other programs parse the messages, so wording, spaces and order follow ptxas
+//! 13.0.88, even where it is odd.
+//!
+//! ```
+//! use oriole_ptxas::{Input, Outcome, run};
+//!
+//! let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }";
+//! let mut log = Vec::new();
+//! let outcome = run(["-arch=sm_90".to_string()], vec![Input::text(ptx)], &mut |message| log.push(message.to_string()));
+//! let Outcome::Compiled { cubin, .. } = outcome else { panic!("{log:?}") };
+//! assert_eq!(&cubin[..4], b"\x7fELF");
+//! assert!(log.is_empty());
+//! ```
+
+mod arch;
+mod command_line;
+mod generate;
+mod help;
+mod messages;
+mod program;
+mod settings;
+mod table;
+
+use command_line::CommandLine;
+pub use messages::{Kind, Message};
+use messages::{Messages, Sink, Warnings};
+pub use program::Input;
+use settings::Settings;
+
+/// The default output file of ptxas.
+const DEFAULT_OUTPUT: &str = "elf.o";
+
+/// The message after errors in the input.
+const ABORTED: &str = "Ptx assembly aborted due to errors";
+
+/// The result of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The options request a text for standard output, such as that of `--help`.
+    Text(String),
+    /// The input is valid, and the options do not request code.
+    Checked,
+    /// The input is compiled.
+    Compiled {
+        /// The program.
+        cubin: Vec<u8>,
+        /// The name of the output file: that of `-o`, or the default.
+        output_file: String,
+    },
+    /// There were errors.
+    Failed {
+        /// Whether a module needs a later version of PTX.
+        needs_later_ptx: bool,
+    },
+}
+
+/// The release of ptxas that the options, messages and results follow: major and minor number.
+pub const RELEASE: (u32, u32) = (13, 0);
+
+/// Performs one call with the given arguments, without the program's name. The inputs are `inputs`, or, if there are
+/// none, the files that the arguments name.
+pub fn run(arguments: impl IntoIterator<Item = String>, inputs: Vec<Input>, sink: Sink<'_>) -> Outcome {
+    let line = match CommandLine::parse(arguments) {
+        Ok(line) => line,
+        Err(text) => return fail(&mut Messages::new(Warnings::Shown, sink), &text),
+    };
+    let warnings = match (line.has("warning-as-error"), line.has("disable-warnings")) {
+        (_, true) => Warnings::Hidden,
+        (true, false) => Warnings::Errors,
+        (false, false) => Warnings::Shown,
+    };
+    let mut messages = Messages::new(warnings, sink);
+    for warning in &line.warnings {
+        messages.print(None, Kind::Warning, warning);
+    }
+    if !inputs.is_empty() && !line.files.is_empty() {
+        return fail(&mut messages, "Input files cannot be combined with a program in memory");
+    }
+    let files = line.files.iter().cloned().map(Input::File);
+    let texts = line.values("input-as-string").iter().map(|text| Input::text(text));
+    let inputs: Vec<Input> = inputs.into_iter().chain(files).chain(texts).collect();
+    if line.has("help") {
+        Outcome::Text(help::help())
+    } else if line.has("version") {
+        Outcome::Text(help::version())
+    } else if line.has("list-version") {
+        Outcome::Text(help::list_versions())
+    } else if inputs.is_empty() {
+        Outcome::Text(help::help())
+    } else {
+        compile(&line, &inputs, &mut messages)
+    }
+}
+
+/// Checks the inputs and generates code if the options request it.
+fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>) -> Outcome {
+    if line.has("verbose") {
+        for option in line.without_effect() {
+            messages.print(None, Kind::Info, &format!("Option '--{option}' has no effect in Oriole"));
+        }
+    }
+    let settings = match Settings::new(line, messages) {
+        Ok(settings) => settings,
+        Err(text) => return fail(messages, &text),
+    };
+    let modules = match program::check(inputs, &settings, messages) {
+        Ok(modules) => modules,
+        Err(text) => return fail(messages, &text),
+    };
+    if messages.has_errors() {
+        return fail(messages, ABORTED);
+    }
+    if !settings.wants_code {
+        return Outcome::Checked;
+    }
+    match generate::generate(&modules, &settings, line, messages) {
+        Ok(_) if messages.is_aborted() => fail(messages, ABORTED),
+        Ok(Some(cubin)) if !messages.has_errors() => {
+            Outcome::Compiled { cubin, output_file: line.value("output-file").unwrap_or(DEFAULT_OUTPUT).to_owned() }
+        }
+        Ok(_) => failure(messages),
+        Err(text) => fail(messages, &text),
+    }
+}
+
+fn fail(messages: &mut Messages<'_>, text: &str) -> Outcome {
+    messages.print(None, Kind::Fatal, text);
+    failure(messages)
+}
+
+fn failure(messages: &Messages<'_>) -> Outcome {
+    Outcome::Failed { needs_later_ptx: messages.needs_later_ptx }
+}

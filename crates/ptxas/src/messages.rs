@@ -1,0 +1,141 @@
+//! Messages in ptxas' format. Programs parse them, so wording, spaces and order matter.
+
+use std::fmt;
+
+/// Receives messages in the order of their creation.
+pub type Sink<'a> = &'a mut dyn FnMut(&Message<'_>);
+
+/// The kind of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Info,
+    Warning,
+    Error,
+    /// An error that ends the processing of the command or of a file.
+    Fatal,
+}
+
+impl Kind {
+    /// Returns the word in the text of a message.
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Info => "info",
+            Kind::Warning => "warning",
+            Kind::Error => "error",
+            Kind::Fatal => "fatal",
+        }
+    }
+}
+
+/// A message; displayed as the line that ptxas prints, without the end of the line.
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    pub place: Option<MessagePlace<'a>>,
+    pub kind: Kind,
+    pub text: &'a str,
+}
+
+/// The position of a message.
+#[derive(Clone, Copy)]
+pub struct MessagePlace<'a> {
+    /// The name of the file, as given.
+    pub file: &'a str,
+    /// The line, counted from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind.word();
+        match self.place {
+            Some(MessagePlace { file, line }) => write!(f, "ptxas {file}, line {line}; {kind:<7} : {}", self.text),
+            None => write!(f, "ptxas {kind:<7} : {}", self.text),
+        }
+    }
+}
+
+/// How warnings are handled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Warnings {
+    /// Printed.
+    Shown,
+    /// Not printed.
+    Hidden,
+    /// Printed as errors.
+    Errors,
+}
+
+/// Passes messages on and records whether there were errors.
+pub struct Messages<'a> {
+    warnings: Warnings,
+    sink: Sink<'a>,
+    errors: bool,
+    /// Whether there were errors after which ptxas prints that it aborted.
+    is_aborted: bool,
+    /// Whether a module needs a later version of PTX.
+    pub needs_later_ptx: bool,
+}
+
+impl<'a> Messages<'a> {
+    /// Creates messages of which none has been printed yet.
+    pub fn new(warnings: Warnings, sink: Sink<'a>) -> Self {
+        Messages { warnings, sink, errors: false, is_aborted: false, needs_later_ptx: false }
+    }
+
+    /// Returns whether an error was printed.
+    pub fn has_errors(&self) -> bool {
+        self.errors
+    }
+
+    /// Returns whether ptxas ends with a message that it aborted because of errors.
+    pub fn is_aborted(&self) -> bool {
+        self.is_aborted
+    }
+
+    /// Prints an error about a memory limit. ptxas detects these after compiling everything and does not print that it aborted.
+    pub fn too_much(&mut self, text: &str) {
+        self.errors = true;
+        self.print(None, Kind::Error, text);
+    }
+
+    /// Prints an error.
+    pub fn error(&mut self, place: Option<MessagePlace<'_>>, text: &str) {
+        (self.errors, self.is_aborted) = (true, true);
+        self.print(place, Kind::Error, text);
+    }
+
+    /// Prints a warning, as the options request.
+    pub fn warning(&mut self, place: Option<MessagePlace<'_>>, text: &str) {
+        match self.warnings {
+            Warnings::Shown => self.print(place, Kind::Warning, text),
+            Warnings::Hidden => {}
+            Warnings::Errors => self.error(place, text),
+        }
+    }
+
+    /// Prints an error that ends the processing of the command or of a file.
+    pub fn fatal(&mut self, text: &str) {
+        (self.errors, self.is_aborted) = (true, true);
+        self.print(None, Kind::Fatal, text);
+    }
+
+    /// Prints a message independent of the options.
+    pub fn print(&mut self, place: Option<MessagePlace<'_>>, kind: Kind, text: &str) {
+        (self.sink)(&Message { place, kind, text });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_padded() {
+        let place = Some(MessagePlace { file: "a.ptx", line: 3 });
+        let line = |place, kind| Message { place, kind, text: "x" }.to_string();
+        assert_eq!(line(None, Kind::Fatal), "ptxas fatal   : x");
+        assert_eq!(line(None, Kind::Info), "ptxas info    : x");
+        assert_eq!(line(place, Kind::Error), "ptxas a.ptx, line 3; error   : x");
+        assert_eq!(line(place, Kind::Warning), "ptxas a.ptx, line 3; warning : x");
+    }
+}
