@@ -173,7 +173,7 @@ macro_rules! folders {
 }
 
 folders! {
-    approx atomics barrier calls compare control cvt float found half integer limits logic memory moves special tensor variables video warp warpgroup
+    approx atomics barrier calls compare control cvt float found half integer limits logic loops memory moves special tensor variables video warp warpgroup
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod integer;
 mod kernel;
 mod limits;
 mod logic;
+mod loops;
 mod memory;
 mod moves;
 mod own_space;
@@ -58,6 +59,7 @@ pub fn all() -> Vec<Generated> {
         barrier::tests,
         barrier_apart::tests,
         control::tests,
+        loops::tests,
         calls::tests,
         calls_registers::tests,
         variables::tests,
