@@ -84,10 +84,10 @@ impl ManifestSection {
     }
 }
 
-/// Asks cargo for all packages that the workspace uses.
+/// Asks cargo for all packages that the workspace uses. Cargo downloads those that only other systems need: no build on this one did.
 fn packages(root: &Path) -> Result<Vec<Package>, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["metadata", "--format-version", "1", "--offline", "--locked"];
+    let arguments = ["metadata", "--format-version", "1", "--locked"];
     let output = Command::new(cargo).args(arguments).current_dir(root).output().map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
