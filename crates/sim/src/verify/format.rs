@@ -91,11 +91,12 @@ fn reuse(number: usize, instruction: &Instruction, sink: &mut FindingSink) {
     let of_nothing = |value: &Value| {
         !matches!(value, Value::Register(RegFile::General, Some(_)) | Value::RegisterAndNumber(RegFile::General, Some(_), _))
     };
-    let is_texture = instruction.opcode.properties().pipe == Pipe::Tex;
+    // ptxas leaves flags in the words of texture instructions and of DEPBAR, which reads no register.
+    let may_have_stray_flags = instruction.opcode.properties().pipe == Pipe::Tex || instruction.opcode == Opcode::DEPBAR;
     // Where two sparse products in a row read the same metadata register, ptxas sets the fourth reuse flag, which nvdisasm does not print.
     let is_sparse = instruction.modifiers.iter().any(|modifier| modifier.spelling() == ".SP");
     let metadata_reuse = if is_sparse { METADATA_REUSE } else { 0 };
-    if (instruction.control.reuse & !metadata_reuse != 0 && !is_texture)
+    if (instruction.control.reuse & !metadata_reuse != 0 && !may_have_stray_flags)
         || instruction.operands.iter().any(|operand| operand.reuse && of_nothing(&operand.value))
     {
         sink.hazard("reuse-of-nothing", number, "has a reuse flag where there is no register");
