@@ -8,6 +8,7 @@ mod check;
 mod compile;
 mod disasm;
 mod guard;
+mod install_files;
 mod output;
 mod pass_options;
 mod print;
@@ -21,7 +22,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use oriole_cli::sass;
 
 /// An open PTX assembler for NVIDIA GPUs.
@@ -46,6 +47,8 @@ enum Command {
     Rescore(rescore::RescoreArguments),
     Profile(profile::ProfileArguments),
     Run(run::RunArguments),
+    Completions(install_files::CompletionsArguments),
+    Man(install_files::ManArguments),
     #[command(hide = true)]
     GpuWorker(run::WorkerArguments),
 }
@@ -89,6 +92,8 @@ fn run_command(command: Command) -> ExitCode {
         Command::Rescore(arguments) => rescore::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Completions(arguments) => install_files::print_completions(&arguments, Arguments::command()),
+        Command::Man(arguments) => install_files::write_manual(&arguments, Arguments::command()),
         Command::GpuWorker(arguments) => run::work(&arguments),
     }
 }
