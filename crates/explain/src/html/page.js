@@ -116,7 +116,7 @@
   });
 
   const follow = () => {
-    const target = location.hash.length > 1 && byId(decodeURIComponent(location.hash.slice(1)));
+    const target = byId(decodeURIComponent(location.hash.slice(1)));
     if (target?.matches("tr[id]")) choose(target, true);
     else if (target?.matches(".lines li")) highlight(target.dataset.line, null);
   };
