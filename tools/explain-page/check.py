@@ -126,7 +126,9 @@ def main():
         checks.accessibility(small)
         if arguments.screenshot:
             page, _, _ = checks.open(small, fragment="#f0-i00e0")
-            page.evaluate("window.scrollTo(0, 0)")
+            page.set_viewport_size({"width": 1200, "height": 900})
+            page.evaluate("document.querySelector('.timeline').style.maxHeight = '9rem'")
+            page.evaluate("document.querySelector('.curve').scrollIntoView(); window.scrollBy(0, -70)")
             page.wait_for_timeout(300)
             page.screenshot(path=arguments.screenshot)
         for size, limit in SIZES:
