@@ -44,12 +44,10 @@ impl<'a> Code<'a> {
         let flow_code = FlowCode { instructions: &analysis.instructions, blocks: analysis.blocks.clone() };
         let flow = ControlFlow::new(&flow_code);
         let mut block_of = vec![0; words.len()];
-        let mut loop_of = vec![None; analysis.blocks.len()];
         for (number, block) in analysis.blocks.iter().enumerate() {
             block_of[block.range.clone()].fill(number as u32);
-            let is_around = |one: &Loop| one.start <= block.range.start && block.range.end <= one.end;
-            loop_of[number] = flow.loops.iter().rposition(is_around).filter(|_| !block.range.is_empty());
         }
+        let loop_of = (0..analysis.blocks.len()).map(|block| flow.loop_of_block(block)).collect();
         let length = words.len() - (0..words.len()).rev().take_while(|number| analysis.padding.contains(number)).count();
         let mut code = Code {
             analysis,
@@ -118,8 +116,9 @@ impl<'a> Code<'a> {
 
     /// Returns the blocks of a range of instructions.
     pub fn blocks_in(&self, range: &Range<usize>) -> impl Iterator<Item = usize> + use<'_, 'a> {
-        let range = range.clone();
-        self.real_blocks().filter(move |&block| range.contains(&self.blocks()[block].range.start))
+        let position = |start: usize| self.blocks().partition_point(|block| block.range.start < start);
+        let (first, end) = (position(range.start), position(range.end.min(self.length)));
+        (first..end).filter(|&block| !self.blocks()[block].range.is_empty())
     }
 
     /// Distributes one execution over the forward edges: each of n forward successors of a block gets 1/n. Back edges do not count, so a

@@ -90,7 +90,9 @@ pub fn strides(code: &Code<'_>) -> Vec<Option<i64>> {
         entry[root].fill(Factor::Unknown);
         pending.push(root);
     }
+    let mut is_pending = vec![false; code.blocks().len()];
     while let Some(block) = pending.pop() {
+        is_pending[block] = false;
         let mut state = entry[block].clone();
         for number in code.blocks()[block].range.clone() {
             step(code, number, &mut state);
@@ -102,7 +104,7 @@ pub fn strides(code: &Code<'_>) -> Vec<Option<i64>> {
                 is_changed |= met != *known;
                 *known = met;
             }
-            if is_changed && !pending.contains(&next) {
+            if is_changed && !std::mem::replace(&mut is_pending[next], true) {
                 pending.push(next);
             }
         }

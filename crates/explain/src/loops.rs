@@ -20,10 +20,12 @@ const ALWAYS: f64 = 0.999;
 pub fn find(code: &Code<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupancy>) -> Vec<Loop> {
     // A branch to itself in the padding at the end is no loop of the function. Such loops are the last ones, so that indices stay valid.
     let count = code.loops.partition_point(|found| found.start < code.length);
-    (0..count).map(|number| one(code, times, costs, occupancy, number)).collect()
+    let mut has_inner = vec![false; code.loops.len()];
+    code.loops.iter().filter_map(|found| found.parent).for_each(|parent| has_inner[parent] = true);
+    (0..count).map(|number| one(code, times, costs, occupancy, number, has_inner[number])).collect()
 }
 
-fn one(code: &Code<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupancy>, number: usize) -> Loop {
+fn one(code: &Code<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupancy>, number: usize, has_inner: bool) -> Loop {
     let found = &code.loops[number];
     let range = found.start..found.end;
     let blocks: Vec<usize> = code.blocks_in(&range).collect();
@@ -50,7 +52,6 @@ fn one(code: &Code<'_>, times: &Times, costs: &Costs, occupancy: Option<&Occupan
             body.extend(range);
         }
     }
-    let has_inner = code.loops.iter().any(|other| other.parent == Some(number));
     let bounds = bounds(code, issued, &busy, if has_inner { &[] } else { &body });
     let above_bound = bounds.first().map_or(0.0, |bound| (cycles - bound.cycles).max(0.0));
     let occupied = occupancy.map(|occupancy| occupied(code, occupancy, cycles, issued, &busy));

@@ -32,13 +32,15 @@ impl Scoreboards {
             entry[root] = Some(State::default());
             pending.push(root);
         }
+        let mut is_pending = vec![false; code.blocks().len()];
         while let Some(block) = pending.pop() {
+            is_pending[block] = false;
             let Some(mut state) = entry[block].clone() else { continue };
             for number in code.blocks()[block].range.clone() {
                 step(code, number, &mut state, None);
             }
             for &next in &code.blocks()[block].successors {
-                if merge(&mut entry[next], &state) && !pending.contains(&next) {
+                if merge(&mut entry[next], &state) && !std::mem::replace(&mut is_pending[next], true) {
                     pending.push(next);
                 }
             }

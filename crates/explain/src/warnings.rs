@@ -128,13 +128,19 @@ fn access_bytes(instruction: &Instruction) -> i64 {
     }
 }
 
+/// Mnemonic and address registers of an access; the file of a register is its number in [`RegFile`].
+type Base<'a> = (&'a str, Vec<(u8, Option<u16>)>);
+
+/// Accesses with the same base: offset, bytes and number of the instruction.
+type Group = Vec<(i64, i64, usize)>;
+
 /// Accesses to neighbouring addresses in one block that could be one access.
 fn unvectorized(input: &Input<'_>) -> Vec<Warning> {
     let code = input.code;
     let mut found = Vec::new();
     for block in code.real_blocks() {
         // Accesses with the same base, as long as its registers are not overwritten.
-        let mut open: BTreeMap<(&str, Vec<(u8, Option<u16>)>), Vec<(i64, i64, usize)>> = BTreeMap::new();
+        let mut open: BTreeMap<Base<'_>, Group> = BTreeMap::new();
         let mut groups = Vec::new();
         for number in code.blocks()[block].range.clone() {
             let instruction = &code.instructions()[number];
@@ -143,7 +149,7 @@ fn unvectorized(input: &Input<'_>) -> Vec<Warning> {
                 open.entry((access.base.0.mnemonic(), registers)).or_default().push((access.offset, access.bytes, number));
             }
             let written = code.writes(number);
-            let is_broken = |key: &(&str, Vec<(u8, Option<u16>)>)| {
+            let is_broken = |key: &Base<'_>| {
                 key.1.iter().any(|&(file, number)| file == RegFile::General as u8 && number.is_some_and(|number| written.contains(number)))
             };
             let broken: Vec<_> = open.keys().filter(|key| is_broken(key)).cloned().collect();
@@ -156,7 +162,7 @@ fn unvectorized(input: &Input<'_>) -> Vec<Warning> {
 }
 
 /// Returns the warning for a group of accesses with the same base, if some of them are neighbours.
-fn unvectorized_group(input: &Input<'_>, mut group: Vec<(i64, i64, usize)>) -> Option<Warning> {
+fn unvectorized_group(input: &Input<'_>, mut group: Group) -> Option<Warning> {
     group.sort_unstable();
     group.dedup_by_key(|access| access.0);
     let mut members: Vec<usize> = Vec::new();
@@ -239,8 +245,8 @@ fn strided(input: &Input<'_>) -> Vec<Warning> {
     let costs = Costs::of(input.code.hardware.target);
     let sector = i64::from(costs.sector_bytes);
     let mut found = Vec::new();
-    for number in 0..input.code.length {
-        let (Some(stride), instruction) = (strides[number], &input.code.instructions()[number]) else { continue };
+    for (number, stride) in strides.into_iter().enumerate().take(input.code.length) {
+        let (Some(stride), instruction) = (stride, &input.code.instructions()[number]) else { continue };
         let bytes = access_bytes(instruction);
         let executions = input.code.executions_of_inst(number);
         match instruction.opcode {

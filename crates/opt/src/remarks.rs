@@ -65,6 +65,6 @@ impl Remarks {
 
 /// Returns the location of the first instruction of a block that has one.
 pub(crate) fn location_of(function: &Function, block: Block) -> Location {
-    let locations = function.blocks[block].insts.iter().map(|&inst| function.insts[inst].location);
-    locations.filter(|location| location.statement != 0).next().unwrap_or_default()
+    let mut locations = function.blocks[block].insts.iter().map(|&inst| function.insts[inst].location);
+    locations.find(|location| location.statement != 0).unwrap_or_default()
 }
