@@ -7,6 +7,7 @@ mod asm;
 mod check;
 mod compile;
 mod disasm;
+mod explain;
 mod guard;
 mod install_files;
 mod output;
@@ -41,6 +42,7 @@ enum Command {
     Codes(check::CodesArguments),
     Compile(compile::CompileArguments),
     Disasm(disasm::DisasmArguments),
+    Explain(explain::ExplainArguments),
     Asm(asm::AsmArguments),
     Roundtrip(roundtrip::RoundtripArguments),
     Verify(verify::VerifyArguments),
@@ -86,6 +88,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Codes(arguments) => check::print_codes(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Disasm(arguments) => disasm::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Asm(arguments) => asm::run(&arguments),
         Command::Roundtrip(arguments) => roundtrip::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

@@ -48,6 +48,7 @@ impl SchedulingOutput {
             trace: self.sched_trace.is_some(),
             traced_functions: self.sched_trace_function.clone(),
             record: self.sched_record,
+            ..Reports::default()
         }
     }
 

@@ -1,7 +1,8 @@
 //! Short instruction sequences and the control words that they must get on sm_90a. The latencies are those of docs/latency.md. Most such tests
 //! are files (`filetests/ctrl`); these have instructions, blocks or conditions that a file cannot express.
 
-use oriole_ctrl::flow::{Assignment, Block, Code, assign_all};
+use oriole_ctrl::flow::stalls::StallCause;
+use oriole_ctrl::flow::{Assignment, Block, Code, assign_all, assign_with_reasons};
 use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 
@@ -142,4 +143,22 @@ fn a_tensor_map_is_invalidated_after_earlier_loads() {
         let board = first.write_barrier.unwrap_or_else(|| panic!("{load} sets no scoreboard"));
         assert_ne!(second.wait & 1 << board, 0, "{load}");
     }
+}
+
+/// The example of `stalls.rs`: cycles for the guard of instruction 3 are added before instruction 2, which waits for the load anyway. The
+/// cause names instruction 3, and the parts add up to the stall.
+#[test]
+fn parts_of_a_stall_name_the_instruction_that_must_wait() {
+    let lines =
+        ["LDG.E R0, desc[UR4][R2.64]", "ISETP.NE.AND P0, PT, R4, R5, PT", "IADD3 R6, R0, R5, RZ", "@P0 IADD3 R7, R5, R5, RZ", "EXIT"];
+    let instructions = code(&lines);
+    let code = Code { instructions: &instructions, blocks: vec![block(0, lines.len(), &[])] };
+    let (controls, reasons) = assign_with_reasons(&code, &Hardware::built_in(Target::parse("sm_90a").unwrap()));
+    for (control, parts) in controls.iter().zip(&reasons.stalls) {
+        assert_eq!(control.stall, parts.iter().map(|part| part.cycles).sum::<u8>());
+    }
+    let guarded = reasons.stalls[1].iter().find(|part| matches!(part.cause, StallCause::Register { first: 1, .. })).expect("a cause");
+    assert_eq!(guarded.second, 3);
+    // The guard needs 13 cycles, of which at least one passes after each of the two instructions.
+    assert!(guarded.cycles >= 9 && guarded.cycles <= 11, "{guarded:?}");
 }

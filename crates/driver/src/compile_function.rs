@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use oriole_hardware::occupancy::Launch;
+use oriole_opt::remarks::Remarks;
 use oriole_opt::settle_products::Remark;
 use oriole_regalloc::Allocation;
 
@@ -33,6 +34,8 @@ pub struct Finished {
     pub plan: Option<Plan>,
     /// Waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<Remark>,
+    /// What passes did and did not do, if it is requested.
+    pub pass_remarks: Remarks,
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
@@ -78,10 +81,10 @@ fn run_all(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
 
 /// Returns the results of all passes.
 fn finish(state: FunctionState<'_>) -> Result<Finished, Vec<Failure>> {
-    let FunctionState { function, selection, launch, plan, allocation, code, remarks, report_data, .. } = state;
+    let FunctionState { function, selection, launch, plan, allocation, code, remarks, pass_remarks, report_data, .. } = state;
     let (Some(code), Some(allocation)) = (code, allocation) else {
         return Err(vec![Failure::from(Fault::Internal("the passes left no machine code".into()))]);
     };
     let (frame_bytes, symbols) = (function.frame_bytes, function.symbols);
-    Ok(Finished { code, allocation, frame_bytes, selection, symbols, plan, remarks, report_data, launch })
+    Ok(Finished { code, allocation, frame_bytes, selection, symbols, plan, remarks, pass_remarks, report_data, launch })
 }

@@ -1,6 +1,7 @@
 //! The result of a compilation.
 
 use crate::account::SchedulingReport;
+use crate::decisions::Decisions;
 use crate::function_report::FunctionReport;
 
 /// The result of a compilation.
@@ -16,4 +17,6 @@ pub struct Compiled {
     pub constant_bytes: Vec<(u8, u64)>,
     /// What scheduling did with each function, in the order of [`Compiled::functions`].
     pub scheduling: Vec<SchedulingReport>,
+    /// What passes did with each function, in the order of [`Compiled::functions`]; empty unless requested.
+    pub decisions: Vec<Decisions>,
 }

@@ -38,6 +38,8 @@ pub struct Code {
     pub stack_depths: Vec<(u32, u32)>,
     /// The registers that hold PTX registers, if debuggers need them.
     pub register_ranges: Vec<RegisterRange>,
+    /// Offsets of the instructions that access spill slots, if they are requested.
+    pub spill_code: Vec<u32>,
 }
 
 /// An instruction that needs an address filled in.

@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::account::{self, SchedulingReport};
 use crate::compile_function::Finished;
 use crate::compiled::Compiled;
+use crate::decisions::Decisions;
 use crate::error::{CompileError, Fault};
 use crate::function_report::{FunctionReport, PerformanceRemark};
 use crate::functions::Index;
@@ -48,6 +49,8 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
     let functions: Vec<FunctionReport> = reports.collect();
     let scheduling =
         finished.iter().zip(&functions).map(|(function, report)| SchedulingReport::new(function, report, options, hardware)).collect();
+    let recorded = jobs.iter().zip(finished).zip(&functions).filter(|_| options.reports.decisions);
+    let decisions = recorded.map(|((job, function), report)| Decisions::new(job, function, report)).collect();
     let mut cubin = file.build().map_err(|error| internal(error.to_string()))?;
     if options.reports.record {
         functions.iter().for_each(|function| account::add_record(&mut cubin, function));
@@ -59,7 +62,7 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
     let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
     let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
     let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
-    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, scheduling })
+    Ok(Compiled { cubin, functions, global_bytes, constant_bytes, scheduling, decisions })
 }
 
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: the system's part and the parameters.

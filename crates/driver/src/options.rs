@@ -58,7 +58,7 @@ impl Options {
 
     /// Returns whether to find the machine registers that hold PTX registers.
     pub(crate) fn has_register_ranges(&self) -> bool {
-        self.debug.as_ref().is_some_and(|debug| debug.kind == DebugKind::Full)
+        self.reports.decisions || self.debug.as_ref().is_some_and(|debug| debug.kind == DebugKind::Full)
     }
 }
 
@@ -224,6 +224,8 @@ pub struct Reports {
     pub traced_functions: Vec<String>,
     /// Write a note section with a record of each function into the file.
     pub record: bool,
+    /// Record what passes did and did not do, where PTX registers are, and the spill code ([`Decisions`](crate::Decisions)).
+    pub decisions: bool,
 }
 
 impl Reports {

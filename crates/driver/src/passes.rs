@@ -18,7 +18,7 @@ use oriole_regalloc::Environment;
 use crate::debug::registers;
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
-use crate::{convention, emit, layout, prologue, report_data, schedule};
+use crate::{convention, decisions, emit, layout, prologue, report_data, schedule};
 
 /// A step of the compilation of a function: a row of the pass table.
 #[derive(Clone, Copy, Debug)]
@@ -257,12 +257,12 @@ fn hoist(state: &mut FunctionState<'_>) -> Outcome {
 
 fn vector_loads(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
-    opt::vector_loads::run(&mut state.function, target);
+    opt::vector_loads::run_with_remarks(&mut state.function, target, &mut state.pass_remarks);
     Ok(())
 }
 
 fn unroll(state: &mut FunctionState<'_>) -> Outcome {
-    opt::unroll::run(&mut state.function, state.input.hardware);
+    opt::unroll::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
     Ok(())
 }
 
@@ -303,7 +303,7 @@ fn remove_dead(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn if_convert(state: &mut FunctionState<'_>) -> Outcome {
-    opt::if_convert::run(&mut state.function, state.input.hardware);
+    opt::if_convert::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
     Ok(())
 }
 
@@ -416,6 +416,9 @@ fn encode(state: &mut FunctionState<'_>) -> Outcome {
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
+    if state.options().reports.decisions {
+        code.spill_code = decisions::spill_code(&state.function);
+    }
     state.code = Some(code);
     Ok(())
 }

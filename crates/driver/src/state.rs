@@ -9,6 +9,7 @@ use oriole_hardware::occupancy::Launch;
 use oriole_ir::{Function, FunctionKind, Location};
 use oriole_isa::Target;
 use oriole_isel::VariableLayout;
+use oriole_opt::remarks::Remarks;
 use oriole_opt::settle_products::Remark;
 use oriole_ptx::ast::{self, FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
@@ -96,6 +97,8 @@ pub struct FunctionState<'a> {
     pub code: Option<Code>,
     /// Waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<Remark>,
+    /// What passes did and did not do, if it is requested.
+    pub pass_remarks: Remarks,
     /// The results that hold PTX registers. Set by instruction selection, if debuggers need them.
     pub register_definitions: Vec<Definition>,
     /// Data for the scheduling report.
@@ -126,6 +129,7 @@ impl<'a> FunctionState<'a> {
             controls: None,
             code: None,
             remarks: Vec::new(),
+            pass_remarks: if input.options.reports.decisions { Remarks::recording() } else { Remarks::default() },
             register_definitions: Vec::new(),
             report_data: ReportData::default(),
             dumps: Vec::new(),

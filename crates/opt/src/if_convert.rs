@@ -30,6 +30,7 @@ use oriole_isa::{Effect, Opcode, Pipe, Symbols};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
+use crate::remarks::Remarks;
 use crate::straighten;
 
 /// Number of rounds: an arm may itself contain converted arms.
@@ -42,12 +43,21 @@ pub struct Stats {
     pub branches: usize,
 }
 
+/// Name of the pass in remarks.
+const PASS: &str = "if-convert";
+
 /// Converts short branches of a whole function.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
+    run_with_remarks(function, hardware, &mut Remarks::default())
+}
+
+/// Converts short branches of a whole function, and records for each branch around code what was done or why nothing was done.
+pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
     let limit = Costs::of(hardware.target).taken_branch as usize;
     let mut stats = Stats::default();
     for _ in 0..ROUNDS {
-        let converted = convert_all(function, hardware.target, limit);
+        remarks.forget_missed(PASS);
+        let converted = convert_all(function, hardware.target, limit, remarks);
         stats.branches += converted;
         if converted == 0 || straighten::run(function, hardware.target) == 0 {
             break;
@@ -68,7 +78,7 @@ struct Branch {
 }
 
 /// Converts all short branches once. Returns their number.
-fn convert_all(function: &mut Function, target: Target, limit: usize) -> usize {
+fn convert_all(function: &mut Function, target: Target, limit: usize, remarks: &mut Remarks) -> usize {
     let flow = ControlFlow::compute(function);
     let readers = Readers::count(function);
     let mut removed: Vec<bool> = vec![false; function.blocks.len()];
@@ -81,13 +91,25 @@ fn convert_all(function: &mut Function, target: Target, limit: usize) -> usize {
         let Some(branch) = branch_of(function, &flow, block) else { continue };
         let arms: SmallVec<[Block; 2]> = branch.taken.into_iter().chain(branch.other).collect();
         let size: usize = arms.iter().map(|&arm| function.blocks[arm].insts.len() - 1).sum();
-        let is_convertible =
-            size <= limit && arms.iter().all(|&arm| !removed[arm.position()] && may_guard_all(function, arm, branch.guard, target));
-        if is_convertible && phis_are_simple(function, &branch, block) {
-            convert(function, &readers, block, &branch, target);
-            arms.iter().for_each(|arm| removed[arm.position()] = true);
-            converted += 1;
+        let place = function.insts[function.terminators(block)[0]].location;
+        let is_open = arms.iter().all(|&arm| !removed[arm.position()]);
+        let obstacle = if size > limit {
+            Some("a taken branch is cheaper than its arms")
+        } else if !is_open || !arms.iter().all(|&arm| may_guard_all(function, arm, branch.guard, target)) {
+            Some("an instruction of its arms cannot be executed under a guard")
+        } else if !phis_are_simple(function, &branch, block) {
+            Some("a value that its arms compute cannot be selected by a guard")
+        } else {
+            None
+        };
+        if let Some(obstacle) = obstacle {
+            remarks.missed(PASS, place, || format!("{obstacle} ({size} instructions, a taken branch costs {limit} cycles)"));
+            continue;
         }
+        convert(function, &readers, block, &branch, target);
+        arms.iter().for_each(|arm| removed[arm.position()] = true);
+        converted += 1;
+        remarks.done(PASS, place, || format!("the branch was replaced by {size} guarded instructions"));
     }
     function.layout.retain(|block| !removed[block.position()]);
     converted

@@ -34,6 +34,7 @@ mod known;
 pub mod legalize;
 pub mod merge;
 mod redirect_edges;
+pub mod remarks;
 mod rewrite;
 pub mod settle_products;
 pub mod split_index;

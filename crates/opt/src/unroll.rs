@@ -36,6 +36,7 @@ use rustc_hash::FxHashMap;
 use crate::definitions::Definitions;
 use crate::known::Known;
 use crate::redirect_edges::split_edges;
+use crate::remarks::{Remarks, location_of};
 use crate::straighten;
 use bound::Bound;
 use copies::{Mapping, add_source, copy, copy_inst, insert_before_end, new_phis, redirect, set_branches, set_jump};
@@ -83,9 +84,29 @@ enum Plan {
     Guarded(u32),
 }
 
+impl Plan {
+    /// Describes what was done, for a remark.
+    fn describe(self) -> String {
+        match self {
+            Plan::Full(1) => "the loop has one iteration; it was replaced by its body".to_owned(),
+            Plan::Full(tests) => format!("the loop was replaced by its iterations (its condition is computed {tests} times)"),
+            Plan::Exact(factor) => format!("{factor} iterations were joined into one"),
+            Plan::Guarded(factor) => format!("{factor} iterations were joined into one; the old loop executes the rest"),
+        }
+    }
+}
+
+/// Name of the pass in remarks.
+const PASS: &str = "unroll";
+
 /// Unrolls the loops of a function.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
-    let chosen = choose(function);
+    run_with_remarks(function, hardware, &mut Remarks::default())
+}
+
+/// Unrolls the loops of a function, and records for each loop what was done or why nothing was done.
+pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
+    let chosen = choose(function, remarks);
     let mut stats = Stats::default();
     if chosen.is_empty() {
         return stats;
@@ -100,13 +121,17 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
             Plan::Exact(factor) => unroll_exactly(function, shape, *factor),
             Plan::Guarded(factor) => unroll_guarded(function, &definitions, shape, *factor),
         };
+        let place = location_of(function, shape.header);
         if let Some(blocks) = blocks {
+            remarks.done(PASS, place, || plan.describe());
             if matches!(plan, Plan::Full(_)) {
                 stats.full += 1;
             } else {
                 stats.partial += 1;
             }
             new_blocks.push((shape.header, blocks));
+        } else {
+            remarks.missed(PASS, place, || "no exit test could be written for the joined iterations".to_owned());
         }
     }
     let old = std::mem::take(&mut function.layout);
@@ -129,7 +154,7 @@ struct Budget {
 }
 
 /// Chooses the loops to unroll.
-fn choose(function: &Function) -> Vec<(Shape, Plan)> {
+fn choose(function: &Function, remarks: &mut Remarks) -> Vec<(Shape, Plan)> {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let mut chosen = Vec::new();
@@ -143,10 +168,16 @@ fn choose(function: &Function) -> Vec<(Shape, Plan)> {
     let mut uniformity: Option<Uniformity> = None;
     let mut budget = Budget { left: MIN_GROWTH.max(function.inst_count() / 4) };
     for id in loops.iter() {
-        if function.blocks[loops.get(id).header].no_unroll {
+        let header = loops.get(id).header;
+        let mut miss = |reason: &str| remarks.missed(PASS, location_of(function, header), || reason.to_owned());
+        if function.blocks[header].no_unroll {
+            miss("`.pragma \"nounroll\"` forbids it");
             continue;
         }
-        let Some(shape) = Shape::find(function, &flow, &dominators, &loops, id, &positions) else { continue };
+        let Some(shape) = Shape::find(function, &flow, &dominators, &loops, id, &positions) else {
+            miss("it is not an innermost loop with one entry and one exit");
+            continue;
+        };
         let body = Body::of(function, &shape);
         let mut is_uniform = |condition| {
             let found = uniformity.get_or_insert_with(|| {
@@ -155,10 +186,13 @@ fn choose(function: &Function) -> Vec<(Shape, Plan)> {
             });
             found.is_uniform(condition)
         };
-        let Some((plan, growth)) = plan_for(function, &definitions, &shape, &body, &mut is_uniform) else { continue };
-        if growth <= budget.left {
-            budget.left -= growth;
-            chosen.push((shape, plan));
+        match plan_for(function, &definitions, &shape, &body, &mut is_uniform) {
+            Ok((plan, growth)) if growth <= budget.left => {
+                budget.left -= growth;
+                chosen.push((shape, plan));
+            }
+            Ok(_) => miss("the function has grown as much as unrolling may make it"),
+            Err(reason) => miss(reason),
         }
     }
     chosen
@@ -208,16 +242,16 @@ impl Body {
     }
 }
 
-/// Returns how to unroll a loop, and the number of instructions that are added.
+/// Returns how to unroll a loop, and the number of instructions that are added, or the reason why it is not unrolled.
 fn plan_for(
     function: &Function,
     definitions: &Definitions,
     shape: &Shape,
     body: &Body,
     is_uniform: &mut dyn FnMut(Value) -> bool,
-) -> Option<(Plan, usize)> {
+) -> Result<(Plan, usize), &'static str> {
     if body.is_unique {
-        return None;
+        return Err("its body has a call, an exit, or an instruction that must not be copied");
     }
     let size = body.size.max(1);
     let tests = trips::count_tests(function, definitions, shape, MAX_COUNTED_TRIPS);
@@ -225,32 +259,38 @@ fn plan_for(
     if let (Some(tests), Some(trips)) = (tests, trips) {
         let all = size * trips as usize;
         if trips <= MAX_FULL_TRIPS && all <= MAX_FULL_SIZE {
-            return Some((Plan::Full(tests), all));
+            return Ok((Plan::Full(tests), all));
         }
     }
     if body.has_barriers {
-        return None;
+        return Err("its body has a barrier or a fence, and the number of iterations is not a small constant");
     }
     // Of the factors that leave no rest, the largest that fits.
     if let Some(trips) = trips {
         let fits = |&factor: &u32| trips.is_multiple_of(factor) && size * factor as usize <= FACTORS[0].1;
         if let Some(factor) = (2..=8).rev().find(fits) {
-            return Some((Plan::Exact(factor), size * (factor as usize - 1)));
+            return Ok((Plan::Exact(factor), size * (factor as usize - 1)));
         }
     }
-    let condition = shape.condition()?.value;
+    let condition = shape.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
     // Threads of a warp that leave the new loop at different times execute the rest together with the last of them. An inner loop is
     // executed often, so its rest counts, and only waiting for memory less often makes up for it.
     let needs_uniformity = body.has_lanes || shape.is_nested && !body.has_loads;
     if needs_uniformity && !is_uniform(condition) {
-        return None;
+        return Err("threads of a warp may execute different numbers of iterations");
     }
-    let counting = Counting::find(function, definitions, shape)?;
-    let (factor, _) = FACTORS.into_iter().find(|&(factor, most)| size * factor as usize <= most)?;
+    let counting =
+        Counting::find(function, definitions, shape).ok_or("it does not count up or down to a number that is fixed before the loop")?;
+    let fits = |&(factor, most): &(u32, usize)| size * factor as usize <= most;
+    let (factor, _) = FACTORS.into_iter().find(fits).ok_or("its body is too large")?;
     let is_short =
         counting.max_trips(function, definitions, shape) < 2 * u64::from(factor) || trips.is_some_and(|trips| trips < 2 * factor);
     let is_guardable = counting.can_guard(function, definitions, tests_of(shape, factor));
-    (!is_short && is_guardable).then_some((Plan::Guarded(factor), size * factor as usize))
+    match (is_short, is_guardable) {
+        (true, _) => Err("it has too few iterations"),
+        (false, false) => Err("its exit test cannot be made for several iterations at once"),
+        (false, true) => Ok((Plan::Guarded(factor), size * factor as usize)),
+    }
 }
 
 /// How a loop counts.

@@ -21,6 +21,8 @@ use oriole_isa::{Effect, Opcode, Symbol, Symbols};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
+use crate::remarks::Remarks;
+
 /// Largest number of low zero bits that matter: vectors have up to 16 bytes.
 const MAX_BITS: u8 = 4;
 
@@ -34,8 +36,16 @@ pub struct Stats {
     pub vectors: usize,
 }
 
+/// Name of the pass in remarks.
+const PASS: &str = "vector-loads";
+
 /// Joins loads in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
+    run_with_remarks(function, target, &mut Remarks::default())
+}
+
+/// Joins loads in a whole function, and records which were joined, and which neighbours were not.
+pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut Remarks) -> Stats {
     let mut stats = Stats::default();
     let mut zeros: Option<Zeros> = None;
     for at in 0..function.layout.len() {
@@ -47,7 +57,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         let zeros = zeros.get_or_insert_with(|| Zeros::compute(function));
         let mut created: FxHashMap<Inst, Inst> = FxHashMap::default();
         for group in groups {
-            join(function, target, zeros, group, &mut created);
+            join(function, target, zeros, group, &mut created, remarks);
         }
         if !created.is_empty() {
             stats.vectors += created.len();
@@ -103,7 +113,14 @@ fn word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
 }
 
 /// Joins loads of one group. Notes each vector load with the load that it is placed before.
-fn join(function: &mut Function, target: Target, zeros: &Zeros, mut group: Group, created: &mut FxHashMap<Inst, Inst>) {
+fn join(
+    function: &mut Function,
+    target: Target,
+    zeros: &Zeros,
+    mut group: Group,
+    created: &mut FxHashMap<Inst, Inst>,
+    remarks: &mut Remarks,
+) {
     let Some((base, _)) = word_load(function, group[0].1) else { return };
     let alignment = 1_i64 << zeros.of(base);
     group.sort_unstable();
@@ -116,13 +133,21 @@ fn join(function: &mut Function, target: Target, zeros: &Zeros, mut group: Group
             let follows = |number: usize| group.get(at + number).is_some_and(|load| load.0 == start + 4 * number as i64);
             start.rem_euclid(bytes) == 0 && alignment >= bytes && (1..length).all(follows)
         });
+        let place = function.insts[group[at].1].location;
         let Some(length) = length else {
+            let has_neighbour = group.get(at + 1).is_some_and(|load| load.0 == group[at].0 + 4);
+            if has_neighbour && alignment < 8 {
+                let reason =
+                    || format!("a load of the neighbouring word follows, but the address is only known to be a multiple of {alignment}");
+                remarks.missed(PASS, place, reason);
+            }
             at += 1;
             continue;
         };
         let loads = &group[at..at + length];
         if let Some((first, vector)) = vector_load(function, target, loads) {
             created.insert(first, vector);
+            remarks.done(PASS, place, || format!("{length} loads of shared memory were joined into one of {} bytes", 4 * length));
         }
         at += length;
     }

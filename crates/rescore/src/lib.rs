@@ -19,6 +19,7 @@
 //! assert_eq!(rescored.bytes().len(), cubin.len());
 //! ```
 
+pub mod analysis;
 mod fill;
 mod graph;
 mod kept_waits;
@@ -352,7 +353,7 @@ impl Work<'_> {
 }
 
 /// Returns the number of threads per block that a kernel declares: exactly (`.reqntid`) or at most (`.maxntid`).
-fn block_threads(attributes: &[Attribute]) -> Option<u32> {
+pub fn block_threads(attributes: &[Attribute]) -> Option<u32> {
     let threads = |code: Code| match attributes.iter().find(|attribute| attribute.code == code).map(|attribute| &attribute.value) {
         Some(Value::Words(words)) => Some(words.iter().fold(1_u32, |threads, &size| threads.saturating_mul(size))),
         _ => None,

@@ -1,14 +1,14 @@
 //! Explains control words: runs the analysis of `ctrl` on decoded code and describes its reasons in words.
 
 use oriole_ctrl::flow::reasons::{Reasons, describe_stall, describe_wait, stall_first};
+use oriole_ctrl::flow::stalls::{StallCause, StallPart};
 use oriole_ctrl::flow::waits::{Wait, WaitedEvent as Awaited};
-use oriole_ctrl::flow::{Code, assign_with_reasons};
 use oriole_cubin::Index;
 use oriole_hardware::Hardware;
-use oriole_isa::{Control, Instruction, Target, decode};
+use oriole_isa::{Control, Instruction, Target};
 
-use crate::graph::{FileInfo, build};
-use crate::{Obstacle, SIZE, entries, indirect_branches, relocated};
+use crate::analysis::{Analysis, analyze};
+use crate::{Obstacle, SIZE};
 
 /// The explanation of one instruction's control word.
 #[derive(Clone, Debug)]
@@ -21,26 +21,7 @@ pub struct Explained {
 
 /// Explains every instruction of a function. The result does not depend on the address of the function in the file.
 pub fn explain(index: &Index<'_>, function: &oriole_cubin::Function<'_>, target: Target) -> Result<Vec<Explained>, Obstacle> {
-    let (words, tail) = function.code.as_chunks::<SIZE>();
-    if !tail.is_empty() {
-        return Err(Obstacle::NotWhole);
-    }
-    let read = |(at, word): (usize, &[u8; SIZE])| {
-        let mut instruction = decode(u128::from_le_bytes(*word), target).ok_or(Obstacle::Unknown { at: at as u64 })?;
-        instruction.operands.iter_mut().for_each(|operand| operand.reuse = false);
-        Ok(instruction)
-    };
-    let instructions: Vec<Instruction> = words.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-    let branches = indirect_branches(index, function.name);
-    let relocated = relocated(index, function.section);
-    let file = FileInfo {
-        entries: entries(index, function.section),
-        indirect: &|number| branches.get(&number).cloned(),
-        is_relocated: &|number| relocated.binary_search(&number).is_ok(),
-    };
-    let graph = build(&instructions, &file)?;
-    let code = Code { instructions: &instructions, blocks: graph.blocks };
-    let (controls, reasons) = assign_with_reasons(&code, &Hardware::built_in(target));
+    let Analysis { instructions, controls, reasons, .. } = analyze(index, function, &Hardware::built_in(target))?;
     let by_second = reasons.waits_by_second(instructions.len());
     let mut by_first: Vec<Vec<Wait>> = vec![Vec::new(); instructions.len()];
     reasons.waits.iter().for_each(|wait| by_first[wait.first as usize].push(*wait));
@@ -93,12 +74,21 @@ impl Narrator<'_> {
                 lines.push(format!("{letter}{board}: {for_whom}"));
             }
         }
-        let cause = self.reasons.stalls[number];
-        let first = stall_first(cause).map(|first| if first == number { "this".to_owned() } else { self.name(first) });
-        if control.stall != 1 || first.is_some() {
-            let why = describe_stall(cause, self.instructions.get(number + 1), &first.unwrap_or_default());
-            lines.push(format!("S{:02}: {why}", control.stall));
+        let parts = &self.reasons.stalls[number];
+        let added: Vec<&StallPart> = parts.iter().filter(|part| part.cause != StallCause::Own).collect();
+        if added.is_empty() && control.stall != 1 {
+            lines.push(format!("S{:02}: always", control.stall));
         }
+        lines.extend(added.into_iter().map(|part| format!("S{:02}: {}", control.stall, self.stall_part(number, part))));
         lines
+    }
+
+    /// Describes a part of the stall of an instruction.
+    fn stall_part(&self, number: usize, part: &StallPart) -> String {
+        let second = part.second as usize;
+        let second_name = if second == number + 1 { "the next".to_owned() } else { self.name(second) };
+        let first =
+            stall_first(part.cause).map_or_else(String::new, |first| if first == number { "this".to_owned() } else { self.name(first) });
+        describe_stall(part.cause, self.instructions.get(second), &second_name, &first)
     }
 }

@@ -67,6 +67,11 @@ impl ControlFlow {
         self.innermost[block].map_or(0, |at| self.loops[at].depth)
     }
 
+    /// Returns the index of the innermost loop around a block.
+    pub fn loop_of_block(&self, block: usize) -> Option<usize> {
+        self.innermost[block]
+    }
+
     /// Returns whether a block and the previous one in the layout form straight-line code: each is the only neighbour of the other on this
     /// side.
     pub fn continues_previous(&self, code: &Code<'_>, block: usize) -> bool {

@@ -83,6 +83,6 @@ pub fn assign_all(code: &Code<'_>, hardware: &Hardware<'_>, with_reasons: bool) 
     let outcome = stalls::compute_stalls(code, &control_flow, &inst_accesses, model, rules, &mut controls, with_reasons);
     yields::decide(code, &control_flow, &inst_accesses, rules, &mut controls);
     reuse::mark(code, &control_flow, &inst_accesses, rules, &mut controls);
-    let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.causes });
+    let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.parts });
     Assignment { controls, shortfalls: outcome.shortfalls, reasons }
 }

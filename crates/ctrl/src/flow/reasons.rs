@@ -4,7 +4,7 @@ use oriole_hardware::DependenceKind;
 use oriole_isa::{Instruction, RegFile};
 
 use super::reg_access::{Register, file_of, number_in_file};
-use super::stalls::StallCause;
+use super::stalls::{StallCause, StallParts};
 use super::waits::{Cause, Wait, WaitedEvent};
 
 /// The reasons of a function's stalls and waits.
@@ -12,8 +12,8 @@ use super::waits::{Cause, Wait, WaitedEvent};
 pub struct Reasons {
     /// All waits, sorted by the instruction that is waited for.
     pub waits: Vec<Wait>,
-    /// For each instruction the reason for its stall.
-    pub stalls: Vec<StallCause>,
+    /// For each instruction the parts of its stall, with their causes.
+    pub stalls: Vec<StallParts>,
 }
 
 impl Reasons {
@@ -63,19 +63,19 @@ pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
     }
 }
 
-/// Describes why an instruction stalls; `first` is the name of the instruction whose latency has to pass, and `next` the instruction after
-/// the stall.
-pub fn describe_stall(cause: StallCause, next: Option<&Instruction>, first: &str) -> String {
+/// Describes why an instruction stalls; `first` is the name of the instruction whose latency has to pass, `second` the instruction that must
+/// not issue earlier, and `second_name` its name, such as "the next".
+pub fn describe_stall(cause: StallCause, second: Option<&Instruction>, second_name: &str, first: &str) -> String {
     match cause {
         StallCause::Own => "always".to_owned(),
         StallCause::Register { kind, register, cycles, .. } => {
-            let verb = next.map_or("touches", |next| verb(kind, register, next));
-            format!("the next {verb} {} of {first}: {cycles} cycles", register_name(register))
+            let verb = second.map_or("touches", |second| verb(kind, register, second));
+            format!("{second_name} {verb} {} of {first}: {cycles} cycles", register_name(register))
         }
-        StallCause::Scoreboard { board, .. } => format!("the next waits for SB{board}, which {first} has just set"),
-        StallCause::Barrier { .. } => format!("the next must not pass the barrier {first}"),
-        StallCause::Unit { cycles, .. } => format!("the next goes to the unit that {first} keeps busy: {cycles} cycles"),
-        StallCause::ControlTransfer { .. } => format!("the next hands over; {first} has to be done"),
+        StallCause::Scoreboard { board, .. } => format!("{second_name} waits for SB{board}, which {first} has just set"),
+        StallCause::Barrier { .. } => format!("{second_name} must not pass the barrier {first}"),
+        StallCause::Unit { cycles, .. } => format!("{second_name} goes to the unit that {first} keeps busy: {cycles} cycles"),
+        StallCause::ControlTransfer { .. } => format!("{second_name} hands over; {first} has to be done"),
     }
 }
 

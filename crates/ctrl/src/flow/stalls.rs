@@ -41,7 +41,7 @@ use std::iter::repeat_with;
 
 use oriole_hardware::{ControlRules, DependenceKind, Model, Port};
 use oriole_isa::{Control, Opcode, RegFile};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::Code;
 use super::control_flow::{ControlFlow, Worklist};
@@ -63,6 +63,21 @@ pub enum StallCause {
     /// The instruction after the stall transfers control to code that was compiled without knowledge of the first one's latency.
     ControlTransfer { first: u32 },
 }
+
+/// Cycles of a stall that one cause needs. The parts of a stall add up to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StallPart {
+    /// Number of cycles.
+    pub cycles: u8,
+    /// Why they are needed.
+    pub cause: StallCause,
+    /// The instruction that must not issue earlier. It may come later than the one directly after the stall. For [`StallCause::Own`], the
+    /// instruction with the stall.
+    pub second: u32,
+}
+
+/// The parts of one stall, in the order in which they were added. The first is the minimum stall of the opcode.
+pub type StallParts = SmallVec<[StallPart; 2]>;
 
 /// A latency that the stalls cannot cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +169,8 @@ fn lasting(model: &Model, access: &Access) -> i64 {
 pub struct StallSummary {
     /// Sorted by instruction, one for each at most.
     pub shortfalls: Vec<Shortfall>,
-    /// For each instruction the reason for its stall; empty unless requested.
-    pub causes: Vec<StallCause>,
+    /// For each instruction the parts of its stall; empty unless requested.
+    pub parts: Vec<StallParts>,
 }
 
 /// Sets the stalls of all control words so that every fixed latency has passed on every path.
@@ -173,7 +188,10 @@ pub fn compute_stalls(
         let wants = rules.requirements(inst.opcode);
         control.stall = if wants.yields_with_stall_0 { 0 } else { wants.least_stall };
     }
-    let causes = if with_causes { vec![StallCause::Own; controls.len()] } else { Vec::new() };
+    let own = |(number, control): (usize, &Control)| -> StallParts {
+        smallvec![StallPart { cycles: control.stall, cause: StallCause::Own, second: number as u32 }]
+    };
+    let parts = if with_causes { controls.iter().enumerate().map(own).collect() } else { Vec::new() };
     let mut walker = Walker {
         code,
         inst_accesses,
@@ -186,7 +204,7 @@ pub fn compute_stalls(
         set: [(-LONG_AGO, 0); BOARDS],
         barrier: (-LONG_AGO, 0),
         busy: vec![(-LONG_AGO, 0); rules.paced_units()],
-        outcome: StallSummary { shortfalls: Vec::new(), causes },
+        outcome: StallSummary { shortfalls: Vec::new(), parts },
     };
     let mut left: Vec<Option<State>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
@@ -451,7 +469,7 @@ impl Walker<'_> {
         let start = start.max(first.min(number - 1));
         let best = Some(place - 1).filter(|&at| at >= start && place < number);
         for at in best.into_iter().chain((start..number).rev()) {
-            let added = self.lengthen_one(at, left, cause);
+            let added = self.lengthen_one(at, left, cause, number);
             left -= added;
             // The instructions after this stall have been recorded already, and now issue later.
             if added > 0 && at + 1 < number {
@@ -498,8 +516,9 @@ impl Walker<'_> {
         left.max().unwrap_or(0)
     }
 
-    /// Adds up to `missing` cycles to one stall, within the maximum. Returns the number of cycles added.
-    fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause) -> i64 {
+    /// Adds up to `missing` cycles to one stall, within the maximum, because instruction `second` must not issue earlier. Returns the number
+    /// of cycles added.
+    fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
         if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
             return 0;
         }
@@ -507,8 +526,8 @@ impl Walker<'_> {
         let cap = self.rules.facts.stall_cap as i64;
         let added = missing.min(cap - i64::from(*stall));
         *stall += added as u8;
-        if added > 0 && !self.outcome.causes.is_empty() {
-            self.outcome.causes[at] = cause;
+        if added > 0 && !self.outcome.parts.is_empty() {
+            add_part(&mut self.outcome.parts[at], StallPart { cycles: added as u8, cause, second: second as u32 });
         }
         added
     }
@@ -537,7 +556,7 @@ impl Walker<'_> {
     fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &State) -> i64 {
         let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
         let lasting = state.accesses.iter().map(|access| lasting(self.model, access) - access.at).max().unwrap_or(0);
-        let mut worst = (0, StallCause::Own);
+        let (mut worst, mut second) = ((0, StallCause::Own), 0);
         let mut now = 0;
         for number in self.code.blocks[block].range.clone() {
             if now >= lasting {
@@ -551,7 +570,7 @@ impl Walker<'_> {
                     for access in state.accesses[from..].iter().take_while(|access| access.register == reg_access.register) {
                         let (missing, cause) = self.missing_for(&Access { at: -access.at, ..*access }, reg_access.port, write, now);
                         if missing > worst.0 {
-                            worst = (missing, cause);
+                            (worst, second) = ((missing, cause), number);
                         }
                     }
                 }
@@ -559,7 +578,7 @@ impl Walker<'_> {
             now += cycles_of(self.controls[number]);
         }
         let (missing, cause) = worst;
-        if missing > 0 { self.lengthen_one(last, missing, cause) } else { 0 }
+        if missing > 0 { self.lengthen_one(last, missing, cause, second) } else { 0 }
     }
 
     /// Lengthens the last stall of block `before` as far as the first instruction of a successor, `number`, needs it. Returns the number of
@@ -591,11 +610,19 @@ impl Walker<'_> {
         if missing <= 0 {
             return 0;
         }
-        let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_one(last, missing, cause));
+        let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_one(last, missing, cause, number));
         if added < missing {
             self.outcome.shortfalls.push(Shortfall { before: number, cycles: (missing - added) as u32 });
         }
         added
+    }
+}
+
+/// Adds a part to a stall. A block may be walked several times; cycles for the same reason become one part.
+fn add_part(parts: &mut StallParts, part: StallPart) {
+    match parts.iter_mut().find(|known| known.cause == part.cause && known.second == part.second) {
+        Some(known) => known.cycles += part.cycles,
+        None => parts.push(part),
     }
 }
 

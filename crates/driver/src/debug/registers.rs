@@ -16,6 +16,7 @@ use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
 use crate::convention;
+use crate::decisions::HeldRegister;
 use crate::emit::INSTRUCTION_BYTES;
 
 /// A word of a PTX register, and the result that holds its value.
@@ -42,6 +43,24 @@ pub struct RegisterRange {
     /// Offsets in the code in bytes.
     start: u32,
     end: u32,
+}
+
+impl RegisterRange {
+    /// Describes the range for people.
+    pub fn describe(&self, module: &Module, body: &Body) -> HeldRegister {
+        let RegisterRange { register, word, file, number, start, end } = *self;
+        HeldRegister { register: format!("{}{number}", file.prefix()), start, end, name: register_name(module, body, register), word }
+    }
+}
+
+/// Returns the name of a PTX register.
+fn register_name(module: &Module, body: &Body, register: RegisterId) -> String {
+    let declaration = body.declaration_of(register);
+    let mut name = module.name(declaration.name).to_owned();
+    if declaration.count.is_some() {
+        name += &(register.position() - declaration.first.position()).to_string();
+    }
+    name
 }
 
 /// Most steps from an assignment to the instruction that computes the value.
@@ -352,10 +371,7 @@ impl RegisterTables {
         }
         for range in ranges {
             let declaration = body.declaration_of(range.register);
-            let mut name = module.name(declaration.name).to_owned();
-            if declaration.count.is_some() {
-                name += &(range.register.position() - declaration.first.position()).to_string();
-            }
+            let name = register_name(module, body, range.register);
             self.ranges.extend(u32::from(range.word).to_le_bytes());
             self.ranges.extend(name.bytes());
             self.ranges.push(0);

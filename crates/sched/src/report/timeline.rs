@@ -114,6 +114,38 @@ pub struct Timing {
     pub cycles: u32,
     /// Cycles in which no instruction issues, because the next one waits for an operand, a scoreboard or a unit.
     pub waited: u32,
+    /// For each instruction, what it waited for after the stall of the previous one. Filled by [`by_controls`] only.
+    pub delays: Vec<Delay>,
+}
+
+/// What an instruction waits for after the stall of the previous instruction, and for how many cycles.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Delay {
+    /// It does not wait.
+    #[default]
+    None,
+    /// The last scoreboard of its wait mask to be released.
+    Scoreboard {
+        /// Number of the scoreboard.
+        board: u8,
+        /// Waiting time.
+        cycles: u32,
+    },
+    /// Its unit, which an earlier instruction of the block keeps busy.
+    Unit {
+        /// Waiting time.
+        cycles: u32,
+    },
+}
+
+impl Delay {
+    /// Returns the waiting time in cycles.
+    pub fn cycles(self) -> u32 {
+        match self {
+            Delay::None => 0,
+            Delay::Scoreboard { cycles, .. } | Delay::Unit { cycles } => cycles,
+        }
+    }
 }
 
 /// Results in flight at a block boundary.
@@ -211,13 +243,19 @@ pub fn by_controls(
     for (position, &inst) in range.clone().zip(insts) {
         let (class, control) = (code.items[position].class, controls(inst));
         let mut at = timing.cycles;
+        let mut delay = Delay::None;
         for (scoreboard, &until) in released.iter().enumerate() {
-            if control.wait & (1 << scoreboard) != 0 {
-                at = at.max(until);
+            if control.wait & (1 << scoreboard) != 0 && until > at {
+                at = until;
+                delay = Delay::Scoreboard { board: scoreboard as u8, cycles: at - timing.cycles };
             }
         }
         let unit = figures.costs.unit(class);
-        at = at.max(free[unit]);
+        if free[unit] > at {
+            at = free[unit];
+            delay = Delay::Unit { cycles: at - timing.cycles };
+        }
+        timing.delays.push(delay);
         free[unit] = at + figures.costs.cycles(class).max(1) as u32;
         let time = figures.model.time(class);
         let result = time.map_or(UNKNOWN_CYCLES, |time| assumption.of(time));

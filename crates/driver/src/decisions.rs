@@ -1,0 +1,96 @@
+//! What `oriole explain` needs to know about a compiled function beyond its machine code: remarks of passes, the machine registers that hold
+//! PTX registers, and the spill code.
+//!
+//! Recorded only if [`Reports::decisions`](crate::Reports::decisions) is set.
+
+use oriole_ir::{Function, Space};
+use oriole_opt::remarks::PassRemark;
+
+use crate::compile_function::Finished;
+use crate::emit::INSTRUCTION_BYTES;
+use crate::function_report::FunctionReport;
+use crate::job::Job;
+
+/// What was recorded about a function.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Decisions {
+    /// What passes did at places of the PTX, or did not do and why, in the order of the passes.
+    pub remarks: Vec<DecisionRemark>,
+    /// The machine registers that hold PTX registers, sorted by register and address.
+    pub registers: Vec<HeldRegister>,
+    /// Offsets in bytes of the instructions that store or load spilled registers, in ascending order.
+    pub spill_code: Vec<u32>,
+    /// Bytes of local variables in the stack frame.
+    pub variable_bytes: u32,
+}
+
+/// What a pass did, or did not do and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DecisionRemark {
+    /// Name of the pass in the pass table.
+    pub pass: &'static str,
+    /// Byte offset of the PTX instruction in the source; `None` if unknown.
+    pub offset: Option<u32>,
+    /// Whether the pass changed the place.
+    pub is_done: bool,
+    /// What was done, or why it was not done.
+    pub text: String,
+}
+
+/// A range of addresses in which a machine register holds a word of a PTX register.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct HeldRegister {
+    /// Name of the machine register, such as `R4`.
+    pub register: String,
+    /// Start of the range in bytes from the start of the function.
+    pub start: u32,
+    /// End of the range, exclusive.
+    pub end: u32,
+    /// Name of the PTX register, such as `%f3`.
+    pub name: String,
+    /// Number of the 32-bit word of the PTX register.
+    pub word: u8,
+}
+
+/// Pass whose remarks are about waits and fences for asynchronous matrix products.
+const PRODUCT_PASS: &str = "settle-products";
+
+impl Decisions {
+    /// Collects what was recorded about a function.
+    pub(crate) fn new(job: &Job<'_>, finished: &Finished, report: &FunctionReport) -> Decisions {
+        let of_pass = |remark: &PassRemark| DecisionRemark {
+            pass: remark.pass,
+            offset: remark.location.statement.checked_sub(1),
+            is_done: remark.is_done,
+            text: remark.text.clone(),
+        };
+        let mut remarks: Vec<DecisionRemark> = Vec::new();
+        for remark in finished.pass_remarks.list().iter().map(of_pass) {
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        }
+        remarks.extend(report.remarks.iter().map(|remark| DecisionRemark {
+            pass: PRODUCT_PASS,
+            offset: remark.offset,
+            is_done: true,
+            text: remark.text.to_owned(),
+        }));
+        let mut registers: Vec<HeldRegister> = match job.function().body.as_deref() {
+            Some(body) => finished.code.register_ranges.iter().map(|range| range.describe(job.module, body)).collect(),
+            None => Vec::new(),
+        };
+        registers.sort_unstable();
+        Decisions { remarks, registers, spill_code: finished.code.spill_code.clone(), variable_bytes: finished.report_data.variables_size }
+    }
+}
+
+/// Returns the offsets of the instructions that access spill slots.
+pub(crate) fn spill_code(function: &Function) -> Vec<u32> {
+    let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
+    let is_spill = |inst: &oriole_ir::Inst| {
+        let memory = function.insts[*inst].memory;
+        memory.is_some_and(|id| function.accesses[id].space == Space::Spill)
+    };
+    insts.enumerate().filter(|(_, inst)| is_spill(inst)).map(|(number, _)| (number * INSTRUCTION_BYTES) as u32).collect()
+}

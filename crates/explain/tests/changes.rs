@@ -1,0 +1,179 @@
+//! Every statement comes from the code: tests that change a cause see the explanation change.
+
+use oriole_explain::model::{Function, Warning};
+use oriole_explain::{Options, explain_ptx};
+use oriole_isa::Target;
+
+/// Explains a kernel with this body on sm_90a.
+fn explain_body(body: &str, registers: Option<u32>) -> Function {
+    let text = format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry kernel(.param .u64 in, .param .u64 out, .param .u32 n)\n{{\n\
+         .reg .f32 %f<80>; .reg .f64 %d<8>; .reg .b32 %r<16>; .reg .b64 %a<8>; .reg .pred %p<4>;\n{body}\nret;\n}}\n"
+    );
+    let mut options = Options::new(Target::parse("sm_90a").unwrap());
+    options.compiler.max_registers = registers;
+    explain_ptx("kernel.ptx", text.as_bytes(), &options).unwrap().functions.remove(0)
+}
+
+const ADDRESSES: &str = "ld.param.u64 %a0, [in]; ld.param.u64 %a1, [out]; mov.u32 %r0, %tid.x; mul.wide.u32 %a2, %r0, 4;\n\
+                         add.u64 %a0, %a0, %a2; add.u64 %a1, %a1, %a2;\n";
+
+fn of_kind<'a>(function: &'a Function, kind: &str) -> Vec<&'a Warning> {
+    function.warnings.iter().filter(|warning| warning.kind == kind).collect()
+}
+
+/// `count` values are loaded, live at once, and then added up.
+fn many_values(count: usize) -> String {
+    let mut body = ADDRESSES.to_owned();
+    for number in 1..=count {
+        body += &format!("ld.volatile.global.f32 %f{number}, [%a0+{}];\n", 4096 * number);
+    }
+    body += "bar.sync 0;\nmov.f32 %f0, 0f00000000;\n";
+    for number in 1..=count {
+        body += &format!("fma.rn.f32 %f0, %f0, %f{number}, %f{number};\n");
+    }
+    body + "st.global.f32 [%a1], %f0;"
+}
+
+#[test]
+fn a_longer_live_range_raises_the_peak() {
+    let (few, more) = (explain_body(&many_values(8), None), explain_body(&many_values(24), None));
+    assert!(few.registers.peak_live >= 8 && more.registers.peak_live >= few.registers.peak_live + 16);
+    let names: Vec<&str> = more.registers.live_at_peak.iter().filter_map(|value| value.name.as_deref()).collect();
+    assert!(names.contains(&"%f1") && names.contains(&"%f20"), "{names:?}");
+    // The file starts with four lines and the declarations; the addresses take two lines; then there is one load in a line.
+    let first = more.registers.live_at_peak.iter().find(|value| value.name.as_deref() == Some("%f1")).unwrap();
+    assert_eq!(first.ptx_line, Some(9));
+}
+
+#[test]
+fn a_dependence_explains_its_stall() {
+    let body = |source: &str| {
+        format!(
+            "{ADDRESSES}ld.global.f32 %f1, [%a0]; add.f32 %f2, %f1, %f1;\nmul.f32 %f3, {source}, 0f40400000; st.global.v2.f32 [%a1], {{%f2, %f3}};"
+        )
+    };
+    let causes = |function: &Function| -> Vec<String> {
+        let add = function.instructions.iter().find(|instruction| instruction.text.starts_with("FADD")).unwrap();
+        add.stall_causes.iter().filter(|cause| cause.kind == "register").map(|cause| cause.text.clone()).collect()
+    };
+    let (dependent, independent) = (explain_body(&body("%f2"), None), explain_body(&body("%f1"), None));
+    let reads = causes(&dependent);
+    assert!(reads.iter().any(|text| text.contains("reads") && text.contains("of this instruction")), "{reads:?}");
+    assert!(!causes(&independent).iter().any(|text| text.contains("the next instruction reads")), "{:?}", causes(&independent));
+}
+
+#[test]
+fn a_load_is_waited_for_by_its_reader() {
+    let function = explain_body(&format!("{ADDRESSES}ld.global.f32 %f1, [%a0]; add.f32 %f2, %f1, %f1; st.global.f32 [%a1], %f2;"), None);
+    let load = function.instructions.iter().find(|instruction| instruction.text.starts_with("LDG")).unwrap();
+    let add = function.instructions.iter().find(|instruction| instruction.text.starts_with("FADD")).unwrap();
+    assert_eq!(load.sets[0].readers, [add.address]);
+    assert_eq!(add.waits[0].producers, [load.address]);
+    assert!(add.waits[0].text.contains("reads") && add.waiting.cycles > 100 && add.waiting.reason.starts_with("scoreboard"));
+}
+
+#[test]
+fn fewer_registers_cause_spills_with_names() {
+    let body = many_values(60);
+    let (free, tight) = (explain_body(&body, None), explain_body(&body, Some(32)));
+    assert!(free.spills.slots.is_empty() && free.memory.local_bytes == 0);
+    assert!(tight.spills.store_bytes >= 4 * 20 && tight.memory.local_bytes > 0, "{:?}", tight.spills);
+    let named = tight.spills.slots.iter().filter(|slot| slot.name.as_deref().is_some_and(|name| name.starts_with("%f"))).count();
+    assert!(named >= 20, "{:?}", tight.spills.slots);
+    assert!(tight.spills.slots.iter().all(|slot| slot.ptx_line.is_some()));
+    assert!(free.registers.count > tight.registers.count);
+}
+
+#[test]
+fn occupancy_follows_registers() {
+    let (few, more) = (explain_body(&many_values(8), None), explain_body(&many_values(60), None));
+    let ratio = |function: &Function| function.occupancy.as_ref().unwrap().occupancy;
+    assert_eq!(ratio(&few), 1.0);
+    // 60 values are more than the 32 registers with which all 64 warps are resident.
+    assert!(ratio(&more) < 1.0);
+    let below = more.registers.next_below.as_ref().unwrap();
+    assert!(below.registers < more.registers.count && below.occupancy > ratio(&more));
+    assert!(more.registers.next_above.as_ref().unwrap().registers >= more.registers.count);
+    assert_eq!(more.occupancy.unwrap().limited_by, ["registers"]);
+}
+
+/// A loop over `body` with a counter in `%r1`, which is not unrolled.
+fn loop_over(body: &str) -> String {
+    format!(
+        "{ADDRESSES}ld.param.u32 %r2, [n]; mov.u32 %r1, 0; mov.f32 %f1, 0f00000000; mov.f64 %d1, 0d0000000000000000;\nagain:\n.pragma \"nounroll\";\n{body}\nadd.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, %r2; @%p0 bra again;\nst.global.f32 [%a1], %f1; st.global.f64 [%a1], %d1;"
+    )
+}
+
+#[test]
+fn a_chain_through_iterations_bounds_the_loop() {
+    let one = explain_body(&loop_over("fma.rn.f32 %f1, %f1, %f1, %f1;"), None);
+    let two = explain_body(&loop_over(&"fma.rn.f32 %f1, %f1, %f1, %f1;".repeat(8)), None);
+    let bound = |function: &Function| function.loops[0].bounds.iter().find(|bound| bound.kind == "dependence").unwrap().cycles;
+    // The latency of FFMA is 4 cycles on sm_90.
+    assert_eq!(bound(&two), 32.0);
+    assert!(bound(&one) < bound(&two));
+    assert!(two.loops[0].cycles >= 32.0 && two.loops[0].bounds[0].kind == "dependence");
+    assert!(two.loops[0].bounds[0].addresses.len() >= 8);
+    let remark = one.remarks.iter().find(|remark| remark.pass == "unroll").unwrap();
+    assert!(!remark.is_done && remark.text.contains("nounroll"), "{remark:?}");
+}
+
+#[test]
+fn double_precision_is_warned_about_by_its_cost() {
+    let outside = explain_body(&format!("{ADDRESSES}ld.global.f64 %d1, [%a0]; add.f64 %d2, %d1, %d1; st.global.f64 [%a1], %d2;"), None);
+    let inside = explain_body(&loop_over("fma.rn.f64 %d1, %d1, %d1, %d1;"), None);
+    let single = explain_body(&loop_over("fma.rn.f32 %f1, %f1, %f1, %f1;"), None);
+    let cycles = |function: &Function| of_kind(function, "double-precision").iter().map(|warning| warning.cycles).sum::<f64>();
+    assert!(cycles(&single) == 0.0 && cycles(&outside) > 0.0);
+    assert!(cycles(&inside) >= 10.0 * cycles(&outside), "{} {}", cycles(&inside), cycles(&outside));
+}
+
+#[test]
+fn strided_accesses_are_proven() {
+    let body = |stride: u32| {
+        format!(
+            "ld.param.u64 %a0, [in]; ld.param.u64 %a1, [out]; mov.u32 %r0, %tid.x; mul.wide.u32 %a2, %r0, {stride}; add.u64 %a0, %a0, %a2; ld.global.f32 %f1, [%a0]; st.global.f32 [%a1], %f1;"
+        )
+    };
+    assert!(of_kind(&explain_body(&body(4), None), "uncoalesced").is_empty());
+    let far = explain_body(&body(256), None);
+    let warnings = of_kind(&far, "uncoalesced");
+    assert_eq!(warnings.len(), 1);
+    // 32 threads touch a sector each instead of 128 bytes, which are 4 sectors.
+    assert!(warnings[0].text.contains("32 sectors instead of 4"), "{}", warnings[0].text);
+    // Two sectors for each pair of threads at a distance of 16 bytes: 16 sectors.
+    let near = explain_body(&body(16), None);
+    assert!(of_kind(&near, "uncoalesced")[0].text.contains("16 sectors instead of 4"));
+    // The index of another load proves nothing.
+    let unknown = body(4)
+        .replace("mov.u32 %r0, %tid.x;", "mov.u32 %r1, %tid.x; mul.wide.u32 %a3, %r1, 4; add.u64 %a3, %a0, %a3; ld.global.u32 %r0, [%a3];");
+    assert!(of_kind(&explain_body(&unknown, None), "uncoalesced").is_empty());
+}
+
+#[test]
+fn neighbouring_accesses_are_reported_once() {
+    let loads = |offsets: &[u32]| {
+        let mut body = ADDRESSES.to_owned();
+        for (number, offset) in offsets.iter().enumerate() {
+            body += &format!("ld.global.f32 %f{}, [%a0+{offset}];", number + 1);
+        }
+        body + "add.f32 %f5, %f1, %f2; add.f32 %f6, %f3, %f4; add.f32 %f5, %f5, %f6; st.global.f32 [%a1], %f5;"
+    };
+    let near = explain_body(&loads(&[0, 4, 8, 12]), None);
+    let warnings = of_kind(&near, "unvectorized");
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].addresses.len() == 4 && warnings[0].text.contains("save 3 of them"), "{}", warnings[0].text);
+    assert!(of_kind(&explain_body(&loads(&[0, 400, 800, 1200]), None), "unvectorized").is_empty());
+}
+
+#[test]
+fn local_arrays_with_computed_index() {
+    let text = |index: &str| {
+        format!(
+            ".local .align 4 .b8 array[256]; {ADDRESSES} mov.u64 %a3, array; and.b32 %r1, %r0, 63; mul.wide.u32 %a4, %r1, 4; add.u64 %a4, %a3, %a4; st.local.u32 [{index}], %r0; ld.local.u32 %r2, [{index}]; st.global.u32 [%a1], %r2;"
+        )
+    };
+    assert_eq!(of_kind(&explain_body(&text("%a4"), None), "dynamic-local").len(), 1);
+    assert!(of_kind(&explain_body(&text("array+8"), None), "dynamic-local").is_empty());
+}

@@ -1,0 +1,156 @@
+//! What every explanation must fulfil, over the examples and the corpus.
+
+use std::path::{Path, PathBuf};
+
+use oriole_explain::model::{Explanation, Function};
+use oriole_explain::{Options, explain_cubin, explain_ptx};
+use oriole_isa::Target;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the PTX files of a folder, sorted.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join(folder)).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "ptx"));
+    files.sort();
+    files
+}
+
+fn explain(path: &Path, target: &str, level: u8) -> Option<Explanation> {
+    let text = std::fs::read(path).unwrap();
+    let mut options = Options::new(Target::parse(target).unwrap());
+    options.compiler.level = level;
+    options.compiler.verify = false;
+    explain_ptx(path.file_name().unwrap().to_str().unwrap(), &text, &options).ok()
+}
+
+/// Checks one function; returns the number of instructions.
+fn check(function: &Function, what: &str) -> usize {
+    assert_eq!(function.obstacle, None, "{what}");
+    let length = function.instructions.len() as u64 * 16;
+    let is_address = |address: u64| address < length && address.is_multiple_of(16);
+    for (number, instruction) in function.instructions.iter().enumerate() {
+        let place = format!("{what} {} {:#x}", function.name, instruction.address);
+        assert_eq!(instruction.address, number as u64 * 16, "{place}");
+        assert!(!instruction.text.is_empty() && !instruction.control.is_empty() && !instruction.unit.is_empty(), "{place}");
+        let block = &function.blocks[instruction.block.expect("a block")];
+        assert!((block.start..block.end).contains(&instruction.address), "{place}");
+        assert!(instruction.issue_cycle < block.cycles, "{place}");
+        assert!(instruction.live <= 255, "{place}");
+        let sum: u8 = instruction.stall_causes.iter().map(|cause| cause.cycles).sum();
+        assert_eq!(sum, instruction.stall, "{place}");
+        for cause in &instruction.stall_causes {
+            assert!(!cause.text.is_empty() && cause.cycles > 0, "{place}");
+            assert!(cause.first.is_none_or(is_address) && cause.second.is_none_or(|second| second <= length), "{place}");
+            assert!(matches!(cause.kind.as_str(), "minimum" | "extra") || cause.first.is_some() && cause.second.is_some(), "{place}");
+        }
+        // The control word in the text form names the scoreboards that are waited for and set.
+        let waited = instruction.control.split(':').next().unwrap().chars().filter(char::is_ascii_digit).count();
+        assert!(instruction.waits.len() >= waited, "{place}: {}", instruction.control);
+        for wait in &instruction.waits {
+            assert!(!wait.text.is_empty() && wait.producers.iter().all(|&producer| is_address(producer)), "{place}");
+            for &producer in &wait.producers {
+                let sets = &function.instructions[producer as usize / 16].sets;
+                let is_named = sets.iter().any(|set| set.scoreboard == wait.scoreboard && set.readers.contains(&instruction.address));
+                assert!(is_named, "{place}: {producer:#x} does not name its reader");
+            }
+        }
+        assert_eq!(instruction.waiting.cycles > 0, !instruction.waiting.reason.is_empty(), "{place}");
+    }
+    assert_eq!(function.registers.live_at_peak.len() as u32, function.registers.peak_live, "{what}");
+    assert!(function.registers.peak_live <= function.registers.count, "{what} {}", function.name);
+    for one in &function.loops {
+        assert!(one.start < one.end && one.end <= length && one.bounds.len() >= 2, "{what} {}", function.name);
+        assert!(one.bounds.is_sorted_by(|first, second| first.cycles >= second.cycles));
+    }
+    assert!(function.warnings.is_sorted_by(|first, second| first.cycles >= second.cycles));
+    function.instructions.len()
+}
+
+/// Checks all functions of all files; returns the number of instructions.
+fn check_all(paths: &[PathBuf], target: &str, level: u8) -> usize {
+    let mut count = 0;
+    for path in paths {
+        let Some(explanation) = explain(path, target, level) else { continue };
+        for function in &explanation.functions {
+            let what = format!("{} {target} -O{level}", path.display());
+            count += check(function, &what);
+            // At -O1 and above, every stall cycle has a cause that the compiler recorded: none is left over.
+            let extra =
+                function.instructions.iter().flat_map(|instruction| &instruction.stall_causes).filter(|cause| cause.kind == "extra");
+            assert!(level == 0 || extra.count() == 0, "{what} {}: stalls without a recorded cause", function.name);
+            // Only what sets up the function has no PTX line, and functions that Oriole adds have none.
+            let is_added = function.name.starts_with("__oriole");
+            let with_line = function.instructions.iter().filter(|instruction| instruction.origin.ptx_line.is_some()).count();
+            assert!(is_added || with_line * 10 >= function.instructions.len() * 9, "{what} {}: {with_line}", function.name);
+            assert!(!function.passes.is_empty() && function.spills.is_exact);
+        }
+    }
+    count
+}
+
+#[test]
+fn corpus_on_sm_90a() {
+    assert!(check_all(&files("corpus"), "sm_90a", 3) > 10_000);
+}
+
+#[test]
+fn corpus_on_sm_80() {
+    assert!(check_all(&files("corpus"), "sm_80", 3) > 5_000);
+}
+
+#[test]
+fn corpus_on_sm_120a() {
+    assert!(check_all(&files("corpus"), "sm_120a", 3) > 5_000);
+}
+
+#[test]
+fn examples_on_other_targets() {
+    for (target, level) in [("sm_80", 3), ("sm_120a", 3), ("sm_89", 2), ("sm_90a", 1), ("sm_90a", 0), ("sm_100a", 3)] {
+        assert!(check_all(&files("examples"), target, level) > 100, "{target} -O{level}");
+    }
+}
+
+/// A cubin alone has the same control words and reasons as the PTX that it was compiled from; only what passes recorded is missing.
+#[test]
+fn a_cubin_alone_has_the_same_reasons() {
+    let path = root().join("examples/block_sum.ptx");
+    let from_ptx = explain(&path, "sm_90a", 3).unwrap();
+    let text = std::fs::read(&path).unwrap();
+    let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+    let options = oriole_driver::Options::new(Target::parse("sm_90a").unwrap());
+    let cubin = oriole_driver::compile(&[&checked.module], &options).unwrap().cubin;
+    let from_cubin = explain_cubin("block_sum.cubin", &cubin, None).unwrap();
+    for (one, two) in from_ptx.functions[0].instructions.iter().zip(&from_cubin.functions[0].instructions) {
+        assert_eq!((&one.text, &one.control, &one.stall_causes, &one.waits), (&two.text, &two.control, &two.stall_causes, &two.waits));
+    }
+    let function = &from_cubin.functions[0];
+    check(function, "cubin");
+    assert!(function.remarks.is_empty() && function.passes.is_empty() && from_cubin.ptx.is_empty());
+}
+
+#[test]
+fn json_keeps_everything() {
+    let explanation = explain(&root().join("examples/block_sum.ptx"), "sm_90a", 3).unwrap();
+    let text = serde_json::to_string(&explanation).unwrap();
+    let again: Explanation = serde_json::from_str(&text).unwrap();
+    assert_eq!(again, explanation);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["schema"], "oriole-explain/1");
+    // Every field of the format is described.
+    let page = std::fs::read_to_string(root().join("docs/explain.md")).unwrap();
+    for (object, place) in [
+        (&value, "file"),
+        (&value["functions"][0], "function"),
+        (&value["functions"][0]["instructions"][0], "instruction"),
+        (&value["functions"][0]["blocks"][0], "block"),
+        (&value["functions"][0]["registers"], "registers"),
+    ] {
+        for field in object.as_object().unwrap().keys() {
+            assert!(page.contains(&format!("`{field}`")), "docs/explain.md does not describe the field {field} of a {place}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Remarks of passes: what a pass did to a place of the program, or did not do, and why.
+//!
+//! Remarks are for `oriole explain`. They are recorded on request only; otherwise [`Remarks::add`] does nothing and formats nothing.
+
+use oriole_ir::{Block, Function, Location};
+
+/// A remark of a pass.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PassRemark {
+    /// Name of the pass in the pass table.
+    pub pass: &'static str,
+    /// The place that it is about.
+    pub location: Location,
+    /// Whether the pass changed the place; otherwise the text says why it did not.
+    pub is_done: bool,
+    /// What was done, or why it was not done.
+    pub text: String,
+}
+
+/// The remarks about one function, if they are requested.
+#[derive(Clone, Default, Debug)]
+pub struct Remarks {
+    list: Option<Vec<PassRemark>>,
+}
+
+impl Remarks {
+    /// Returns an empty list that records remarks.
+    pub fn recording() -> Remarks {
+        Remarks { list: Some(Vec::new()) }
+    }
+
+    /// Returns whether remarks are recorded.
+    pub fn is_recording(&self) -> bool {
+        self.list.is_some()
+    }
+
+    /// Adds the remark that a pass changed a place.
+    pub fn done(&mut self, pass: &'static str, location: Location, text: impl FnOnce() -> String) {
+        self.add(pass, location, true, text);
+    }
+
+    /// Adds the remark that a pass did not change a place, with the reason.
+    pub fn missed(&mut self, pass: &'static str, location: Location, text: impl FnOnce() -> String) {
+        self.add(pass, location, false, text);
+    }
+
+    fn add(&mut self, pass: &'static str, location: Location, is_done: bool, text: impl FnOnce() -> String) {
+        if let Some(list) = &mut self.list {
+            list.push(PassRemark { pass, location, is_done, text: text() });
+        }
+    }
+
+    /// Removes what a pass said about places that it did not change. For a pass that looks at the same places again.
+    pub fn forget_missed(&mut self, pass: &str) {
+        if let Some(list) = &mut self.list {
+            list.retain(|remark| remark.is_done || remark.pass != pass);
+        }
+    }
+
+    /// Returns the remarks in the order in which they were made.
+    pub fn list(&self) -> &[PassRemark] {
+        self.list.as_deref().unwrap_or_default()
+    }
+}
+
+/// Returns the location of the first instruction of a block that has one.
+pub(crate) fn location_of(function: &Function, block: Block) -> Location {
+    let mut locations = function.blocks[block].insts.iter().map(|&inst| function.insts[inst].location);
+    locations.find(|location| location.statement != 0).unwrap_or_default()
+}
