@@ -24,6 +24,7 @@ mod emit;
 mod error;
 mod function_report;
 mod functions;
+mod images;
 mod job;
 mod layout;
 mod link;
