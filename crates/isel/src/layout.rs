@@ -229,7 +229,7 @@ impl Layout {
         let function = &module.functions[id];
         let is_kernel = function.kind == FunctionKind::Entry;
         let mut words = if self.image_functions.is_empty() {
-            ImageWords::at(image_start(variables))
+            ImageWords::at(image_start(variables, target))
         } else {
             self.common_images.get_or_init(|| self.common_words(module, target)).clone()
         };
@@ -244,7 +244,7 @@ impl Layout {
         let start = module.functions.iter().filter(|function| function.kind == FunctionKind::Entry).map(|kernel| {
             let mut variables = VariableLayout::of(Arc::clone(&self.module_locations));
             place_parameters(module, kernel, target, &mut variables);
-            image_start(&variables)
+            image_start(&variables, target)
         });
         let mut words = ImageWords::at(start.max().unwrap_or(0));
         let bodies = self.image_functions.iter().filter_map(|&id| module.functions[id].body.as_deref());
@@ -308,9 +308,11 @@ fn place_parameters(module: &Module, function: &Function, target: Target, variab
     variables.parameter_bytes = end - origin;
 }
 
-/// Returns the offset in constant bank 0 of the first word for references: the next word after the parameters.
-fn image_start(variables: &VariableLayout) -> u32 {
-    variables.parameters_start.saturating_add(narrow(aligned(variables.parameter_bytes, 4)))
+/// Returns the offset in constant bank 0 of the first word for references: the next word after the parameters. Targets that align the
+/// offsets of parameters, not their places in the bank, have it at a multiple of 16 bytes.
+fn image_start(variables: &VariableLayout, target: Target) -> u32 {
+    let align = if SystemLayout::of(target).aligns_parameters_in_bank { 4 } else { 16 };
+    variables.parameters_start.saturating_add(narrow(aligned(variables.parameter_bytes, align)))
 }
 
 /// Returns the device functions that use texture, sampler or surface references.
