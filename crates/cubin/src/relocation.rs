@@ -20,6 +20,9 @@ impl RelocationType {
     pub const R_CUDA_32: Self = Self(1);
     pub const R_CUDA_64: Self = Self(2);
     pub const R_CUDA_G64: Self = Self(4);
+    pub const R_CUDA_TEX_HEADER_INDEX: Self = Self(6);
+    pub const R_CUDA_SAMP_HEADER_INDEX: Self = Self(7);
+    pub const R_CUDA_SURF_HEADER_INDEX: Self = Self(52);
     pub const R_CUDA_ABS32_32: Self = Self(55);
     pub const R_CUDA_ABS32_LO_32: Self = Self(56);
     pub const R_CUDA_ABS32_HI_32: Self = Self(57);
@@ -31,6 +34,7 @@ impl RelocationType {
     pub const R_CUDA_ABS24_40: Self = Self(74);
     pub const R_CUDA_ABS55_16_34: Self = Self(75);
     pub const R_CUDA_G8_0: Self = Self(84);
+    pub const R_CUDA_SAMP_HEADER_INDEX_0: Self = Self(101);
     pub const R_CUDA_UNIFIED: Self = Self(102);
     pub const R_CUDA_UNIFIED32_LO_32: Self = Self(112);
     pub const R_CUDA_UNIFIED32_HI_32: Self = Self(113);
@@ -239,6 +243,10 @@ mod tests {
             (RelocationType::R_CUDA_ABS24_40, "ABS24_40"),
             (RelocationType::R_CUDA_ABS55_16_34, "ABS55_16_34"),
             (RelocationType::R_CUDA_G8_0, "G8_0"),
+            (RelocationType::R_CUDA_TEX_HEADER_INDEX, "TEX_HEADER_INDEX"),
+            (RelocationType::R_CUDA_SAMP_HEADER_INDEX, "SAMP_HEADER_INDEX"),
+            (RelocationType::R_CUDA_SURF_HEADER_INDEX, "SURF_HEADER_INDEX"),
+            (RelocationType::R_CUDA_SAMP_HEADER_INDEX_0, "SAMP_HEADER_INDEX_0"),
             (RelocationType::R_CUDA_UNIFIED, "UNIFIED"),
             (RelocationType::R_CUDA_UNIFIED32_LO_32, "UNIFIED32_LO_32"),
             (RelocationType::R_CUDA_UNIFIED32_HI_32, "UNIFIED32_HI_32"),

@@ -20,6 +20,10 @@ use crate::error::{Error, Result};
 use crate::read::NameBudget;
 use crate::strings::Names;
 
+/// Symbol types of texture, sampler and surface references.
+pub const STT_CUDA_TEXTURE: u8 = 10;
+pub const STT_CUDA_SAMPLER: u8 = 11;
+pub const STT_CUDA_SURFACE: u8 = 12;
 /// Symbol type of variables in relocatable and debug files.
 pub const STT_CUDA_OBJECT: u8 = 13;
 

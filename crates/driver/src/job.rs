@@ -9,7 +9,7 @@ use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, 
 use crate::functions::Index;
 use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, Limit};
-use crate::{convention, functions, registers};
+use crate::{convention, functions, images, registers};
 
 /// A function to compile.
 pub struct Job<'m> {
@@ -39,9 +39,10 @@ impl<'m> Job<'m> {
         let variables = layout.variables_of(module, id, target);
         let mut parameters = Vec::new();
         for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {
-            if let Parameter::Variable(variable) = *parameter
-                && let Some(VariableLocation::Parameter(offset)) = variables.get(variable)
-            {
+            let Parameter::Variable(variable) = *parameter else { continue };
+            if let Some(kind) = images::kind(module.variables[variable].ty) {
+                parameters.push(info::Parameter::image(ordinal as u16, kind.parameter_space()));
+            } else if let Some(VariableLocation::Parameter(offset)) = variables.get(variable) {
                 let size = module.variables[variable].size_bytes().unwrap_or(8) as u16;
                 parameters.push(info::Parameter::plain(ordinal as u16, *offset as u16, size));
             }

@@ -25,6 +25,7 @@ mod emit;
 mod error;
 mod function_report;
 mod functions;
+mod images;
 mod job;
 mod layout;
 mod link;

@@ -19,7 +19,7 @@ use crate::functions::Index;
 use crate::job::Job;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
-use crate::{convention, debug, variables};
+use crate::{convention, debug, images, variables};
 
 /// A program whose functions are compiled. Functions and jobs correspond by their position, modules, indices and layouts too.
 pub struct Program<'a> {
@@ -67,7 +67,8 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
 
 /// Returns the number of bytes of constant bank 0 that a kernel launch fills: the system's part and the parameters.
 fn constant_bytes(job: &Job<'_>) -> u32 {
-    job.variables.parameters_start + job.variables.parameter_bytes as u32
+    let end = job.variables.parameters_start + job.variables.parameter_bytes as u32;
+    job.variables.images.placed().map(|(offset, _)| offset + size_of::<u32>() as u32).fold(end, u32::max)
 }
 
 /// Returns the resource usage of a function. `settled` is the function in the file, with resources of its callees included.
@@ -139,6 +140,7 @@ fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault
         }
         variables::add(&mut module, source, index, layout)?;
     }
+    images::add(&mut module, program);
     add_externs(&mut module, indices, jobs, finished);
     mark_taken(&mut module, indices);
     debug::add_sections(&mut module, program, options);
@@ -242,6 +244,7 @@ fn to_build_function(
     }
     extra.extend(cluster_attributes(bounds));
     if job.is_kernel() {
+        extra.extend(images::bank_attributes(job));
         extra.push(Attribute::new(Code::MAXREG_COUNT, Value::Half(job.limit.registers as u16)));
     }
     build::Function {
@@ -255,6 +258,8 @@ fn to_build_function(
         } else {
             function_attributes(traits, extra)
         },
+        image_words: if job.is_kernel() { images::words(job, layout) } else { Vec::new() },
+        image_parameters: images::parameters(job),
         parameter_bytes: job.variables.parameter_bytes as u16,
         has_large_parameters: job.variables.has_large_parameters,
         relocations: relocations(function, options),
@@ -313,6 +318,7 @@ fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
         ReferenceKind::SharedOffset => CodePatch::SharedOffset,
         ReferenceKind::ConstantOffset => CodePatch::ConstantOffset,
         ReferenceKind::Call => CodePatch::Call,
+        ReferenceKind::DriverNumber => CodePatch::DriverNumber,
     };
     let indirect = function.code.indirect_calls.iter().filter(|_| options.relocatable).map(|&offset| CodeRelocation {
         offset: u64::from(offset),

@@ -188,6 +188,10 @@ fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<Co
         if has_banks(&layout) && layouts.iter().any(has_banks) {
             return Err(unsupported(number, "module variables in more than one input".into()));
         }
+        if layout.has_image_functions() && modules.len() > 1 {
+            let feature = "texture, sampler and surface references in device functions of a program with several inputs";
+            return Err(unsupported(number, feature.into()));
+        }
         layouts.push(layout);
     }
     Ok(layouts)

@@ -145,6 +145,8 @@ pub enum ReferenceKind {
     SharedOffset,
     /// The offset of a variable in constant bank 3.
     ConstantOffset,
+    /// A 32-bit number that the CUDA driver knows by the name of the symbol.
+    DriverNumber,
 }
 
 /// The position of an operand in its instruction.

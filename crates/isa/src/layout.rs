@@ -39,6 +39,9 @@ pub struct SystemLayout {
     pub texture_handle: TextureHandle,
     /// Whether a texture fetch without a level reads the most detailed level. Elsewhere ptxas gives a level that is below every other.
     pub fetches_without_level: bool,
+    /// Offset in constant bank 0 of the 64-bit address of the driver's table with properties of textures. The addresses of the tables for
+    /// samplers and surfaces follow.
+    pub image_tables: u32,
     /// Limits on the memory that one program may use.
     pub limits: Limits,
 }
@@ -134,6 +137,7 @@ const TURING: SystemLayout = SystemLayout {
     sorts_sparse_indices: false,
     texture_handle: TextureHandle::General,
     fetches_without_level: false,
+    image_tables: 0x70,
     limits: LIMITS,
 };
 const AMPERE: SystemLayout = SystemLayout { descriptor: Some(0x118), ..TURING };
@@ -148,6 +152,7 @@ const HOPPER: SystemLayout = SystemLayout {
     reserved_shared: 0x400,
     multiplies_bits_with_xor: false,
     texture_handle: TextureHandle::Uniform,
+    image_tables: 0xf0,
     ..TURING
 };
 const BLACKWELL: SystemLayout = SystemLayout {
@@ -160,6 +165,7 @@ const BLACKWELL: SystemLayout = SystemLayout {
     parameter_window: 0x348,
     descriptor: Some(0x358),
     sorts_sparse_indices: true,
+    image_tables: 0x150,
     ..HOPPER
 };
 const BLACKWELL_CONSUMER: SystemLayout = SystemLayout { fetches_without_level: true, ..BLACKWELL };

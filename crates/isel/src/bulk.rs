@@ -4,6 +4,8 @@
 //! signal, in two consecutive uniform registers, addresses of global memory in a pair, and the number of 16-byte units in the lower half of
 //! a register whose upper half is the set of blocks of a multicast.
 //!
+//! `st.bulk` fills shared memory with zeros: `UMEMSETS` takes an address and a number of 8-byte units.
+//!
 //! `UTMACMDFLUSH` ends a group: it sets a scoreboard until the copies before it are complete; `DEPBAR.LE SB0, N` waits until at most N
 //! groups are pending.
 
@@ -23,6 +25,9 @@ const GROUPS: u16 = 0;
 const MOST_PENDING: u64 = 63;
 /// log2 of the unit in which sizes are given to the copy engine, in bytes.
 const UNIT_SHIFT: i64 = 4;
+
+/// log2 of the unit in which sizes are given to `UMEMSETS`, in bytes.
+const FILL_UNIT_SHIFT: u32 = 3;
 
 /// Selects `cp.async.bulk`, `cp.reduce.async.bulk` and `cp.async.bulk.prefetch`.
 pub(crate) fn bulk_copy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
@@ -51,6 +56,28 @@ pub(crate) fn bulk_copy(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Un
     select.for_each_thread(|select| {
         let (to, from, size) = (select.in_uniforms(&to), select.in_uniforms(&from), select.in_uniform(size));
         select.emit_bulk(&format!("{opcode} [{{}}], [{{}}], {{}}"), &[to, from, size], policy);
+        Ok(())
+    })
+}
+
+/// Selects `st.bulk`.
+pub(crate) fn fill(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let place = select.place_in_shared(ptx.operand(0))?;
+    let place = select.low(place);
+    let bytes = ptx.operand(1);
+    // The size of a fill is less than the size of shared memory, so its lower word is enough after the shift.
+    let units = match select.literal(bytes, ScalarType::U64) {
+        Some(bytes) => Operand::from((bytes >> FILL_UNIT_SHIFT) as u32),
+        None => {
+            let halves = select.halves(bytes, ScalarType::U64)?.map(|half| select.in_register(half));
+            select.pair_shift_right(halves, FILL_UNIT_SHIFT.into(), false)[0]
+        }
+    };
+    select.for_each_thread(|select| {
+        let [place, units] = [place, units].map(|word| select.in_uniform(word));
+        select.b.emit("UMEMSETS.64 [{}], URZ, {}", &[place, units]);
+        let access = MemoryAccess { order: Order::Relaxed, scope: Scope::Block, volatile: true, ..MemoryAccess::weak(Space::Shared, 0) };
+        select.b.describe(access);
         Ok(())
     })
 }

@@ -6,8 +6,8 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 use crate::{
-    atomics, barrier, bits, bulk, bulk_tensor, calls, cluster, compare, control, convert, fence, float, integer, logic, mbarrier, memory,
-    moves, multimem, stack, tensor, tensormap, texture, video, warp,
+    atomics, barrier, bits, bulk, bulk_tensor, calls, cluster, compare, control, convert, fence, float, integer, launch_control, logic,
+    mbarrier, memory, moves, multimem, stack, tensor, tensormap, texture, video, warp,
 };
 
 /// Selects one instruction. Opcodes that exist for integers and floating point are distinguished by type; an unknown opcode is an error.
@@ -138,6 +138,9 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Mapa => cluster::map_address(select, ptx),
         Opcode::Getctarank => cluster::rank_of_address(select, ptx),
         Opcode::StAsync | Opcode::RedAsync => cluster::store_async(select, ptx),
+        Opcode::StBulk => bulk::fill(select, ptx),
+        Opcode::ClusterlaunchcontrolTryCancelAsync => launch_control::try_cancel(select, ptx),
+        Opcode::ClusterlaunchcontrolQueryCancel => launch_control::query_cancel(select, ptx),
         Opcode::Setmaxnreg => control::set_register_count(select),
         Opcode::Griddepcontrol => control::dependent_grids(select, ptx),
         Opcode::Bra => control::branch(select, ptx),

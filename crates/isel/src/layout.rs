@@ -9,12 +9,12 @@
 //! **Relocatable files.** Only parameters and frames get offsets here. The linker places the other variables, and their addresses are
 //! relocations.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use oriole_ir::Target;
 use oriole_isa::{SMALL_PARAMETER_BYTES, SystemLayout};
 use oriole_ptx::ast::{
-    AddressBase, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand, Statement, Variable, VariableId, VariableType,
+    AddressBase, Function, FunctionId, FunctionKind, Linkage, Module, Operand, Statement, Variable, VariableId, VariableType,
 };
 use oriole_ptx::types::StateSpace;
 use oriole_support::{Index, Name};
@@ -25,6 +25,7 @@ use crate::error::Unsupported;
 use crate::initializer::{Data, initial_data};
 use crate::parameters::parameter_variable;
 use crate::shared::{self, SharedPlan};
+use crate::texture::ImageWords;
 use crate::variables::{ModuleLocations, SymbolSpace, VariableLayout, VariableLocation};
 
 /// Whether addresses are assigned now or by the linker.
@@ -68,6 +69,12 @@ pub struct Layout {
     pub externs: Vec<String>,
     /// The names whose addresses are in constant bank 4, eight bytes each.
     pub addresses: Vec<String>,
+    /// The texture, sampler and surface references of the module, in the order of declaration.
+    pub images: Vec<VariableId>,
+    /// The device functions that use references.
+    image_functions: Vec<FunctionId>,
+    /// The words for references of the device functions, which have the same offsets in all kernels.
+    common_images: OnceLock<ImageWords>,
     /// The shared memory of each function; empty for relocatable files.
     shared: SharedPlan,
     /// The locations that all functions share.
@@ -93,6 +100,9 @@ impl Layout {
             globals: Vec::new(),
             externs: Vec::new(),
             addresses: Vec::new(),
+            images: Vec::new(),
+            image_functions: functions_with_images(module),
+            common_images: OnceLock::new(),
             shared: SharedPlan::default(),
             module_locations: Arc::default(),
             by_name: FxHashMap::default(),
@@ -113,6 +123,10 @@ impl Layout {
         for id in variables_in(module, StateSpace::Global) {
             let variable = &module.variables[id];
             let Some(name) = layout.names[id.position()].clone() else { continue };
+            if is_opaque(variable) {
+                layout.images.push(id);
+                continue;
+            }
             if variable.linkage == Linkage::Extern && variable.initializer.is_none() {
                 if externs.insert(name.clone()) {
                     layout.externs.push(name.clone());
@@ -196,10 +210,46 @@ impl Layout {
         if function.kind == FunctionKind::Entry {
             place_parameters(module, function, target, &mut variables);
         }
+        if self.linking == Linking::Whole {
+            variables.images = self.images_of(module, id, target, &variables);
+        }
         let used = referenced_variables(function);
         place_frame(module, &used, &mut variables);
         self.place_shared(module, id, &used, &mut variables);
         variables
+    }
+
+    /// Returns whether a device function uses references. Their words then have the same offsets in all kernels of the module.
+    pub fn has_image_functions(&self) -> bool {
+        !self.image_functions.is_empty()
+    }
+
+    /// Returns the words for references as a function sees them.
+    fn images_of(&self, module: &Module, id: FunctionId, target: Target, variables: &VariableLayout) -> ImageWords {
+        let function = &module.functions[id];
+        let is_kernel = function.kind == FunctionKind::Entry;
+        let mut words = if self.image_functions.is_empty() {
+            ImageWords::at(image_start(variables, target))
+        } else {
+            self.common_images.get_or_init(|| self.common_words(module, target)).clone()
+        };
+        if is_kernel {
+            words.add(module, function.body.as_deref().into_iter(), target);
+        }
+        words
+    }
+
+    /// Returns the words for references of all device functions, after the parameters of the kernel with the most.
+    fn common_words(&self, module: &Module, target: Target) -> ImageWords {
+        let start = module.functions.iter().filter(|function| function.kind == FunctionKind::Entry).map(|kernel| {
+            let mut variables = VariableLayout::of(Arc::clone(&self.module_locations));
+            place_parameters(module, kernel, target, &mut variables);
+            image_start(&variables, target)
+        });
+        let mut words = ImageWords::at(start.max().unwrap_or(0));
+        let bodies = self.image_functions.iter().filter_map(|&id| module.functions[id].body.as_deref());
+        words.add(module, bodies, target);
+        words
     }
 
     /// Returns the location of a `.const` variable.
@@ -239,7 +289,7 @@ impl Layout {
 /// are aligned.
 fn place_parameters(module: &Module, function: &Function, target: Target, variables: &mut VariableLayout) {
     let system = SystemLayout::of(target);
-    let ids = function.parameters.iter().filter_map(parameter_variable);
+    let ids = function.parameters.iter().filter_map(parameter_variable).filter(|&id| !is_opaque(&module.variables[id]));
     let mut packed_bytes = 0;
     ids.clone().for_each(|id| _ = place(&module.variables[id], &mut packed_bytes));
     let start = system.parameters_start(packed_bytes);
@@ -256,6 +306,20 @@ fn place_parameters(module: &Module, function: &Function, target: Target, variab
     variables.has_large_parameters = packed_bytes > SMALL_PARAMETER_BYTES;
     variables.packed_parameter_bytes = packed_bytes;
     variables.parameter_bytes = end - origin;
+}
+
+/// Returns the offset in constant bank 0 of the first word for references: the next word after the parameters. Targets that align the
+/// offsets of parameters, not their places in the bank, have it at a multiple of 16 bytes.
+fn image_start(variables: &VariableLayout, target: Target) -> u32 {
+    let align = if SystemLayout::of(target).aligns_parameters_in_bank { 4 } else { 16 };
+    variables.parameters_start.saturating_add(narrow(aligned(variables.parameter_bytes, align)))
+}
+
+/// Returns the device functions that use texture, sampler or surface references.
+fn functions_with_images(module: &Module) -> Vec<FunctionId> {
+    let uses_images = |function: &Function| referenced_variables(function).iter().any(|&id| is_opaque(&module.variables[id]));
+    let ids = module.functions.iter().enumerate().filter(|(_, function)| function.kind != FunctionKind::Entry && uses_images(function));
+    ids.map(|(position, _)| FunctionId::new(position)).collect()
 }
 
 /// Assigns the offsets of the local variables that a function uses.
@@ -350,9 +414,6 @@ fn names_of(module: &Module) -> Vec<Option<String>> {
 /// Creates the entry of a `.global` variable that the module defines.
 fn global(module: &Module, layout: &Layout, id: VariableId, name: String) -> Result<Static, Unsupported> {
     let variable = &module.variables[id];
-    if matches!(variable.initializer.as_deref(), Some(Initializer::Opaque(_))) {
-        return Err(Unsupported::new(format!("the initial value of the texture or sampler {name}")));
-    }
     let initial = match variable.initializer {
         Some(_) => Some(initial_data(module, layout, id)?),
         None => None,

@@ -17,8 +17,7 @@ use crate::dispatch;
 use crate::elected::Elected;
 use crate::error::Unsupported;
 use crate::integer::Carry;
-use crate::layout::is_opaque;
-use crate::parameters::{TouchedWords, Words, parameter_variable};
+use crate::parameters::{TouchedWords, Words};
 use crate::ptx::Ptx;
 use crate::runtime;
 use crate::texture::Invariants;
@@ -188,9 +187,6 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
     // Errors that belong to no single statement are reported at the first statement.
     let start = (0..body.statements.len()).find_map(|number| body.position(number));
     let at_start = |error: Unsupported| Unsupported { span: error.span.or(start), ..error };
-    if let Some(name) = opaque_parameter(module, id) {
-        return Err(vec![at_start(Unsupported::new(format!("the texture, sampler or surface {name} as a parameter")))]);
-    }
     calls::prepare(&mut select, id).map_err(|error| vec![at_start(error)])?;
     let mut errors = select.walk();
     if !is_kernel && let Err(error) = select.write_ends(id) {
@@ -207,12 +203,6 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
 fn forbids_unrolling(module: &Module, function: &ast::Function) -> bool {
     let of_module = module.items.iter().filter_map(|item| if let ast::Item::Pragma(strings) = item { Some(strings) } else { None });
     of_module.chain([&function.bounds.pragmas]).flatten().any(|string| &**string == "nounroll")
-}
-
-/// Returns the name of the first parameter that is a texture, sampler or surface, if any.
-fn opaque_parameter(module: &Module, id: FunctionId) -> Option<&str> {
-    let mut variables = module.functions[id].parameters.iter().filter_map(parameter_variable).map(|id| &module.variables[id]);
-    variables.find(|variable| is_opaque(variable)).map(|variable| module.name(variable.name))
 }
 
 impl<'m> Select<'m> {

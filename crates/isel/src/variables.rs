@@ -14,7 +14,9 @@ use oriole_support::Name;
 use rustc_hash::FxHashMap;
 
 use crate::error::Unsupported;
+use crate::layout::is_opaque;
 use crate::select::Select;
+use crate::texture::ImageWords;
 
 /// The constant bank that holds the addresses of global variables.
 pub const ADDRESS_BANK: u8 = 4;
@@ -81,6 +83,8 @@ pub struct VariableLayout {
     pub parameter_bytes: u64,
     /// Size that the kernel parameters have if the first one is at a multiple of every alignment, in bytes. Limits apply to this size.
     pub packed_parameter_bytes: u64,
+    /// The words of constant bank 0 for textures, samplers and surfaces by reference.
+    pub images: ImageWords,
     /// Size of static shared memory in bytes, without the part that the system reserves.
     pub shared_bytes: u64,
     /// Largest alignment in shared memory in bytes, dynamic arrays included.
@@ -135,6 +139,7 @@ impl<'m> Select<'m> {
     /// Returns the address denoted by an operand without brackets, as a 64-bit value in the memory space of its variable.
     pub fn address_value(&mut self, operand: ast::Operand) -> Result<Operand, Unsupported> {
         let (base, offset) = match operand {
+            ast::Operand::Variable(id) if is_opaque(&self.frame.module.variables[id]) => return self.reference_handle(id),
             ast::Operand::Variable(id) => (AddressBase::Variable(id), 0),
             ast::Operand::AddressOf(position) => {
                 let address = self.frame.body.addresses[position as usize];

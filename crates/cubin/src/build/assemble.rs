@@ -228,7 +228,7 @@ impl Maker<'_> {
             Role::Parameters(k) => {
                 let function = &module.functions[k];
                 let size = usize::from(style.parameter_base(function.has_large_parameters)) + usize::from(function.parameter_bytes);
-                Content::Bytes(vec![0; size])
+                Content::Bytes(vec![0; size.max(function.image_words_end())])
             }
             Role::Constants(k) => {
                 Content::Bytes(module.functions[k].constants.as_ref().map_or(Vec::new(), |constants| constants.bytes.clone()))
@@ -323,6 +323,9 @@ impl Maker<'_> {
         for (k, function) in module.functions.iter().enumerate().rev() {
             let symbol = self.function(k);
             list.push(Attribute::per_symbol(Code::REGCOUNT, symbol, u32::from(function.registers)));
+            if k + 1 == module.functions.len() {
+                list.extend(self.sampler_attributes());
+            }
             list.extend(module.is_relocatable().then(|| Attribute::per_symbol(Code::MAX_STACK_SIZE, symbol, 0)));
             for (i, subroutine) in function.subroutines.iter().enumerate().rev() {
                 let symbol = self.symbol_index(SymbolRole::Subroutine(k, i));
@@ -333,6 +336,9 @@ impl Maker<'_> {
         if !module.is_relocatable() {
             let stack = |k: usize| Attribute::per_symbol(Code::MIN_STACK_SIZE, self.function(k), module.functions[k].min_stack_size);
             list.extend(module.kernels().map(stack));
+        }
+        if module.has_independent_samplers {
+            list.push(Attribute::new(Code::TEXMODE_INDEPENDENT, Value::Flag));
         }
         if module.kernels().next().is_none() {
             list.push(Attribute::new(Code::MERCURY_ISA_VERSION, Value::Half(module.traits.style.mercury_version())));
@@ -348,6 +354,7 @@ impl Maker<'_> {
             if let Value::ParameterBank(bank) = &mut attribute.value {
                 bank.symbol = self.symbol_index(SymbolRole::Section(Role::Parameters(k)));
             }
+            self.set_image_index(k, &mut attribute.value);
         }
         if !function.externs.is_empty() {
             let symbols = function.externs.iter().map(|name| self.find(name)).collect::<Result<Vec<u32>>>()?;

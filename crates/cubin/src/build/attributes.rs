@@ -18,6 +18,8 @@ const AMPERE: &[Code] = &[
     Code::WMMA_USED,
     Code::MAXREG_COUNT,
     Code::NUM_BARRIERS,
+    Code::BINDLESS_SURFACE_BANK,
+    Code::BINDLESS_TEXTURE_BANK,
     Code::EXTERNS,
     Code::ANNOTATIONS,
     Code::MERCURY_ISA_VERSION,
@@ -73,6 +75,8 @@ const HOPPER: &[Code] = &[
     Code::CBANK_PARAM_SIZE,
     Code::PARAM_CBANK,
     Code::SW_WAR,
+    Code::BINDLESS_TEXTURE_BANK,
+    Code::BINDLESS_SURFACE_BANK,
 ];
 
 /// Returns the position of an attribute in the order of a target; unknown attributes come last.
@@ -94,7 +98,8 @@ pub fn kernel_attributes(traits: &FileTraits, parameters: &[Parameter], extra: V
 
 /// Returns the offset of the end of the last parameter.
 fn end_of(parameters: &[Parameter]) -> u16 {
-    parameters.iter().map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0)
+    let in_bank = parameters.iter().filter(|parameter| !parameter.is_image());
+    in_bank.map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0)
 }
 
 /// Returns the attributes of a kernel as [`kernel_attributes`] does; `is_large` is [`super::Function::has_large_parameters`].
@@ -110,7 +115,9 @@ pub fn kernel_attributes_with(traits: &FileTraits, parameters: &[Parameter], is_
         let size = end_of(parameters);
         let bank = ParameterBank { symbol: 0, offset: traits.style.parameter_base(is_large), size };
         list.push(Attribute::new(Code::PARAM_CBANK, Value::ParameterBank(bank)));
-        list.push(Attribute::new(Code::CBANK_PARAM_SIZE, Value::Half(size)));
+        if size > 0 {
+            list.push(Attribute::new(Code::CBANK_PARAM_SIZE, Value::Half(size)));
+        }
         // ptxas writes the last parameter first.
         list.extend(parameters.iter().rev().map(|parameter| parameter_attribute(parameter, is_large)));
     }

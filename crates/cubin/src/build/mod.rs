@@ -79,6 +79,7 @@ mod attributes;
 mod calls;
 mod debug;
 mod frame;
+mod images;
 mod names;
 mod patches;
 mod relocations;
@@ -90,6 +91,7 @@ mod symbols;
 pub use attributes::{API_VERSION, function_attributes, kernel_attributes, kernel_attributes_with};
 pub use debug::{DebugRelocation, DebugSection, DebugSymbol};
 pub use frame::{Cie, Frame, PlacedFrame, decode as decode_frames};
+pub use images::{Image, ImageKind, ImageParameter, ImageWord};
 pub use patches::{CodePatch, CodeRelocation, DataPatch, DataRelocation};
 
 use crate::bytes::align_up;
@@ -122,6 +124,10 @@ pub struct Module {
     pub compat: Vec<CompatAttribute>,
     /// Names of the variables and functions whose addresses constant bank 4 holds, eight bytes each.
     pub addresses: Vec<String>,
+    /// Texture, sampler and surface references, in the order of their symbols.
+    pub images: Vec<Image>,
+    /// Whether samplers are separate from textures: `texmode_independent`.
+    pub has_independent_samplers: bool,
     /// Debug sections besides `.debug_frame`, in file order.
     pub debug: Vec<DebugSection>,
 }
@@ -159,6 +165,10 @@ pub struct Function {
     /// of the offset of the parameters in the bank do not count.
     pub has_large_parameters: bool,
     pub shared: Option<Shared>,
+    /// Words of constant bank 0 after the parameters that the driver fills with the numbers of textures, samplers and surfaces.
+    pub image_words: Vec<ImageWord>,
+    /// The parameters that are textures, samplers or surfaces.
+    pub image_parameters: Vec<ImageParameter>,
     /// Content of constant bank 2: tables of branch targets.
     pub constants: Option<Constants>,
     pub relocations: Vec<CodeRelocation>,
@@ -279,6 +289,8 @@ pub enum ExternKind {
     Constant(u64),
     /// Shared memory whose size is given at launch: `.extern .shared`.
     DynamicShared,
+    /// A 32-bit number that the CUDA driver knows by this name.
+    DriverNumber,
 }
 
 /// The Mercury form of a kernel. Its format is not public; it is copied unchanged.
@@ -314,6 +326,8 @@ impl Module {
             externs: Vec::new(),
             compat: Vec::new(),
             addresses: Vec::new(),
+            images: Vec::new(),
+            has_independent_samplers: false,
             debug: Vec::new(),
         }
     }
@@ -362,6 +376,8 @@ impl Function {
             parameter_bytes: 0,
             has_large_parameters: false,
             shared: None,
+            image_words: Vec::new(),
+            image_parameters: Vec::new(),
             constants: None,
             relocations: Vec::new(),
             had_relocations: false,

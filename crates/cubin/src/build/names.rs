@@ -87,6 +87,8 @@ impl Module {
             SymbolRole::Parameters(_) => "_param".into(),
             SymbolRole::Variable(v) => self.variables[v].name.clone(),
             SymbolRole::Extern(i) => self.externs[i].name.clone(),
+            SymbolRole::Image(i) => self.images[i].name.clone(),
+            SymbolRole::ImageParameter(k, i) => self.functions[k].image_parameters[i].name.clone(),
         }
     }
 
@@ -97,7 +99,7 @@ impl Module {
             function.is_kernel && nothing_called && function.relocations.is_empty() && function.constants.is_none()
         };
         let plain = |variable: &Variable| variable.relocations.is_empty() && variable.linkage != Linkage::Weak;
-        let nothing_else = self.externs.is_empty() && self.debug.is_empty();
+        let nothing_else = self.externs.is_empty() && self.debug.is_empty() && self.images.is_empty() && !self.has_image_words();
         !self.is_relocatable() && nothing_else && self.functions.iter().all(only_kernel) && self.variables.iter().all(plain)
     }
 

@@ -48,6 +48,8 @@ pub enum CodePatch {
     ConstantLoad,
     /// Bank and offset in `LDCU`.
     UniformConstantLoad,
+    /// A number that the CUDA driver knows, in a 32-bit immediate.
+    DriverNumber,
     Other(RelocationType),
 }
 
@@ -89,7 +91,7 @@ impl CodePatch {
             CodePatch::Call => RelocationType::R_CUDA_ABS55_16_34,
             CodePatch::IndirectCall if unified => RelocationType::R_CUDA_ABS56_16_34,
             CodePatch::IndirectCall => return None,
-            CodePatch::SharedOffset => RelocationType::R_CUDA_ABS32_32,
+            CodePatch::SharedOffset | CodePatch::DriverNumber => RelocationType::R_CUDA_ABS32_32,
             CodePatch::SharedField => RelocationType::R_CUDA_ABS24_40,
             CodePatch::ConstantOffset => RelocationType::R_CUDA_ABS16_32,
             CodePatch::ConstantOperand => RelocationType::R_CUDA_CONST_FIELD19_40,

@@ -32,6 +32,7 @@ pub(super) fn groups(module: &Module) -> Vec<Group> {
         list.extend(split(module, Patched::Text(k), module.code_patches(k), function.had_relocations));
         let is_there = function.constants.as_ref().is_some_and(|constants| constants.had_relocations);
         of_constants.extend(split(module, Patched::Constants(k), Vec::new(), is_there));
+        list.extend(split(module, Patched::Parameters(k), module.image_patches(k), false));
         if module.is_relocatable() {
             list.append(&mut of_constants);
         }

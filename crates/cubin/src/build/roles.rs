@@ -53,6 +53,8 @@ pub(super) enum Role {
 pub(super) enum Patched {
     Text(usize),
     Constants(usize),
+    /// Bank 0, for texture, sampler and surface references.
+    Parameters(usize),
     Addresses,
     InitializedVariables,
     ConstantVariables,
@@ -72,6 +74,7 @@ impl Patched {
         match self {
             Patched::Text(k) => Role::Text(k),
             Patched::Constants(k) => Role::Constants(k),
+            Patched::Parameters(k) => Role::Parameters(k),
             Patched::Addresses => Role::Addresses,
             Patched::InitializedVariables => Role::InitializedVariables,
             Patched::ConstantVariables => Role::ConstantVariables,
@@ -94,6 +97,12 @@ impl Module {
     /// Returns the indices of the kernels.
     pub(super) fn kernels(&self) -> impl Iterator<Item = usize> {
         self.indices().filter(|&k| self.functions[k].is_kernel)
+    }
+
+    /// Returns whether the section for constant bank 0 of function `k` comes before the code.
+    pub(super) fn has_early_parameters(&self, k: usize) -> bool {
+        let function = &self.functions[k];
+        function.is_kernel && (self.traits.style == Style::Ampere || !function.image_words.is_empty())
     }
 
     /// Returns the functions with shared memory.
@@ -120,7 +129,7 @@ impl Module {
         list.extend(having(&[Role::Addresses, Role::ConstantVariables]));
         for (k, function) in self.functions.iter().enumerate() {
             list.extend(function.constants.as_ref().map(|_| Constants(k)));
-            list.extend((early && function.is_kernel).then_some(Parameters(k)));
+            list.extend(self.has_early_parameters(k).then_some(Parameters(k)));
         }
         list.extend(self.indices().map(Text));
         list.extend(having(&[Role::InitializedVariables]));
@@ -130,7 +139,7 @@ impl Module {
         list.extend(having(&[Role::SharedVariables, Role::ZeroVariables]));
         list.extend(self.sharing().filter(|&k| k != 0).map(Shared));
         if !early {
-            list.extend(self.kernels().map(Parameters));
+            list.extend(self.kernels().filter(|&k| !self.has_early_parameters(k)).map(Parameters));
         }
         if self.has_mercury() {
             list.extend(self.mercury_sections());

@@ -29,6 +29,10 @@ pub(super) enum SymbolRole {
     Parameters(usize),
     Variable(usize),
     Extern(usize),
+    /// A texture, sampler or surface reference.
+    Image(usize),
+    /// A kernel, and the index of one of its image parameters.
+    ImageParameter(usize, usize),
 }
 
 /// Tables of functions and data that the linker may create. Every relocatable file from Hopper on names them.
@@ -67,9 +71,10 @@ impl Module {
                 list.extend((0..constants.symbols.len()).map(|i| SymbolRole::Constant(k, i)));
             }
             list.extend(self.subroutines(k, |linkage| linkage != Linkage::Global));
-            if early && function.is_kernel {
+            list.extend((0..function.image_parameters.len()).map(|i| SymbolRole::ImageParameter(k, i)));
+            if self.has_early_parameters(k) {
                 list.push(Section(Role::Parameters(k)));
-                list.extend(self.is_relocatable().then_some(SymbolRole::Parameters(k)));
+                list.extend((early && self.is_relocatable()).then_some(SymbolRole::Parameters(k)));
             }
         }
         if self.functions.is_empty() {
@@ -82,7 +87,7 @@ impl Module {
         list.extend((early && !self.is_relocatable()).then_some(Section(Role::RelocationActions)));
         list.extend(self.visible());
         if !early {
-            list.extend(self.kernels().map(|k| Section(Role::Parameters(k))));
+            list.extend(self.kernels().filter(|&k| !self.has_early_parameters(k)).map(|k| Section(Role::Parameters(k))));
         }
         list
     }
@@ -100,8 +105,14 @@ impl Module {
             list.extend((!self.is_relocatable()).then_some(SymbolRole::ReservedAlias));
             list.extend(variable);
         }
+        list.extend(self.externs_where(|kind| kind == ExternKind::DriverNumber));
         list.extend(self.declarations());
         list
+    }
+
+    /// Returns the external symbols of some kinds.
+    fn externs_where(&self, wanted: fn(ExternKind) -> bool) -> impl Iterator<Item = SymbolRole> {
+        self.externs.iter().enumerate().filter(move |(_, external)| wanted(external.kind)).map(|(i, _)| SymbolRole::Extern(i))
     }
 
     /// Returns the subroutines of function `k` with the wanted linkage.
@@ -120,7 +131,8 @@ impl Module {
             list.append(&mut variables);
         }
         list.append(&mut variables);
-        list.extend((0..self.externs.len()).map(SymbolRole::Extern));
+        list.extend(self.externs_where(|kind| kind != ExternKind::DriverNumber));
+        list.extend((0..self.images.len()).map(SymbolRole::Image));
         list.extend(self.indices().flat_map(|k| self.subroutines(k, |linkage| linkage == Linkage::Global)));
         list
     }
@@ -178,6 +190,14 @@ impl Maker<'_> {
             }
             SymbolRole::Variable(v) => self.variable_symbol(v),
             SymbolRole::Extern(i) => self.extern_symbol(i),
+            SymbolRole::Image(i) => {
+                let kind = self.module.images[i].kind;
+                Symbol::new(name(), elf::STB_GLOBAL, kind.symbol_type(), SymbolSection::Undefined)
+            }
+            SymbolRole::ImageParameter(k, i) => {
+                let kind = self.module.functions[k].image_parameters[i].kind;
+                Symbol::new(name(), elf::STB_LOCAL, kind.symbol_type(), defined(Role::Text(k)))
+            }
             SymbolRole::Function(k) => {
                 let function = &self.module.functions[k];
                 let symbol = Symbol::new(name(), function.linkage.binding(), elf::STT_FUNC, defined(Role::Text(k)));
@@ -242,6 +262,10 @@ impl Maker<'_> {
             ExternKind::Global(size) => (other::GLOBAL, size),
             ExternKind::Constant(size) => (other::CONSTANT, size),
             ExternKind::DynamicShared => (other::SHARED, 0),
+            ExternKind::DriverNumber => {
+                let symbol = Symbol::new(&external.name, elf::STB_WEAK, elf::STT_OBJECT, SymbolSection::Undefined);
+                return Symbol { size: 4, ..symbol };
+            }
         };
         let (symbol_type, other) = self.object_type(memory);
         Symbol { size, other, ..Symbol::new(&external.name, elf::STB_GLOBAL, symbol_type, SymbolSection::Undefined) }

@@ -116,11 +116,15 @@ pub(super) const ROWS: &[(u8, &str, ValueLayout)] = &[
 impl Code {
     pub const CTAIDZ_USED: Code = Code(0x04);
     pub const MAX_THREADS: Code = Code(0x05);
+    pub const SAMPLER_INIT: Code = Code(0x09);
     pub const PARAM_CBANK: Code = Code(0x0a);
     pub const EXTERNS: Code = Code(0x0f);
     pub const REQNTID: Code = Code(0x10);
     pub const FRAME_SIZE: Code = Code(0x11);
     pub const MIN_STACK_SIZE: Code = Code(0x12);
+    pub const SAMPLER_FORCE_UNNORMALIZED: Code = Code(0x13);
+    pub const BINDLESS_TEXTURE_BANK: Code = Code(0x15);
+    pub const BINDLESS_SURFACE_BANK: Code = Code(0x16);
     pub const KPARAM_INFO: Code = Code(0x17);
     pub const KPARAM_INFO_V2: Code = Code(0x45);
     pub const CBANK_PARAM_SIZE: Code = Code(0x19);
@@ -150,6 +154,7 @@ impl Code {
     pub const SYSCALL_OFFSETS: Code = Code(0x46);
     pub const VRC_CTA_INIT_COUNT: Code = Code(0x4a);
     pub const NUM_BARRIERS: Code = Code(0x4c);
+    pub const TEXMODE_INDEPENDENT: Code = Code(0x4d);
     pub const AT_ENTRY_FRAGMENTS: Code = Code(0x4f);
     pub const SPARSE_MMA_MASK: Code = Code(0x50);
     pub const TCGEN05_1CTA_USED: Code = Code(0x51);

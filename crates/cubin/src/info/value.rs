@@ -69,7 +69,21 @@ pub struct Parameter {
     pub in_shared: bool,
 }
 
+/// Offset of a parameter that is a texture, sampler or surface and takes no space among the parameters.
+const NO_OFFSET: u16 = 0xffff;
+
 impl Parameter {
+    /// Returns a parameter that is a texture, sampler or surface. `space` is 6 for a texture, 7 for a surface and 8 for a sampler. The
+    /// builder sets the index to that of the parameter's symbol.
+    pub fn image(ordinal: u16, space: u8) -> Parameter {
+        Parameter { space, ..Parameter::plain(ordinal, NO_OFFSET, 0) }
+    }
+
+    /// Returns whether the parameter is a texture, sampler or surface.
+    pub fn is_image(&self) -> bool {
+        self.offset == NO_OFFSET && self.size == 0
+    }
+
     /// Returns a parameter without information about alignment and space.
     pub fn plain(ordinal: u16, offset: u16, size: u16) -> Parameter {
         Parameter { index: 0, ordinal, offset, size, log_alignment: 0, space: 0, bank: 0x1f, in_shared: false }

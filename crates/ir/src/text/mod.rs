@@ -61,7 +61,7 @@ const ORDERS: [(Order, &str); 6] = [
 ];
 
 /// Names of reference kinds in the text form.
-const REFERENCES: [(ReferenceKind, &str); 10] = [
+const REFERENCES: [(ReferenceKind, &str); 11] = [
     (ReferenceKind::Low, "lo"),
     (ReferenceKind::High, "hi"),
     (ReferenceKind::FunctionLow, "function_lo"),
@@ -72,6 +72,7 @@ const REFERENCES: [(ReferenceKind, &str); 10] = [
     (ReferenceKind::Incoming, "incoming"),
     (ReferenceKind::SharedOffset, "shared"),
     (ReferenceKind::ConstantOffset, "constant"),
+    (ReferenceKind::DriverNumber, "number"),
 ];
 
 /// Returns the name of a member of a table.

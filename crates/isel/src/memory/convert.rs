@@ -8,6 +8,7 @@ use oriole_ptx::types::ScalarType;
 
 use super::modifiers::{AccessSpace, has_clusters, space_of};
 use crate::error::Unsupported;
+use crate::layout::is_opaque;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
@@ -112,7 +113,8 @@ impl Select<'_> {
 pub(crate) fn istypep(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let kinds = [(Modifier::Texref, 1_u32 << 29), (Modifier::Samplerref, 1 << 30), (Modifier::Surfref, 1 << 31)];
     let Some(&(_, bit)) = kinds.iter().find(|(modifier, _)| ptx.has(*modifier)) else { return select.unsupported(ptx) };
-    if !matches!(ptx.operand(1), ast::Operand::Register(_) | ast::Operand::Element(..)) {
+    let is_reference = matches!(ptx.operand(1), ast::Operand::Variable(id) if is_opaque(&select.frame.module.variables[id]));
+    if !is_reference && !matches!(ptx.operand(1), ast::Operand::Register(_) | ast::Operand::Element(..)) {
         return select.unsupported(ptx);
     }
     let [_, high] = select.halves(ptx.operand(1), ScalarType::U64)?;

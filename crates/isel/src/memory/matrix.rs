@@ -1,4 +1,5 @@
-//! `ldmatrix` and `stmatrix`: move 8x8 matrices of 16-bit elements between shared memory and the registers of a warp. `movmatrix`:
+//! `ldmatrix` and `stmatrix`: move 8x8 matrices of 16-bit elements, and matrices of 8-bit elements, between shared memory and the registers
+//! of a warp. `ldmatrix` can expand elements of 4 and 6 bits to 8 bits. `movmatrix`:
 //! transposes such a matrix in registers.
 
 use oriole_ir::{Class, MemoryAccess, Operand, RegFile, Space};
@@ -12,17 +13,27 @@ use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
-/// Returns the shape in the machine's spelling, and the number of matrices. Only `.m8n8` (16-bit elements) is supported.
-fn shape(select: &Select<'_>, ptx: &Ptx<'_>) -> Result<(String, u8), Unsupported> {
-    if !ptx.has(Modifier::M8n8) {
-        return select.unsupported(ptx);
-    }
-    let layout = if ptx.has(Modifier::Trans) { ".MT88" } else { ".M88" };
-    Ok(match ptx.get(Slot::Num) {
-        Some(Modifier::X2) => (format!(".16{layout}.2"), 2),
-        Some(Modifier::X4) => (format!(".16{layout}.4"), 4),
-        _ => (format!(".16{layout}"), 1),
-    })
+/// Returns the size of the elements and the shape in the machine's spelling, and the number of registers.
+fn shape(ptx: &Ptx<'_>) -> (String, u8) {
+    let element = match ptx.get(Slot::SrcFmt) {
+        Some(Modifier::B6x16P32) => ".U6x16P32TO8",
+        Some(Modifier::B4x16P64) => ".U4x16P64TO8",
+        _ if ptx.has(Modifier::M8n8) => ".16",
+        _ => ".8",
+    };
+    let (layout, each) = match () {
+        () if ptx.has(Modifier::M16n16) => (".MT1616", 2),
+        () if ptx.has(Modifier::M16n8) => (".MT168", 1),
+        () if ptx.has(Modifier::M8n16) => (".M816", 1),
+        () if ptx.has(Modifier::Trans) => (".MT88", 1),
+        () => (".M88", 1),
+    };
+    let (count, number) = match ptx.get(Slot::Num) {
+        Some(Modifier::X2) => (".2", 2),
+        Some(Modifier::X4) => (".4", 4),
+        _ => ("", 1),
+    };
+    (format!("{element}{layout}{count}"), each * number)
 }
 
 /// Returns the address in shared memory. Without a state space the address is generic; its lower half is the shared address.
@@ -33,7 +44,7 @@ fn address(select: &mut Select<'_>, operand: ast::Operand) -> Result<(Operand, i
 
 /// Selects `ldmatrix`.
 pub(crate) fn load_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let (shape, count) = shape(select, ptx)?;
+    let (shape, count) = shape(ptx);
     let (base, offset) = address(select, ptx.operand(1))?;
     let class = Class::new(RegFile::General, count);
     let value = select.b.define(class, &format!("LDSM{shape} $, [{{}}+{{}}]"), &[base, offset.into()]);
@@ -47,7 +58,7 @@ pub(crate) fn load_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), 
 
 /// Selects `stmatrix`.
 pub(crate) fn store_matrix(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let (shape, count) = shape(select, ptx)?;
+    let (shape, count) = shape(ptx);
     let mut parts = Vec::new();
     for element in select.elements(ptx.operand(1)) {
         let part = select.source(element, ScalarType::B32)?;

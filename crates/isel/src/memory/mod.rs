@@ -18,7 +18,7 @@ pub(crate) use convert::{cvta, isspacep, istypep};
 pub(crate) use copy::{commit_copies, start_copy, wait_for_copies};
 pub(crate) use load::{load, size_modifier};
 pub(crate) use matrix::{load_matrix, store_matrix, transpose_matrix};
-pub(crate) use modifiers::{Access, AccessSpace, has_clusters, order_of, scope_of, shared_load, strong};
+pub(crate) use modifiers::{Access, AccessSpace, constant_load, has_clusters, order_of, scope_of, shared_load, strong};
 pub(crate) use store::{store, store_at};
 
 use oriole_ir::{Class, Operand, OperandKind, Symbol, Value};

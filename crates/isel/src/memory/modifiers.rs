@@ -107,6 +107,11 @@ impl Access {
     }
 }
 
+/// Returns the opcode with modifiers of a load of 32 bits that are read-only while the kernel runs.
+pub(crate) fn constant_load(target: Target) -> &'static str {
+    if always_names_scope(target) { "LDG.E.CONSTANT.SYS" } else { "LDG.E.CONSTANT" }
+}
+
 /// Returns whether every access must spell out a scope, even a weak one.
 fn always_names_scope(target: Target) -> bool {
     SystemLayout::of(target).descriptor.is_none()

@@ -245,8 +245,8 @@ fn emit(select: &mut Select<'_>, ptx: &Ptx<'_>, handle: &Handle, fetch: &Fetch) 
     let (vector, resident) = select.split_pair(ptx.operand(0));
     let destinations = select.elements(vector);
     let is_uniform = SystemLayout::of(select.target).texture_handle == TextureHandle::Uniform;
-    // With a handle in uniform registers the tuples can be made before the loop over the handles.
-    let made = is_uniform.then(|| (select.tuple(&fetch.coordinates), fetch.rest_tuple(select)));
+    // With a handle that is not in a general register the tuples can be made before the loop over the handles.
+    let made = (is_uniform || handle.is_bound()).then(|| (select.tuple(&fetch.coordinates), fetch.rest_tuple(select)));
     select.with_handle(handle, |select, operand| {
         let (coordinates, rest, bindless, suffix, handle) = match operand {
             HandleOperand::General(word) => {
@@ -257,6 +257,10 @@ fn emit(select: &mut Select<'_>, ptx: &Ptx<'_>, handle: &Handle, fetch: &Fetch) 
                 let pair = HandleOperand::pair(select, words);
                 let (coordinates, rest) = made.unwrap_or((Operand::RZ, None));
                 (coordinates, rest, "", uniform_suffix(select).to_owned(), Some(pair))
+            }
+            HandleOperand::Bound(word) => {
+                let (coordinates, rest) = made.unwrap_or((Operand::RZ, None));
+                (coordinates, rest, "", bound_suffix(word), None)
             }
         };
         let second = if rest.is_some() { ", {}" } else { "" };
@@ -292,6 +296,11 @@ impl Fetch {
             (select.tuple(&self.coordinates), Some(select.tuple(&with_handle(&self.rest))))
         }
     }
+}
+
+/// Returns the operands for a handle in a word of constant bank 0, as a part of a template.
+pub(super) fn bound_suffix(word: u32) -> String {
+    format!(", 0x0, {word:#x}")
 }
 
 /// Returns the operands for a handle in uniform registers, as a part of a template.

@@ -14,11 +14,13 @@
 //! after:
 //! ```
 //!
+//! Up to Ada an instruction can also name a word of constant bank 0; this is used for references ([`super::references`]).
+//!
 //! The handle is copied again in the body because other threads may execute `head` before these threads execute the body.
 
 use oriole_ir::{Class, Operand, OperandKind};
 use oriole_isa::{SystemLayout, TextureHandle};
-use oriole_ptx::ast;
+use oriole_ptx::ast::{self, VariableId};
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
@@ -27,12 +29,21 @@ use crate::texture::Invariants;
 use crate::variables::VariableLocation;
 
 /// Position of the number of the sampler in a handle.
-const SAMPLER_SHIFT: u32 = 20;
+pub(super) const SAMPLER_SHIFT: u32 = 20;
 
 /// The words that name a texture or surface: the handle, and the handle of a separate sampler.
 pub(super) struct Handle {
     words: Vec<Operand>,
     is_invariant: bool,
+    /// Number of the word of constant bank 0 with the handle, if the instruction names that word.
+    bound: Option<u32>,
+}
+
+impl Handle {
+    /// Returns whether the instruction names a word of constant bank 0.
+    pub(super) fn is_bound(&self) -> bool {
+        self.bound.is_some()
+    }
 }
 
 /// A handle as an operand of a machine instruction.
@@ -42,6 +53,8 @@ pub(super) enum HandleOperand {
     General(Operand),
     /// The handle and the sampler, zero if the handle has it, in uniform registers.
     Uniform([Operand; 2]),
+    /// The number of a word of constant bank 0.
+    Bound(u32),
 }
 
 impl Select<'_> {
@@ -49,11 +62,24 @@ impl Select<'_> {
     pub(super) fn handle(&mut self, texture: ast::Operand, sampler: Option<ast::Operand>) -> Result<Handle, Unsupported> {
         let names: Vec<ast::Operand> = std::iter::once(texture).chain(sampler).map(|operand| self.base_of(operand)).collect();
         let is_invariant = names.iter().all(|&name| self.is_invariant(name));
+        let references: Vec<Option<VariableId>> = names.iter().map(|&name| self.reference(name)).collect();
+        let in_register = SystemLayout::of(self.target).texture_handle == TextureHandle::General;
+        let named = match references[..] {
+            [Some(texture)] => Some((texture, None)),
+            [Some(texture), Some(sampler)] => Some((texture, Some(sampler))),
+            _ => None,
+        };
+        if let Some((texture, sampler)) = named.filter(|_| in_register) {
+            let bound = Some(self.bound_word(texture, sampler)? / size_of::<u32>() as u32);
+            return Ok(Handle { words: Vec::new(), is_invariant: true, bound });
+        }
         let mut words = Vec::new();
-        for name in names {
-            if let ast::Operand::Variable(id) = name {
-                let name = self.frame.module.name(self.frame.module.variables[id].name);
-                return Err(Unsupported::new(format!("the texture, sampler or surface variable {name} (use a 64-bit handle instead)")));
+        for (number, (name, reference)) in names.into_iter().zip(references).enumerate() {
+            if let Some(id) = reference {
+                let word = self.reference_word(id)?;
+                let word = if number == 1 { self.sampler_number(word) } else { word };
+                words.push(if is_invariant { word } else { self.in_register(word) });
+                continue;
             }
             let parameter = if is_invariant { self.parameter_word(name) } else { None };
             words.push(match parameter {
@@ -64,11 +90,11 @@ impl Select<'_> {
                 }
             });
         }
-        Ok(Handle { words, is_invariant })
+        Ok(Handle { words, is_invariant, bound: None })
     }
 
     /// Returns the register or variable that an operand in brackets names.
-    fn base_of(&self, operand: ast::Operand) -> ast::Operand {
+    pub(super) fn base_of(&self, operand: ast::Operand) -> ast::Operand {
         let (ast::Operand::Address(position) | ast::Operand::AddressOf(position)) = operand else { return operand };
         match self.frame.body.addresses[position as usize].base {
             ast::AddressBase::Register(register) => ast::Operand::Register(register),
@@ -99,6 +125,9 @@ impl Select<'_> {
         handle: &Handle,
         write: impl FnOnce(&mut Self, HandleOperand) -> Result<(), Unsupported>,
     ) -> Result<(), Unsupported> {
+        if let Some(word) = handle.bound {
+            return write(self, HandleOperand::Bound(word));
+        }
         if SystemLayout::of(self.target).texture_handle == TextureHandle::General {
             let word = self.combined(&handle.words);
             return write(self, HandleOperand::General(word));

@@ -1,6 +1,6 @@
 //! Textures and surfaces: `tex`, `tld4`, `txq`, `suld`, `sust`, `sured`, `suq`.
 //!
-//! A texture or surface is named by a 64-bit handle, of which the machine uses the lower 32 bits: the number of the texture header in the
+//! A texture or surface is named by a reference ([`references`]) or by a 64-bit handle, of which the machine uses the lower 32 bits: the number of the texture header in the
 //! lower 20 bits and the number of the sampler above. [`handle`] brings the handle to the registers in which the target wants it,
 //! [`operands`] arranges coordinates, offsets and the rest, [`fetch`], [`query`] and [`surface`] select the instructions.
 //!
@@ -11,9 +11,11 @@ mod handle;
 mod invariant;
 mod operands;
 mod query;
+mod references;
 mod surface;
 
 pub(crate) use fetch::fetch;
 pub(crate) use invariant::Invariants;
 pub(crate) use query::query;
+pub use references::{ImageWord, ImageWords};
 pub(crate) use surface::{load, reduce, store};

@@ -59,10 +59,11 @@ fn caching(select: &Select<'_>, ptx: &Ptx<'_>) -> (&'static str, &'static str) {
 }
 
 /// Returns the operand for a handle, and its part of a template.
-fn handle_operand(select: &Select<'_>, operand: HandleOperand) -> (Operand, &'static str) {
+fn handle_operand(select: &Select<'_>, operand: HandleOperand) -> (Option<Operand>, String) {
     match operand {
-        HandleOperand::General(word) => (word, ", {}"),
-        HandleOperand::Uniform([word, _]) => (word, super::fetch::uniform_suffix(select)),
+        HandleOperand::General(word) => (Some(word), ", {}".to_owned()),
+        HandleOperand::Uniform([word, _]) => (Some(word), super::fetch::uniform_suffix(select).to_owned()),
+        HandleOperand::Bound(word) => (None, super::fetch::bound_suffix(word)),
     }
 }
 
@@ -79,7 +80,8 @@ pub(crate) fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsuppo
     select.with_handle(&place.handle, |select, operand| {
         let (handle, suffix) = handle_operand(select, operand);
         let class = Class::new(RegFile::General, width);
-        let value = select.b.define(class, &format!("{head} $, [{{}}]{suffix}"), &[place.coordinates, handle]);
+        let arguments: Vec<Operand> = std::iter::once(place.coordinates).chain(handle).collect();
+        let value = select.b.define(class, &format!("{head} $, [{{}}]{suffix}"), &arguments);
         let words: Vec<Operand> = (0..width).map(|word| select.register_of(value, word)).collect();
         for (lane, &destination) in lanes.iter().enumerate() {
             if let Some(value) = select.lane_of(&words, ty, lane, destination, lanes.len()) {
@@ -137,7 +139,8 @@ pub(crate) fn reduce(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
 fn emit(select: &mut Select<'_>, place: &Place, head: &str, value: Operand) -> Result<(), Unsupported> {
     select.with_handle(&place.handle, |select, operand| {
         let (handle, suffix) = handle_operand(select, operand);
-        select.b.emit(&format!("{head} [{{}}], {{}}{suffix}"), &[place.coordinates, value, handle]);
+        let arguments: Vec<Operand> = [place.coordinates, value].into_iter().chain(handle).collect();
+        select.b.emit(&format!("{head} [{{}}], {{}}{suffix}"), &arguments);
         Ok(())
     })
 }

@@ -1,0 +1,128 @@
+//! Adds texture, sampler and surface references to the file under construction.
+
+use oriole_cubin::build::{self, Extern, ExternKind, Image, ImageKind, ImageParameter, ImageWord};
+use oriole_cubin::info::{Attribute, Code, Value};
+use oriole_ir::ReferenceKind;
+use oriole_isel::Layout;
+use oriole_ptx::ast::{Initializer, Module, OpaqueField, Parameter, TextureMode, VariableId, VariableType};
+use rustc_hash::FxHashSet;
+
+use crate::job::Job;
+use crate::link::Program;
+
+/// A field of a sampler that has no initial value.
+const NOT_GIVEN: u32 = 0xff;
+
+/// Returns what a reference of a type refers to; `None` for a value.
+pub fn kind(ty: VariableType) -> Option<ImageKind> {
+    match ty {
+        VariableType::Scalar(_) => None,
+        VariableType::Texture => Some(ImageKind::Texture),
+        VariableType::Sampler => Some(ImageKind::Sampler),
+        VariableType::Surface => Some(ImageKind::Surface),
+    }
+}
+
+/// Adds the references of all modules, those that kernels use first, and the numbers of the driver that code uses.
+pub fn add(file: &mut build::Module, program: &Program<'_>) {
+    file.has_independent_samplers = program.modules.iter().any(|module| module.options.texture_mode == Some(TextureMode::Independent));
+    let mut known: FxHashSet<String> = FxHashSet::default();
+    for job in program.jobs.iter().rev().filter(|job| job.is_kernel()) {
+        for (_, word) in job.variables.images.placed() {
+            for id in word.image.into_iter().chain(word.sampler) {
+                add_image(file, job.module, &program.layouts[job.module_number], id, &mut known);
+            }
+        }
+    }
+    for (module, layout) in program.modules.iter().zip(program.layouts) {
+        layout.images.iter().for_each(|&id| add_image(file, module, layout, id, &mut known));
+    }
+    for function in program.finished {
+        for patch in function.code.patches.iter().filter(|patch| patch.reference.kind == ReferenceKind::DriverNumber) {
+            let name = &function.symbols[patch.reference.symbol as usize];
+            if known.insert(name.clone()) {
+                file.externs.push(Extern::new(name.clone(), ExternKind::DriverNumber));
+            }
+        }
+    }
+}
+
+/// Adds a reference at module scope, unless it is known already.
+fn add_image(file: &mut build::Module, module: &Module, layout: &Layout, id: VariableId, known: &mut FxHashSet<String>) {
+    let variable = &module.variables[id];
+    let (Some(kind), Some(name)) = (kind(variable.ty), layout.name(id)) else { return };
+    // A kernel parameter is no variable of the module.
+    if layout.images.binary_search(&id).is_err() || !known.insert(name.to_owned()) {
+        return;
+    }
+    let fields = match variable.initializer.as_deref() {
+        Some(Initializer::Opaque(fields)) => fields.as_slice(),
+        _ => &[],
+    };
+    let value = |wanted: &str| fields.iter().rev().find(|field| module.name(field.name) == wanted).map(|field| number(module, field));
+    let modes = ["addr_mode_0", "addr_mode_1", "addr_mode_2", "filter_mode"];
+    let packed = modes.iter().rev().fold(0, |word, mode| word << 8 | value(mode).unwrap_or(NOT_GIVEN) & NOT_GIVEN);
+    let is_sampler = kind == ImageKind::Sampler;
+    file.images.push(Image {
+        name: name.to_owned(),
+        kind,
+        sampler: is_sampler.then_some(packed),
+        unnormalized: value("force_unnormalized_coords").filter(|_| is_sampler),
+    });
+}
+
+/// Returns the value of a field as the number that `EIATTR_SAMPLER_INIT` has for it.
+fn number(module: &Module, field: &OpaqueField) -> u32 {
+    match field.value {
+        Ok(number) => number as u32,
+        Err(name) => match module.name(name) {
+            "mirror" | "linear" | "true" => 1,
+            "clamp_ogl" => 2,
+            "clamp_to_edge" => 3,
+            "clamp_to_border" => 4,
+            // "wrap", "nearest", "false"
+            _ => 0,
+        },
+    }
+}
+
+/// Returns the words of a kernel's constant bank 0 that the driver fills in.
+pub fn words(job: &Job<'_>, layout: &Layout) -> Vec<ImageWord> {
+    let part = |id: VariableId| {
+        let kind = kind(job.module.variables[id].ty)?;
+        Some((kind, layout.name(id)?.to_owned()))
+    };
+    let words = job.variables.images.placed();
+    words.map(|(offset, word)| ImageWord { offset, parts: word.image.into_iter().chain(word.sampler).filter_map(part).collect() }).collect()
+}
+
+/// Returns the parameters of a kernel that are references.
+pub fn parameters(job: &Job<'_>) -> Vec<ImageParameter> {
+    let parameters = job.function().parameters.iter().enumerate();
+    let image = |(ordinal, parameter): (usize, &Parameter)| {
+        let Parameter::Variable(id) = *parameter else { return None };
+        let variable = &job.module.variables[id];
+        Some(ImageParameter { name: job.module.name(variable.name).to_owned(), kind: kind(variable.ty)?, ordinal: ordinal as u16 })
+    };
+    parameters.filter_map(image).collect()
+}
+
+/// Returns the attributes that say in which constant bank the words for textures and for surfaces are.
+pub fn bank_attributes(job: &Job<'_>) -> Vec<Attribute> {
+    let kinds: Vec<ImageKind> = job
+        .variables
+        .images
+        .words
+        .iter()
+        .flat_map(|word| word.image.into_iter().chain(word.sampler))
+        .filter_map(|id| kind(job.module.variables[id].ty))
+        .collect();
+    let mut attributes = Vec::new();
+    if kinds.iter().any(|&kind| kind != ImageKind::Surface) {
+        attributes.push(Attribute::new(Code::BINDLESS_TEXTURE_BANK, Value::Byte(0)));
+    }
+    if kinds.contains(&ImageKind::Surface) {
+        attributes.push(Attribute::new(Code::BINDLESS_SURFACE_BANK, Value::Byte(0)));
+    }
+    attributes
+}
