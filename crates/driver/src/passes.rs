@@ -133,7 +133,7 @@ passes! {
     64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
-    94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions and shifts to the less busy unit";
+    94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
     97  "pre-schedule",     Scheduled,  optional, Schedule, pre_schedule,     "reorders instructions within blocks, before register allocation";
     101 "allocate",         All,        required, Allocate, allocate,         "assigns physical registers, spills";
     102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls";

@@ -300,10 +300,8 @@ fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
     let data = &function.insts[inst];
     let is_sum = data.is_machine(Opcode::FADD) && matches!(data.modifiers.as_slice(), [] | [Symbol::FTZ]) && data.guard.is_none();
     let [value, zero] = function.sources(inst) else { return None };
-    let is_negation = is_sum
-        && value.signs == Signs::NEGATE
-        && zero.kind == OperandKind::Zero(RegFile::General)
-        && zero.signs == Signs::NEGATE;
+    let is_negation =
+        is_sum && value.signs == Signs::NEGATE && zero.kind == OperandKind::Zero(RegFile::General) && zero.signs == Signs::NEGATE;
     value.part().filter(|_| is_negation)
 }
 

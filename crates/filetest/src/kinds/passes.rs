@@ -10,8 +10,8 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
-    balance, combine, contract, converge, dead, fold, forward, fuse, guard_copies, hoist, if_convert, insert_yields, legalize, merge, split_index,
-    straighten, tie_loads, unroll, vector_loads,
+    balance, combine, contract, converge, dead, fold, forward, fuse, guard_copies, hoist, if_convert, insert_yields, legalize, merge,
+    split_index, straighten, tie_loads, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
