@@ -65,7 +65,7 @@ def main():
     speedup = [of["oriole-O0"] / of["oriole-O3"] for of in times.values() if "oriole-O0" in of and "oriole-O3" in of]
     print(f"\nOriole -O3 is {mean(speedup):.2f} times as fast as Oriole -O0.")
     names = ", ".join(f"`{kernel}`" for kernel in different["oriole-O3"])
-    print(f"\nResults are the same bit for bit but for {names}, where ptxas joins products and sums that Oriole leaves apart (PTX without")
+    print(f"\nResults are the same bit for bit but for {names}, where ptxas joins other products and sums (PTX without")
     print(f"`.rn` allows both), and {len(unstable)} kernels whose results depend on the order of atomic operations.\n")
 
     print("## Which backend wins where\n")

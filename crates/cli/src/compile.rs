@@ -42,6 +42,9 @@ pub struct CompileArguments {
     /// Optimization level
     #[arg(short = 'O', long, default_value_t = 3, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
     opt_level: u8,
+    /// Whether a floating-point `mul` and an `add` or `sub` without a rounding modifier become one `fma`; needs -O1 or higher
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    fmad: bool,
     /// Registers for each thread at most
     #[arg(long, value_name = "N")]
     maxrregcount: Option<u32>,
@@ -131,6 +134,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     let options = Options {
         profile,
         level: if arguments.device_debug { 0 } else { arguments.opt_level },
+        contract: arguments.fmad,
         debug: debug_info(arguments, &text),
         max_registers: arguments.maxrregcount,
         relocatable: arguments.compile_only,

@@ -15,6 +15,8 @@ pub struct Options {
     pub target: Target,
     /// Optimization level, 0 to 3.
     pub level: u8,
+    /// Whether floating-point products and sums without a rounding modifier may become multiply-adds.
+    pub contract: bool,
     /// Maximum number of registers per thread, from the command line.
     pub max_registers: Option<u32>,
     /// Launch bounds from the command line.
@@ -43,6 +45,7 @@ impl Options {
         Options {
             target,
             level: 3,
+            contract: true,
             max_registers: None,
             launch: LaunchOptions::default(),
             relocatable: false,

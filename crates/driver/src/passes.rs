@@ -113,25 +113,27 @@ passes! {
     5   "select",           All,        required, Optimize, select,           "selects machine instructions for the PTX instructions";
     14  "construct-ssa",    All,        required, Optimize, construct_ssa,    "gives each value one definition";
     15  "straighten",       AtLeast(1), optional, Optimize, straighten,       "merges blocks that always follow each other";
-    16  "fuse",             AtLeast(1), optional, Optimize, fuse,             "forms multiply-adds of 64-bit addresses";
-    17  "split-index",      AtLeast(1), optional, Optimize, split_index,      "moves the constant part of an array index to the offset of the access";
-    18  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
-    19  "tie-loads",        AtLeast(1), optional, Optimize, tie_loads,        "lets guarded vector loads write over the old values";
-    20  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
-    21  "hoist",            AtLeast(2), optional, Optimize, hoist,            "moves computations and loads that do not change in a loop before the loop";
-    22  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
-    23  "unroll",           AtLeast(2), optional, Optimize, unroll,           "replaces short loops by their iterations, and joins iterations of others";
-    24  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
-    25  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
-    26  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
-    27  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
-    28  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
+    16  "contract",         AtLeast(1), optional, Optimize, contract,         "joins floating-point products and sums into multiply-adds, unless --fmad=false";
+    17  "fuse",             AtLeast(1), optional, Optimize, fuse,             "forms multiply-adds of 64-bit addresses";
+    18  "split-index",      AtLeast(1), optional, Optimize, split_index,      "moves the constant part of an array index to the offset of the access";
+    19  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
+    20  "tie-loads",        AtLeast(1), optional, Optimize, tie_loads,        "lets guarded vector loads write over the old values";
+    21  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
+    22  "hoist",            AtLeast(2), optional, Optimize, hoist,            "moves computations and loads that do not change in a loop before the loop";
+    23  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
+    24  "unroll",           AtLeast(2), optional, Optimize, unroll,           "replaces short loops by their iterations, and joins iterations of others";
+    25  "contract-again",   AtLeast(2), optional, Optimize, contract_again,   "the same for products and sums that unrolling brought together";
+    26  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
+    27  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
+    28  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
+    29  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
+    30  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
     64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
-    94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions and shifts to the less busy unit";
+    94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
     97  "pre-schedule",     Scheduled,  optional, Schedule, pre_schedule,     "reorders instructions within blocks, before register allocation";
     101 "allocate",         All,        required, Allocate, allocate,         "assigns physical registers, spills";
     102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls";
@@ -217,6 +219,22 @@ fn construct_ssa(state: &mut FunctionState<'_>) -> Outcome {
 fn straighten(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::straighten::run(&mut state.function, target);
+    Ok(())
+}
+
+fn contract(state: &mut FunctionState<'_>) -> Outcome {
+    contract_with(state, opt::contract::Legality::Any)
+}
+
+fn contract_again(state: &mut FunctionState<'_>) -> Outcome {
+    contract_with(state, opt::contract::Legality::Encodable)
+}
+
+fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legality) -> Outcome {
+    if state.options().contract {
+        let target = state.target();
+        opt::contract::run(&mut state.function, target, legality);
+    }
     Ok(())
 }
 

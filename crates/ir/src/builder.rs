@@ -115,6 +115,12 @@ impl Builder {
         self.function.insts[last.expect("an instruction was written")].memory = Some(id);
     }
 
+    /// Lets the instruction appended last, a floating-point product or sum, be rounded together with another one.
+    pub fn allow_contraction(&mut self) {
+        let last = self.function.blocks[self.block].insts.last().copied();
+        self.function.insts[last.expect("an instruction was written")].may_contract = true;
+    }
+
     /// Appends a copy to an existing value (a variable), which keeps its old content in threads where the guard does not hold.
     pub fn assign(&mut self, destination: Value, source: Operand) -> Inst {
         let whole = self.whole(destination);

@@ -147,6 +147,7 @@ impl Function {
             first_operand: first as u32,
             operand_count: (self.operands.len() - first) as u32,
             result_count: result_count as u16,
+            may_contract: false,
         })
     }
 

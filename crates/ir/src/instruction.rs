@@ -90,6 +90,9 @@ pub struct Instruction {
     pub(crate) operand_count: u32,
     /// Number of operands that are written; these come first.
     pub(crate) result_count: u16,
+    /// Whether a product and a sum may be rounded once, together: they are a floating-point `mul` and `add` or `sub` without a rounding
+    /// modifier. Both instructions must allow it.
+    pub may_contract: bool,
 }
 
 impl Clone for Instruction {

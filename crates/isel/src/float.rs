@@ -45,6 +45,14 @@ pub(crate) fn rounding(ptx: &Ptx<'_>) -> &'static str {
     }
 }
 
+/// Lets the product or sum selected last be rounded together with another one, if the PTX instruction has no rounding modifier.
+pub(crate) fn allow_contraction(select: &mut Select<'_>, ptx: &Ptx<'_>) {
+    let is_rounded = [Modifier::Rn, Modifier::Rz, Modifier::Rm, Modifier::Rp].into_iter().any(|modifier| ptx.has(modifier));
+    if matches!(ptx.opcode(), Opcode::Mul | Opcode::Add | Opcode::Sub) && !is_rounded {
+        select.b.allow_contraction();
+    }
+}
+
 /// Selects `add`, `sub`, `mul`.
 pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let ty = ptx.ty();
@@ -53,6 +61,7 @@ pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
             let (a, b) = (select.wide_source(ptx.operand(1), ty)?, select.wide_source(ptx.operand(2), ty)?);
             let template = format!("{}{} $, {{}}, {{}}", if ptx.opcode() == Opcode::Mul { "DMUL" } else { "DADD" }, rounding(ptx));
             let result = select.b.define(Class::R2, &template, &[a, negated_if_sub(ptx, b)]);
+            allow_contraction(select, ptx);
             select.assign(ptx.operand(0), result)
         }
         ScalarType::F32x2 => pairwise(select, ptx),
@@ -61,6 +70,7 @@ pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
             let (a, b) = (select.source(ptx.operand(1), ty)?, select.source(ptx.operand(2), ty)?);
             let template = format!("{}{} $, {{}}, {{}}", single_name(ptx), suffix(ptx));
             let result = select.b.define(Class::R, &template, &[a, negated_if_sub(ptx, b)]);
+            allow_contraction(select, ptx);
             select.assign(ptx.operand(0), result)
         }
         _ => half::arithmetic(select, ptx),
@@ -115,13 +125,16 @@ fn pairwise(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     if Machine::FADD2.exists_on(select.target) {
         let template = format!("{name}2{} $, {}", suffix(ptx), holes(".F32x2.HI_LO"));
         let result = select.b.define(Class::R2, &template, &sources);
+        allow_contraction(select, ptx);
         return select.assign(ptx.operand(0), result);
     }
     let template = format!("{name}{} $, {}", suffix(ptx), holes(""));
     let halves: Vec<Operand> = (0..2)
         .map(|index| {
             let parts: Vec<Operand> = sources.iter().map(|source| select.register_of(*source, index)).collect();
-            select.b.define(Class::R, &template, &parts)
+            let half = select.b.define(Class::R, &template, &parts);
+            allow_contraction(select, ptx);
+            half
         })
         .collect();
     select.assign_halves(ptx.operand(0), halves[0], halves[1])

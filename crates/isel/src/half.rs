@@ -8,7 +8,7 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use crate::error::Unsupported;
-use crate::float::negated_if_sub;
+use crate::float::{allow_contraction, negated_if_sub};
 use crate::ptx::Ptx;
 use crate::select::Select;
 
@@ -51,6 +51,7 @@ pub(crate) fn arithmetic(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), U
     let b = negated_if_sub(ptx, source(select, ptx, 2)?);
     let name = if ptx.opcode() == Opcode::Mul { "HMUL2" } else { "HADD2" };
     let result = select.b.define(Class::R, &format!("{name}{} $, {{}}, {{}}", suffix(ptx)), &[a, b]);
+    allow_contraction(select, ptx);
     select.assign(ptx.operand(0), result)
 }
 

@@ -7,6 +7,10 @@
 //!
 //! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on machines that add faster than they
 //! multiply, because there both units execute integer additions.
+//!
+//! Multiply-adds of pairs of halves can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on that for doubles, where a
+//! machine has a fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number of
+//! them. The result takes four cycles more, so a block with a single one stays as it is.
 
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Hardware, ThroughputClass};
@@ -19,14 +23,63 @@ use crate::rewrite::Draft;
 
 /// Balances the units in every block of a function. Returns the number of instructions moved.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> usize {
-    if hardware.rates.integer_add > hardware.rates.integer_multiply {
-        return 0;
-    }
-    let unit_cycles = UnitCycles::of(hardware);
     let mut encodability = EncodabilityCache::take(hardware.target);
-    let moved = (0..function.layout.len()).map(|at| balance(function, function.layout[at], &mut encodability, &unit_cycles)).sum();
+    let mut moved = 0;
+    if hardware.rates.integer_add <= hardware.rates.integer_multiply {
+        let unit_cycles = UnitCycles::of(hardware);
+        for at in 0..function.layout.len() {
+            moved += balance(function, function.layout[at], &mut encodability, &unit_cycles);
+        }
+    }
+    if has_fast_doubles(hardware) {
+        for at in 0..function.layout.len() {
+            moved += balance_halves(function, function.layout[at], &mut encodability);
+        }
+    }
     encodability.put_back();
     moved
+}
+
+/// Returns whether the unit for doubles has at least half as many lanes as that for singles.
+fn has_fast_doubles(hardware: &Hardware<'_>) -> bool {
+    let rates = &hardware.rates;
+    matches!((rates.fp64, rates.fp32), (Some(doubles), Some(singles)) if 2 * doubles >= singles)
+}
+
+/// Moves multiply-adds of pairs of halves of one block to the unit for doubles. Returns the number of instructions moved.
+fn balance_halves(function: &mut Function, block: Block, encodability: &mut EncodabilityCache) -> usize {
+    let (mut there, mut here) = (0, 0);
+    let mut movable: Vec<(Inst, Draft)> = Vec::new();
+    for &inst in &function.blocks[block].insts {
+        let data = &function.insts[inst];
+        match data.op.machine() {
+            Some(Opcode::HFMA2) if data.modifiers.contains(&Symbol::MMA) => there += 1,
+            Some(Opcode::HFMA2) => {
+                here += 1;
+                let mut draft = Draft::of(function, inst, Opcode::HFMA2);
+                draft.modifiers.insert(0, Symbol::MMA);
+                if encodability.is_encodable(function, inst, &draft) {
+                    movable.push((inst, draft));
+                }
+            }
+            Some(Opcode::HADD2 | Opcode::HMUL2) => here += 1,
+            Some(Opcode::DADD | Opcode::DMUL | Opcode::DFMA) => there += 1,
+            _ => {}
+        }
+    }
+    let wanted = (usize::saturating_sub(here, there) / 2).min(movable.len());
+    let count = movable.len();
+    for (number, (inst, draft)) in movable.into_iter().enumerate() {
+        if is_chosen(number, wanted, count) {
+            draft.store(function, inst);
+        }
+    }
+    wanted
+}
+
+/// Returns whether a number is one of `wanted` numbers that are evenly spread over those below `count`.
+fn is_chosen(number: usize, wanted: usize, count: usize) -> bool {
+    (number + 1) * wanted / count > number * wanted / count
 }
 
 /// Cycles for which one instruction of each class occupies the integer unit and the multiply unit.
@@ -80,8 +133,7 @@ fn balance(function: &mut Function, block: Block, encodability: &mut Encodabilit
     let wanted = usize::try_from(wanted).unwrap_or(0).min(movable.len());
     let count = movable.len();
     for (number, (inst, draft)) in movable.into_iter().enumerate() {
-        // True for `wanted` of the `count` numbers, evenly spread.
-        if (number + 1) * wanted / count > number * wanted / count {
+        if is_chosen(number, wanted, count) {
             draft.store(function, inst);
         }
     }

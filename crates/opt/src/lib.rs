@@ -2,10 +2,10 @@
 //!
 //! Each pass is one file with one entry point, `run`. The driver runs the passes in this order:
 //!
-//! 1. [`straighten`] merges straight-line blocks; [`fuse`] forms multiply-adds, which may not be encodable yet; [`split_index`] moves
-//!    constant parts of array indices to addresses.
+//! 1. [`straighten`] merges straight-line blocks; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable yet;
+//!    [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
-//! 3. [`tie_loads`], [`forward`], [`hoist`], [`merge`], [`unroll`], [`fold`], [`combine`], [`vector_loads`], [`forward`] again, [`dead`] and
+//! 3. [`tie_loads`], [`forward`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`], [`vector_loads`], [`forward`] again, [`dead`] and
 //!    [`if_convert`] optimize. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
@@ -19,6 +19,7 @@
 
 pub mod balance;
 pub mod combine;
+pub mod contract;
 pub mod converge;
 pub mod dead;
 mod definitions;

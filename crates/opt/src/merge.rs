@@ -68,6 +68,8 @@ impl Merger {
             let known = self.known.get(&hash).filter(|known| reaches(known.0));
             match known.filter(|known| self.are_same(function, known.1, inst)) {
                 Some(&(_, earlier)) => {
+                    // Readers of the later result may rely on its own rounding.
+                    function.insts[earlier].may_contract &= function.insts[inst].may_contract;
                     make_copy(function, inst, earlier);
                     self.stats.merged += 1;
                 }
@@ -166,6 +168,7 @@ fn make_copy(function: &mut Function, inst: Inst, earlier: Inst) {
     let operands: SmallVec<[Operand; 6]> = pairs.iter().map(|pair| pair.0).chain(pairs.iter().map(|pair| pair.1)).collect();
     function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
     function.insts[inst].memory = None;
+    function.insts[inst].may_contract = false;
     function.insts[inst].modifiers = Symbols::new();
     function.set_operands(inst, &operands, pairs.len());
 }

@@ -33,6 +33,7 @@ pub fn generate(
     }
     let options = Options {
         level: level(modules, line),
+        contract: line.value("fmad") != Some("false"),
         debug: debug_info(modules, line),
         max_registers: settings.max_registers,
         launch: settings.launch,

@@ -13,6 +13,7 @@
 use oriole_ir::{Block, Class, Function, Inst, RegFile, Value};
 use oriole_support::IndexVec;
 
+use crate::banks::choose_banks;
 use crate::borders::Borders;
 use crate::environment::Environment;
 use crate::hints::Hints;
@@ -70,6 +71,9 @@ impl<'a> Assigner<'a> {
         let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
         self.inputs.start_file(self.function, file)?;
         self.hints.add_webs(self.function, &self.inputs.liveness, file);
+        if file == RegFile::General {
+            choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
+        }
         self.registers.start_file(self.function, self.inputs.env.usable(file));
         self.walk.start_file(values);
         self.spills.start_file(self.function, &self.inputs.liveness, file);

@@ -22,6 +22,9 @@ use crate::registers::{Reg, RegisterSet};
 /// sources of a pack into it get no hints, and each of them may cost a move.
 const WIDEST: i32 = 128;
 
+/// Number of registers that a function may use without effect on its occupancy, on every target.
+const CHEAP_REGISTERS: u16 = 24;
+
 /// A value in the union-find forest. A root is its own parent.
 #[derive(Clone, Copy)]
 struct Node {
@@ -37,6 +40,8 @@ struct Node {
     place: Option<i32>,
     /// For roots: the largest alignment of any value in the web.
     align: u8,
+    /// For roots: whether the root should be in an odd register; `None` for no preference.
+    odd: Option<bool>,
 }
 
 /// The web of a value, and the offset of the value from the root of the web, in registers.
@@ -58,13 +63,24 @@ struct Extent {
 #[derive(Default)]
 pub(crate) struct Hints {
     nodes: IndexVec<Value, Node>,
+    /// One more than the highest register that has been chosen in the current file.
+    used: u16,
 }
 
 impl Hints {
     /// Adds the webs of a register file, and nodes for values that were created since the last call.
     pub fn add_webs(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
+        self.used = 0;
         for (value, class) in function.values.iter_enumerated().skip(self.nodes.len()) {
-            self.nodes.push(Node { parent: value, offset: 0, low: 0, high: i32::from(class.width), place: None, align: class.align });
+            self.nodes.push(Node {
+                parent: value,
+                offset: 0,
+                low: 0,
+                high: i32::from(class.width),
+                place: None,
+                align: class.align,
+                odd: None,
+            });
         }
         for &block in &function.layout {
             for file_inst in liveness.file_insts_of(block) {
@@ -148,6 +164,21 @@ impl Hints {
         (node.low, node.high, node.align) = (low, high, kept.align.max(moved.align));
     }
 
+    /// Returns the root of a value's web, and the offset of the value from it.
+    pub fn root_of(&mut self, value: Value) -> (Value, i32) {
+        self.root(value)
+    }
+
+    /// Returns whether the web of a root contains aligned tuples, so that the root starts at an even register.
+    pub fn is_aligned(&self, root: Value) -> bool {
+        self.nodes[root].align >= 2
+    }
+
+    /// Sets whether a root should be in an odd register.
+    pub fn set_bank(&mut self, root: Value, odd: Option<bool>) {
+        self.nodes[root].odd = odd;
+    }
+
     /// Returns the web of a value.
     fn web(&mut self, value: Value) -> Web {
         let (root, offset) = self.root(value);
@@ -178,6 +209,12 @@ impl Hints {
     /// Chooses free registers for a value of a class and returns the first; `None` if no aligned gap is wide enough. The order of preference
     /// saves moves: the place that the value's web implies; a gap for the whole web, if no value of it has a place yet; any gap.
     pub fn choose(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
+        let place = self.choose_place(value, class, free)?;
+        self.used = self.used.max(place.number() + u16::from(class.width));
+        Some(place)
+    }
+
+    fn choose_place(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let fits = |place: Reg| place.is_aligned(class.align) && free.has_all(place, class.width);
         let web = self.web(value);
         let wish = self.place(web);
@@ -195,11 +232,24 @@ impl Hints {
                 }
             }
         }
-        let place = free.find(class)?;
+        let place = self.find(web, class, free)?;
         // The first value of a web decides for the others. A value that missed the web's place does not change it.
         if wish.is_none() {
             self.set_place(web, place);
         }
         Some(place)
+    }
+
+    /// Finds a gap for a value, in the bank that its web should be in if that takes no register beyond those in use.
+    fn find(&self, web: Web, class: Class, free: &RegisterSet) -> Option<Reg> {
+        let place = free.find(class)?;
+        let Some(is_odd) = self.nodes[web.root].odd.filter(|_| class.width == 1 && class.align == 1) else { return Some(place) };
+        let is_odd = is_odd ^ (web.offset.rem_euclid(2) == 1);
+        if (place.number() % 2 == 1) == is_odd {
+            return Some(place);
+        }
+        let limit = self.used.max(CHEAP_REGISTERS);
+        let other = free.find_in_bank(class, is_odd).filter(|other| other.number() < limit);
+        Some(other.unwrap_or(place))
     }
 }

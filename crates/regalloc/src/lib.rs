@@ -54,6 +54,7 @@ mod allocate_copy;
 mod allocate_inst;
 mod assign;
 mod assigner;
+mod banks;
 mod borders;
 pub mod check;
 mod dead_parts;

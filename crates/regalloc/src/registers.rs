@@ -203,7 +203,18 @@ impl RegisterSet {
     /// Best fit by alignment: a gap inside an aligned pair (or quad) that is already broken is preferred, so that whole pairs and quads
     /// stay free for tuples. Example: R5 and R8 to R63 are free. A single register gets R5, since R4 is in use; a pair gets R8:R9.
     pub fn find(&self, class: Class) -> Option<Reg> {
+        self.find_among(class, self.places(class))
+    }
+
+    /// Like [`RegisterSet::find`], among the even or the odd registers.
+    pub fn find_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
+        const EVEN: u64 = 0x5555_5555_5555_5555;
+        let mask = if is_odd { !EVEN } else { EVEN };
         let places = self.places(class);
+        self.find_among(class, RegisterSet { words: std::array::from_fn(|at| places.words[at] & mask) })
+    }
+
+    fn find_among(&self, class: Class, places: RegisterSet) -> Option<Reg> {
         let lowest = places.lowest()?;
         let has_tuples = matches!(class.file, RegFile::General | RegFile::Uniform);
         for group in [2u8, 4] {

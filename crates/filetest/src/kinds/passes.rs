@@ -10,8 +10,8 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
-    balance, combine, converge, dead, fold, forward, fuse, guard_copies, hoist, if_convert, insert_yields, legalize, merge, split_index,
-    straighten, tie_loads, unroll, vector_loads,
+    balance, combine, contract, converge, dead, fold, forward, fuse, guard_copies, hoist, if_convert, insert_yields, legalize, merge,
+    split_index, straighten, tie_loads, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -21,7 +21,7 @@ use crate::kinds::back_end;
 use crate::pipeline;
 
 /// Passes that may leave instructions without an encoding, which `legalize` rewrites.
-const BEFORE_LEGALIZATION: [&str; 4] = ["construct-ssa", "straighten", "fuse", "split-index"];
+const BEFORE_LEGALIZATION: [&str; 5] = ["construct-ssa", "straighten", "contract", "fuse", "split-index"];
 
 /// Lists the functions that instruction selection makes from PTX.
 pub fn isel(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
@@ -90,6 +90,8 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "legalize" => return Ok(legalize::run(function, target).err().map(|error| error.to_string())),
         "forward" => _ = forward::run(function, target),
         "merge" => _ = merge::run(function, target),
+        "contract" => _ = contract::run(function, target, contract::Legality::Any),
+        "contract-again" => _ = contract::run(function, target, contract::Legality::Encodable),
         "split-index" => _ = split_index::run(function, target),
         "tie-loads" => _ = tie_loads::run(function, target),
         "fold" => _ = fold::run(function, target),

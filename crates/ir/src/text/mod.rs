@@ -23,6 +23,7 @@
 //! - `!space.order.scope.bytes` describes a memory access; `weak` and `thread` are omitted, `volatile` and `constant` may follow.
 //! - `lo`, `hi`, `function_lo`, `function_hi`, `call` and the like, with a name and an offset in parentheses, are references.
 //! - `bb1 nounroll:` is the label of a block that heads a loop which must not be unrolled.
+//! - `contract` after the operands of a floating-point product or sum says that it may be rounded together with another one.
 //! - `;@12:3` is the source position; any other `;` starts a comment.
 //!
 //! Everything else is written as in nvdisasm's output. Blocks and values keep their numbers.
@@ -35,6 +36,9 @@ pub use print::{print, print_inst};
 
 use crate::memory::{Order, Scope, Space};
 use crate::operand::ReferenceKind;
+
+/// The mark of an instruction that may be contracted.
+const CONTRACT: &str = " contract";
 
 /// Names of memory spaces in the text form.
 const SPACES: [(Space, &str); 6] = [

@@ -7,7 +7,7 @@ use std::fmt;
 use oriole_isa::{Opcode, RegFile, Symbols};
 use oriole_support::{BitSet, Index, IndexVec};
 
-use super::{ORDERS, SCOPES, SPACES, member};
+use super::{CONTRACT, ORDERS, SCOPES, SPACES, member};
 use crate::function::{Block, Function, FunctionKind, Inst, Location, Value};
 use crate::instruction::{Op, Pseudo};
 use crate::memory::{MemoryAccess, Order, Scope};
@@ -213,6 +213,7 @@ impl Reader {
 
     /// Parses an instruction.
     fn instruction(&mut self, line: &str) -> Read<Inst> {
+        let (line, may_contract) = line.strip_suffix(CONTRACT).map_or((line, false), |line| (line, true));
         let mut cursor = Cursor::new(line);
         let guard = if cursor.eat("@") {
             let negated = cursor.eat("!");
@@ -245,6 +246,7 @@ impl Reader {
         let access = if cursor.is_at_access() { Some(read_access(cursor.until(' '))?) } else { None };
         cursor.end()?;
         let inst = self.function.new_inst(op, modifiers, guard, &operands, result_count);
+        self.function.insts[inst].may_contract = may_contract;
         self.function.insts[inst].memory = access.map(|access| self.function.accesses.push(access));
         Ok(inst)
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use oriole_isa::RegFile;
 use oriole_support::{BitSet, Index};
 
-use super::{ORDERS, REFERENCES, SCOPES, SPACES, word};
+use super::{CONTRACT, ORDERS, REFERENCES, SCOPES, SPACES, word};
 use crate::function::{Function, FunctionKind, Inst, Location, Value};
 use crate::memory::{MemoryAccess, Order, Scope};
 use crate::operand::{Class, Operand, OperandKind, Part, Role, Signs};
@@ -92,6 +92,7 @@ fn push_inst(text: &mut String, function: &Function, inst: Inst) {
         text.push_str(modifier.spelling());
     }
     push_sources(text, function, function.sources(inst));
+    text.push_str(if data.may_contract { CONTRACT } else { "" });
     if let Some(access) = data.memory {
         push_access(text, function.accesses[access]);
     }

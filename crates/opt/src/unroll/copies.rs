@@ -91,6 +91,7 @@ pub(super) fn copy_inst(function: &mut Function, mapping: &Mapping, inst: Inst) 
     let guard = data.guard.map(|guard| Guard { kind: mapping.kind(guard.kind), ..guard });
     let copy = function.new_inst(data.op, data.modifiers.clone(), guard, &operands, data.result_count());
     function.insts[copy].memory = data.memory;
+    function.insts[copy].may_contract = data.may_contract;
     function.insts[copy].location = data.location;
     copy
 }

@@ -1,0 +1,325 @@
+//! Contraction: a floating-point product and a sum that reads it become one multiply-add, which rounds once.
+//!
+//! ```text
+//! %2 = FMUL %0, %1 contract
+//! %4 = FADD %2, -%3 contract          becomes   %4 = FFMA %0, %1, -%3
+//! ```
+//!
+//! PTX allows this for `mul` and `add` or `sub` without a rounding modifier; instruction selection marks their instructions
+//! ([`oriole_ir::Instruction::may_contract`]). The decisions are those of ptxas, so that the results are the same bit for bit:
+//!
+//! - The product is unguarded, in the block of the sum, and flushes subnormal numbers if and only if the sum does; it does not saturate.
+//! - A product with a single reader is contracted first, the left summand before the right one. A product with several readers is contracted
+//!   if all of them are sums that can take it, and then into all of them: the product itself is dead afterwards.
+//! - A sum of a product and itself is not contracted, nor is the absolute value of a product. Negations are looked through.
+//!
+//! The pass runs twice: before legalization, common-subexpression elimination and hoisting, which would give a product other readers or
+//! another block, and after unrolling, where the product of one iteration meets the sum of the next. Only the second run checks that the
+//! target encodes the result. The cost is linear in the size of the function.
+
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Target};
+use oriole_isa::{Opcode, RegFile, Symbol};
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::dead::Live;
+use crate::definitions::{Definitions, KnownWord};
+use crate::legalize::EncodabilityCache;
+use crate::rewrite::{Draft, piece};
+
+/// Which results the pass may produce.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Legality {
+    /// Any; legalization follows.
+    Any,
+    /// Only instructions that the target encodes.
+    Encodable,
+}
+
+/// Maximum number of negations to look through.
+const MAX_NEGATIONS: usize = 4;
+
+/// Contracts products and sums in a whole function. Returns the number of sums that became multiply-adds.
+pub fn run(function: &mut Function, target: Target, legality: Legality) -> usize {
+    let has_marks = |&inst: &Inst| function.insts[inst].may_contract;
+    if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(has_marks)) {
+        return 0;
+    }
+    let contractor = Contractor::new(function);
+    let decisions = contractor.decide();
+    let mut encodability = (legality == Legality::Encodable).then(|| EncodabilityCache::take(target));
+    let mut contracted = 0;
+    for (sum, read) in decisions {
+        let Some(draft) = fused(function, sum, read) else { continue };
+        if encodability.as_mut().is_none_or(|encodability| encodability.is_encodable(function, sum, &draft)) {
+            draft.store(function, sum);
+            function.insts[sum].may_contract = false;
+            contracted += 1;
+        }
+    }
+    if let Some(encodability) = encodability {
+        encodability.put_back();
+    }
+    contracted
+}
+
+/// The operation that computes a sum, and the one that computes a sum with a product, for each product.
+fn family(product: Opcode) -> Option<(Opcode, Opcode)> {
+    match product {
+        Opcode::FMUL => Some((Opcode::FADD, Opcode::FFMA)),
+        Opcode::DMUL => Some((Opcode::DADD, Opcode::DFMA)),
+        Opcode::HMUL2 => Some((Opcode::HADD2, Opcode::HFMA2)),
+        Opcode::FMUL2 => Some((Opcode::FADD2, Opcode::FFMA2)),
+        _ => None,
+    }
+}
+
+/// The read of a product by a sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Read {
+    product: Inst,
+    /// Number of the source of the sum that is the product: 0 or 1.
+    at: usize,
+    /// Whether the product is subtracted.
+    is_negative: bool,
+}
+
+/// The readers of a product.
+#[derive(Clone, Default, Debug)]
+struct Readers {
+    /// The sums that may take the product, in program order.
+    sums: SmallVec<[(Inst, Read); 2]>,
+    /// Whether something else reads the product.
+    has_others: bool,
+}
+
+/// What the pass knows about a function before it changes it.
+struct Contractor {
+    /// By product: its readers.
+    readers: FxHashMap<Inst, Readers>,
+    /// The sums in program order, with the products that they read.
+    sums: Vec<(Inst, SmallVec<[Read; 2]>)>,
+}
+
+impl Contractor {
+    fn new(function: &Function) -> Contractor {
+        let scan = Scan::new(function);
+        let mut contractor = Contractor { readers: FxHashMap::default(), sums: Vec::new() };
+        let live = Live::find(function);
+        for &block in &function.layout {
+            for &inst in &function.blocks[block].insts {
+                if live.contains(inst) && !scan.is_transparent(function, inst) {
+                    contractor.visit(function, &scan, inst);
+                }
+            }
+        }
+        contractor
+    }
+
+    /// Records the products that an instruction reads.
+    fn visit(&mut self, function: &Function, scan: &Scan, inst: Inst) {
+        let reads = scan.contractible_reads(function, inst);
+        for read in &reads {
+            self.readers.entry(read.product).or_default().sums.push((inst, *read));
+        }
+        let first = function.insts[inst].result_count();
+        for (at, operand) in function.operands(inst).iter().enumerate().skip(first) {
+            if reads.iter().any(|read| read.at + first == at) {
+                continue;
+            }
+            for product in operand.part().into_iter().flat_map(|part| scan.products_in(function, part)) {
+                self.readers.entry(product).or_default().has_others = true;
+            }
+        }
+        if !reads.is_empty() {
+            self.sums.push((inst, reads));
+        }
+    }
+
+    /// Returns the sums to contract, each with the product that it takes.
+    fn decide(&self) -> Vec<(Inst, Read)> {
+        let mut taken: FxHashMap<Inst, Read> = FxHashMap::default();
+        for (sum, reads) in &self.sums {
+            let is_single = |read: &&Read| self.readers[&read.product].sums.len() == 1 && !self.readers[&read.product].has_others;
+            if let Some(read) = reads.iter().find(is_single) {
+                taken.insert(*sum, *read);
+            }
+        }
+        for (sum, reads) in &self.sums {
+            for read in reads {
+                let readers = &self.readers[&read.product];
+                if !taken.contains_key(sum) && !readers.has_others && readers.sums.iter().all(|(reader, _)| !taken.contains_key(reader)) {
+                    taken.extend(readers.sums.iter().copied());
+                }
+            }
+        }
+        self.sums.iter().filter_map(|(sum, _)| Some((*sum, *taken.get(sum)?))).collect()
+    }
+}
+
+/// Definitions and blocks of a function.
+struct Scan {
+    definitions: Definitions,
+    /// By instruction: its block; `None` for instructions outside of all blocks.
+    homes: Vec<Option<Block>>,
+}
+
+impl Scan {
+    fn new(function: &Function) -> Scan {
+        let mut homes = vec![None; function.insts.len()];
+        for &block in &function.layout {
+            for &inst in &function.blocks[block].insts {
+                homes[inst.position()] = Some(block);
+            }
+        }
+        Scan { definitions: Definitions::compute(function), homes }
+    }
+
+    /// Returns whether an instruction only passes a value on, with or without its sign: its readers count as readers of the value.
+    fn is_transparent(&self, function: &Function, inst: Inst) -> bool {
+        let data = &function.insts[inst];
+        let is_copy = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack) | Op::Machine(Opcode::MOV));
+        data.guard.is_none() && is_copy || negated_single(function, inst).is_some() || self.flipped(function, inst).is_some()
+    }
+
+    /// Returns the products that a sum may take. Returns none if the instruction is no sum that may be contracted, or if both of its
+    /// summands are the same product.
+    fn contractible_reads(&self, function: &Function, sum: Inst) -> SmallVec<[Read; 2]> {
+        let mut reads: SmallVec<[Read; 2]> = SmallVec::new();
+        if !function.insts[sum].may_contract {
+            return reads;
+        }
+        for (at, operand) in function.sources(sum).iter().enumerate().take(2) {
+            if let Some((product, is_negative)) = self.product(function, sum, operand) {
+                reads.push(Read { product, at, is_negative });
+            }
+        }
+        if matches!(reads.as_slice(), [first, second] if first.product == second.product) {
+            reads.clear();
+        }
+        reads
+    }
+
+    /// Returns the product that an operand of a sum is, and whether the operand is the negated product.
+    fn product(&self, function: &Function, sum: Inst, operand: &Operand) -> Option<(Inst, bool)> {
+        if operand.role != Role::Plain || operand.signs.has(Signs::ABSOLUTE) {
+            return None;
+        }
+        let flushes = function.insts[sum].modifiers.contains(&Symbol::FTZ);
+        let mut is_negative = operand.signs.has(Signs::NEGATE);
+        let mut part = operand.part()?;
+        for _ in 0..=MAX_NEGATIONS {
+            part = self.definitions.origin_of_group(function, part);
+            if let Some(product) = self.definitions.of(part.value).filter(|&inst| self.fits(function, sum, operand, inst)) {
+                let is_whole = part == function.whole(part.value);
+                return is_whole.then_some((product, is_negative));
+            }
+            part = self.negated(function, part, flushes)?;
+            is_negative = !is_negative;
+        }
+        None
+    }
+
+    /// Returns whether an instruction is a product that the sum may take as `operand`.
+    fn fits(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
+        let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
+        let Some((addition, _)) = data.op.machine().and_then(family) else { return false };
+        let is_same_format = sum_data.modifiers.iter().filter(|&&modifier| modifier != Symbol::SAT).eq(data.modifiers.iter());
+        // The factors and the sum use the same halves of their registers.
+        let is_same_half = |factor: &Operand| factor.suffixes().eq(operand.suffixes());
+        data.may_contract
+            && data.guard.is_none()
+            && sum_data.is_machine(addition)
+            && self.homes[product.position()] == self.homes[sum.position()]
+            && is_same_format
+            && (function.sources(product).iter().all(is_same_half) || addition != Opcode::HADD2)
+    }
+
+    /// Returns the value of which `part` is the negation. A flushing negation counts only if the reader `flushes` as well.
+    fn negated(&self, function: &Function, part: Part, flushes: bool) -> Option<Part> {
+        let inst = self.definitions.unguarded(function, part.value)?;
+        if part.count == 1 {
+            let is_flushing = function.insts[inst].modifiers.contains(&Symbol::FTZ);
+            return negated_single(function, inst).filter(|_| flushes || !is_flushing).or_else(|| self.flipped(function, inst));
+        }
+        // The sign of a double is the top bit of its upper half.
+        let [low, high] = *function.sources(inst) else { return None };
+        if !function.insts[inst].is(Pseudo::Pack) || part != function.whole(part.value) {
+            return None;
+        }
+        let low = self.definitions.origin(function, low.part()?);
+        let high = self.definitions.origin(function, high.part()?);
+        let flipped = self.flipped(function, self.definitions.unguarded(function, high.value)?)?;
+        let upper = self.definitions.origin(function, flipped);
+        (low.value == upper.value && low.first == 0 && upper.first == 1).then_some(Part { count: 2, ..low })
+    }
+
+    /// Returns the register whose sign bits an instruction flips: an exclusive or with 0x80000000 or 0x80008000.
+    fn flipped(&self, function: &Function, inst: Inst) -> Option<Part> {
+        /// The truth table of `a ^ b`, for an operation that ignores its third input.
+        const EXCLUSIVE_OR: i64 = 0x3c;
+        let data = &function.insts[inst];
+        if !data.is_machine(Opcode::LOP3) || data.guard.is_some() {
+            return None;
+        }
+        let [value, mask, third, table, ..] = function.sources(inst) else { return None };
+        let mask = match mask.kind {
+            OperandKind::Integer(mask) => mask as u32,
+            OperandKind::Value(part) => match self.definitions.known_content(function, part)? {
+                KnownWord::Integer(mask) => mask,
+                KnownWord::Constant { .. } => return None,
+            },
+            _ => return None,
+        };
+        let is_flip = matches!(mask, 0x8000_0000 | 0x8000_8000) && third.kind == Operand::RZ.kind && table.integer() == Some(EXCLUSIVE_OR);
+        value.part().filter(|_| is_flip && value.signs.is_empty())
+    }
+
+    /// Returns the products whose registers a part of a value consists of, looking through copies and negations.
+    fn products_in(&self, function: &Function, part: Part) -> SmallVec<[Inst; 2]> {
+        let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
+        for number in 0..part.count {
+            let mut register = piece(part, number);
+            for _ in 0..=MAX_NEGATIONS {
+                register = self.definitions.origin(function, register);
+                let Some(inst) = self.definitions.of(register.value) else { break };
+                if function.insts[inst].op.machine().and_then(family).is_some() && !found.contains(&inst) {
+                    found.push(inst);
+                }
+                let Some(inner) = negated_single(function, inst).or_else(|| self.flipped(function, inst)) else { break };
+                register = inner;
+            }
+        }
+        found
+    }
+}
+
+/// Returns the value whose negation an instruction computes as `-value + -0`.
+fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
+    let data = &function.insts[inst];
+    let is_sum = data.is_machine(Opcode::FADD) && matches!(data.modifiers.as_slice(), [] | [Symbol::FTZ]) && data.guard.is_none();
+    let [value, zero] = function.sources(inst) else { return None };
+    let is_negation =
+        is_sum && value.signs == Signs::NEGATE && zero.kind == OperandKind::Zero(RegFile::General) && zero.signs == Signs::NEGATE;
+    value.part().filter(|_| is_negation)
+}
+
+/// Returns the multiply-add that replaces a sum. Returns `None` if no factor can carry the sign of a negative product.
+fn fused(function: &Function, sum: Inst, read: Read) -> Option<Draft> {
+    let (_, opcode) = function.insts[read.product].op.machine().and_then(family)?;
+    let [mut first, mut second] = *function.sources(read.product) else { return None };
+    if read.is_negative {
+        let factor = if first.value().is_some() { &mut first } else { &mut second };
+        factor.value()?;
+        factor.signs = factor.signs.toggled(Signs::NEGATE);
+    }
+    let mut draft = Draft::of(function, sum, opcode);
+    let start = function.insts[sum].result_count();
+    let addend = draft.operands[start + 1 - read.at];
+    // Operands after the two summands, such as the old value of a guarded sum, stay.
+    draft.operands[start] = first;
+    draft.operands[start + 1] = second;
+    draft.operands.insert(start + 2, addend);
+    Some(draft)
+}
