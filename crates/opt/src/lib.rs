@@ -6,7 +6,7 @@
 //!    constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`hoist`], [`merge`], [`unroll`], [`fold`], [`combine`], [`vector_loads`], [`forward`] again, [`dead`] and
-//!    [`if_convert`] optimize. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
+//!    [`if_convert`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
@@ -17,6 +17,7 @@
 //! Only legalization, the guards of copies, and the waits for matrix products are needed for correct code. [`join_phis`] runs between the
 //! passes of step 3: it keeps matrix accumulators in one place.
 
+pub mod aggregate;
 pub mod balance;
 pub mod combine;
 pub mod converge;
@@ -34,6 +35,7 @@ mod known;
 pub mod legalize;
 pub mod merge;
 mod redirect_edges;
+pub mod reduce;
 mod rewrite;
 pub mod settle_products;
 pub mod split_index;
