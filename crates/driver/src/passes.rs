@@ -131,6 +131,8 @@ passes! {
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
     64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
+    66  "reduce",           AtLeast(1), optional, Optimize, reduce,           "replaces atomic operations whose old value is not read by reductions and counters";
+    67  "aggregate",        AtLeast(2), optional, Optimize, aggregate,        "lets one thread perform the atomic operations of a warp on one address";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
@@ -322,6 +324,18 @@ fn remove_dead(state: &mut FunctionState<'_>) -> Outcome {
 
 fn if_convert(state: &mut FunctionState<'_>) -> Outcome {
     opt::if_convert::run_with_remarks(&mut state.function, state.input.hardware, &mut state.pass_remarks);
+    Ok(())
+}
+
+fn reduce(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::reduce::run(&mut state.function, target);
+    Ok(())
+}
+
+fn aggregate(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::aggregate::run(&mut state.function, target);
     Ok(())
 }
 

@@ -5,8 +5,9 @@
 //! 1. [`straighten`] merges straight-line blocks; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable yet;
 //!    [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
-//! 3. [`tie_loads`], [`forward`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`], [`vector_loads`], [`forward`] again, [`dead`] and
-//!    [`if_convert`] optimize. These passes keep instructions legal: before a change they check that the target has an encoding form for the result
+//! 3. [`tie_loads`], [`forward`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`], [`vector_loads`],
+//!    [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper. These passes keep
+//!    instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
@@ -17,6 +18,7 @@
 //! Only legalization, the guards of copies, and the waits for matrix products are needed for correct code. [`join_phis`] runs between the
 //! passes of step 3: it keeps matrix accumulators in one place.
 
+pub mod aggregate;
 pub mod balance;
 pub mod combine;
 pub mod contract;
@@ -35,6 +37,7 @@ mod known;
 pub mod legalize;
 pub mod merge;
 mod redirect_edges;
+pub mod reduce;
 pub mod remarks;
 mod rewrite;
 pub mod settle_products;

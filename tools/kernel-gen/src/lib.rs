@@ -4,6 +4,7 @@
 //! Nothing here depends on the compiler. The files are a pure function of this code, so a test can check whether those in the
 //! repository are up to date.
 
+mod aggregate;
 mod approx;
 mod atomics;
 mod barrier;
@@ -56,6 +57,7 @@ pub fn all() -> Vec<Generated> {
         warp::tests,
         memory::tests,
         atomics::tests,
+        aggregate::tests,
         barrier::tests,
         barrier_apart::tests,
         control::tests,

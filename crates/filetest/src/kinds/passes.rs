@@ -10,8 +10,8 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
-    balance, combine, contract, converge, dead, fold, forward, fuse, guard_copies, hoist, if_convert, insert_yields, legalize, merge,
-    split_index, straighten, tie_loads, unroll, vector_loads,
+    aggregate, balance, combine, contract, converge, dead, fold, forward, fuse, guard_copies, hoist, if_convert, insert_yields, legalize,
+    merge, reduce, split_index, straighten, tie_loads, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -103,6 +103,8 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "hoist" => _ = hoist::run(function, target),
         "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),
         "vector-loads" => _ = vector_loads::run(function, target),
+        "reduce" => _ = reduce::run(function, target),
+        "aggregate" => _ = aggregate::run(function, target),
         "balance" => _ = balance::run(function, &Hardware::built_in(target)),
         "guard-copies" => guard_copies::run(function),
         "allocate" => match back_end::allocated(function, target, register_limit(options))? {

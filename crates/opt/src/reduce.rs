@@ -1,0 +1,102 @@
+//! Replaces atomic operations whose old value is not read by cheaper instructions.
+//!
+//! ```text
+//! PT, RZ = ATOMG.E.ADD.STRONG.GPU desc[%1][%0.64], %2      REDG.E.ADD.STRONG.GPU desc[%1][%0.64], %2
+//! RZ = ATOMS.ADD [%3+0x4], 1                               RZ = ATOMS.POPC.INC.32 [%3+URZ+0x4]
+//! ```
+//!
+//! A reduction (`RED`, `REDG`) returns nothing, so the thread does not wait for the memory. `ATOMS.POPC.INC` adds the number of threads that
+//! have the same address, in one step instead of one per thread.
+//!
+//! **Before** and **after**: SSA, legal instructions; results that nothing reads are `RZ` and `PT`. The cost is linear.
+
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Role, Target, machine};
+use oriole_isa::{Opcode, Symbol, Symbols};
+use smallvec::SmallVec;
+
+use crate::dead;
+use crate::definitions::Definitions;
+use crate::known::Known;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of reductions in global memory.
+    pub reductions: usize,
+    /// Number of counters in shared memory.
+    pub counters: usize,
+}
+
+/// Rewrites the atomic operations of a whole function.
+pub fn run(function: &mut Function, target: Target) -> Stats {
+    let mut stats = Stats::default();
+    let is_candidate = |function: &Function, inst: Inst| {
+        let is_atomic = matches!(function.insts[inst].op, Op::Machine(Opcode::ATOMG | Opcode::ATOMS));
+        is_atomic && function.results(inst).iter().all(|result| matches!(result.kind, OperandKind::Zero(_)))
+    };
+    let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied();
+    let candidates: Vec<Inst> = insts.filter(|&inst| is_candidate(function, inst)).collect();
+    if candidates.is_empty() {
+        return stats;
+    }
+    let definitions = Definitions::compute(function);
+    for inst in candidates {
+        match function.insts[inst].op {
+            Op::Machine(Opcode::ATOMG) => stats.reductions += usize::from(make_reduction(function, inst, target)),
+            _ => stats.counters += usize::from(make_counter(function, &definitions, inst, target)),
+        }
+    }
+    // The one that a counter adds may be unused now.
+    if stats.counters > 0 {
+        dead::run(function, target);
+    }
+    stats
+}
+
+/// Turns `ATOMG` into a reduction, if there is one for the operation.
+fn make_reduction(function: &mut Function, inst: Inst, target: Target) -> bool {
+    let opcode = if Opcode::REDG.exists_on(target) { Opcode::REDG } else { Opcode::RED };
+    let modifiers = Symbols::from_slice(&function.insts[inst].modifiers);
+    if modifiers.iter().any(|&modifier| matches!(modifier, Symbol::CAS | Symbol::EXCH)) {
+        return false;
+    }
+    replace(function, inst, opcode, modifiers, function.sources(inst).iter().copied().collect(), 0, target)
+}
+
+/// Turns the addition of one, or an increment without limit, into `ATOMS.POPC.INC`.
+fn make_counter(function: &mut Function, definitions: &Definitions, inst: Inst, target: Target) -> bool {
+    let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
+    let Some(value) = operands.pop().filter(|operand| operand.role == Role::Plain) else { return false };
+    let number = Known::new(function, definitions).word(&value);
+    let counts = match *function.insts[inst].modifiers {
+        [Symbol::ADD] => number == Some(1),
+        [Symbol::INC] => number == Some(u32::MAX),
+        _ => false,
+    };
+    let Some(base) = operands.iter().position(|operand| operand.role == Role::Bracket(0)) else { return false };
+    if !counts {
+        return false;
+    }
+    operands.insert(base + 1, Operand::URZ.with_role(Role::Bracket(0)));
+    let modifiers = Symbols::from_slice(&[Symbol::POPC, Symbol::INC, Symbol::_32]);
+    replace(function, inst, Opcode::ATOMS, modifiers, operands, 1, target)
+}
+
+/// Replaces an instruction if the target can encode the new one. Returns whether it did.
+fn replace(
+    function: &mut Function,
+    inst: Inst,
+    opcode: Opcode,
+    modifiers: Symbols,
+    operands: SmallVec<[Operand; 8]>,
+    result_count: usize,
+    target: Target,
+) -> bool {
+    let fits = machine::operands_fit(function, opcode, &modifiers, function.insts[inst].guard, &operands, target);
+    if fits {
+        function.insts[inst].op = Op::Machine(opcode);
+        function.insts[inst].modifiers = modifiers;
+        function.set_operands(inst, &operands, result_count);
+    }
+    fits
+}
