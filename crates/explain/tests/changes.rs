@@ -177,3 +177,18 @@ fn local_arrays_with_computed_index() {
     assert_eq!(of_kind(&explain_body(&text("%a4"), None), "dynamic-local").len(), 1);
     assert!(of_kind(&explain_body(&text("array+8"), None), "dynamic-local").is_empty());
 }
+
+/// Without `wgmma.wait_group`, the compiler has to insert a wait before the result is read, and the explanation says where.
+#[test]
+fn serialized_products_are_reported() {
+    let path = "../../tests/kernels/warpgroup/wgmma_n8_f16_f16_f16_k_k128.ptx";
+    let text = std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let options = Options::new(Target::parse("sm_90a").unwrap());
+    let explain = |text: &str| explain_ptx("wgmma.ptx", text.as_bytes(), &options).unwrap().functions.remove(0);
+    assert!(of_kind(&explain(&text), "serialized-wgmma").is_empty());
+    let without = text.lines().filter(|line| !line.contains("wgmma.wait_group")).collect::<Vec<_>>().join("\n");
+    assert!(without.len() < text.len());
+    let function = explain(&without);
+    let warnings = of_kind(&function, "serialized-wgmma");
+    assert!(!warnings.is_empty() && warnings.iter().all(|warning| warning.ptx_line.is_some()), "{:?}", function.remarks);
+}

@@ -16,7 +16,7 @@
 //! 6. [`guard_copies`] and [`settle_products`] are for code with physical registers, after scheduling.
 //!
 //! Only legalization, the guards of copies, and the waits for matrix products are needed for correct code. [`join_phis`] runs between the
-//! passes of step 3: it keeps matrix accumulators in one place.
+//! passes of step 3: it keeps matrix accumulators in one place. [`remarks`] records, on request, what passes did and did not do.
 
 pub mod aggregate;
 pub mod balance;
