@@ -139,7 +139,7 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::Getctarank => cluster::rank_of_address(select, ptx),
         // In global memory an access that is complete at once does what the asynchronous one may do later. ptxas does this on sm_120.
         Opcode::StAsync if ptx.has(Modifier::Release) => memory::store(select, ptx),
-        Opcode::RedAsync if ptx.has(Modifier::Release) && !ptx.has(Modifier::Mmio) => atomics::atomic(select, ptx),
+        Opcode::RedAsync if ptx.has(Modifier::Release) => atomics::atomic(select, ptx),
         Opcode::StAsync | Opcode::RedAsync => cluster::store_async(select, ptx),
         Opcode::StBulk => bulk::fill(select, ptx),
         Opcode::ClusterlaunchcontrolTryCancelAsync => launch_control::try_cancel(select, ptx),
