@@ -33,8 +33,8 @@ fn is_left_out(opcode: Opcode) -> bool {
     opcode.spelling().starts_with("tcgen05")
 }
 
-/// Returns whether a form of a supported opcode is not supported yet: scaled matrix products and those of quarter warps, asynchronous stores
-/// and reductions in global memory, gradients that `TXD` cannot express.
+/// Returns whether a form of a supported opcode is not supported yet: scaled matrix products and those of quarter warps, and
+/// gradients that `TXD` cannot express.
 fn is_left_out_form(text: &str) -> bool {
     if text.starts_with("tex.grad") {
         let has_compare = text.rsplit_once(", ").is_some_and(|(_, last)| last.starts_with("%f32"));
@@ -44,10 +44,7 @@ fn is_left_out_form(text: &str) -> bool {
         return text.contains(".kind::") || text.contains(".m8n8k4.") && text.contains(".f16.f16.");
     }
     // Clamped floats, which ptxas warns about.
-    if text.starts_with("wmma.mma") {
-        return text.contains(".satfinite") && !text.contains(".s32");
-    }
-    (text.starts_with("st.async") || text.starts_with("red.async")) && text.contains(".release.")
+    text.starts_with("wmma.mma") && text.contains(".satfinite") && !text.contains(".s32")
 }
 
 /// Returns the cases that are valid on a platform.

@@ -137,6 +137,9 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::BarrierCluster => cluster::barrier(select, ptx),
         Opcode::Mapa => cluster::map_address(select, ptx),
         Opcode::Getctarank => cluster::rank_of_address(select, ptx),
+        // In global memory an access that is complete at once does what the asynchronous one may do later. ptxas does this on sm_120.
+        Opcode::StAsync if ptx.has(Modifier::Release) => memory::store(select, ptx),
+        Opcode::RedAsync if ptx.has(Modifier::Release) => atomics::atomic(select, ptx),
         Opcode::StAsync | Opcode::RedAsync => cluster::store_async(select, ptx),
         Opcode::StBulk => bulk::fill(select, ptx),
         Opcode::ClusterlaunchcontrolTryCancelAsync => launch_control::try_cancel(select, ptx),

@@ -184,7 +184,7 @@ fn textures_take_no_space_among_parameters() {
     assert_eq!(words(1), (4, vec![(0x21c, "two"), (0x220, "image"), (0x224, "one")]));
     assert_eq!(words(2), (9, vec![(0x21c, "two")]));
     // In a relocatable file only a linker could place the words.
-    let outcome = select(&module, 1, target, Linking::Relocatable);
+    let outcome = select(&module, 0, target, Linking::Relocatable);
     assert!(matches!(&outcome, Outcome::Unsupported(why) if why.contains("reference image in a relocatable file")), "{outcome:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Handlers of `atom`, `red` and `multimem.red`.
+//! Handlers of `atom`, `red`, `multimem.red`, and `red.async` with release semantics.
 //!
 //! The machine has atomic instructions for global memory (`ATOMG`, `RED`), shared memory (`ATOMS`) and generic addresses (`ATOM`). An
 //! operation that it lacks, mostly 64-bit and floating-point operations on shared memory, becomes a loop around compare-and-swap
@@ -56,6 +56,10 @@ impl Atomic {
             if access.scope == Scope::Thread {
                 access.scope = Scope::System;
             }
+        }
+        // PTX: `red.async` with release semantics is for addresses in global memory.
+        if ptx.opcode() == PtxOpcode::RedAsync {
+            access.space = AccessSpace::Global;
         }
         if access.space == AccessSpace::Local {
             return Err(Unsupported::new("an atomic operation on a variable in local memory"));
@@ -142,8 +146,14 @@ impl Atomic {
         }
         if !is_wanted && self.access.space == AccessSpace::Global && self.operation.has_reduction() {
             let opcode = if Opcode::REDG.exists_on(select.target) { "REDG" } else { "RED" };
-            let template = format!("{opcode}{} desc[{{}}][{{}}.64+{{}}], {{}}", self.modifiers(select));
-            select.b.emit(&template, &[self.descriptor, self.address.base, self.address.offset.into(), self.value]);
+            if self.access.is_mmio {
+                let operation = format!("{}{}", self.operation.mnemonic(), self.operation.type_modifier());
+                let place = [self.address.base, self.address.offset.into(), self.value];
+                select.b.emit(&format!("{opcode}.E{operation}.MMIO.SYS [{{}}+{{}}], {{}}"), &place);
+            } else {
+                let template = format!("{opcode}{} desc[{{}}][{{}}.64+{{}}], {{}}", self.modifiers(select));
+                select.b.emit(&template, &[self.descriptor, self.address.base, self.address.offset.into(), self.value]);
+            }
             select.b.describe(self.description());
             return None;
         }
