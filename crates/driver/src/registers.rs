@@ -9,11 +9,9 @@
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_ptx::ast::LaunchBounds;
+pub use oriole_regalloc::HIDDEN_REGISTERS;
 
 use crate::options::{LaunchOptions, Options};
-
-/// Number of registers that each thread has in addition to those that instructions name.
-pub const HIDDEN_REGISTERS: u32 = 2;
 
 /// Maximum number of registers per thread: the highest register number is the zero register.
 const MAX_REGISTERS: u32 = 255;

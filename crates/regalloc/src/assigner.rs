@@ -49,11 +49,13 @@ pub(crate) struct Assigner<'a> {
     pub spills: Spills,
     pub borders: Borders,
     pub output: Output,
+    /// Whether the banks of registers are chosen.
+    has_banks: bool,
 }
 
 impl<'a> Assigner<'a> {
     /// Creates the state for a function; no file is allocated yet.
-    pub fn new(function: &'a mut Function, env: &'a Environment) -> Assigner<'a> {
+    pub fn new(function: &'a mut Function, env: &'a Environment, has_banks: bool) -> Assigner<'a> {
         Assigner {
             inputs: Inputs::new(function, env),
             hints: Hints::default(),
@@ -62,6 +64,7 @@ impl<'a> Assigner<'a> {
             spills: Spills::new(env.stack_pointer),
             borders: Borders::default(),
             output: Output::default(),
+            has_banks,
             function,
         }
     }
@@ -71,7 +74,7 @@ impl<'a> Assigner<'a> {
         let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
         self.inputs.start_file(self.function, file)?;
         self.hints.add_webs(self.function, &self.inputs.liveness, file);
-        if file == RegFile::General {
+        if file == RegFile::General && self.has_banks {
             choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
         }
         self.registers.start_file(self.function, self.inputs.env.usable(file));

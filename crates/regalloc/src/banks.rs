@@ -14,8 +14,8 @@
 //!
 //! The webs are the nodes of a graph. Two webs that an instruction reads have an edge, weighted by the loops around the instruction. The
 //! webs get banks in descending order of their weight: each the bank with the lower weight of conflicts with the webs before it. Two
-//! rounds of improvements follow. This is a heuristic for the maximum cut of the graph; its cost is that of sorting. A bank is a wish only,
-//! and the allocator does not use more registers for it than it would use anyway, beyond a few that cost no occupancy.
+//! rounds of improvements follow. This is a heuristic for the maximum cut of the graph; its cost is that of sorting. A bank is a wish only.
+//! If the function needs more registers with banks than without them, in units of eight, it is allocated without them.
 
 use oriole_ir::{Function, Inst, RegFile, Role, Value};
 use oriole_isa::Pipe;

@@ -9,10 +9,14 @@
 //! Example: `%4:R4 = PACK %0, %1, %2, %3` puts %0 to %3 at offsets 0 to 3 of the web of %4. If %0 is assigned first, to R8, the web starts
 //! at R8, and %1 prefers R9.
 //!
+//! There is one exception: phis of one block are live at the same time, so two of them never get the same registers of a web. Otherwise four
+//! phis that all start as the same zero would be one web, and three of them would need a move in every iteration.
+//!
 //! Webs are a union-find forest with offsets and path compression, so a lookup takes nearly constant time.
 
-use oriole_ir::{Class, Function, Inst, Op, Operand, Pseudo, RegFile, Role, Value};
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, Pseudo, RegFile, Role, Value};
 use oriole_support::IndexVec;
+use rustc_hash::FxHashMap;
 
 use crate::liveness::Liveness;
 use crate::operands::{operand_width, part_in};
@@ -22,7 +26,10 @@ use crate::registers::{Reg, RegisterSet};
 /// sources of a pack into it get no hints, and each of them may cost a move.
 const WIDEST: i32 = 128;
 
-/// Number of registers that a function may use without effect on its occupancy, on every target.
+/// Maximum number of registers of phis that are tracked for a web, which bounds the time to join two webs.
+const MAX_TRACKED: usize = 32;
+
+/// Registers below this number are chosen by their bank only.
 const CHEAP_REGISTERS: u16 = 24;
 
 /// A value in the union-find forest. A root is its own parent.
@@ -63,6 +70,9 @@ struct Extent {
 #[derive(Default)]
 pub(crate) struct Hints {
     nodes: IndexVec<Value, Node>,
+    /// By root: the registers of the phis in the web, each with the block of the phi and its offset from the root. Webs without phis, and those
+    /// with more than [`MAX_TRACKED`] registers, have no entry.
+    phis: FxHashMap<Value, Vec<(Block, i32)>>,
     /// One more than the highest register that has been chosen in the current file.
     used: u16,
 }
@@ -81,6 +91,14 @@ impl Hints {
                 align: class.align,
                 odd: None,
             });
+        }
+        for &block in &function.layout {
+            for &phi in function.phis(block) {
+                if let Some(part) = part_in(function, &function.results(phi)[0], file).filter(|part| usize::from(part.count) <= MAX_TRACKED)
+                {
+                    self.phis.insert(part.value, (0..i32::from(part.count)).map(|offset| (block, offset)).collect());
+                }
+            }
         }
         for &block in &function.layout {
             for file_inst in liveness.file_insts_of(block) {
@@ -140,8 +158,26 @@ impl Hints {
         (at, offset)
     }
 
+    /// Returns whether phis of the same block would overlap if the web of `other` started `shift` registers after that of `root`. Such phis are
+    /// live at the same time.
+    fn would_overlap(&self, root: Value, other: Value, shift: i32) -> bool {
+        let (Some(first), Some(second)) = (self.phis.get(&root), self.phis.get(&other)) else { return false };
+        second.iter().any(|&(block, offset)| first.contains(&(block, offset + shift)))
+    }
+
+    /// Adds the phis of the web of `other` to those of the web of `root`. A web with many phis is no longer tracked.
+    fn join_phis(&mut self, root: Value, other: Value, shift: i32) {
+        let Some(moved) = self.phis.remove(&other) else { return };
+        let kept = self.phis.entry(root).or_default();
+        kept.extend(moved.into_iter().map(|(block, offset)| (block, offset + shift)));
+        if kept.len() > MAX_TRACKED {
+            self.phis.remove(&root);
+        }
+    }
+
     /// Joins two webs so that `second` starts `offset` registers after the start of `first`. Does nothing if the webs are joined already
-    /// (the first relation wins), if the result would be too wide, or if the alignments contradict each other.
+    /// (the first relation wins), if phis of one block would overlap, if the result would be too wide, or if the alignments contradict each
+    /// other.
     fn join(&mut self, first: Value, second: Value, offset: i32) {
         let (root, first_offset) = self.root(first);
         let (other, second_offset) = self.root(second);
@@ -155,9 +191,10 @@ impl Hints {
         // `shift` is the offset of the second web's root from the first web's root, which becomes the common root. A web is aligned at its
         // root: the second web stays aligned at any multiple of its alignment, and if it is the stricter one, only shift 0 is accepted.
         let misaligned = shift.rem_euclid(i32::from(kept.align.min(moved.align))) != 0;
-        if high - low > WIDEST || misaligned || (moved.align > kept.align && shift != 0) {
+        if high - low > WIDEST || misaligned || (moved.align > kept.align && shift != 0) || self.would_overlap(root, other, shift) {
             return;
         }
+        self.join_phis(root, other, shift);
         self.nodes[other].parent = root;
         self.nodes[other].offset = shift;
         let node = &mut self.nodes[root];

@@ -94,6 +94,15 @@ use crate::assigner::Assigner;
 /// The order in which register files are allocated. The file that takes the spilled values of another file comes after that file.
 const FILES: [RegFile; 5] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence, RegFile::General];
 
+/// Number of registers that each thread has in addition to those that instructions name.
+pub const HIDDEN_REGISTERS: u32 = 2;
+
+/// Number of registers that are allocated to a thread at once, on every target.
+const REGISTER_UNIT: u32 = 8;
+
+/// Number of registers that every target has for each thread of as many warps as can be resident.
+const FEW_REGISTERS: u32 = 24;
+
 /// Replaces the values of a function by physical registers, inserting spill code where there are not enough. Returns the resources used.
 pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation, AllocateError> {
     if !function.is_ssa {
@@ -101,8 +110,35 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     }
     normalize::run(function)?;
     products::run(function);
+    // Registers of the wanted banks may break up pairs that tuples need. If that costs registers, spills or moves, banks are not worth it.
+    let mut banked = function.clone();
+    let with_banks = assign(&mut banked, env, true);
+    if let Ok(allocation) = &with_banks
+        && allocation.registers_used + HIDDEN_REGISTERS <= FEW_REGISTERS
+    {
+        *function = banked;
+        return with_banks;
+    }
+    let without_banks = assign(function, env, false)?;
+    let units = |allocation: &Allocation| (allocation.registers_used + HIDDEN_REGISTERS).div_ceil(REGISTER_UNIT);
+    let spills = |allocation: &Allocation| allocation.spill_store_bytes + allocation.spill_load_bytes;
+    match with_banks {
+        Ok(allocation)
+            if units(&allocation) <= units(&without_banks)
+                && spills(&allocation) <= spills(&without_banks)
+                && banked.inst_count() <= function.inst_count() =>
+        {
+            *function = banked;
+            Ok(allocation)
+        }
+        _ => Ok(without_banks),
+    }
+}
+
+/// Assigns registers to a normalized function, with or without regard to their banks.
+fn assign(function: &mut Function, env: &Environment, has_banks: bool) -> Result<Allocation, AllocateError> {
     let mut allocation = Allocation::default();
-    let mut assigner = Assigner::new(function, env);
+    let mut assigner = Assigner::new(function, env, has_banks);
     for file in FILES {
         assigner.run(file)?;
     }
