@@ -23,7 +23,7 @@ pub fn tests() -> Vec<Generated> {
             (i64::from(x as i32).wrapping_mul(i64::from(y as i32)) as u64).wrapping_add(x)
         }),
         ("high", "mul.hi.u64 %rd3, %rd1, %rd2;\nsub.u64 %rd1, %rd1, %rd3;", |x, y| {
-            x.wrapping_sub((u128::from(x) * u128::from(y) >> 64) as u64)
+            x.wrapping_sub(((u128::from(x) * u128::from(y)) >> 64) as u64)
         }),
     ];
     let mut tests = Vec::new();
@@ -47,7 +47,7 @@ fn in_loop(name: &str, code: &str, meaning: fn(u64, u64) -> u64, half: &str, ext
         match half {
             "low" => end & 0xffff_ffff,
             "high" => end >> 32,
-            _ => (end ^ end >> 32) & 0xffff_ffff,
+            _ => (end ^ (end >> 32)) & 0xffff_ffff,
         }
     };
     Kernel::new(FAMILY, format!("half_of_{name}_{half}"), "64-bit numbers in a loop, of which a half is stored")
