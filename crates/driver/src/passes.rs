@@ -119,15 +119,16 @@ passes! {
     19  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
     20  "tie-loads",        AtLeast(1), optional, Optimize, tie_loads,        "lets guarded vector loads write over the old values";
     21  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
-    22  "hoist",            AtLeast(2), optional, Optimize, hoist,            "moves computations and loads that do not change in a loop before the loop";
-    23  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
-    24  "unroll",           AtLeast(2), optional, Optimize, unroll,           "replaces short loops by their iterations, and joins iterations of others";
-    25  "contract-again",   AtLeast(2), optional, Optimize, contract_again,   "the same for products and sums that unrolling brought together";
-    26  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
-    27  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
-    28  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
-    29  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
-    30  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
+    22  "narrow",           AtLeast(1), optional, Optimize, narrow,           "computes only the lower half of 64-bit numbers whose upper half is not read";
+    23  "hoist",            AtLeast(2), optional, Optimize, hoist,            "moves computations and loads that do not change in a loop before the loop";
+    24  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
+    25  "unroll",           AtLeast(2), optional, Optimize, unroll,           "replaces short loops by their iterations, and joins iterations of others";
+    26  "contract-again",   AtLeast(2), optional, Optimize, contract_again,   "the same for products and sums that unrolling brought together";
+    27  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
+    28  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
+    29  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
+    30  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
+    31  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
     64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
@@ -272,6 +273,12 @@ fn merge(state: &mut FunctionState<'_>) -> Outcome {
 fn hoist(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::hoist::run(&mut state.function, target);
+    Ok(())
+}
+
+fn narrow(state: &mut FunctionState<'_>) -> Outcome {
+    let target = state.target();
+    opt::narrow::run(&mut state.function, target);
     Ok(())
 }
 

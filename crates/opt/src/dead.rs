@@ -84,7 +84,7 @@ impl Live {
 }
 
 /// Returns whether an instruction has an effect other than writing its results.
-fn must_stay(function: &Function, inst: Inst) -> bool {
+pub(crate) fn must_stay(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     match data.op.effect() {
         Effect::None | Effect::Lanes | Effect::State => false,

@@ -5,7 +5,7 @@
 //! 1. [`straighten`] merges straight-line blocks; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable yet;
 //!    [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
-//! 3. [`tie_loads`], [`forward`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`], [`vector_loads`],
+//! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`], [`vector_loads`],
 //!    [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper. These passes keep
 //!    instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
@@ -36,6 +36,7 @@ pub mod join_phis;
 mod known;
 pub mod legalize;
 pub mod merge;
+pub mod narrow;
 mod redirect_edges;
 pub mod reduce;
 pub mod remarks;

@@ -29,6 +29,7 @@ mod logic;
 mod loops;
 mod memory;
 mod moves;
+mod narrow;
 mod own_space;
 mod sparse;
 mod special;
@@ -46,6 +47,7 @@ pub fn all() -> Vec<Generated> {
     let mut tests = Vec::new();
     for family in [
         integer::tests,
+        narrow::tests,
         logic::tests,
         float::tests,
         approx::tests,

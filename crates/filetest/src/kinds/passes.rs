@@ -11,7 +11,7 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, contract, converge, dead, fold, forward, fuse, guard_copies, hoist, if_convert, insert_yields, legalize,
-    merge, reduce, split_index, straighten, tie_loads, unroll, vector_loads,
+    merge, narrow, reduce, split_index, straighten, tie_loads, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -103,6 +103,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "hoist" => _ = hoist::run(function, target),
         "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),
         "vector-loads" => _ = vector_loads::run(function, target),
+        "narrow" => _ = narrow::run(function, target),
         "reduce" => _ = reduce::run(function, target),
         "aggregate" => _ = aggregate::run(function, target),
         "balance" => _ = balance::run(function, &Hardware::built_in(target)),

@@ -1,0 +1,210 @@
+//! Computes only the lower half of 64-bit numbers whose upper half nobody reads.
+//!
+//! ```text
+//! bb1:  %3:R2 = PHI %1, bb0, %8, bb1                  bb1:  %9:R = PHI %1[0], bb0, %12, bb1
+//!       %4:R2 = IMAD.WIDE.U32 %3[0], %2, RZ                 %10:R = IMAD %9, %2, RZ
+//!       %5:R = IMAD %3[1], %2, %4[1]         becomes
+//!       %6:R, %7:P, PT = IADD3 %4[0], 77, RZ                %6:R, PT, PT = IADD3 %10, 77, RZ
+//!       ...
+//!       %8:R2 = PACK %6, %5                                 %12:R = COPY %6
+//! ```
+//!
+//! The pass follows the words that are read from the instructions with an effect back to their definitions. Phis, copies, packs and wide
+//! products pass on which half is read; all other instructions read everything. So the upper half of a number that a loop carries, and that
+//! only contributes to itself, disappears. Then the instructions of which only the lower half is read become 32-bit instructions, and those
+//! of which nothing is read are removed.
+//!
+//! **Before** and **after**: SSA, legal instructions. The cost is linear: an instruction is visited at most once for each word of its result.
+
+use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role, Target, Value, machine};
+use oriole_isa::{Opcode, Symbol, Symbols};
+use oriole_support::Index;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::dead;
+use crate::definitions::Definitions;
+use crate::rewrite::piece;
+
+/// The lower word of a pair.
+const LOW: u8 = 1;
+
+/// Both words of a pair, or all words of another value.
+const ALL: u8 = 3;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of 64-bit values that became 32-bit values.
+    pub narrowed: usize,
+}
+
+/// Narrows the values of a whole function.
+pub fn run(function: &mut Function, target: Target) -> Stats {
+    let insts: Vec<Inst> = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied().collect();
+    if !insts.iter().any(|&inst| narrow_kind(function, inst, target).is_some()) {
+        return Stats::default();
+    }
+    let demand = Demand::compute(function, &insts, target);
+    let mut narrowed: FxHashMap<Value, Value> = FxHashMap::default();
+    let mut changed: Vec<(Inst, Kind, Value)> = Vec::new();
+    for &inst in &insts {
+        let kind = narrow_kind(function, inst, target).filter(|_| demand.is_live[inst.position()]);
+        let Some((kind, wide)) = kind.filter(|&(_, value)| demand.words[value.position()] == LOW) else { continue };
+        narrowed.insert(wide, function.new_value(Class::R));
+        changed.push((inst, kind, wide));
+    }
+    if changed.is_empty() {
+        return Stats::default();
+    }
+    for (block, is_live) in function.layout.clone().into_iter().map(|block| (block, &demand.is_live)) {
+        function.blocks[block].insts.retain(|inst| is_live[inst.position()]);
+    }
+    for &(inst, kind, wide) in &changed {
+        rewrite(function, inst, kind, narrowed[&wide], &narrowed);
+    }
+    for &inst in insts.iter().filter(|inst| demand.is_live[inst.position()]) {
+        for operand in function.sources_mut(inst) {
+            if let OperandKind::Value(part) = &mut operand.kind
+                && let Some(&new) = narrowed.get(&part.value)
+            {
+                part.value = new;
+            }
+        }
+    }
+    dead::run(function, target);
+    Stats { narrowed: changed.len() }
+}
+
+/// How an instruction that defines a pair passes on which half is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// The sources are pairs, and a half of the result depends on the same halves of them.
+    Parallel,
+    /// The first source is the lower half, the second the upper half.
+    Pack,
+    /// The lower half of the result depends on both factors and on the lower half of the summand.
+    Product,
+}
+
+/// Matches an instruction that can compute the lower half alone. Returns the value that it defines.
+fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(Kind, Value)> {
+    let data = &function.insts[inst];
+    let (result, sources) = function.operands(inst).split_first()?;
+    let part = result.part().filter(|_| data.guard.is_none() && data.result_count() == 1 && result.role == Role::Plain)?;
+    if function.values[part.value] != Class::R2 || function.whole(part.value) != part {
+        return None;
+    }
+    let is_plain = |operand: &Operand| operand.role == Role::Plain && operand.signs.is_empty() && operand.suffixes().next().is_none();
+    if !sources.iter().all(is_plain) {
+        return None;
+    }
+    let is_general = |part: Part| function.values[part.value].file == RegFile::General;
+    let is_pair = |operand: &Operand| match operand.kind {
+        OperandKind::Value(part) => part.count == 2 && is_general(part),
+        OperandKind::Undefined | OperandKind::Block(_) => true,
+        OperandKind::Zero(file) => file == RegFile::General,
+        _ => false,
+    };
+    let is_word = |operand: &Operand| operand.part().is_none_or(|part| part.count == 1);
+    let kind = match (data.op, sources) {
+        (Op::Pseudo(Pseudo::Phi), sources) if sources.iter().all(is_pair) => Kind::Parallel,
+        (Op::Pseudo(Pseudo::Copy), [source]) if source.part().is_some() && is_pair(source) => Kind::Parallel,
+        (Op::Pseudo(Pseudo::Pack), [low, high]) if is_word(low) && is_word(high) => Kind::Pack,
+        (Op::Machine(Opcode::IMAD), [a, b, c]) if is_word(a) && is_word(b) && is_pair(c) => {
+            let is_wide = matches!(*data.modifiers, [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
+            let operands = [word_operand(), *a, *b, low_of(*c)];
+            let fits = is_wide && machine::operands_fit(function, Opcode::IMAD, &Symbols::new(), None, &operands, target);
+            Some(Kind::Product).filter(|_| fits)?
+        }
+        _ => return None,
+    };
+    Some((kind, part.value))
+}
+
+/// Returns a register that stands for the result of a narrowed instruction.
+fn word_operand() -> Operand {
+    Operand::new(OperandKind::Register { file: RegFile::General, first: 4, count: 1 })
+}
+
+/// Returns the lower half of a pair.
+fn low_of(operand: Operand) -> Operand {
+    match operand.kind {
+        OperandKind::Value(part) => Operand { kind: OperandKind::Value(piece(part, 0)), ..operand },
+        _ => operand,
+    }
+}
+
+/// The words that are read.
+struct Demand {
+    /// By value: the words that are read.
+    words: Vec<u8>,
+    /// By instruction: whether it has an effect or defines a word that is read.
+    is_live: Vec<bool>,
+}
+
+impl Demand {
+    fn compute(function: &Function, insts: &[Inst], target: Target) -> Demand {
+        let definitions = Definitions::compute(function);
+        let mut demand = Demand { words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
+        let mut work: Vec<Inst> = insts.iter().copied().filter(|&inst| dead::must_stay(function, inst)).collect();
+        while let Some(inst) = work.pop() {
+            demand.is_live[inst.position()] = true;
+            let kind =
+                narrow_kind(function, inst, target).filter(|&(_, value)| demand.words[value.position()] == LOW).map(|(kind, _)| kind);
+            for (at, source) in function.sources(inst).iter().enumerate() {
+                let Some(part) = source.part() else { continue };
+                let mask = match kind {
+                    Some(Kind::Pack) if at == 1 => continue,
+                    Some(Kind::Parallel) => LOW << part.first,
+                    Some(Kind::Product) if at == 2 => LOW << part.first,
+                    _ => (((1_u16 << part.count.min(7)) - 1) << part.first.min(7)) as u8,
+                };
+                demand.add(function, &definitions, part.value, mask, &mut work);
+            }
+            if let Some(OperandKind::Value(part)) = function.insts[inst].guard.map(|guard| guard.kind) {
+                demand.add(function, &definitions, part.value, ALL, &mut work);
+            }
+        }
+        demand
+    }
+
+    /// Notes that words of a value are read.
+    fn add(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
+        let mask = if function.values[value] == Class::R2 { mask & ALL } else { ALL };
+        let old = self.words[value.position()];
+        // A result of which only the upper half is read counts as read: only lower halves are computed alone.
+        let new = if (old | mask) == LOW { LOW } else { ALL };
+        if new != old {
+            self.words[value.position()] = new;
+            work.extend(definitions.of(value));
+        }
+    }
+}
+
+/// Turns an instruction into one that computes the lower half into `new`.
+fn rewrite(function: &mut Function, inst: Inst, kind: Kind, new: Value, narrowed: &FxHashMap<Value, Value>) {
+    let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
+    operands[0].kind = OperandKind::Value(function.whole(new));
+    let low = |operand: &mut Operand| {
+        *operand = low_of(*operand);
+        // A narrowed value has one word, which is the lower one of the former value.
+        if let OperandKind::Value(part) = &mut operand.kind
+            && narrowed.contains_key(&part.value)
+        {
+            part.first = 0;
+        }
+    };
+    match kind {
+        Kind::Parallel => operands[1..].iter_mut().for_each(low),
+        Kind::Pack => {
+            operands.truncate(2);
+            function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
+        }
+        Kind::Product => {
+            low(&mut operands[3]);
+            function.insts[inst].modifiers = Symbols::new();
+        }
+    }
+    function.set_operands(inst, &operands, 1);
+}
