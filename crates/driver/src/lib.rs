@@ -39,6 +39,7 @@ mod program;
 mod prologue;
 mod registers;
 mod report_data;
+mod resident_blocks;
 mod schedule;
 mod search;
 mod state;

@@ -18,7 +18,7 @@ use oriole_regalloc::Environment;
 use crate::debug::registers;
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
-use crate::{convention, decisions, emit, layout, prologue, report_data, schedule};
+use crate::{convention, decisions, emit, layout, prologue, report_data, resident_blocks, schedule};
 
 /// A step of the compilation of a function: a row of the pass table.
 #[derive(Clone, Copy, Debug)]
@@ -377,9 +377,19 @@ fn allocate(state: &mut FunctionState<'_>) -> Outcome {
     let (environment, options) = (state.environment(), state.input.options);
     registers::retain_valid(&state.function, &mut state.register_definitions);
     state.report_data.gather_values(&state.function, options, state.input.hardware);
+    // Only a scheduled kernel with a known block size is worth a second allocation.
+    let before = (state.plan.is_some() && state.launch.is_some()).then(|| state.function.clone());
     let allocation = convention::allocate(&mut state.function, &environment, options.verify)
         .map_err(|error| vec![Failure::from(Fault::Limit(error.to_string()))])?;
-    state.allocation = Some(allocation);
+    let instructions = state.function.inst_count();
+    let improved = before.and_then(|before| resident_blocks::allocate(&before, &allocation, instructions, state));
+    state.allocation = Some(match improved {
+        Some((function, for_more_blocks)) => {
+            state.function = function;
+            for_more_blocks
+        }
+        None => allocation,
+    });
     if options.verify {
         check_registers(&state.function, &environment).map_err(|what| internal(format!("after allocate: {what}")))?;
     }

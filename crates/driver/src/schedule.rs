@@ -18,7 +18,7 @@ use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::{Function, RegFile};
 use oriole_regalloc::{Allocation, Environment};
-use oriole_sched::backend::{Backend, Mode};
+use oriole_sched::backend::{Backend, Knobs, Mode};
 use oriole_sched::calls::CallCosts;
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
@@ -60,12 +60,14 @@ pub struct Plan {
     pub after_allocation: bool,
     /// Percentage of the resident warps of the original order that the register budget must keep.
     pub warps_kept: u32,
+    /// Maximum number of live registers, where more blocks are to be resident than with the original order.
+    pub register_target: Option<i32>,
 }
 
 impl Plan {
     /// Returns a plan that schedules in both phases at full occupancy.
     fn new(backend: Backend, mode: Mode) -> Plan {
-        Plan { backend, mode, before_allocation: true, after_allocation: true, warps_kept: 100 }
+        Plan { backend, mode, before_allocation: true, after_allocation: true, warps_kept: 100, register_target: None }
     }
 }
 
@@ -148,7 +150,7 @@ fn with_scheduler(
         machine,
         backend: plan.backend,
         mode: plan.mode,
-        knobs: options.scheduling.knobs,
+        knobs: Knobs { register_target: options.scheduling.knobs.register_target.or(plan.register_target), ..options.scheduling.knobs },
         register_limit: environment.limit(RegFile::General),
         hidden_registers: HIDDEN_REGISTERS,
         uniform_limit: environment.limit(RegFile::Uniform),

@@ -1,9 +1,10 @@
 //! The search over schedules: runs the passes from scheduling to the final order of instructions (phases 97 to 110 of the table) with
 //! each plan to try, and keeps the result with the lowest estimated time.
 //!
-//! For each plan two variants compete. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets more
-//! registers at a lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. Each schedule that is
-//! built here counts as a trial; the original order that [`without_spills`] may allocate does not.
+//! For each plan up to three variants compete. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets more
+//! registers at a lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. A third is built where
+//! the first exceeds the registers of one more resident block by little ([`resident_blocks`]). Each schedule that is built here counts as a
+//! trial; the original order that [`without_spills`] may allocate does not.
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
 //! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and [`schedule::time`] decides.
@@ -12,6 +13,7 @@ use crate::error::{Failure, Fault};
 use crate::pass_log::instruction_count;
 use crate::passes::Stage;
 use crate::pipeline::run_stage;
+use crate::resident_blocks;
 use crate::schedule::{self, Plan};
 use crate::state::FunctionState;
 
@@ -53,7 +55,19 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         });
         // A large estimated gain is taken without comparison: the first variant is not even allocated.
         if low_occupancy.is_none() || !promise.is_some_and(|(_, is_certain)| is_certain) {
-            Best::keep_better(&mut best, without_spills(state, plan, scheduled)?);
+            let allocated = without_spills(state, plan, scheduled)?;
+            // Fewer live registers than the original order has may make room for one more block.
+            let register_target = (trials > 0).then(|| resident_blocks::target_for_more_blocks(&allocated)).flatten();
+            let more_blocks = register_target.and_then(|target| {
+                trials -= 1;
+                let plan = Plan { register_target: Some(target), ..plan };
+                let more_blocks = schedule(state, plan, &[]).and_then(allocate).ok()?;
+                resident_blocks::is_improvement(&more_blocks, &allocated).then_some(more_blocks)
+            });
+            Best::keep_better(&mut best, allocated);
+            if let Some(more_blocks) = more_blocks {
+                Best::keep_better(&mut best, more_blocks);
+            }
         }
         if let Some(low_occupancy) = low_occupancy {
             Best::keep_better(&mut best, low_occupancy);
