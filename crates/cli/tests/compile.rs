@@ -23,6 +23,10 @@ fn many_values() -> String {
     text + "ret;\n}\n"
 }
 
+/// An instruction that is not supported yet.
+const UNSUPPORTED: &str =
+    "tex.grad.3d.v4.s32.f32 {%r0, %r1, %r2, %r0}, [%h, {%r0, %r1, %r2, %r0}], {%r0, %r1, %r2, %r0}, {%r0, %r1, %r2, %r0};";
+
 /// Creates a folder with the modules of these tests.
 fn folder(name: &str) -> PathBuf {
     let folder = common::folder(&format!("compile-{name}"));
@@ -33,7 +37,7 @@ fn folder(name: &str) -> PathBuf {
     }
     write("empty.ptx", module("sm_80", "empty", ""));
     write("wrong.ptx", module("sm_80", "w", "ad.s32 %r1, %r2, 1;"));
-    write("unsupported.ptx", module("sm_90", "u", "txq.channel_order.b32 %r1, [%h];"));
+    write("unsupported.ptx", module("sm_90", "u", UNSUPPORTED));
     write("many.ptx", many_values());
     folder
 }
@@ -118,7 +122,7 @@ fn failures_leave_nothing_behind() {
         let lines: Vec<&str> = stderr.lines().collect();
         assert_eq!(lines.len(), 2, "{stderr}");
         assert!(lines[0].starts_with("ptxas unsupported.ptx, line 7; error   : "), "{stderr}");
-        assert!(lines[0].contains("txq") && lines[0].ends_with("is not supported by Oriole yet"), "{stderr}");
+        assert!(lines[0].contains("tex.grad.3d") && lines[0].ends_with("is not supported by Oriole yet"), "{stderr}");
         assert_eq!(lines[1], ABORTED);
         let arguments = ["-arch=sm_90", "-Werror", "--warn-on-spills", "-maxrregcount=32", "many.ptx", "-o", output];
         assert!(fails(PTXAS, &folder, &arguments, 255).starts_with("ptxas error   : Registers are spilled"));
@@ -251,7 +255,7 @@ fn dashes_are_standard_input_and_output() {
     assert!(output.unwrap().stdout == expected);
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "-", "-o", "by-ptxas"], &text), success());
     assert!(fs::read(folder.join("by-ptxas")).unwrap() == expected, "two programs, one compiler");
-    let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_90", "k", "txq.channel_order.b32 %r1, [%h];")).stderr;
+    let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_90", "k", UNSUPPORTED)).stderr;
     assert!(stderr.contains("<stdin>:7:5"), "{stderr}");
 }
 
