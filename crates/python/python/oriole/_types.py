@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Iterable, Literal, Mapping, Optional, Union
 
 from . import _oriole
 
-#: Data that functions accept: bytes, or the path of a file. A ``str`` is never a path.
+#: The bytes of a file.
 BytesLike = Union[bytes, bytearray, memoryview]
 
 
@@ -17,7 +17,7 @@ BytesLike = Union[bytes, bytearray, memoryview]
 class Diagnostic:
     """An error or a warning about PTX. Lines and columns count from 1; they are ``None`` if it concerns the whole module."""
 
-    severity: str  #: ``"error"`` or ``"warning"``
+    severity: Literal["error", "warning"]
     code: str  #: stable code, such as ``"E0702"``; ``oriole codes`` explains it
     message: str
     line: Optional[int] = None
@@ -45,7 +45,7 @@ class Finding:
     section: str  #: name of the section, ``.text.NAME``
     verifier: str  #: bounds, indices, waits, completeness, format, yields or integrity
     kind: str  #: stable short name of the problem
-    severity: str  #: ``"hazard"``: results may be wrong; ``"note"``: harmless
+    severity: Literal["hazard", "note"]  #: a hazard may cause wrong results, a note is harmless
     message: str
     address: Optional[int] = None  #: ``None`` if it concerns the whole function
     instruction: Optional[str] = None
@@ -189,7 +189,7 @@ class CompileError(OrioleError):
 
     diagnostics: tuple[Diagnostic, ...]  #: all errors and warnings, in source order
 
-    def __init__(self, diagnostics: Any) -> None:
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         super().__init__(self.diagnostics)
 
