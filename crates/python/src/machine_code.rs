@@ -59,7 +59,8 @@ pub fn read(data: &[u8], arch: Option<&str>) -> Result<(Vec<u8>, FileData), Prob
     let image = match cubins[..] {
         [one] => one,
         [] => {
-            return Err(wrong(arch.map_or("there is no machine code here".to_owned(), |arch| format!("there is no cubin for {arch} here"))));
+            let which = arch.map_or_else(|| "machine code".to_owned(), |arch| format!("cubin for {arch}"));
+            return Err(wrong(format!("there is no {which} here")));
         }
         _ => {
             let targets: Vec<&str> = cubins.iter().map(|image| &image.target[..]).collect();
