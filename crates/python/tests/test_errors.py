@@ -144,3 +144,10 @@ def test_missing_files(tmp_path):
 def test_error_limit_must_be_positive():
     with pytest.raises(ValueError):
         oriole.check(VALID, error_limit=0)
+
+
+def test_a_cubin_for_another_target():
+    data = oriole.compile(VALID, "sm_90a").data
+    assert oriole.Cubin(data, "sm_90a").arch == "sm_90a"
+    with pytest.raises(ValueError, match="there is no cubin for sm_80 here"):
+        oriole.Cubin(data, "sm_80")
