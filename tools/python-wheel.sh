@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Builds the wheel of the Python package with the programs `oriole` and `ptxas` in it, installs it in a fresh environment, and tests it.
+#
+#   tools/python-wheel.sh            build, install, test
+#   tools/python-wheel.sh --no-test  build only
+#
+# Needs cargo, python3 (3.9 or later) and a package registry for maturin and pytest. Prints the path and the size of the wheel.
+# Everything is written under crates/python/target, except the programs (crates/python/python/oriole/bin), which git ignores.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+package=$root/crates/python
+target=$package/target
+
+case "${1-}" in
+    "" | --no-test) ;;
+    *) sed -n '4,5s/^# *//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+esac
+
+step() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }
+
+cd "$package"
+export CARGO_TARGET_DIR=$target
+
+step "programs"
+# From the workspace of the package, so that the module and the programs share all compiled crates.
+cargo build --release --locked -p oriole-cli --bins
+mkdir -p python/oriole/bin
+suffix=
+[[ -f $target/release/ptxas.exe ]] && suffix=.exe
+install -m 755 "$target/release/oriole$suffix" "$target/release/ptxas$suffix" python/oriole/bin/
+
+step "tools"
+[[ -x $target/build-env/bin/python ]] || python3 -m venv "$target/build-env"
+"$target/build-env/bin/python" -m pip install --quiet --disable-pip-version-check 'maturin>=1.7,<2'
+
+step "wheel"
+rm -rf "$target/wheels"
+"$target/build-env/bin/maturin" build --release --locked --out "$target/wheels" --interpreter "$target/build-env/bin/python"
+wheels=("$target"/wheels/*.whl)
+[[ ${#wheels[@]} == 1 && -f ${wheels[0]} ]] || { echo "python-wheel.sh: expected one wheel in $target/wheels" >&2; exit 1; }
+
+if [[ ${1-} != --no-test ]]; then
+    step "install"
+    rm -rf "$target/test-env"
+    python3 -m venv "$target/test-env"
+    "$target/test-env/bin/python" -m pip install --quiet --disable-pip-version-check pytest mypy "${wheels[0]}"
+
+    step "types"
+    # The installed package, as users of a type checker see it.
+    "$target/test-env/bin/python" -m mypy --strict --cache-dir "$target/mypy" -p oriole
+
+    step "tests"
+    "$target/test-env/bin/python" -m pytest -q -p no:cacheprovider tests
+fi
+
+step "done"
+printf '%s: %s bytes\n' "${wheels[0]#"$root"/}" "$(wc -c < "${wheels[0]}")"
