@@ -19,23 +19,6 @@ fn explain(folder: &Path, arguments: &[&str]) -> Outcome {
     run(ORIOLE, folder, &[&["explain"], arguments].concat(), "")
 }
 
-/// The sample in the README is what the program prints. `ORIOLE_BLESS=1` rewrites it.
-#[test]
-fn the_sample_of_the_readme() {
-    const CALL: &str = "$ oriole explain examples/saxpy.ptx --arch sm_90a --summary\n";
-    let outcome = explain(&root(), &["examples/saxpy.ptx", "--arch", "sm_90a", "--summary"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let path = root().join("README.md");
-    let readme = fs::read_to_string(&path).unwrap();
-    let (before, rest) = readme.split_once(CALL).expect("the sample");
-    let (sample, after) = rest.split_once("```").expect("the end of the sample");
-    if std::env::var_os("ORIOLE_BLESS").is_some() {
-        fs::write(path, format!("{before}{CALL}{}```{after}", outcome.stdout)).unwrap();
-    } else {
-        assert_eq!(sample, outcome.stdout, "ORIOLE_BLESS=1 rewrites the sample");
-    }
-}
-
 #[test]
 fn forms_of_output() {
     let folder = common::folder("explain-forms");
