@@ -12,7 +12,7 @@ use oriole_ptx::diag::Style;
 use oriole_ptx::source::Source;
 
 use crate::check::read_input;
-use crate::compile::{diagnostic, show};
+use crate::compile_file::{diagnostic, show};
 use crate::console::write_output;
 use crate::print;
 

@@ -4,8 +4,10 @@
 mod console;
 
 mod asm;
+mod batch;
 mod check;
 mod compile;
+mod compile_file;
 mod disasm;
 mod explain;
 mod guard;

@@ -73,6 +73,11 @@ impl PassArguments {
         skipped.map(|pass| format!("the pass `{}` does not run at -O{level}, only at {}", pass.name, pass.levels)).collect()
     }
 
+    /// Returns the name of a given option that makes sense for a single file only.
+    pub fn single_file_option(&self) -> Option<&'static str> {
+        self.opt_bisect_limit.map(|_| "--opt-bisect-limit")
+    }
+
     /// Prints what was recorded about the passes.
     pub fn print(&self, log: &PassLog) {
         for dump in &log.dumps {

@@ -33,7 +33,7 @@ fn folder(name: &str) -> PathBuf {
     }
     write("empty.ptx", module("sm_80", "empty", ""));
     write("wrong.ptx", module("sm_80", "w", "ad.s32 %r1, %r2, 1;"));
-    write("unsupported.ptx", module("sm_90", "u", "txq.channel_order.b32 %r1, [%h];"));
+    write("unsupported.ptx", module("sm_100a", "u", "tcgen05.wait::ld.sync.aligned;"));
     write("many.ptx", many_values());
     folder
 }
@@ -114,11 +114,11 @@ fn failures_leave_nothing_behind() {
     for output in ["old.cubin", "new.cubin"] {
         let stderr = fails(PTXAS, &folder, &["-arch=sm_90", "wrong.ptx", "-o", output], 255);
         assert!(stderr.starts_with("ptxas wrong.ptx, line 7; error   : "), "{stderr}");
-        let stderr = fails(PTXAS, &folder, &["-arch=sm_90", "saxpy.ptx", "unsupported.ptx", "-o", output], 255);
+        let stderr = fails(PTXAS, &folder, &["-arch=sm_100a", "saxpy.ptx", "unsupported.ptx", "-o", output], 255);
         let lines: Vec<&str> = stderr.lines().collect();
         assert_eq!(lines.len(), 2, "{stderr}");
         assert!(lines[0].starts_with("ptxas unsupported.ptx, line 7; error   : "), "{stderr}");
-        assert!(lines[0].contains("txq") && lines[0].ends_with("is not supported by Oriole yet"), "{stderr}");
+        assert!(lines[0].contains("tcgen05.wait") && lines[0].ends_with("is not supported by Oriole yet"), "{stderr}");
         assert_eq!(lines[1], ABORTED);
         let arguments = ["-arch=sm_90", "-Werror", "--warn-on-spills", "-maxrregcount=32", "many.ptx", "-o", output];
         assert!(fails(PTXAS, &folder, &arguments, 255).starts_with("ptxas error   : Registers are spilled"));
@@ -251,7 +251,7 @@ fn dashes_are_standard_input_and_output() {
     assert!(output.unwrap().stdout == expected);
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "-", "-o", "by-ptxas"], &text), success());
     assert!(fs::read(folder.join("by-ptxas")).unwrap() == expected, "two programs, one compiler");
-    let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_90", "k", "txq.channel_order.b32 %r1, [%h];")).stderr;
+    let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_100a", "k", "tcgen05.wait::ld.sync.aligned;")).stderr;
     assert!(stderr.contains("<stdin>:7:5"), "{stderr}");
 }
 

@@ -12,7 +12,7 @@ use oriole_ptx::source::{LineIndex, Source};
 use super::outcome::{RunOutcome, Status};
 use super::{Goal, Refusal, refused};
 use crate::check::read_input;
-use crate::compile::{diagnostic, show};
+use crate::compile_file::{diagnostic, show};
 
 /// The target if the command line does not name one.
 const DEFAULT_TARGET: &str = "sm_90a";
