@@ -9,6 +9,7 @@ use clap::Args;
 use oriole_driver::ScheduleKnobs;
 
 use crate::batch;
+use crate::cache::{self, Cache};
 use crate::check::read_input;
 use crate::compile_file::{self, Job, Settings, USAGE};
 use crate::pass_options::{self, PassArguments};
@@ -69,7 +70,11 @@ pub struct CompileArguments {
     /// Compile these kernels only
     #[arg(long, value_name = "KERNEL")]
     pub entry: Vec<String>,
-    /// Print what each function needs
+    /// Folder of a cache of compiled files; a file that was compiled before with the same options is taken from there. Not used with
+    /// reports about passes and scheduling
+    #[arg(long, value_name = "DIR", env = cache::VARIABLE)]
+    cache: Option<PathBuf>,
+    /// Print what each function needs, and whether it comes from the cache
     #[arg(short, long)]
     pub verbose: bool,
     /// Print what each function needs as JSON
@@ -118,7 +123,20 @@ fn settings(arguments: &CompileArguments) -> Result<Settings<'_>, String> {
         }
         None => None,
     };
-    Ok(Settings { arguments, scheduling: arguments.sched_choice.scheduling()?, passes: arguments.passes.options()?, profile })
+    let (scheduling, passes) = (arguments.sched_choice.scheduling()?, arguments.passes.options()?);
+    Ok(Settings { arguments, scheduling, passes, profile, cache: open_cache(arguments)? })
+}
+
+/// Opens the cache, unless the options request reports that only a compilation gives.
+fn open_cache(arguments: &CompileArguments) -> Result<Option<Cache>, String> {
+    let Some(folder) = arguments.cache.as_deref().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(None) };
+    if arguments.passes.wants_report() || arguments.sched_output.wants_report() {
+        if arguments.verbose {
+            errln!("note: the cache is not used with options that print reports about passes or scheduling");
+        }
+        return Ok(None);
+    }
+    Cache::open(folder).map(Some).map_err(|error| format!("{}: the cache cannot be opened: {error}", folder.display()))
 }
 
 /// Returns the files to compile and where each cubin goes.

@@ -4,17 +4,18 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use oriole_cubin::FileTraits;
-use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, Options, PassOptions, Scheduling};
+use oriole_driver::{CompileError, DebugInfo, DebugKind, Fault, Options, PassOptions, Scheduling};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::ast::{Function, FunctionKind, Module};
 use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
 
+use crate::cache::{Cache, Key, Lookup};
 use crate::check::read_input;
 use crate::compile::CompileArguments;
 use crate::console::write_output;
-use crate::sched_output;
+use crate::product::Product;
 
 /// Exit status if all is well.
 const SUCCESS: u8 = 0;
@@ -30,6 +31,8 @@ pub struct Settings<'a> {
     pub passes: PassOptions,
     /// Name and text of the hardware profile to use instead of the built-in one.
     pub profile: Option<(&'a str, Vec<u8>)>,
+    /// The cache of compiled files, unless the options request reports that it does not hold.
+    pub cache: Option<Cache>,
 }
 
 /// A file to compile.
@@ -56,6 +59,16 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
     let name = if job.file == "-" { "<stdin>" } else { job.file };
     let source = Source::new(name, &text);
     let style = if io::stderr().is_terminal() { Style::Coloured } else { Style::Plain };
+    let entry = match &settings.cache {
+        Some(cache) => Some((cache, key(cache, settings, &text)?)),
+        None => None,
+    };
+    if let Some(product) = entry.and_then(|(cache, key)| load(cache, key, name, arguments.verbose)) {
+        if product.has_findings {
+            show(&source, &oriole_ptx::check(&text, &oriole_ptx::Options::default()).diagnostics, style);
+        }
+        return finish(arguments, job, name, &product);
+    }
     let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
     show(&source, &checked.diagnostics, style);
     if !checked.is_valid() {
@@ -65,21 +78,66 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
     let target = parse_target(arguments.arch.as_deref().unwrap_or(&own))?;
     check_entries(&arguments.entry, job.file, &checked.module)?;
     let profile = settings.profile.as_ref().map(|(name, text)| parse_profile(name, text, target)).transpose()?;
-    let options =
-        Options { profile: profile.map(Arc::new), debug: debug_info(arguments, vec![Arc::from(&text[..])]), ..options(settings, target) };
+    let debug = debug_info(arguments, vec![Arc::from(&text[..])]);
+    let options = Options { profile: profile.map(Arc::new), debug, ..options(settings, target) };
     for note in arguments.passes.notes(options.level) {
         errln!("note: {note}");
     }
     let (result, log) = oriole_driver::compile_with_log(&[&checked.module], &options);
     arguments.passes.print(&log);
-    match result {
-        Ok(compiled) => finish(arguments, job, &source, &compiled).map(|()| SUCCESS),
+    let compiled = match result {
+        Ok(compiled) => compiled,
         Err(errors) => {
             let findings: Vec<Diagnostic> = errors.iter().map(diagnostic).collect();
             show(&source, &findings, style);
-            Ok(ERRORS)
+            return Ok(ERRORS);
         }
+    };
+    arguments.sched_output.print(&compiled.scheduling)?;
+    let product = Product::new(&source, compiled, !checked.diagnostics.is_empty(), arguments.json);
+    if let Some((cache, key)) = entry
+        && let Err(error) = cache.store(key, &product.write())
+    {
+        // The cubin does not depend on the cache.
+        errln!("warning: {name}: the cache cannot be written: {error}");
     }
+    finish(arguments, job, name, &product)
+}
+
+/// Writes the cubin, if one is requested, and prints messages; returns the exit status.
+fn finish(arguments: &CompileArguments, job: &Job<'_>, name: &str, product: &Product) -> Result<u8, String> {
+    if let Some(output) = job.output.as_deref().filter(|_| arguments.passes.stop_after.is_none()) {
+        write_output(output, &product.cubin).map_err(|error| format!("{output}: {error}"))?;
+    }
+    product.print(name, arguments.verbose);
+    Ok(SUCCESS)
+}
+
+/// Searches for a compiled file in the cache.
+fn load(cache: &Cache, key: Key, name: &str, verbose: bool) -> Option<Product> {
+    let (product, result) = match cache.load(key) {
+        Lookup::Hit(contents) => match Product::read(&contents) {
+            Some(product) => (Some(product), "hit"),
+            None => (None, "damaged entry, compiled again"),
+        },
+        Lookup::Miss => (None, "miss"),
+        Lookup::Damaged => (None, "damaged entry, compiled again"),
+    };
+    if verbose {
+        errln!("{name}: cache: {result}");
+    }
+    product
+}
+
+/// Returns the key of a file in the cache. The options of the compiler enter the key as a whole, so that a new option cannot be forgotten.
+fn key(cache: &Cache, settings: &Settings<'_>, text: &[u8]) -> Result<Key, String> {
+    let arguments = settings.arguments;
+    // Without `--arch` the target is a part of the text. Any target serves to write down the other options.
+    let arch = arguments.arch.as_deref();
+    let options = Options { debug: debug_info(arguments, Vec::new()), ..options(settings, parse_target(arch.unwrap_or("sm_90a"))?) };
+    let profile = settings.profile.as_ref().map_or(&[][..], |(_, text)| text);
+    let requested = format!("{options:?} {arch:?} {}", arguments.json);
+    Ok(cache.key(&[b"oriole compile", requested.as_bytes(), profile, text]))
 }
 
 /// Returns the options of the compiler, without those that contain text: the hardware profile and the debug information.
@@ -170,72 +228,4 @@ pub fn diagnostic(error: &CompileError) -> Diagnostic {
         Fault::Internal(_) => Code::InternalError,
     };
     Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
-}
-
-/// Prints the remarks about waits and fences that the compiler inserted.
-fn print_remarks(source: &Source<'_>, compiled: &Compiled) {
-    let mut remarks = compiled.functions.iter().flat_map(|function| &function.remarks).peekable();
-    if remarks.peek().is_none() {
-        return;
-    }
-    let lines = LineIndex::new(source.text);
-    for remark in remarks {
-        let line = remark.offset.map_or(String::new(), |offset| format!(":{}", lines.line_column(offset).0));
-        errln!("remark: {}{line}: {}", source.name, remark.text);
-    }
-}
-
-/// Writes the cubin, if there is one, and prints the reports and warnings that the options request.
-fn finish(arguments: &CompileArguments, job: &Job<'_>, source: &Source<'_>, compiled: &Compiled) -> Result<(), String> {
-    let name = source.name;
-    if let Some(output) = job.output.as_deref().filter(|_| arguments.passes.stop_after.is_none()) {
-        write_output(output, &compiled.cubin).map_err(|error| format!("{output}: {error}"))?;
-    }
-    arguments.sched_output.print(&compiled.scheduling)?;
-    for warning in compiled.functions.iter().flat_map(|function| &function.warnings) {
-        errln!("warning: {name}: {warning}");
-    }
-    print_remarks(source, compiled);
-    for (function, scheduling) in compiled.functions.iter().zip(&compiled.scheduling) {
-        if arguments.json {
-            let object = serde_json::json!({
-                "file": name,
-                "function": function.name,
-                "kernel": function.is_kernel,
-                "registers": function.registers,
-                "barriers": function.barriers,
-                "stack_bytes": function.stack_bytes,
-                "spill_store_bytes": function.spill_store_bytes,
-                "spill_load_bytes": function.spill_load_bytes,
-                "shared_bytes": function.shared_bytes,
-                "instructions": function.instructions,
-                "scheduler": function.plan.map(|plan| plan.backend.name()),
-                "schedule_mode": function.plan.map(|plan| plan.mode.name()),
-                "scheduling": sched_output::json(scheduling),
-            });
-            outln!("{object}");
-        } else if arguments.verbose {
-            errln!(
-                "{name}: {}: {} registers, {} barriers, {} bytes stack, {} bytes shared, {} instructions",
-                function.name,
-                function.registers,
-                function.barriers,
-                function.stack_bytes,
-                function.shared_bytes,
-                function.instructions
-            );
-            if function.spill_store_bytes + function.spill_load_bytes > 0 {
-                errln!(
-                    "{name}: {}: registers are spilled to local memory: {} bytes of stores, {} bytes of loads",
-                    function.name,
-                    function.spill_store_bytes,
-                    function.spill_load_bytes
-                );
-            }
-            if let Some(target) = &scheduling.target {
-                errln!("{name}: {}: {target}", function.name);
-            }
-        }
-    }
-    Ok(())
 }

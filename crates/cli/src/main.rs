@@ -5,6 +5,7 @@ mod console;
 
 mod asm;
 mod batch;
+mod cache;
 mod check;
 mod compile;
 mod compile_file;
@@ -15,6 +16,7 @@ mod install_files;
 mod output;
 mod pass_options;
 mod print;
+mod product;
 mod profile;
 mod rescore;
 mod roundtrip;
@@ -42,7 +44,7 @@ struct Arguments {
 enum Command {
     Check(check::CheckArguments),
     Codes(check::CodesArguments),
-    Compile(compile::CompileArguments),
+    Compile(Box<compile::CompileArguments>),
     Disasm(disasm::DisasmArguments),
     Explain(explain::ExplainArguments),
     Asm(asm::AsmArguments),

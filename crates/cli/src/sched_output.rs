@@ -52,6 +52,11 @@ impl SchedulingOutput {
         }
     }
 
+    /// Returns whether the options print reports.
+    pub fn wants_report(&self) -> bool {
+        self.sched_stats.is_some() || self.sched_guidance > 0 || self.sched_trace.is_some()
+    }
+
     /// Returns the name of a given option that makes sense for a single file only.
     pub fn single_file_option(&self) -> Option<&'static str> {
         self.sched_trace.as_ref().filter(|file| *file != "-").map(|_| "--sched-trace=FILE")
