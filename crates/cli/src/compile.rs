@@ -11,6 +11,7 @@ use oriole_driver::ScheduleKnobs;
 use crate::batch;
 use crate::cache::{self, Cache};
 use crate::check::read_input;
+use crate::colour::Colour;
 use crate::compile_file::{self, Job, Settings, USAGE};
 use crate::pass_options::{self, PassArguments};
 use crate::print;
@@ -77,9 +78,12 @@ pub struct CompileArguments {
     /// Print what each function needs, and whether it comes from the cache
     #[arg(short, long)]
     pub verbose: bool,
-    /// Print what each function needs as JSON
+    /// Print what each function needs as JSON, one object a line, and errors and warnings of PTX as `oriole check --json` does
     #[arg(long)]
     pub json: bool,
+    /// When to use colours; `auto` is on a terminal, unless NO_COLOR is set
+    #[arg(long, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    pub color: Colour,
     /// Check the code after every pass
     #[arg(long)]
     pub verify: bool,

@@ -1,6 +1,5 @@
 //! Compiles one file for `oriole compile`: checks it, compiles it, writes the cubin and prints messages.
 
-use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use oriole_cubin::FileTraits;
@@ -58,19 +57,22 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
     let text = read_input(job.file).map_err(|error| format!("{}: {error}", job.file))?;
     let name = if job.file == "-" { "<stdin>" } else { job.file };
     let source = Source::new(name, &text);
-    let style = if io::stderr().is_terminal() { Style::Coloured } else { Style::Plain };
+    let report = |findings: &[Diagnostic]| match arguments.json {
+        true => print_json(&source, findings),
+        false => show(&source, findings, arguments.color.style()),
+    };
     let entry = match &settings.cache {
         Some(cache) => Some((cache, key(cache, settings, &text)?)),
         None => None,
     };
     if let Some(product) = entry.and_then(|(cache, key)| load(cache, key, name, arguments.verbose)) {
         if product.has_findings {
-            show(&source, &oriole_ptx::check(&text, &oriole_ptx::Options::default()).diagnostics, style);
+            report(&oriole_ptx::check(&text, &oriole_ptx::Options::default()).diagnostics);
         }
         return finish(arguments, job, name, &product);
     }
     let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
-    show(&source, &checked.diagnostics, style);
+    report(&checked.diagnostics);
     if !checked.is_valid() {
         return Ok(ERRORS);
     }
@@ -89,7 +91,7 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
         Ok(compiled) => compiled,
         Err(errors) => {
             let findings: Vec<Diagnostic> = errors.iter().map(diagnostic).collect();
-            show(&source, &findings, style);
+            report(&findings);
             return Ok(ERRORS);
         }
     };
@@ -216,6 +218,17 @@ pub fn show(source: &Source<'_>, findings: &[Diagnostic], style: Style) {
     let errors = findings.iter().filter(|finding| finding.code.severity() == Severity::Error).count();
     if errors > 0 {
         errln!("{}: {errors} error{}", source.name, if errors == 1 { "" } else { "s" });
+    }
+}
+
+/// Prints findings to standard output as JSON, one object a line.
+fn print_json(source: &Source<'_>, findings: &[Diagnostic]) {
+    if findings.is_empty() {
+        return;
+    }
+    let lines = LineIndex::new(source.text);
+    for finding in findings {
+        outln!("{}", serde_json::to_string(&diag::to_json(source, &lines, finding)).unwrap_or_default());
     }
 }
 

@@ -7,6 +7,7 @@ mod asm;
 mod batch;
 mod cache;
 mod check;
+mod colour;
 mod compile;
 mod compile_file;
 mod disasm;

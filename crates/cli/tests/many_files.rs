@@ -110,3 +110,39 @@ fn ambiguous_outputs_are_refused() {
     }
     assert_eq!(files(&folder), before);
 }
+
+#[test]
+fn errors_are_data_with_json() {
+    let folder = folder("json");
+    fs::write(folder.join("later.ptx"), module("sm_100a", "u", "tcgen05.wait::ld.sync.aligned;")).unwrap();
+    let files = ["wrong.ptx", "k00.ptx", "later.ptx"].map(str::to_owned);
+    let outcome = compile(&folder, &files, &["--out-dir", "out", "--json"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(1), ""));
+    let objects: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(objects.len(), 3, "{}", outcome.stdout);
+    assert_eq!(objects[1]["function"], "kernel0");
+    // The object is that of `oriole check --json`.
+    let checked = run(ORIOLE, &folder, &["check", "--json", "wrong.ptx"], "");
+    assert_eq!(objects[0], serde_json::from_str::<Value>(&checked.stdout).unwrap());
+    assert_eq!((&objects[2]["code"], &objects[2]["file"]), (&Value::from("E1201"), &Value::from("later.ptx")));
+}
+
+#[test]
+fn colours_are_used_on_request() {
+    let folder = folder("colours");
+    let call = |more: &[&str]| compile(&folder, &["wrong.ptx".to_owned()], &[&["-o", "x"], more].concat()).stderr;
+    assert!(call(&["--color", "always"]).contains('\x1b'));
+    assert!(!call(&["--color", "never"]).contains('\x1b'));
+    // Standard error is not a terminal here.
+    assert!(!call(&[]).contains('\x1b'));
+}
+
+#[test]
+fn an_unknown_target_gets_a_hint() {
+    let folder = folder("hint");
+    for (typed, near) in [("sm90a", "sm_90a"), ("sm_9O", "sm_90"), ("SM_120", "sm_120")] {
+        let stderr = compile(&folder, &["k00.ptx".to_owned()], &["-o", "x", "--arch", typed]).stderr;
+        assert!(stderr.starts_with(&format!("error: {typed} is not a target that Oriole compiles for; there are sm_75, ")), "{stderr}");
+        assert!(stderr.trim_end().ends_with(&format!("; did you mean {near}?")), "{stderr}");
+    }
+}
