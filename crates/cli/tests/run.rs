@@ -57,7 +57,8 @@ fn folder(name: &str) -> PathBuf {
     write("undefined.ptx", kernel(&three_i_plus_one(), "    mad.lo.u32 %v, %i, 3, 1;\n    add.u32 %v, %v, %never;"));
     write("undefined_reference.ptx", kernel("interpreter", "    add.u32 %v, %i, %never;"));
     write("outside.ptx", kernel(&three_i_plus_one(), "    mov.u32 %v, 0;\n    add.u64 %d, %d, 4096;"));
-    write("unsupported.ptx", kernel(&three_i_plus_one(), "    mad.lo.u32 %v, %i, 3, 1;\n    txq.channel_order.b32 %v, [%d];"));
+    let unsupported = kernel(&three_i_plus_one(), "    mad.lo.u32 %v, %i, 3, 1;\n    tcgen05.wait::ld.sync.aligned;");
+    write("unsupported.ptx", unsupported.replace(".version 8.0\n.target sm_80", ".version 9.0\n.target sm_100a"));
     write("syntax.ptx", kernel(&three_i_plus_one(), "    ad.u32 %v, %i, 1;"));
     write("plain.ptx", common::module("sm_80", "plain", ""));
     folder
@@ -155,10 +156,10 @@ fn textures_are_not_simulated() {
 #[test]
 fn what_cannot_be_run_is_said() {
     let folder = folder("refused");
-    let outcome = oriole(&folder, &["unsupported.ptx"]);
+    let outcome = oriole(&folder, &["unsupported.ptx", "--arch", "sm_100a"]);
     assert_eq!(outcome.code, Some(1));
-    assert!(outcome.stdout.starts_with("unsupported.ptx: unsupported (sass, sm_90a, -O3): line 22: "), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("txq"), "{}", outcome.stdout);
+    assert!(outcome.stdout.starts_with("unsupported.ptx: unsupported (sass, sm_100a, -O3): line 22: "), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("tcgen05.wait"), "{}", outcome.stdout);
     assert!(outcome.stderr.contains("--> unsupported.ptx:22:"), "{}", outcome.stderr);
     let outcome = oriole(&folder, &["syntax.ptx"]);
     assert_eq!(outcome.code, Some(1));
