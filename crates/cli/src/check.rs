@@ -1,15 +1,16 @@
 //! `oriole check`: parses and checks PTX.
 
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::process::ExitCode;
 use std::{fs, io};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use oriole_ptx::ast::{FunctionKind, Module};
 use oriole_ptx::diag::{self, Code, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, Options};
 
+use crate::colour::Colour;
 use crate::print;
 
 /// Parse and check PTX files; no GPU and no CUDA needed.
@@ -47,7 +48,7 @@ pub struct CheckArguments {
     /// Stop after this many errors in a file
     #[arg(long, default_value_t = 100, value_name = "N")]
     error_limit: usize,
-    /// When to use colours
+    /// When to use colours; `auto` is on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     color: Colour,
 }
@@ -59,20 +60,8 @@ pub struct CodesArguments {
     code: Option<String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Colour {
-    Auto,
-    Always,
-    Never,
-}
-
 pub fn run(arguments: &CheckArguments) -> ExitCode {
-    let coloured = match arguments.color {
-        Colour::Auto => io::stderr().is_terminal(),
-        Colour::Always => true,
-        Colour::Never => false,
-    };
-    let style = if coloured { Style::Coloured } else { Style::Plain };
+    let style = arguments.color.style();
     let mut all_valid = true;
     for file in &arguments.files {
         match read_input(file) {

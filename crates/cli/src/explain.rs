@@ -1,6 +1,5 @@
 //! `oriole explain`: why the code came out as it did.
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,11 +7,10 @@ use oriole_cubin::ImageKind;
 use oriole_explain::text::Detail;
 use oriole_explain::{Explanation, Failure, Options, compare, explain_cubin, explain_module, html, text};
 use oriole_isa::Target;
-use oriole_ptx::diag::Style;
 use oriole_ptx::source::Source;
 
 use crate::check::read_input;
-use crate::compile::{diagnostic, show};
+use crate::compile_file::{diagnostic, show};
 use crate::console::write_output;
 use crate::print;
 
@@ -124,7 +122,7 @@ fn options(arguments: &ExplainArguments, target: Target) -> Options {
 
 fn explain_text(arguments: &ExplainArguments, name: &str, data: &[u8]) -> Result<Explanation, u8> {
     let source = Source::new(name, data);
-    let style = if io::stderr().is_terminal() { Style::Coloured } else { Style::Plain };
+    let style = crate::colour::Colour::Auto.style();
     let checked = oriole_ptx::check(data, &oriole_ptx::Options::default());
     show(&source, &checked.diagnostics, style);
     if !checked.is_valid() {

@@ -4,8 +4,12 @@
 mod console;
 
 mod asm;
+mod batch;
+mod cache;
 mod check;
+mod colour;
 mod compile;
+mod compile_file;
 mod disasm;
 mod explain;
 mod guard;
@@ -13,6 +17,7 @@ mod install_files;
 mod output;
 mod pass_options;
 mod print;
+mod product;
 mod profile;
 mod rescore;
 mod roundtrip;
@@ -40,7 +45,7 @@ struct Arguments {
 enum Command {
     Check(check::CheckArguments),
     Codes(check::CodesArguments),
-    Compile(compile::CompileArguments),
+    Compile(Box<compile::CompileArguments>),
     Disasm(disasm::DisasmArguments),
     Explain(explain::ExplainArguments),
     Asm(asm::AsmArguments),

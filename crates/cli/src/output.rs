@@ -15,8 +15,8 @@ use tempfile::{Builder, NamedTempFile};
 const MOST_LINKS: usize = 40;
 
 /// Writes a file, following symbolic links.
-pub fn write_file(path: &str, bytes: &[u8]) -> io::Result<()> {
-    let destination = follow_links(Path::new(path))?;
+pub fn write_file(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+    let destination = follow_links(path.as_ref())?;
     let found = match fs::metadata(&destination) {
         Ok(found) => Some(found),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,

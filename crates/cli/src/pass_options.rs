@@ -73,6 +73,17 @@ impl PassArguments {
         skipped.map(|pass| format!("the pass `{}` does not run at -O{level}, only at {}", pass.name, pass.levels)).collect()
     }
 
+    /// Returns whether the options print what passes do.
+    pub fn wants_report(&self) -> bool {
+        let prints = !self.print_before.is_empty() || !self.print_after.is_empty();
+        prints || self.stop_after.is_some() || self.time_passes.is_some() || self.opt_bisect_limit.is_some()
+    }
+
+    /// Returns the name of a given option that makes sense for a single file only.
+    pub fn single_file_option(&self) -> Option<&'static str> {
+        self.opt_bisect_limit.map(|_| "--opt-bisect-limit")
+    }
+
     /// Prints what was recorded about the passes.
     pub fn print(&self, log: &PassLog) {
         for dump in &log.dumps {

@@ -4,7 +4,10 @@
 //! is not a failure, because the reader has seen enough, as in `oriole disasm x.cubin | head`. A closed pipe on standard output ends the
 //! program immediately and silently, with the exit code that a shell shows for a program terminated by SIGPIPE. A closed pipe on standard
 //! error is ignored.
+//!
+//! [`capture`] collects what a thread writes instead, for commands that work on several files in parallel.
 
+use std::cell::RefCell;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -16,8 +19,62 @@ const CLOSED_PIPE: i32 = 141;
 /// Whether a write error occurred.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
+thread_local! {
+    /// What this thread has written since [`capture`] was called; `None` outside of it.
+    static CAPTURED: RefCell<Option<Captured>> = const { RefCell::new(None) };
+}
+
+/// A stream of the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Out,
+    Error,
+}
+
+/// Output that is not printed yet, in the order of writing.
+#[derive(Default)]
+pub struct Captured {
+    parts: Vec<(Stream, Vec<u8>)>,
+}
+
+#[allow(dead_code, reason = "the program `ptxas` shares this file and works on one program only")]
+impl Captured {
+    /// Prints the output to its streams.
+    pub fn print(&self) {
+        for (stream, bytes) in &self.parts {
+            match stream {
+                Stream::Out => out(bytes),
+                Stream::Error => error(bytes),
+            }
+        }
+    }
+}
+
+/// Runs `body` and returns its result and what it wrote on the calling thread.
+#[allow(dead_code, reason = "the program `ptxas` shares this file and works on one program only")]
+pub fn capture<R>(body: impl FnOnce() -> R) -> (R, Captured) {
+    CAPTURED.set(Some(Captured::default()));
+    let result = body();
+    (result, CAPTURED.take().unwrap_or_default())
+}
+
+/// Adds output to the buffer of this thread; returns `false` if there is none.
+fn is_captured(stream: Stream, bytes: &[u8]) -> bool {
+    CAPTURED.with_borrow_mut(|captured| {
+        let Some(captured) = captured else { return false };
+        match captured.parts.last_mut() {
+            Some((last, text)) if *last == stream => text.extend_from_slice(bytes),
+            _ => captured.parts.push((stream, bytes.to_vec())),
+        }
+        true
+    })
+}
+
 /// Writes to standard output.
 pub fn out(bytes: &[u8]) {
+    if is_captured(Stream::Out, bytes) {
+        return;
+    }
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     note_output(written);
@@ -44,6 +101,9 @@ pub fn error_line(text: Arguments<'_>) {
 
 /// Writes to standard error.
 pub fn error(bytes: &[u8]) {
+    if is_captured(Stream::Error, bytes) {
+        return;
+    }
     match io::stderr().lock().write_all(bytes) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => FAILED.store(true, Ordering::Relaxed),
         _ => {}

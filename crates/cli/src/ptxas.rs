@@ -1,15 +1,19 @@
 //! `ptxas`: Oriole with ptxas' options, message formats and exit codes.
 //!
 //! Other programs call it and parse its output: Triton and XLA match the text of `--version` and some messages; build tools use the exit
-//! codes. `oriole-ptxas` does the work; here are the streams, the output file and the exit code.
+//! codes. `oriole-ptxas` does the work; here are the streams, the output file, the cache and the exit code.
 
+mod cache;
 mod guard;
 mod output;
 mod print;
 
+use std::cell::OnceCell;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use oriole_ptxas::{Kind, Message, Outcome};
+use cache::{Cache, Lookup};
+use oriole_ptxas::{Kind, Message, Outcome, ProgramCache};
 
 /// Exit status for any mistake in PTX, options or file names, and for write errors.
 const FAILURE: u8 = 255;
@@ -26,7 +30,11 @@ fn main() -> ExitCode {
 
 fn call() -> ExitCode {
     let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    match oriole_ptxas::run(arguments, Vec::new(), &mut show) {
+    let cache = std::env::var_os(cache::VARIABLE)
+        .filter(|folder| !folder.is_empty())
+        .map(|folder| Programs { folder: PathBuf::from(folder), cache: OnceCell::new() });
+    let cache = cache.as_ref().map(|cache| cache as &dyn ProgramCache);
+    match oriole_ptxas::run_with_cache(arguments, Vec::new(), &mut show, cache) {
         Outcome::Text(text) => print::out(text.as_bytes()),
         Outcome::Checked => {}
         Outcome::Compiled { cubin, output_file } => {
@@ -43,4 +51,50 @@ fn call() -> ExitCode {
 
 fn show(message: &Message<'_>) {
     print::error_line(format_args!("{message}"));
+}
+
+/// The cache in the folder of the environment variable. It is opened when a program is compiled: calls such as `--version` do not need
+/// it. A cache that cannot be used is a warning, not an error.
+struct Programs {
+    folder: PathBuf,
+    cache: OnceCell<Option<Cache>>,
+}
+
+impl Programs {
+    fn open(&self) -> Option<&Cache> {
+        let open = || match Cache::open(&self.folder) {
+            Ok(cache) => Some(cache),
+            Err(error) => {
+                warn(&format!("Oriole cache '{}' cannot be opened: {error}", self.folder.display()));
+                None
+            }
+        };
+        self.cache.get_or_init(open).as_ref()
+    }
+}
+
+impl ProgramCache for Programs {
+    fn load(&self, request: &[&[u8]]) -> Option<Vec<u8>> {
+        let cache = self.open()?;
+        match cache.load(key(cache, request)) {
+            Lookup::Hit(contents) => Some(contents),
+            Lookup::Miss | Lookup::Damaged => None,
+        }
+    }
+
+    fn store(&self, request: &[&[u8]], contents: &[u8]) {
+        let Some(cache) = self.open() else { return };
+        if let Err(error) = cache.store(key(cache, request), contents) {
+            warn(&format!("Oriole cache '{}' cannot be written: {error}", self.folder.display()));
+        }
+    }
+}
+
+fn key(cache: &Cache, request: &[&[u8]]) -> cache::Key {
+    let parts: Vec<&[u8]> = [&b"ptxas"[..]].into_iter().chain(request.iter().copied()).collect();
+    cache.key(&parts)
+}
+
+fn warn(text: &str) {
+    show(&Message { place: None, kind: Kind::Warning, text });
 }

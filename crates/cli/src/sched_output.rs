@@ -52,6 +52,16 @@ impl SchedulingOutput {
         }
     }
 
+    /// Returns whether the options print reports.
+    pub fn wants_report(&self) -> bool {
+        self.sched_stats.is_some() || self.sched_guidance > 0 || self.sched_trace.is_some()
+    }
+
+    /// Returns the name of a given option that makes sense for a single file only.
+    pub fn single_file_option(&self) -> Option<&'static str> {
+        self.sched_trace.as_ref().filter(|file| *file != "-").map(|_| "--sched-trace=FILE")
+    }
+
     /// Prints the requested reports, one function after the other. The error is a message for the user.
     pub fn print(&self, reports: &[SchedulingReport]) -> Result<(), String> {
         let mut text = String::new();

@@ -51,6 +51,12 @@ impl CommandLine {
         number(self.value(long)?).ok()
     }
 
+    /// Returns a text with all options and values, except those that name files or contain input.
+    pub fn code_options(&self) -> String {
+        let names_files = |long: &str| ["output-file", "options-file", "input-as-string"].contains(&long);
+        format!("{:?}", self.values.iter().filter(|(long, _)| !names_files(long)).collect::<Vec<_>>())
+    }
+
     /// Returns the long names of the given options that have no effect, in the order of the table.
     pub fn without_effect(&self) -> impl Iterator<Item = &'static str> {
         OPTIONS.iter().filter(|option| option.help == NO_EFFECT && self.has(option.long)).map(|option| option.long)

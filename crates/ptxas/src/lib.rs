@@ -16,6 +16,7 @@
 //! ```
 
 mod arch;
+mod cached;
 mod command_line;
 mod generate;
 mod help;
@@ -24,6 +25,7 @@ mod program;
 mod settings;
 mod table;
 
+pub use cached::ProgramCache;
 use command_line::CommandLine;
 pub use messages::{Kind, Message};
 use messages::{Messages, Sink, Warnings};
@@ -63,6 +65,16 @@ pub const RELEASE: (u32, u32) = (13, 0);
 /// Performs one call with the given arguments, without the program's name. The inputs are `inputs`, or, if there are
 /// none, the files that the arguments name.
 pub fn run(arguments: impl IntoIterator<Item = String>, inputs: Vec<Input>, sink: Sink<'_>) -> Outcome {
+    run_with_cache(arguments, inputs, sink, None)
+}
+
+/// Like [`run`], with a cache of compiled programs.
+pub fn run_with_cache(
+    arguments: impl IntoIterator<Item = String>,
+    inputs: Vec<Input>,
+    sink: Sink<'_>,
+    cache: Option<&dyn ProgramCache>,
+) -> Outcome {
     let line = match CommandLine::parse(arguments) {
         Ok(line) => line,
         Err(text) => return fail(&mut Messages::new(Warnings::Shown, sink), &text),
@@ -91,12 +103,12 @@ pub fn run(arguments: impl IntoIterator<Item = String>, inputs: Vec<Input>, sink
     } else if inputs.is_empty() {
         Outcome::Text(help::help())
     } else {
-        compile(&line, &inputs, &mut messages)
+        compile(&line, &inputs, &mut messages, cache)
     }
 }
 
 /// Checks the inputs and generates code if the options request it.
-fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>) -> Outcome {
+fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, cache: Option<&dyn ProgramCache>) -> Outcome {
     if line.has("verbose") {
         for option in line.without_effect() {
             messages.print(None, Kind::Info, &format!("Option '--{option}' has no effect in Oriole"));
@@ -116,7 +128,11 @@ fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>) ->
     if !settings.wants_code {
         return Outcome::Checked;
     }
-    match generate::generate(&modules, &settings, line, messages) {
+    let generated = match cache {
+        Some(cache) => cached::generate(&modules, &settings, line, messages, cache),
+        None => generate::generate(&modules, &settings, line, messages),
+    };
+    match generated {
         Ok(_) if messages.is_aborted() => fail(messages, ABORTED),
         Ok(Some(cubin)) if !messages.has_errors() => {
             Outcome::Compiled { cubin, output_file: line.value("output-file").unwrap_or(DEFAULT_OUTPUT).to_owned() }

@@ -74,12 +74,22 @@ pub struct Messages<'a> {
     is_aborted: bool,
     /// Whether a module needs a later version of PTX.
     pub needs_later_ptx: bool,
+    /// The messages since [`Messages::record`] was called.
+    recorded: Option<Vec<Recorded>>,
+}
+
+/// A message that was printed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recorded {
+    pub has_place: bool,
+    pub kind: Kind,
+    pub text: String,
 }
 
 impl<'a> Messages<'a> {
     /// Creates messages of which none has been printed yet.
     pub fn new(warnings: Warnings, sink: Sink<'a>) -> Self {
-        Messages { warnings, sink, errors: false, is_aborted: false, needs_later_ptx: false }
+        Messages { warnings, sink, errors: false, is_aborted: false, needs_later_ptx: false, recorded: None }
     }
 
     /// Returns whether an error was printed.
@@ -119,8 +129,21 @@ impl<'a> Messages<'a> {
         self.print(None, Kind::Fatal, text);
     }
 
+    /// Starts to record messages.
+    pub fn record(&mut self) {
+        self.recorded = Some(Vec::new());
+    }
+
+    /// Stops recording, and returns the messages since its start.
+    pub fn take_recorded(&mut self) -> Vec<Recorded> {
+        self.recorded.take().unwrap_or_default()
+    }
+
     /// Prints a message independent of the options.
     pub fn print(&mut self, place: Option<MessagePlace<'_>>, kind: Kind, text: &str) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(Recorded { has_place: place.is_some(), kind, text: text.to_owned() });
+        }
         (self.sink)(&Message { place, kind, text });
     }
 }

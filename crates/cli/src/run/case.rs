@@ -1,18 +1,16 @@
 //! Reads a kernel test from a file and compiles it.
 
-use std::io::{self, IsTerminal};
-
 use oriole_driver::{Fault, Options};
 use oriole_isa::Target;
 use oriole_kernel_test::{FIRST_LINE, KernelTest};
 use oriole_ptx::Checked;
-use oriole_ptx::diag::{Diagnostic, Severity, Style};
+use oriole_ptx::diag::{Diagnostic, Severity};
 use oriole_ptx::source::{LineIndex, Source};
 
 use super::outcome::{RunOutcome, Status};
 use super::{Goal, Refusal, refused};
 use crate::check::read_input;
-use crate::compile::{diagnostic, show};
+use crate::compile_file::{diagnostic, show};
 
 /// The target if the command line does not name one.
 const DEFAULT_TARGET: &str = "sm_90a";
@@ -103,6 +101,6 @@ impl Case {
 }
 
 fn show_findings(name: &str, text: &[u8], findings: &[Diagnostic]) {
-    let style = if io::stderr().is_terminal() { Style::Coloured } else { Style::Plain };
+    let style = crate::colour::Colour::Auto.style();
     show(&Source::new(name, text), findings, style);
 }

@@ -1,0 +1,135 @@
+//! Runs one job per input file in parallel, and prints the messages of the jobs in the order of the files.
+//!
+//! Each job prints into a buffer of its own. The buffer of a job is printed as soon as all earlier jobs are done, so that the output
+//! does not depend on the number of threads. Memory is bounded: a job starts only while the sizes of the running jobs add up to at most
+//! [`BYTES_IN_FLIGHT`], or if no other job is running.
+
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+
+use crate::print::{self, Captured};
+
+/// Limit on the sum of the input sizes of running jobs, in bytes.
+const BYTES_IN_FLIGHT: u64 = 32 << 20;
+
+/// Stack size of each thread in bytes, the same as of the program's main thread. Only the part in use takes memory.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Runs `run` for each of `sizes.len()` jobs, and returns the results in order. `sizes` are input sizes in bytes.
+pub fn run<R: Send>(sizes: &[u64], run: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(sizes.len());
+    let next = AtomicUsize::new(0);
+    let budget = Budget::default();
+    let printer = Printer::default();
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&size) = sizes.get(job) else { return done };
+            let share = budget.take(size);
+            let (result, captured) = print::capture(|| run(job));
+            drop(share);
+            printer.add(job, captured);
+            done.push((job, result));
+        }
+    };
+    let mut results = thread::scope(|scope| {
+        // If the system refuses to start a thread, the remaining threads do the work.
+        let start = |_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).ok();
+        let others: Vec<_> = (1..threads).filter_map(start).collect();
+        let mut results = worker();
+        for other in others {
+            results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_unstable_by_key(|(job, _)| *job);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The input sizes of the running jobs.
+#[derive(Default)]
+struct Budget {
+    in_flight: Mutex<u64>,
+    released: Condvar,
+}
+
+impl Budget {
+    /// Waits until a job of this size may start.
+    fn take(&self, size: u64) -> Share<'_> {
+        // An empty file counts, so that zero means that no job is running.
+        let size = size.max(1);
+        let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |in_flight: &mut u64| *in_flight > 0 && in_flight.saturating_add(size) > BYTES_IN_FLIGHT;
+        let mut in_flight = self.released.wait_while(in_flight, is_full).unwrap_or_else(PoisonError::into_inner);
+        *in_flight = in_flight.saturating_add(size);
+        Share { budget: self, size }
+    }
+}
+
+/// The part of the budget that one job uses. Dropping it, also during a panic, gives the part back.
+struct Share<'a> {
+    budget: &'a Budget,
+    size: u64,
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let mut in_flight = self.budget.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        *in_flight = in_flight.saturating_sub(self.size);
+        self.budget.released.notify_all();
+    }
+}
+
+/// Messages of finished jobs that wait for earlier jobs, and the number of the next job to print.
+#[derive(Default)]
+struct Printer {
+    state: Mutex<(usize, BTreeMap<usize, Captured>)>,
+}
+
+impl Printer {
+    /// Adds the messages of a job and prints what is complete.
+    fn add(&self, job: usize, captured: Captured) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, waiting) = &mut *state;
+        waiting.insert(job, captured);
+        while let Some(captured) = waiting.remove(next) {
+            captured.print();
+            *next += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_jobs() {
+        for size in [0, 1, BYTES_IN_FLIGHT / 2, BYTES_IN_FLIGHT * 3] {
+            assert_eq!(run(&[size; 50], |job| job * 2), (0..100).step_by(2).collect::<Vec<_>>());
+        }
+        assert!(run(&[], |job| job).is_empty());
+    }
+
+    #[test]
+    fn large_jobs_run_alone() {
+        let running = AtomicUsize::new(0);
+        let alone = run(&[BYTES_IN_FLIGHT; 20], |_| {
+            let others = running.fetch_add(1, Ordering::SeqCst);
+            thread::yield_now();
+            running.fetch_sub(1, Ordering::SeqCst);
+            others == 0
+        });
+        assert_eq!(alone, [true; 20]);
+    }
+
+    #[test]
+    fn a_panic_does_not_stop_the_other_threads_forever() {
+        let caught = std::panic::catch_unwind(|| run(&[BYTES_IN_FLIGHT; 8], |job| assert_ne!(job, 3)));
+        assert!(caught.is_err());
+    }
+}
