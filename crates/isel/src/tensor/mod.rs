@@ -4,6 +4,7 @@ mod expand;
 mod fragment;
 mod memory;
 mod mma;
+mod scaled;
 mod sparse;
 mod wgmma;
 mod wmma;
