@@ -28,9 +28,21 @@ const TEXTURES_PER_ROW: usize = 8;
 /// Maximum number of forms to compile per row of the table with each guard.
 const GUARDED_FORMS_PER_ROW: usize = 12;
 
-/// Returns whether an opcode is not supported yet: the tensor memory of Blackwell.
+/// Returns whether an opcode is not supported yet: loads from the tensor memory of Blackwell, its allocation, and products.
 fn is_left_out(opcode: Opcode) -> bool {
-    opcode.spelling().starts_with("tcgen05")
+    matches!(
+        opcode,
+        Opcode::Tcgen05Alloc
+            | Opcode::Tcgen05Dealloc
+            | Opcode::Tcgen05RelinquishAllocPermit
+            | Opcode::Tcgen05Ld
+            | Opcode::Tcgen05LdRed
+            | Opcode::Tcgen05WaitLd
+            | Opcode::Tcgen05Mma
+            | Opcode::Tcgen05MmaSp
+            | Opcode::Tcgen05MmaWs
+            | Opcode::Tcgen05MmaWsSp
+    )
 }
 
 /// Returns whether a form of a supported opcode is not supported yet: matrix products of quarter warps, and gradients that `TXD`
