@@ -30,6 +30,8 @@ pub struct Code {
     pub patches: Vec<Patch>,
     /// The sparse matrix instructions in the function: one bit for each name in [`SPARSE_MMA`].
     pub sparse_products: u16,
+    /// Whether the function has instructions of tensor memory that work for one block, and for two.
+    pub tensor_memory_groups: [bool; 2],
     /// Number of instructions, without padding.
     pub instructions: usize,
     /// Offset and source location of each instruction, without those at the start of the function that no PTX instruction asks for.
@@ -153,6 +155,10 @@ impl Code {
             self.indirect_calls.push(offset);
         }
         self.sparse_products |= sparse_product(function, inst);
+        if data.op.machine().is_some_and(|opcode| opcode.mnemonic().starts_with("UTC")) {
+            let is_pair = data.modifiers.iter().any(|modifier| modifier.spelling() == ".2CTA");
+            self.tensor_memory_groups[usize::from(is_pair)] = true;
+        }
         self.patches.extend(function.operands(inst).iter().filter_map(|operand| match operand.kind {
             OperandKind::Reference(reference) => {
                 let part = match reference.kind {

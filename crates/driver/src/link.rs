@@ -233,6 +233,8 @@ fn to_build_function(
     if function.selection.barriers > 0 {
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.selection.barriers as u8)));
     }
+    let groups = [Code::TCGEN05_1CTA_USED, Code::TCGEN05_2CTA_USED].into_iter().zip(function.code.tensor_memory_groups);
+    extra.extend(groups.filter(|(_, is_used)| *is_used).map(|(code, _)| Attribute::new(code, Value::Flag)));
     if function.code.sparse_products != 0 && traits.has_sparse_mma_mask() {
         extra.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(function.code.sparse_products)));
     }

@@ -108,6 +108,13 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::WgmmaFence => tensor::arrive(select),
         Opcode::WgmmaCommitGroup => tensor::commit_products(select),
         Opcode::WgmmaWaitGroup => tensor::wait_for_products(select, ptx),
+        Opcode::Tcgen05FenceBeforeThreadSync
+        | Opcode::Tcgen05FenceAfterThreadSync
+        | Opcode::Tcgen05WaitSt
+        | Opcode::Tcgen05St
+        | Opcode::Tcgen05Cp
+        | Opcode::Tcgen05Shift
+        | Opcode::Tcgen05Commit => tensor::tensor_memory(select, ptx),
         Opcode::CpAsync => memory::start_copy(select, ptx),
         Opcode::CpAsyncCommitGroup => memory::commit_copies(select),
         Opcode::CpAsyncWaitGroup | Opcode::CpAsyncWaitAll => memory::wait_for_copies(select, ptx),

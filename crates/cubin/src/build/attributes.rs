@@ -53,6 +53,7 @@ const HOPPER: &[Code] = &[
     Code::SPARSE_MMA_MASK,
     Code::WMMA_USED,
     Code::TCGEN05_1CTA_USED,
+    Code::TCGEN05_2CTA_USED,
     Code::MAXREG_COUNT,
     Code::NUM_BARRIERS,
     Code::EXTERNS,

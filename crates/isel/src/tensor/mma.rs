@@ -1,14 +1,15 @@
 //! `mma.sync`: matrix products with elements distributed over the registers of a warp.
 //!
 //! Most forms are one machine instruction. A target that lacks the instruction gets an equivalent sequence ([`super::expand`]): 4-bit integers
-//! and bits as bytes, 8-bit floats as f16, products of doubles in parts of 8x8x4. [`super::sparse`] selects products of sparse matrices.
+//! and bits as bytes, 8-bit floats as f16, products of doubles in parts of 8x8x4. [`super::sparse`] selects products of sparse
+//! matrices, [`super::scaled`] those with `.kind::`.
 
 use oriole_ir::{Class, Operand, RegFile};
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::{expand, sparse};
+use super::{expand, scaled, sparse};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
@@ -42,11 +43,13 @@ impl Product {
     }
 }
 
-/// Selects `mma.sync` and `mma.sp` (without block scales).
+/// Selects `mma.sync` and `mma.sp`.
 pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let product = read(select, ptx)?;
     let is_sparse = ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata);
-    let result = if is_sparse {
+    let result = if scaled::has_kind(ptx) {
+        scaled::multiply(select, ptx, &product)?
+    } else if is_sparse {
         sparse::multiply(select, ptx, &product)?
     } else {
         let Some(result) = self::product(select, &product) else { return select.unsupported(ptx) };
@@ -92,14 +95,13 @@ pub(super) fn rounding(modifier: Option<Modifier>) -> &'static str {
 /// Reads the form and the operands.
 fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> {
     let types = ptx.types();
-    // Mixed narrow formats and block scales.
-    let has_kind = ptx.form.modifiers.iter().any(|value| value.modifier.spelling().starts_with("kind::"));
-    let (Some([rows, columns, depth]), [d, a_type, b_type, c]) = (ptx.matrix_shape(), &types[..]) else {
+    // A product with scales has their type at the end.
+    let (Some([rows, columns, depth]), [d, a_type, b_type, c, ..]) = (ptx.matrix_shape(), &types[..]) else {
         return select.unsupported(ptx);
     };
     // `m8n8k4` on f16 is four products of quarters of the warp.
     let is_quad = *a_type == ScalarType::F16 && rows == 8;
-    if has_kind || is_quad || columns != 8 || d != c {
+    if is_quad || columns != 8 || d != c {
         return select.unsupported(ptx);
     }
     Ok(Product {
