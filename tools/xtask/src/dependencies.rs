@@ -173,12 +173,12 @@ fn licences(packages: &[Package]) -> Vec<String> {
 }
 
 /// Returns whether an SPDX expression can be met: `AND` needs all its terms, `OR` one of them. Parentheses are understood around
-/// alternatives, as in `(MIT OR Apache-2.0) AND Unicode-3.0`.
+/// alternatives, as in `(MIT OR Apache-2.0) AND Unicode-3.0`. Old packages write `/` for `OR`.
 fn is_accepted(expression: &str) -> bool {
     if expression.contains('(') {
         return expression.split(" AND ").all(|term| is_accepted(term.trim().trim_start_matches('(').trim_end_matches(')')));
     }
-    expression.split(" OR ").any(|choice| choice.split(" AND ").all(|licence| LICENCES.contains(&licence.trim())))
+    expression.replace('/', " OR ").split(" OR ").any(|choice| choice.split(" AND ").all(|licence| LICENCES.contains(&licence.trim())))
 }
 
 /// Returns the packages that occur in several versions.
@@ -236,10 +236,12 @@ mod tests {
 
     #[test]
     fn licences_are_judged_by_their_terms() {
-        for accepted in ["MIT", "MIT OR Apache-2.0", "(MIT OR Apache-2.0) AND Unicode-3.0", "MIT OR Apache-2.0 OR LGPL-2.1-or-later"] {
+        for accepted in
+            ["MIT", "MIT OR Apache-2.0", "(MIT OR Apache-2.0) AND Unicode-3.0", "MIT OR Apache-2.0 OR LGPL-2.1-or-later", "MIT/Apache-2.0"]
+        {
             assert!(is_accepted(accepted), "{accepted}");
         }
-        for refused in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR Apache-2.0) AND GPL-3.0"] {
+        for refused in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR Apache-2.0) AND GPL-3.0", "GPL-2.0/GPL-3.0"] {
             assert!(!is_accepted(refused), "{refused}");
         }
         assert_eq!(licences(&[package("a", "GPL-3.0", &[])]).len(), 1);
