@@ -67,7 +67,7 @@ unsafe fn copy(place: *mut c_void, bytes: &[u8]) -> Status {
 /// `place` is null, or valid for writing the text and one byte more.
 unsafe fn copy_text(place: *mut c_char, text: &str) -> Status {
     let terminated = [text.as_bytes(), &[0]].concat();
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe { copy(place.cast(), &terminated) }
 }
 
@@ -77,7 +77,7 @@ unsafe fn copy_text(place: *mut c_char, text: &str) -> Status {
 ///
 /// `handle` is null, or comes from [`nvPTXCompilerCreate`], has not been destroyed, and is not used by another thread.
 unsafe fn open<'a>(handle: *mut Handle) -> Option<&'a mut Handle> {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe { handle.as_mut() }
 }
 
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn nvPTXCompilerGetVersion(major: *mut c_uint, minor: *mut
     if major.is_null() || minor.is_null() {
         return Status::InvalidInput;
     }
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe {
         store(major, oriole_ptxas::RELEASE.0);
         store(minor, oriole_ptxas::RELEASE.1)
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn nvPTXCompilerCreate(handle: *mut *mut Handle, bytes: us
     // SAFETY: the pointer is valid for reading as many bytes, by this function's contract.
     let text = unsafe { slice::from_raw_parts(ptx.cast::<u8>(), bytes) };
     let created = Box::new(Handle { compiler: Compiler::new(text), callback: None });
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe { store(handle, Box::into_raw(created)) }
 }
 
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn nvPTXCompilerCreate(handle: *mut *mut Handle, bytes: us
 /// `handle` is null, or points to a handle as [`nvPTXCompilerCreate`] stored it, or to null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerDestroy(handle: *mut *mut Handle) -> Status {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     let Some(place) = (unsafe { handle.as_mut() }) else { return Status::InvalidCompilerHandle };
     let pointer = std::mem::replace(place, std::ptr::null_mut());
     if pointer.is_null() {
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn nvPTXCompilerDestroy(handle: *mut *mut Handle) -> Statu
 /// `handle` as for [`nvPTXCompilerDestroy`]; `options` is null, or points to `count` C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerCompile(handle: *mut Handle, count: c_int, options: *const *const c_char) -> Status {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     let Some(handle) = (unsafe { open(handle) }) else { return Status::InvalidCompilerHandle };
     let Ok(count) = usize::try_from(count) else { return Status::InvalidInput };
     if options.is_null() && count > 0 {
@@ -170,10 +170,10 @@ pub unsafe extern "C" fn nvPTXCompilerCompile(handle: *mut Handle, count: c_int,
 /// `handle` as for [`nvPTXCompilerDestroy`]; `bytes` is null, or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerGetCompiledProgramSize(handle: *mut Handle, bytes: *mut usize) -> Status {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     let Some(handle) = (unsafe { open(handle) }) else { return Status::InvalidCompilerHandle };
     let Some(cubin) = &handle.compiler.cubin else { return Status::CompilerInvocationIncomplete };
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe { store(bytes, cubin.len()) }
 }
 
@@ -184,10 +184,10 @@ pub unsafe extern "C" fn nvPTXCompilerGetCompiledProgramSize(handle: *mut Handle
 /// `handle` as for [`nvPTXCompilerDestroy`]; `image` is null, or valid for writing the bytes of the program.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerGetCompiledProgram(handle: *mut Handle, image: *mut c_void) -> Status {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     let Some(handle) = (unsafe { open(handle) }) else { return Status::InvalidCompilerHandle };
     let Some(cubin) = &handle.compiler.cubin else { return Status::CompilerInvocationIncomplete };
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe { copy(image, cubin) }
 }
 
@@ -198,9 +198,9 @@ pub unsafe extern "C" fn nvPTXCompilerGetCompiledProgram(handle: *mut Handle, im
 /// `handle` as for [`nvPTXCompilerDestroy`]; `length` is null, or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerGetErrorLogSize(handle: *mut Handle, length: *mut usize) -> Status {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     let Some(handle) = (unsafe { open(handle) }) else { return Status::InvalidCompilerHandle };
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe { store(length, handle.compiler.errors.len()) }
 }
 
@@ -211,9 +211,9 @@ pub unsafe extern "C" fn nvPTXCompilerGetErrorLogSize(handle: *mut Handle, lengt
 /// `handle` as for [`nvPTXCompilerDestroy`]; `log` is null, or valid for writing the text and one byte more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerGetErrorLog(handle: *mut Handle, log: *mut c_char) -> Status {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     let Some(handle) = (unsafe { open(handle) }) else { return Status::InvalidCompilerHandle };
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe { copy_text(log, &handle.compiler.errors) }
 }
 
@@ -224,9 +224,9 @@ pub unsafe extern "C" fn nvPTXCompilerGetErrorLog(handle: *mut Handle, log: *mut
 /// `handle` as for [`nvPTXCompilerDestroy`]; `length` is null, or valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerGetInfoLogSize(handle: *mut Handle, length: *mut usize) -> Status {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     let Some(handle) = (unsafe { open(handle) }) else { return Status::InvalidCompilerHandle };
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe { store(length, handle.compiler.info.len()) }
 }
 
@@ -237,9 +237,9 @@ pub unsafe extern "C" fn nvPTXCompilerGetInfoLogSize(handle: *mut Handle, length
 /// `handle` as for [`nvPTXCompilerDestroy`]; `log` is null, or valid for writing the text and one byte more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerGetInfoLog(handle: *mut Handle, log: *mut c_char) -> Status {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     let Some(handle) = (unsafe { open(handle) }) else { return Status::InvalidCompilerHandle };
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     unsafe { copy_text(log, &handle.compiler.info) }
 }
 
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn nvPTXCompilerGetInfoLog(handle: *mut Handle, log: *mut 
 /// `handle` as for [`nvPTXCompilerDestroy`]; `callback` may be called with `payload` until the handle is destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvPTXCompilerSetFlowCallback(handle: *mut Handle, callback: Option<Callback>, payload: *mut c_void) -> Status {
-    // SAFETY: as this function's contract.
+    // SAFETY: the caller keeps the contract of this function (see `# Safety`).
     let Some(handle) = (unsafe { open(handle) }) else { return Status::InvalidCompilerHandle };
     handle.callback = callback.map(|callback| (callback, payload));
     Status::Success

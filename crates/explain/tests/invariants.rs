@@ -74,7 +74,10 @@ fn check(function: &Function, what: &str) -> usize {
 fn check_all(paths: &[PathBuf], target: &str, level: u8) -> usize {
     let mut count = 0;
     for path in paths {
-        let Some(explanation) = explain(path, target, level) else { continue };
+        let Some(explanation) = explain(path, target, level) else {
+            println!("skipped: {} does not compile for {target}", path.display());
+            continue;
+        };
         for function in &explanation.functions {
             let what = format!("{} {target} -O{level}", path.display());
             count += check(function, &what);

@@ -6,7 +6,7 @@ use crate::model::Function;
 
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 140.0;
-/// Space for the labels of the cliffs.
+/// Width of the labels of the occupancy cliffs, right of the curve.
 const LABELS: f64 = 150.0;
 /// Largest number of points of the curve; of several instructions for one point, the largest number counts.
 const MOST_POINTS: usize = 800;

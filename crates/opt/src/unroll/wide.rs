@@ -7,7 +7,7 @@
 //! %p:P = ISETP.LT.AND.EX %h, %limit_high, PT, %q
 //! ```
 //!
-//! The reasoning is that of [`bound`](super::bound).
+//! [`bound`](super::bound) explains why the test for the joined iterations is correct; it is the same with 64 bits.
 
 use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, RegFile, Signs};
 use oriole_isa::{Opcode, Symbol};
