@@ -24,9 +24,10 @@ use crate::calls;
 use crate::error::Unsupported;
 use crate::initializer::{Data, initial_data};
 use crate::parameters::parameter_variable;
+use crate::select;
 use crate::shared::{self, SharedPlan};
 use crate::texture::ImageWords;
-use crate::variables::{ModuleLocations, SymbolSpace, VariableLayout, VariableLocation};
+use crate::variables::{ModuleFacts, SymbolSpace, VariableLayout, VariableLocation};
 
 /// Whether addresses are assigned now or by the linker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,8 +78,8 @@ pub struct Layout {
     common_images: OnceLock<ImageWords>,
     /// The shared memory of each function; empty for relocatable files.
     shared: SharedPlan,
-    /// The locations that all functions share.
-    module_locations: Arc<ModuleLocations>,
+    /// The facts that all functions share.
+    module_facts: Arc<ModuleFacts>,
     /// The first variable of each name.
     by_name: FxHashMap<Name, VariableId>,
     /// The name of each variable in the output file.
@@ -104,7 +105,7 @@ impl Layout {
             image_functions: functions_with_images(module),
             common_images: OnceLock::new(),
             shared: SharedPlan::default(),
-            module_locations: Arc::default(),
+            module_facts: Arc::default(),
             by_name: FxHashMap::default(),
             names: names_of(module),
         };
@@ -119,7 +120,7 @@ impl Layout {
             .then(|| module.functions.iter().flat_map(referenced_variables).collect());
         let has_slot = |id: VariableId| mentioned.as_ref().is_none_or(|mentioned| mentioned.contains(&id));
         let mut slots: FxHashMap<String, u32> = FxHashMap::default();
-        let mut locations = ModuleLocations::default();
+        let mut facts = ModuleFacts::default();
         for id in variables_in(module, StateSpace::Global) {
             let variable = &module.variables[id];
             let Some(name) = layout.names[id.position()].clone() else { continue };
@@ -145,14 +146,16 @@ impl Layout {
                 }
                 _ => VariableLocation::Symbol { name, space: SymbolSpace::Global },
             };
-            locations.statics.insert(id, home);
+            facts.statics.insert(id, home);
         }
-        locations.statics.extend(layout.constants.iter().map(|constant| (constant.id, layout.of_static(constant, SymbolSpace::Constant))));
+        facts.statics.extend(layout.constants.iter().map(|constant| (constant.id, layout.of_static(constant, SymbolSpace::Constant))));
         for (position, variable) in module.variables.iter().enumerate().filter(|(_, variable)| variable.count.is_some()) {
-            locations.strides.insert(VariableId::new(position), narrow(stride(variable)));
+            facts.strides.insert(VariableId::new(position), narrow(stride(variable)));
         }
-        locations.aliases = calls::aliases(module).map(|alias| (alias.name, alias.target)).rev().collect();
-        layout.module_locations = Arc::new(locations);
+        facts.aliases = calls::aliases(module).map(|alias| (alias.name, alias.target)).rev().collect();
+        facts.forbids_unrolling =
+            module.items.iter().any(|item| matches!(item, oriole_ptx::ast::Item::Pragma(strings) if select::forbid_unrolling(strings)));
+        layout.module_facts = Arc::new(facts);
         if linking == Linking::Whole {
             layout.shared = shared::plan(module);
         }
@@ -204,7 +207,7 @@ impl Layout {
     /// Returns the locations of all variables as the function `id` sees them.
     pub fn variables_of(&self, module: &Module, id: FunctionId, target: Target) -> VariableLayout {
         let function = &module.functions[id];
-        let mut variables = VariableLayout::of(Arc::clone(&self.module_locations));
+        let mut variables = VariableLayout::of(Arc::clone(&self.module_facts));
         (variables.shared_align, variables.frame_align, variables.constant_bytes) = (1, 4, self.constant_bytes);
         variables.parameters_start = SystemLayout::of(target).parameters_start(0);
         if function.kind == FunctionKind::Entry {
@@ -242,7 +245,7 @@ impl Layout {
     /// Returns the words for references of all device functions, after the parameters of the kernel with the most.
     fn common_words(&self, module: &Module, target: Target) -> ImageWords {
         let start = module.functions.iter().filter(|function| function.kind == FunctionKind::Entry).map(|kernel| {
-            let mut variables = VariableLayout::of(Arc::clone(&self.module_locations));
+            let mut variables = VariableLayout::of(Arc::clone(&self.module_facts));
             place_parameters(module, kernel, target, &mut variables);
             image_start(&variables, target)
         });

@@ -192,17 +192,16 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
     if !is_kernel && let Err(error) = select.write_ends(id) {
         errors.push(at_start(error));
     }
-    if forbids_unrolling(module, function) {
+    if variables.module.forbids_unrolling || forbid_unrolling(&function.bounds.pragmas) {
         let blocks: Vec<Block> = select.b.function.blocks.indices().collect();
         blocks.into_iter().for_each(|block| select.b.function.blocks[block].no_unroll = true);
     }
     if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
 }
 
-/// Returns whether the module or the header of the function has the pragma `nounroll`, which concerns all loops.
-fn forbids_unrolling(module: &Module, function: &ast::Function) -> bool {
-    let of_module = module.items.iter().filter_map(|item| if let ast::Item::Pragma(strings) = item { Some(strings) } else { None });
-    of_module.chain([&function.bounds.pragmas]).flatten().any(|string| &**string == "nounroll")
+/// Returns whether one of the pragmas is `nounroll`.
+pub(crate) fn forbid_unrolling(pragmas: &[Box<str>]) -> bool {
+    pragmas.iter().any(|pragma| &**pragma == "nounroll")
 }
 
 impl<'m> Select<'m> {

@@ -56,16 +56,18 @@ pub enum SymbolSpace {
     Constant,
 }
 
-/// Locations that are the same for all functions of a module. The functions share one copy: a copy per function would make compile time
-/// proportional to the product of the numbers of functions and variables.
+/// Facts that are the same for all functions of a module. They are found once and shared: a copy or a search per function would make
+/// compile time proportional to the product of the numbers of functions and variables.
 #[derive(Default, Debug)]
-pub(crate) struct ModuleLocations {
+pub(crate) struct ModuleFacts {
     /// Locations of the `.const` and `.global` variables.
     pub(crate) statics: FxHashMap<VariableId, VariableLocation>,
     /// Distance in bytes between the variables of a parameterized declaration (`.shared .b32 v<4>`).
     pub(crate) strides: FxHashMap<VariableId, u32>,
     /// The target of each `.alias`.
     pub(crate) aliases: FxHashMap<Name, Name>,
+    /// Whether the module has the pragma `nounroll`, which concerns all loops.
+    pub(crate) forbids_unrolling: bool,
 }
 
 /// Locations of all variables as seen by one function, and the amount of memory that they take.
@@ -73,8 +75,8 @@ pub(crate) struct ModuleLocations {
 pub struct VariableLayout {
     /// Locations of this function's parameters, local and shared variables.
     locations: FxHashMap<VariableId, VariableLocation>,
-    /// Locations shared by all functions of the module.
-    pub(crate) module: Arc<ModuleLocations>,
+    /// Facts shared by all functions of the module.
+    pub(crate) module: Arc<ModuleFacts>,
     /// Offset of the kernel parameters in constant bank 0.
     pub parameters_start: u32,
     /// Whether the kernel parameters have the layout for more than [`oriole_isa::SMALL_PARAMETER_BYTES`].
@@ -101,7 +103,7 @@ pub struct VariableLayout {
 
 impl VariableLayout {
     /// Creates a table that knows the locations of module-scope variables only.
-    pub(crate) fn of(module: Arc<ModuleLocations>) -> VariableLayout {
+    pub(crate) fn of(module: Arc<ModuleFacts>) -> VariableLayout {
         VariableLayout { module, ..VariableLayout::default() }
     }
 
