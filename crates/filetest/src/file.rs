@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use oriole_isa::Target;
-use oriole_sched::backend::{Backend, Mode};
+use oriole_sched::backend::{Backend, ScheduleMode};
 
 /// The language of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ pub struct Options {
     /// `backend`: the scheduler backend.
     pub backend: Option<Backend>,
     /// `mode`: the scheduling mode.
-    pub mode: Option<Mode>,
+    pub mode: Option<ScheduleMode>,
     /// `form`: the form of messages.
     pub form: Option<Form>,
     /// The option words of the header, in order.
@@ -213,7 +213,7 @@ impl Options {
             "level" => self.level = Some(one.parse().ok().filter(|&level| level <= 3).ok_or_else(wrong)?),
             "register_limit" => self.register_limit = Some(one.parse().map_err(|_| wrong())?),
             "backend" => self.backend = Some(Backend::parse(one).ok_or_else(wrong)?),
-            "mode" => self.mode = Some(Mode::parse(one).ok_or_else(wrong)?),
+            "mode" => self.mode = Some(ScheduleMode::parse(one).ok_or_else(wrong)?),
             _ => {
                 let forms = [("ptxas", Form::Ptxas), ("human", Form::Human)];
                 self.form = Some(forms.into_iter().find(|(name, _)| name == one).ok_or_else(wrong)?.1);

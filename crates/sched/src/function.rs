@@ -19,7 +19,7 @@ use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
-use crate::backend::{self, Backend, Budget, Knobs, Mode, Region, RegionScheduler, Settings, Stage};
+use crate::backend::{self, Backend, Budget, Knobs, ScheduleMode, Region, RegionScheduler, Settings, Stage};
 use crate::calls::CallCosts;
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
@@ -46,7 +46,7 @@ pub struct Scheduler<'a> {
     /// The scheduling algorithm.
     pub backend: Backend,
     /// The objective.
-    pub mode: Mode,
+    pub mode: ScheduleMode,
     /// Tunable parameters.
     pub knobs: Knobs,
     /// Maximum number of general registers that the code may name.
@@ -183,7 +183,7 @@ struct Found {
     /// Whether more registers would have been used if there were more.
     is_tight: bool,
     /// The attempts, for traces.
-    tries: Vec<(Mode, Vec<TracedRegion>, Verdict)>,
+    tries: Vec<(ScheduleMode, Vec<TracedRegion>, Verdict)>,
 }
 
 impl Scheduler<'_> {
@@ -265,13 +265,13 @@ impl Scheduler<'_> {
     /// Searches for an order of a block that needs at most `allowed` registers: in the given mode, then in the mode that reduces registers.
     fn within_budget(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, live: &LiveValues, allowed: Counts) -> Found {
         let (mut tries, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
-        let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
+        let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
             scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
             let mut attempt = self.attempt(code, range, scratch, &settings);
             let found = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
-            is_tight |= mode != Mode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
+            is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
                 let verdict = if fits { Verdict::Taken } else { Verdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
@@ -304,7 +304,7 @@ impl Scheduler<'_> {
             for (block, range) in &chunk_code.blocks {
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
-                let mode = if self.mode == Mode::ReduceReg { Mode::Ilp } else { self.mode };
+                let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
                 let settings = self.settings(mode, Stage::Post, Budget::UNLIMITED);
                 let mut attempt = self.attempt(&chunk_code.code, range, &mut scratch, &settings);
                 if self.trace {
@@ -317,7 +317,7 @@ impl Scheduler<'_> {
         Ok(stats)
     }
 
-    fn settings(&self, mode: Mode, stage: Stage, budget: Budget) -> Settings {
+    fn settings(&self, mode: ScheduleMode, stage: Stage, budget: Budget) -> Settings {
         Settings { mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
 
@@ -358,7 +358,7 @@ impl Scheduler<'_> {
             attempt.cycles_before += u64::from(before.issued);
             // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
             // returns the old order if it finds no better one.
-            let always_use = settings.mode == Mode::ReduceReg || strategy.falls_back_to_original();
+            let always_use = settings.mode == ScheduleMode::ReduceReg || strategy.falls_back_to_original();
             // The backend must run, even if no order can be faster, if its report of a lack of registers is needed.
             let needs_register_report = settings.stage == Stage::Pre && strategy.reports_register_demand();
             let lower_bound = backend::lower_bound(code, &graph, self.costs);

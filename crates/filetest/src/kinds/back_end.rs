@@ -9,7 +9,7 @@ use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isa::Target;
 use oriole_regalloc::check::check;
 use oriole_regalloc::{AllocateError, Allocation, Environment, allocate};
-use oriole_sched::backend::{Backend, Knobs, Mode};
+use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::function::Scheduler;
 use oriole_sched::report::trace;
 use oriole_sched::resource::Costs;
@@ -34,7 +34,7 @@ pub fn sched(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
         costs: &Costs::from_rates(rates, machine),
         machine,
         backend: file.options.backend.unwrap_or(Backend::B),
-        mode: file.options.mode.unwrap_or(Mode::Ilp),
+        mode: file.options.mode.unwrap_or(ScheduleMode::Ilp),
         knobs: Knobs::default(),
         register_limit: environment.limit(RegFile::General),
         hidden_registers: HIDDEN_REGISTERS,

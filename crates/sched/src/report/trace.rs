@@ -8,7 +8,7 @@ use std::fmt::Write;
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst};
 
-use crate::backend::{Length, Mode, Reason, Schedule};
+use crate::backend::{Length, ScheduleMode, Reason, Schedule};
 
 /// One decision, with instructions given by index in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +74,7 @@ pub struct TracedAttempt {
     /// The block.
     pub block: Block,
     /// The scheduling mode.
-    pub mode: Mode,
+    pub mode: ScheduleMode,
     /// The outcome.
     pub verdict: Verdict,
     /// All decisions, in issue order.
@@ -86,7 +86,7 @@ pub struct TracedAttempt {
 
 impl TracedAttempt {
     /// Records an attempt. `insts` lists the instructions of the block in the old order.
-    pub fn new(block: Block, insts: &[Inst], mode: Mode, regions: Vec<TracedRegion>, verdict: Verdict) -> TracedAttempt {
+    pub fn new(block: Block, insts: &[Inst], mode: ScheduleMode, regions: Vec<TracedRegion>, verdict: Verdict) -> TracedAttempt {
         let mut traced = TracedAttempt { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
             traced.regions.push((region.start, region.before, region.after, region.is_better));

@@ -8,7 +8,7 @@
 //! The window bounds the number of comparisons per step, so a region of *n* instructions takes O(n log n) time, however many instructions
 //! are ready at once.
 //!
-//! Modes differ in the register budget and in the first criterion of the comparison ([`Mode`]). With tracing on, each step records
+//! Modes differ in the register budget and in the first criterion of the comparison ([`ScheduleMode`]). With tracing on, each step records
 //! the deciding comparison and the second-best candidate ([`Pick`]).
 //!
 //! Example: `0: FADD R0, R1, R2`, `1: LDG R10, [R2]`, `2: FADD R3, R10, R0`. Items 0 and 1 are ready. Item 1 wins because it reads
@@ -22,7 +22,7 @@ use oriole_hardware::units::Unit;
 use super::clock::{Clock, release};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
-use super::settings::{Mode, Settings};
+use super::settings::{ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::{EdgeKind, Graph};
@@ -317,7 +317,7 @@ impl ListScheduler<'_> {
         if best.stall_cycles > 0 {
             self.state.yield_pending = true;
         }
-        if self.settings.mode == Mode::DynBatch {
+        if self.settings.mode == ScheduleMode::DynBatch {
             let unit = self.clock.costs.unit(item.class);
             self.state.batch = match self.state.batch {
                 Some((batch, left)) if batch == unit && left > 0 => Some((unit, left - 1)),

@@ -43,7 +43,7 @@ use std::cmp::Ordering;
 use oriole_isa::{Effect as Property, Opcode};
 
 use super::super::reason::Reason;
-use super::super::settings::{Budget, Mode};
+use super::super::settings::{Budget, ScheduleMode};
 use crate::code::{AccessKind, AliasSpace, Effect, Item};
 use crate::pressure::Counts;
 
@@ -221,7 +221,7 @@ impl Statistics {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
     /// The optimization goal.
-    pub mode: Mode,
+    pub mode: ScheduleMode,
     /// Whether the number of live general registers is above the scarcity threshold.
     pub is_tight: bool,
     /// Whether readers of in-flight results are being drained.
@@ -243,10 +243,10 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
     {
         return decision;
     }
-    if first.continues_batch != second.continues_batch && context.mode == Mode::DynBatch {
+    if first.continues_batch != second.continues_batch && context.mode == ScheduleMode::DynBatch {
         return (first.continues_batch, Reason::Batch);
     }
-    let saves = context.mode == Mode::ReduceReg || context.is_tight;
+    let saves = context.mode == ScheduleMode::ReduceReg || context.is_tight;
     if saves && let Some(decision) = lower(first.change, second.change, Reason::Registers) {
         return decision;
     }

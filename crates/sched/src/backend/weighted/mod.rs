@@ -62,7 +62,7 @@ mod view;
 use super::clock::{Clock, Length, lower_bound, release};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
-use super::settings::{Mode, Settings, Stage};
+use super::settings::{ScheduleMode, Settings, Stage};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::Graph;
@@ -193,7 +193,7 @@ impl Attempt {
         let excess = self.excess(settings).cmp(&other.excess(settings));
         let registers = self.peak[0].cmp(&other.peak[0]);
         let cycles = (self.exit_cycle + self.length.done).cmp(&(other.exit_cycle + other.length.done));
-        let later = if settings.mode == Mode::ReduceReg { registers.then(cycles) } else { cycles.then(registers) };
+        let later = if settings.mode == ScheduleMode::ReduceReg { registers.then(cycles) } else { cycles.then(registers) };
         excess.then(later).is_lt()
     }
 
