@@ -131,7 +131,7 @@ pub enum Value {
     /// A number read from text that may be a branch target.
     Place(Place),
     /// A register followed by a number.
-    RegisterAndNumber(RegFile, Option<u16>, Place),
+    RegisterAndNumber(RegFile, Option<u16>, BranchTarget),
     /// A set of numbers below 64, one bit each.
     Set(u64),
     /// A name, such as `SR_TID.X`.
@@ -142,7 +142,7 @@ pub enum Value {
 
 /// A number in the operand of a branch. The form determines whether it is a plain number or an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct BranchTarget {
     /// The number itself.
     pub number: i64,
     /// The distance in bytes from the next instruction to the address `number`.

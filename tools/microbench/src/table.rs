@@ -7,7 +7,7 @@ use std::fmt;
 
 /// The place of a result and its number of words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct ResultLocation {
     pub file: RegFile,
     pub words: u32,
     /// Whether the word after the result must be zero, as in addresses.
@@ -52,14 +52,14 @@ impl fmt::Display for RegFile {
     }
 }
 
-impl Place {
+impl ResultLocation {
     /// Parses the place of a row, such as `R`, `R2` or `UP`.
-    fn parse(text: &str) -> Option<Place> {
+    fn parse(text: &str) -> Option<ResultLocation> {
         let place = |file, words, is_address| {
-            Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None })
+            Some(ResultLocation { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None })
         };
-        let part = |word| place(RegFile::General, 1, false).map(|place| Place { group_word: Some(word), ..place });
-        let pointer = |word| place(RegFile::General, 1, false).map(|place| Place { pointer_word: Some(word), ..place });
+        let part = |word| place(RegFile::General, 1, false).map(|place| ResultLocation { group_word: Some(word), ..place });
+        let pointer = |word| place(RegFile::General, 1, false).map(|place| ResultLocation { pointer_word: Some(word), ..place });
         match text {
             "R" => place(RegFile::General, 1, false),
             "A" => place(RegFile::General, 1, true),
@@ -86,7 +86,7 @@ impl Place {
 #[derive(Clone, Debug)]
 pub struct Access {
     pub name: &'static str,
-    pub place: Place,
+    pub place: ResultLocation,
     pub text: &'static str,
     /// Instructions that follow, each executed separately.
     pub after: Vec<&'static str>,
@@ -101,7 +101,7 @@ pub fn rows(table: &'static str) -> impl Iterator<Item = (usize, Vec<&'static st
 fn access(columns: &[&'static str]) -> Option<Access> {
     let [place, name, text, rest @ ..] = columns else { return None };
     let after = rest.first().map_or_else(Vec::new, |lines| lines.split(';').map(str::trim).filter(|line| !line.is_empty()).collect());
-    Some(Access { name, place: Place::parse(place)?, text, after })
+    Some(Access { name, place: ResultLocation::parse(place)?, text, after })
 }
 
 /// Parses a table with the columns name, place, text and following instructions.

@@ -20,10 +20,10 @@ pub struct Chosen<'a> {
 }
 
 /// The numbers of a site's mutants, and the byte range of the site in the output.
-pub type Place = (Vec<usize>, Range<usize>);
+pub type SiteRange = (Vec<usize>, Range<usize>);
 
 /// Returns the new text and the place of each chosen site in it. `chosen` must be in the order of [`crate::sites::find`].
-pub fn render(text: &str, chosen: &[Chosen<'_>]) -> (String, Vec<Place>) {
+pub fn render(text: &str, chosen: &[Chosen<'_>]) -> (String, Vec<SiteRange>) {
     let mut writer = Writer { text, chosen, next: 0, output: String::new(), places: Vec::new() };
     writer.copy(0..text.len());
     (writer.output, writer.places)
@@ -36,7 +36,7 @@ struct Writer<'a> {
     /// Index of the first site that is not written yet.
     next: usize,
     output: String,
-    places: Vec<Place>,
+    places: Vec<SiteRange>,
 }
 
 impl<'a> Writer<'a> {
