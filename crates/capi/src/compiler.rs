@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use oriole_ptxas::{Input, Kind, Outcome};
+use oriole_ptxas::{Input, MessageKind, Outcome};
 
 use crate::Status;
 
@@ -37,7 +37,7 @@ impl Compiler {
         let ptx = self.ptx.clone();
         let outcome = on_large_stack(|| {
             oriole_ptxas::run(options, vec![Input::Text(ptx)], &mut |message| {
-                let log = if matches!(message.kind, Kind::Error | Kind::Fatal) { &mut errors } else { &mut info };
+                let log = if matches!(message.kind, MessageKind::Error | MessageKind::Fatal) { &mut errors } else { &mut info };
                 *log += &format!("{message}\n");
             })
         });

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cache::{Cache, Lookup};
-use oriole_ptxas::{Kind, Message, Outcome, ProgramCache};
+use oriole_ptxas::{MessageKind, Message, Outcome, ProgramCache};
 
 /// Exit status for any mistake in PTX, options or file names, and for write errors.
 const FAILURE: u8 = 255;
@@ -40,7 +40,7 @@ fn call() -> ExitCode {
         Outcome::Compiled { cubin, output_file } => {
             if output::write_file(&output_file, &cubin).is_err() {
                 let text = format!("Output file '{output_file}' could not be opened");
-                show(&Message { place: None, kind: Kind::Fatal, text: &text });
+                show(&Message { place: None, kind: MessageKind::Fatal, text: &text });
                 return ExitCode::from(FAILURE);
             }
         }
@@ -96,5 +96,5 @@ fn key(cache: &Cache, request: &[&[u8]]) -> cache::Key {
 }
 
 fn warn(text: &str) {
-    show(&Message { place: None, kind: Kind::Warning, text });
+    show(&Message { place: None, kind: MessageKind::Warning, text });
 }

@@ -40,7 +40,7 @@ impl Syntax {
 
 /// A line `test KIND ARGUMENT`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kind {
+pub struct TestKind {
     /// Name of the kind.
     pub name: String,
     /// What follows the name, such as the name of a pass.
@@ -84,7 +84,7 @@ pub struct TestFile {
     /// The language of the program.
     pub syntax: Syntax,
     /// The kinds of test, in order.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<TestKind>,
     /// The options.
     pub options: Options,
     /// The lines of the header, comments included.
@@ -130,7 +130,7 @@ impl TestFile {
             if word == "test" {
                 let name = rest.first().ok_or_else(|| wrong("`test` needs a kind".to_owned()))?;
                 let argument = (rest.len() > 1).then(|| rest[1..].join(" "));
-                self.kinds.push(Kind { name: (*name).to_owned(), argument });
+                self.kinds.push(TestKind { name: (*name).to_owned(), argument });
             } else {
                 self.options.set(word, &rest).map_err(wrong)?;
             }

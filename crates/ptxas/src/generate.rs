@@ -13,7 +13,7 @@ use oriole_ptx::source::LineIndex;
 
 use crate::arch::ArchKind;
 use crate::command_line::CommandLine;
-use crate::messages::{Kind, MessagePlace, Messages};
+use crate::messages::{MessageKind, MessagePlace, Messages};
 use crate::program::Parsed;
 use crate::settings::Settings;
 
@@ -63,7 +63,7 @@ pub fn generate(
             let lines = LineIndex::new(&parsed.text);
             MessagePlace { file: &parsed.name, line: lines.line_column(offset).0 }
         });
-        messages.print(place, Kind::Info, remark.text);
+        messages.print(place, MessageKind::Info, remark.text);
     }
     if line.has("warn-on-spills") {
         for function in compiled.functions.iter().filter(|function| function.spill_store_bytes + function.spill_load_bytes > 0) {
@@ -145,20 +145,20 @@ fn print_usage(compiled: &Compiled, target: Target, milliseconds: f64, messages:
     for (bank, bytes) in compiled.constant_bytes.iter().filter(|_| lists_banks) {
         let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
     }
-    messages.print(None, Kind::Info, &module);
+    messages.print(None, MessageKind::Info, &module);
     let share = milliseconds / compiled.functions.len().max(1) as f64;
     for function in compiled.functions.iter().rev() {
         if function.is_kernel {
-            messages.print(None, Kind::Info, &format!("Compiling entry function '{}' for '{target}'", function.name));
+            messages.print(None, MessageKind::Info, &format!("Compiling entry function '{}' for '{target}'", function.name));
         }
         let properties = format!(
             "Function properties for {}\n    {} bytes stack frame, {} bytes spill stores, {} bytes spill loads",
             function.name, function.stack_bytes, function.spill_store_bytes, function.spill_load_bytes
         );
-        messages.print(None, Kind::Info, &properties);
+        messages.print(None, MessageKind::Info, &properties);
         if function.is_kernel {
-            messages.print(None, Kind::Info, &usage(function, lists_banks));
-            messages.print(None, Kind::Info, &format!("Compile time = {share:.3} ms"));
+            messages.print(None, MessageKind::Info, &usage(function, lists_banks));
+            messages.print(None, MessageKind::Info, &format!("Compile time = {share:.3} ms"));
         }
     }
 }

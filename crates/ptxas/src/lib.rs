@@ -27,7 +27,7 @@ mod table;
 
 pub use cached::ProgramCache;
 use command_line::CommandLine;
-pub use messages::{Kind, Message};
+pub use messages::{MessageKind, Message};
 use messages::{Messages, Sink, Warnings};
 pub use program::Input;
 use settings::Settings;
@@ -86,7 +86,7 @@ pub fn run_with_cache(
     };
     let mut messages = Messages::new(warnings, sink);
     for warning in &line.warnings {
-        messages.print(None, Kind::Warning, warning);
+        messages.print(None, MessageKind::Warning, warning);
     }
     if !inputs.is_empty() && !line.files.is_empty() {
         return fail(&mut messages, "Input files cannot be combined with a program in memory");
@@ -111,7 +111,7 @@ pub fn run_with_cache(
 fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, cache: Option<&dyn ProgramCache>) -> Outcome {
     if line.has("verbose") {
         for option in line.without_effect() {
-            messages.print(None, Kind::Info, &format!("Option '--{option}' has no effect in Oriole"));
+            messages.print(None, MessageKind::Info, &format!("Option '--{option}' has no effect in Oriole"));
         }
     }
     let settings = match Settings::new(line, messages) {
@@ -143,7 +143,7 @@ fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, ca
 }
 
 fn fail(messages: &mut Messages<'_>, text: &str) -> Outcome {
-    messages.print(None, Kind::Fatal, text);
+    messages.print(None, MessageKind::Fatal, text);
     failure(messages)
 }
 
