@@ -10,7 +10,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::sites::{Shape, Site};
+use crate::sites::{Replacement, Site};
 
 /// A site with its chosen mutants.
 pub struct Chosen<'a> {
@@ -60,7 +60,7 @@ impl<'a> Writer<'a> {
         let start = self.output.len();
         let range = chosen.site.range.clone();
         match chosen.site.shape {
-            Shape::Expression => {
+            Replacement::Expression => {
                 self.output.push('(');
                 for &(number, mutant) in &chosen.mutants {
                     let text = &chosen.site.mutants[mutant].text;
@@ -70,12 +70,12 @@ impl<'a> Writer<'a> {
                 self.copy(range);
                 self.output.push_str(" })");
             }
-            Shape::Statement => {
+            Replacement::Statement => {
                 write!(self.output, "if !::oriole_mutant::active({}) {{ ", chosen.mutants[0].0).expect("writing to a string");
                 self.copy(range);
                 self.output.push_str(" }");
             }
-            Shape::Entry => {
+            Replacement::Entry => {
                 for &(number, mutant) in &chosen.mutants {
                     let text = &chosen.site.mutants[mutant].text;
                     write!(self.output, " if ::oriole_mutant::active({number}) {{ {text} }}").expect("writing to a string");
