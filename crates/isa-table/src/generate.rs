@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::check::{identity, uses};
-use crate::model::{Bits, Core, Form, Format, Guard, Instruction, Part, Piece, Prefix, RegFile, Slot, TARGETS, Table, Term};
+use crate::model::{Bits, Core, Form, Format, Guard, Instruction, BracketPart, Piece, Prefix, RegFile, Slot, TARGETS, Table, Term};
 use crate::parse::MOST_RUNS;
 use crate::properties::Properties;
 use crate::widths::{WidthLine, rules_code};
@@ -252,7 +252,7 @@ impl Writer<'_> {
     }
 
     /// Returns the Rust code of one pair of brackets.
-    fn part(&self, part: &Part) -> String {
+    fn part(&self, part: &BracketPart) -> String {
         let terms: Vec<String> = part
             .terms
             .iter()
@@ -266,7 +266,7 @@ impl Writer<'_> {
                 Term::Number(format, place) => format!("Term::Number(Format::{},{})", format_name(*format), bits(place)),
             })
             .collect();
-        format!("Part{{terms:&[{}],suffixes:{}}}", terms.join(","), self.pieces(&part.suffixes))
+        format!("BracketPart{{terms:&[{}],suffixes:{}}}", terms.join(","), self.pieces(&part.suffixes))
     }
 }
 

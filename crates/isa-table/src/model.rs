@@ -210,12 +210,12 @@ pub enum Core {
     /// A name selected by a field.
     Field(usize),
     /// A word, possibly empty, followed by pairs of brackets.
-    Address(String, Vec<Part>),
+    Address(String, Vec<BracketPart>),
 }
 
 /// The contents of one pair of brackets.
 #[derive(Debug)]
-pub struct Part {
+pub struct BracketPart {
     /// The terms of the sum.
     pub terms: Vec<Term>,
     /// Modifiers printed after the closing bracket.

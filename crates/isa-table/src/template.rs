@@ -1,6 +1,6 @@
 //! Parses the template line of a form: modifiers, a space, then operands.
 
-use crate::model::{Bits, Core, Field, Form, Format, Part, Piece, Prefix, RegFile, Slot, Term};
+use crate::model::{Bits, Core, Field, Form, Format, BracketPart, Piece, Prefix, RegFile, Slot, Term};
 use crate::parse::bits;
 
 /// Parses a template and stores the modifiers and operands in `form`.
@@ -214,7 +214,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the pairs of brackets of an address.
-    fn parts(&mut self) -> Result<Vec<Part>, String> {
+    fn parts(&mut self) -> Result<Vec<BracketPart>, String> {
         let mut parts = Vec::new();
         while self.eat("[") {
             let mut terms = Vec::new();
@@ -228,7 +228,7 @@ impl<'t> Reader<'t> {
             if self.rest().starts_with(['.', '{']) {
                 self.pieces(&mut suffixes)?;
             }
-            parts.push(Part { terms, suffixes });
+            parts.push(BracketPart { terms, suffixes });
         }
         Ok(parts)
     }

@@ -1,6 +1,6 @@
 //! Parses small tables and checks the resulting model.
 
-use oriole_isa_table::{Bits, Core, Form, Format, Guard, Instruction, Part, Piece, Prefix, RegFile, Slot, Table, Term, check};
+use oriole_isa_table::{Bits, Core, Form, Format, Guard, Instruction, BracketPart, Piece, Prefix, RegFile, Slot, Table, Term, check};
 
 /// Parses a valid table with one instruction.
 fn instruction(text: &str) -> Instruction {
@@ -227,7 +227,7 @@ fn names() {
     assert!(matches!(operand("gsb0").core, Core::Literal(name) if name == "gsb0"));
 }
 
-fn parts(text: &str) -> (String, Vec<Part>) {
+fn parts(text: &str) -> (String, Vec<BracketPart>) {
     match operand(text).core {
         Core::Address(word, parts) => (word, parts),
         other => panic!("{other:?}"),

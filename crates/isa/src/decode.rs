@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::encodings::table_column;
 use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, BranchTarget, Symbols, Value};
 use crate::select::fill;
-use crate::table::{self, Bits, Core, Form, FormId, Format, Part, Piece, RegFile, Slot, Symbol, TABLE_TARGETS, Term};
+use crate::table::{self, Bits, Core, Form, FormId, Format, BracketPart, Piece, RegFile, Slot, Symbol, TABLE_TARGETS, Term};
 use crate::{Control, Target};
 
 /// The forms of one target, grouped by the lowest 12 bits of their encoding. The forms with opcode bits `code` are
@@ -172,7 +172,7 @@ pub(crate) fn register_number(file: RegFile, bits: &Bits, word: u128) -> Option<
 }
 
 /// Reads one pair of brackets of an address.
-fn address_part(part: &Part, word: u128) -> AddressPart {
+fn address_part(part: &BracketPart, word: u128) -> AddressPart {
     let mut registers = SmallVec::new();
     let mut offset = None;
     for term in part.terms {

@@ -7,7 +7,7 @@
 use crate::alias;
 use crate::float;
 use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, BranchTarget, Value};
-use crate::table::{self, Bits, Core, FieldId, FieldSpec, Form, Format, Part, Piece, RegFile, Sign, Slot, Symbol, Term};
+use crate::table::{self, Bits, Core, FieldId, FieldSpec, Form, Format, BracketPart, Piece, RegFile, Sign, Slot, Symbol, Term};
 
 /// Largest number of modifiers in the spelling of one field value.
 const LONGEST_SPELLING: usize = 6;
@@ -350,7 +350,7 @@ impl Filler {
     }
 
     /// Stores the contents of one pair of brackets of an address.
-    fn part(&mut self, part: &Part, given: &AddressPart) -> bool {
+    fn part(&mut self, part: &BracketPart, given: &AddressPart) -> bool {
         let mut registers: &[AddressRegister] = &given.registers;
         let mut offset = given.offset;
         for term in part.terms {

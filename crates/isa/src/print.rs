@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::alias;
 use crate::decode::{form_of, integer, register_number};
 use crate::float;
-use crate::table::{self, Bits, Core, Form, Format, Part, Piece, RegFile, Slot, Symbol, Term};
+use crate::table::{self, Bits, Core, Form, Format, BracketPart, Piece, RegFile, Slot, Symbol, Term};
 use crate::{Control, Target};
 
 /// Size of an instruction in bytes.
@@ -246,7 +246,7 @@ impl Printer<'_> {
     }
 
     /// Prints one pair of brackets of an address. Zero registers and zero offsets are omitted unless nothing else would be printed.
-    fn part(&mut self, part: &Part) {
+    fn part(&mut self, part: &BracketPart) {
         self.out.push('[');
         let mut first = true;
         let nothing_else = !part.terms.iter().any(|term| self.says_something(term));
@@ -336,7 +336,7 @@ fn slot_template(slot: &Slot) -> String {
     if slot.optional.is_some() { format!("({core})") } else { core }
 }
 
-fn part_template(part: &Part) -> String {
+fn part_template(part: &BracketPart) -> String {
     let terms: Vec<String> = part
         .terms
         .iter()

@@ -397,12 +397,12 @@ pub enum Core {
     /// A name selected by a field.
     Field(FieldId),
     /// A word, possibly empty, followed by pairs of brackets.
-    Address(Symbol, &'static [Part]),
+    Address(Symbol, &'static [BracketPart]),
 }
 
 /// The contents of one pair of brackets.
 #[derive(Debug)]
-pub struct Part {
+pub struct BracketPart {
     /// The terms of the sum.
     pub terms: &'static [Term],
     /// Modifiers printed after the closing bracket.
