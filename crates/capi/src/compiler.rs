@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use oriole_ptxas::{Input, MessageKind, Outcome};
+use oriole_ptxas::{Input, MessageKind, CallOutcome};
 
 use crate::Status;
 
@@ -43,20 +43,20 @@ impl Compiler {
         });
         (self.errors, self.info) = (errors, info);
         match outcome {
-            Ok(Outcome::Compiled { cubin, .. }) => {
+            Ok(CallOutcome::Compiled { cubin, .. }) => {
                 self.cubin = Some(cubin);
                 Status::Success
             }
-            Ok(Outcome::Checked) => {
+            Ok(CallOutcome::Checked) => {
                 self.errors += "ptxas fatal   : The options request no code: a real architecture is needed\n";
                 Status::CompilationFailure
             }
-            Ok(Outcome::Text(_)) => {
+            Ok(CallOutcome::Text(_)) => {
                 self.errors += "ptxas fatal   : The options request a text, not a program\n";
                 Status::CompilationFailure
             }
-            Ok(Outcome::Failed { needs_later_ptx: true }) => Status::UnsupportedPtxVersion,
-            Ok(Outcome::Failed { .. }) => Status::CompilationFailure,
+            Ok(CallOutcome::Failed { needs_later_ptx: true }) => Status::UnsupportedPtxVersion,
+            Ok(CallOutcome::Failed { .. }) => Status::CompilationFailure,
             Err(payload) => {
                 self.errors += &format!("ptxas fatal   : internal error: {}\n", message_of(payload.as_ref()));
                 Status::Internal

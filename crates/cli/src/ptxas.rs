@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cache::{Cache, Lookup};
-use oriole_ptxas::{MessageKind, Message, Outcome, ProgramCache};
+use oriole_ptxas::{MessageKind, Message, CallOutcome, ProgramCache};
 
 /// Exit status for any mistake in PTX, options or file names, and for write errors.
 const FAILURE: u8 = 255;
@@ -35,16 +35,16 @@ fn call() -> ExitCode {
         .map(|folder| Programs { folder: PathBuf::from(folder), cache: OnceCell::new() });
     let cache = cache.as_ref().map(|cache| cache as &dyn ProgramCache);
     match oriole_ptxas::run_with_cache(arguments, Vec::new(), &mut show, cache) {
-        Outcome::Text(text) => print::out(text.as_bytes()),
-        Outcome::Checked => {}
-        Outcome::Compiled { cubin, output_file } => {
+        CallOutcome::Text(text) => print::out(text.as_bytes()),
+        CallOutcome::Checked => {}
+        CallOutcome::Compiled { cubin, output_file } => {
             if output::write_file(&output_file, &cubin).is_err() {
                 let text = format!("Output file '{output_file}' could not be opened");
                 show(&Message { place: None, kind: MessageKind::Fatal, text: &text });
                 return ExitCode::from(FAILURE);
             }
         }
-        Outcome::Failed { .. } => return ExitCode::from(FAILURE),
+        CallOutcome::Failed { .. } => return ExitCode::from(FAILURE),
     }
     ExitCode::SUCCESS
 }

@@ -15,7 +15,7 @@ use oriole_ptx::source::Span;
 use oriole_ptx::types::StateSpace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::compile_function::{Finished, Outcome, compile_function};
+use crate::compile_function::{Finished, FunctionOutcome, compile_function};
 use crate::compiled::Compiled;
 use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
 use crate::functions::{Facts, Index};
@@ -142,7 +142,7 @@ impl Results<'_> {
             compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder })
         };
         let outcomes = if bisect.is_some() { jobs.iter().map(run).collect() } else { parallel::map(jobs, size, run) };
-        for (job, Outcome { result, callees, log }) in jobs.iter().zip(outcomes) {
+        for (job, FunctionOutcome { result, callees, log }) in jobs.iter().zip(outcomes) {
             self.callees.extend(callees);
             self.log.append(log);
             match result {

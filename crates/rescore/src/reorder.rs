@@ -28,7 +28,7 @@ use oriole_sched::pressure::{BlockLiveness, Tracker};
 use crate::fill::{self, Choice};
 use crate::graph::Graph;
 use crate::kept_waits::KeptWaits;
-use crate::predict::{self, Outcome, Step, TimingModel};
+use crate::predict::{self, Prediction, Step, TimingModel};
 use crate::words;
 
 /// Maximum cost of a new order relative to the old one, in the mean over the numbers of warps.
@@ -135,7 +135,7 @@ struct Block {
     /// Whether the block is part of any cycle of the graph.
     is_in_loop: bool,
     /// The prediction for each number of warps.
-    before: Vec<Outcome>,
+    before: Vec<Prediction>,
 }
 
 /// The state of the search for one section.
@@ -210,7 +210,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Predicts a block for each number of warps.
-    fn outcomes(&self, steps: &[Step], is_loop: bool) -> Vec<Outcome> {
+    fn outcomes(&self, steps: &[Step], is_loop: bool) -> Vec<Prediction> {
         self.samples.iter().map(|&warps| predict::run(steps, warps, is_loop, self.timing.register_banks)).collect()
     }
 
@@ -291,7 +291,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Predicts a block in a new order.
-    fn after(&self, block: &Block, order: &[usize], controls: &[Control]) -> Vec<Outcome> {
+    fn after(&self, block: &Block, order: &[usize], controls: &[Control]) -> Vec<Prediction> {
         let steps: Vec<Step> = block
             .range
             .clone()
@@ -306,7 +306,7 @@ impl<'a> Planner<'a> {
 
     /// Returns the cost of a new order relative to the old one, as the geometric mean over the numbers of warps, or `None` if the new order
     /// is not better by enough.
-    fn judge(&self, block: &Block, after: &[Outcome]) -> Option<f64> {
+    fn judge(&self, block: &Block, after: &[Prediction]) -> Option<f64> {
         let ratios = || block.before.iter().zip(after).map(|(before, after)| after.cost as f64 / before.cost.max(1) as f64);
         let mean = (ratios().map(f64::ln).sum::<f64>() / after.len() as f64).exp();
         // The cost adds two times (last issue and last result), so half of the difference is in cycles.
