@@ -129,7 +129,7 @@ pub enum Value {
     /// A distance in bytes from the next instruction.
     Relative(i64),
     /// A number read from text that may be a branch target.
-    Place(Place),
+    Place(BranchTarget),
     /// A register followed by a number.
     RegisterAndNumber(RegFile, Option<u16>, BranchTarget),
     /// A set of numbers below 64, one bit each.
