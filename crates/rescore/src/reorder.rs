@@ -21,7 +21,7 @@ use std::ops::Range;
 use oriole_isa::{Control, Instruction};
 use oriole_sched::backend::{Backend, Budget, Knobs, ScheduleMode, Region, Settings, Stage};
 use oriole_sched::check;
-use oriole_sched::code::{Access, AccessKind, AliasSpace, Code, Effect, from_machine};
+use oriole_sched::code::{MemAccess, MemAccessKind, AliasSpace, Code, Effect, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
 use oriole_sched::pressure::{BlockLiveness, Tracker};
 
@@ -333,9 +333,9 @@ impl<'a> Planner<'a> {
     /// Returns whether two global loads have the same base and offsets less than a cache line apart.
     fn share_line(&self, first: usize, second: usize) -> bool {
         let [first, second] = [first, second].map(|number| match self.code.items[number].effect {
-            Effect::Access(Access {
+            Effect::Access(MemAccess {
                 address: Some(address),
-                kind: AccessKind::Read | AccessKind::ReadConstant,
+                kind: MemAccessKind::Read | MemAccessKind::ReadConstant,
                 space: AliasSpace::Global | AliasSpace::Generic,
                 ..
             }) => Some(address),

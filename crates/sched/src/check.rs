@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::code::{Access, AccessKind, AliasSpace, Code, Effect, Item};
+use crate::code::{MemAccess, MemAccessKind, AliasSpace, Code, Effect, Item};
 
 /// The first difference in meaning between the old and the new order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -228,7 +228,7 @@ fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<Base>]) {
     let mut writers: FxHashMap<u32, u32> = FxHashMap::default();
     for position in within.clone() {
         let item = &code.items[position];
-        if let Effect::Access(Access { address: Some(address), .. }) = item.effect {
+        if let Effect::Access(MemAccess { address: Some(address), .. }) = item.effect {
             let written = |&register: &u32| (register, writers.get(&register).copied().unwrap_or_default());
             bases[position - within.start] = Some((address.form, code.address_registers(&address).iter().map(written).collect()));
         }
@@ -286,12 +286,12 @@ impl<'b> ReplayState<'b> {
     ///
     /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
     /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
-    fn access(&mut self, access: Access, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
-        if access.kind == AccessKind::ReadConstant {
+    fn access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
+        if access.kind == MemAccessKind::ReadConstant {
             record.order = self.syncs;
             return;
         }
-        let writes = access.kind == AccessKind::Write;
+        let writes = access.kind == MemAccessKind::Write;
         let words = access.address.map(|address| {
             let last = address.offset + i64::from(address.bytes) - 1;
             address.offset >> 2..=last >> 2

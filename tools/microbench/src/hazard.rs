@@ -9,7 +9,7 @@
 
 use crate::assembler::{Assembler, Line, Needs};
 use crate::environment::{self, expand, global, pause, safe};
-use crate::table::{Access, ResultLocation, RegFile};
+use crate::table::{PairMember, ResultLocation, RegFile};
 use oriole_isa::{Control, SystemLayout};
 use serde::{Deserialize, Serialize};
 
@@ -79,8 +79,8 @@ pub enum Variant {
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub hazard: Hazard,
-    pub first: Access,
-    pub second: Access,
+    pub first: PairMember,
+    pub second: PairMember,
     /// Index of the word of the first instruction's result that the second accesses.
     pub word: u32,
     pub longest_cycles: u32,

@@ -23,7 +23,7 @@ pub(super) enum OpcodeOrder {
     /// No constraint.
     Free,
     /// A memory access at the address in its operands.
-    Access { space: AliasSpace, writes: bool },
+    MemAccess { space: AliasSpace, writes: bool },
     /// A memory access at an unknown address: several threads or several places together. It aliases every access of its space.
     UnknownAddress { space: AliasSpace, writes: bool },
     /// A read of a constant bank. It is an access only if the address is indexed.

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
 use super::from_machine::{self, Known, described_access, mix};
-use super::{Access, AccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
+use super::{MemAccess, MemAccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
 
 /// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
 fn pseudo_class() -> Class {
@@ -184,19 +184,19 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
         OpcodeOrder::State => effect::state(names()),
         OpcodeOrder::Constant => {
             let is_indexed = function.sources(inst).iter().any(|operand| operand.part().is_some());
-            let read = Access { kind: AccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
+            let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
             if is_indexed { Effect::Access(read) } else { Effect::None }
         }
         OpcodeOrder::UnknownAddress { space, writes } => {
             let strong = effect::is_atomic(opcode) || described.is_some_and(|access| access.volatile);
-            let kind = if writes { AccessKind::Write } else { AccessKind::Read };
-            Effect::Access(Access { kind, space, strong, address: None })
+            let kind = if writes { MemAccessKind::Write } else { MemAccessKind::Read };
+            Effect::Access(MemAccess { kind, space, strong, address: None })
         }
         OpcodeOrder::Access { space, writes } => {
             let Some(described) = described else {
-                let kind = if writes { AccessKind::Write } else { AccessKind::Read };
+                let kind = if writes { MemAccessKind::Write } else { MemAccessKind::Read };
                 // Nothing is known about the access: it aliases its whole space and keeps its order with other strong accesses.
-                return Effect::Access(Access { kind, space, strong: true, address: None });
+                return Effect::Access(MemAccess { kind, space, strong: true, address: None });
             };
             let address = address_of(code, numbers, function, inst, described);
             described_access(described, space, writes, effect::is_atomic(opcode), address)

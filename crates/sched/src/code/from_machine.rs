@@ -10,7 +10,7 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::{Access, AccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
+use super::{MemAccess, MemAccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
 
 /// Register files that order instructions, in the order of their register numbers.
 const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
@@ -61,7 +61,7 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
         Effect::Clock => Effect::SchedBarrier,
         Effect::None if instruction.opcode == Opcode::NOP => Effect::Fence,
         Effect::Access(access) if access.strong => Effect::Fence,
-        Effect::Access(access) => Effect::Access(Access {
+        Effect::Access(access) => Effect::Access(MemAccess {
             strong: access.space == AliasSpace::Shared,
             address: access.address.filter(|_| !is_relocated),
             ..access
@@ -147,12 +147,12 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
         })),
         OpcodeOrder::Constant => {
             let is_indexed = found.iter().any(|access| matches!(access.place, AccessPlace::Address(_)));
-            let read = Access { kind: AccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
+            let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
             if is_indexed { Effect::Access(read) } else { Effect::None }
         }
         OpcodeOrder::UnknownAddress { space, writes } => {
             let strong = effect::is_atomic(instruction.opcode) || described.is_some_and(|access| access.volatile);
-            Effect::Access(Access { kind: kind_of(writes, false), space, strong, address: None })
+            Effect::Access(MemAccess { kind: kind_of(writes, false), space, strong, address: None })
         }
         OpcodeOrder::Access { space, writes } => {
             let address = match known {
@@ -165,11 +165,11 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
 }
 
 /// Returns the kind of an access.
-fn kind_of(writes: bool, is_constant: bool) -> AccessKind {
+fn kind_of(writes: bool, is_constant: bool) -> MemAccessKind {
     match (writes, is_constant) {
-        (true, _) => AccessKind::Write,
-        (false, true) => AccessKind::ReadConstant,
-        (false, false) => AccessKind::Read,
+        (true, _) => MemAccessKind::Write,
+        (false, true) => MemAccessKind::ReadConstant,
+        (false, false) => MemAccessKind::Read,
     }
 }
 
@@ -188,7 +188,7 @@ fn access(
     let has = |names: &[&str]| instruction.modifiers.iter().any(|modifier| names.contains(&modifier.spelling()));
     let strong = is_atomic || has(&[".STRONG", ".MMIO"]);
     let kind = kind_of(writes, has(&[".CONSTANT"]));
-    Effect::Access(Access { kind, space, strong, address })
+    Effect::Access(MemAccess { kind, space, strong, address })
 }
 
 /// Returns the effect of an access that the compiler described. `space` is used where the description does not name a narrower space.
@@ -212,7 +212,7 @@ pub(super) fn described_access(
     };
     let strong = is_atomic || described.volatile || described.order == Order::Relaxed;
     let is_constant = !strong && (described.constant || described.space == oriole_ir::Space::Constant);
-    Effect::Access(Access { kind: kind_of(writes, is_constant), space, strong, address })
+    Effect::Access(MemAccess { kind: kind_of(writes, is_constant), space, strong, address })
 }
 
 /// Mixes a part of an address into the hash of its form. Equal hashes count as equal forms; with 64 bits, collisions are neglected.

@@ -54,7 +54,7 @@ pub enum AliasSpace {
 
 /// Whether an access reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum AccessKind {
+pub enum MemAccessKind {
     /// Reads memory that may be written while the kernel runs.
     Read,
     /// Writes, or reads and writes.
@@ -65,9 +65,9 @@ pub enum AccessKind {
 
 /// One memory access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Access {
+pub struct MemAccess {
     /// Whether it reads or writes.
-    pub kind: AccessKind,
+    pub kind: MemAccessKind,
     /// The memory space.
     pub space: AliasSpace,
     /// Whether the access is relaxed, volatile or atomic. Strong accesses keep their order among each other.

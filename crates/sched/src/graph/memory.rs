@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::edges::{EdgeKind, Incoming};
-use crate::code::{Access, AccessKind, AliasSpace, Effect, Item};
+use crate::code::{MemAccess, MemAccessKind, AliasSpace, Effect, Item};
 
 /// Bytes in a cell. Accesses with the same base that touch the same cell keep their order.
 const CELL: i64 = 4;
@@ -202,8 +202,8 @@ impl MemoryOrder {
     }
 
     /// Adds the edges of a memory access and records the access.
-    fn access(&mut self, access: Access, node: u32, base: Option<Base>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
-        if access.kind == AccessKind::ReadConstant {
+    fn access(&mut self, access: MemAccess, node: u32, base: Option<Base>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
+        if access.kind == MemAccessKind::ReadConstant {
             // A constant read may move across stores and fences, but not across a barrier such as a guarded `EXIT`: for threads that
             // exit there, the address may be invalid and the read would fault.
             self.last_sync.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
@@ -224,7 +224,7 @@ impl MemoryOrder {
             self.base_count += 1;
             Base::new(self.base_count - 1)
         });
-        let writes = access.kind == AccessKind::Write;
+        let writes = access.kind == MemAccessKind::Write;
         for space in &mut self.spaces[spaces.clone()] {
             space.prepare(base, writes, incoming);
         }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::{self, Broken};
-use crate::code::{Access, AccessKind, AliasSpace, from_machine};
+use crate::code::{MemAccess, MemAccessKind, AliasSpace, from_machine};
 use oriole_isa::{Target, parse};
 
 fn code(lines: &[&str]) -> Code {
@@ -176,8 +176,8 @@ fn same_writers(code: &Code, old: &[usize], new: &[usize]) -> bool {
     of_items && (0..code.registers() as u32).all(|register| same(old.len(), new.len(), register))
 }
 
-fn is_memory(access: &Access) -> bool {
-    access.kind != AccessKind::ReadConstant
+fn is_memory(access: &MemAccess) -> bool {
+    access.kind != MemAccessKind::ReadConstant
 }
 
 /// Returns whether two items must keep their order regardless of registers. Applies the rules directly, pair by pair.
@@ -202,7 +202,7 @@ fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
         && (a.space == AliasSpace::Spill
             || b.space == AliasSpace::Spill
             || a.space != AliasSpace::Generic && b.space != AliasSpace::Generic);
-    if is_apart || !is_memory(&a) || !is_memory(&b) || a.kind == AccessKind::Read && b.kind == AccessKind::Read {
+    if is_apart || !is_memory(&a) || !is_memory(&b) || a.kind == MemAccessKind::Read && b.kind == MemAccessKind::Read {
         return false;
     }
     let (Some(x), Some(y)) = (a.address, b.address) else { return true };

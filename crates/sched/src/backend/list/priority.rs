@@ -44,7 +44,7 @@ use oriole_isa::{Effect as Property, Opcode};
 
 use super::super::reason::Reason;
 use super::super::settings::{Budget, ScheduleMode};
-use crate::code::{AccessKind, AliasSpace, Effect, Item};
+use crate::code::{MemAccessKind, AliasSpace, Effect, Item};
 use crate::pressure::Counts;
 
 /// Scoreboard sequence number of a candidate that reads no in-flight result.
@@ -304,7 +304,7 @@ pub(super) fn memory_latency(item: &Item) -> MemoryLatency {
             AliasSpace::Global | AliasSpace::Generic if !matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => MemoryLatency::Long,
             _ => MemoryLatency::Short,
         },
-        Effect::Access(access) if access.space == AliasSpace::Shared && access.kind == AccessKind::Write => MemoryLatency::Short,
+        Effect::Access(access) if access.space == AliasSpace::Shared && access.kind == MemAccessKind::Write => MemoryLatency::Short,
         Effect::None if reads => MemoryLatency::Short,
         _ => MemoryLatency::None,
     }
