@@ -21,7 +21,7 @@ use std::ops::Range;
 use oriole_isa::{Control, Instruction};
 use oriole_sched::backend::{Backend, Budget, Knobs, ScheduleMode, Region, Settings, Stage};
 use oriole_sched::check;
-use oriole_sched::code::{MemAccess, MemAccessKind, AliasSpace, Code, Effect, from_machine};
+use oriole_sched::code::{MemAccess, MemAccessKind, AliasSpace, Code, OrderEffect, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
 use oriole_sched::pressure::{BlockLiveness, Tracker};
 
@@ -169,8 +169,8 @@ impl<'a> Planner<'a> {
         let ordered = waits.pairs.iter().flat_map(|&((setter, _), second)| [setter, second]);
         for number in ordered.chain(waits.counted.keys().map(|setter| setter.0)) {
             let effect = &mut code.items[number].effect;
-            if matches!(effect, Effect::None | Effect::Access(_) | Effect::Clock) {
-                *effect = Effect::Fence;
+            if matches!(effect, OrderEffect::None | OrderEffect::Access(_) | OrderEffect::Clock) {
+                *effect = OrderEffect::Fence;
             }
         }
         let most = limits.warps.max(1);
@@ -333,7 +333,7 @@ impl<'a> Planner<'a> {
     /// Returns whether two global loads have the same base and offsets less than a cache line apart.
     fn share_line(&self, first: usize, second: usize) -> bool {
         let [first, second] = [first, second].map(|number| match self.code.items[number].effect {
-            Effect::Access(MemAccess {
+            OrderEffect::Access(MemAccess {
                 address: Some(address),
                 kind: MemAccessKind::Read | MemAccessKind::ReadConstant,
                 space: AliasSpace::Global | AliasSpace::Generic,

@@ -10,7 +10,7 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::{MemAccess, MemAccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
+use super::{MemAccess, MemAccessKind, Address, AliasSpace, Code, OrderEffect, Group, NewItem, RegAccess, RegisterClass};
 
 /// Register files that order instructions, in the order of their register numbers.
 const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
@@ -57,11 +57,11 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
     let parts_threads =
         matches!(instruction.opcode, Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK | Opcode::WARPSYNC | Opcode::YIELD | Opcode::EXIT);
     item.effect = match item.effect {
-        _ if has_place || parts_threads => Effect::SchedBarrier,
-        Effect::Clock => Effect::SchedBarrier,
-        Effect::None if instruction.opcode == Opcode::NOP => Effect::Fence,
-        Effect::Access(access) if access.strong => Effect::Fence,
-        Effect::Access(access) => Effect::Access(MemAccess {
+        _ if has_place || parts_threads => OrderEffect::SchedBarrier,
+        OrderEffect::Clock => OrderEffect::SchedBarrier,
+        OrderEffect::None if instruction.opcode == Opcode::NOP => OrderEffect::Fence,
+        OrderEffect::Access(access) if access.strong => OrderEffect::Fence,
+        OrderEffect::Access(access) => OrderEffect::Access(MemAccess {
             strong: access.space == AliasSpace::Shared,
             address: access.address.filter(|_| !is_relocated),
             ..access
@@ -132,14 +132,14 @@ fn reg_accesses(instruction: &Instruction, class: Class, found: &Accesses) -> (R
 }
 
 /// Returns the ordering constraints of an instruction.
-fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known: Known<'_>) -> Effect {
+fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known: Known<'_>) -> OrderEffect {
     let described = match known {
         Known::Nothing => None,
         Known::Access(access) | Known::Relocated(access) => Some(access),
     };
     match effect::opcode_order(instruction.opcode) {
-        OpcodeOrder::Free => Effect::None,
-        OpcodeOrder::Order(Effect::Sync) if instruction.opcode == Opcode::EXIT && instruction.guard.is_always() => Effect::SchedBarrier,
+        OpcodeOrder::Free => OrderEffect::None,
+        OpcodeOrder::Order(OrderEffect::Sync) if instruction.opcode == Opcode::EXIT && instruction.guard.is_always() => OrderEffect::SchedBarrier,
         OpcodeOrder::Order(effect) => effect,
         OpcodeOrder::State => effect::state(instruction.operands.iter().filter_map(|operand| match operand.value {
             Value::Name(name) => Some(name),
@@ -148,11 +148,11 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
         OpcodeOrder::Constant => {
             let is_indexed = found.iter().any(|access| matches!(access.place, AccessPlace::Address(_)));
             let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
-            if is_indexed { Effect::Access(read) } else { Effect::None }
+            if is_indexed { OrderEffect::Access(read) } else { OrderEffect::None }
         }
         OpcodeOrder::UnknownAddress { space, writes } => {
             let strong = effect::is_atomic(instruction.opcode) || described.is_some_and(|access| access.volatile);
-            Effect::Access(MemAccess { kind: kind_of(writes, false), space, strong, address: None })
+            OrderEffect::Access(MemAccess { kind: kind_of(writes, false), space, strong, address: None })
         }
         OpcodeOrder::Access { space, writes } => {
             let address = match known {
@@ -180,7 +180,7 @@ fn access(
     writes: bool,
     described: Option<&MemoryAccess>,
     address: Option<Address>,
-) -> Effect {
+) -> OrderEffect {
     let is_atomic = effect::is_atomic(instruction.opcode);
     if let Some(described) = described {
         return described_access(described, space, writes, is_atomic, address);
@@ -188,7 +188,7 @@ fn access(
     let has = |names: &[&str]| instruction.modifiers.iter().any(|modifier| names.contains(&modifier.spelling()));
     let strong = is_atomic || has(&[".STRONG", ".MMIO"]);
     let kind = kind_of(writes, has(&[".CONSTANT"]));
-    Effect::Access(MemAccess { kind, space, strong, address })
+    OrderEffect::Access(MemAccess { kind, space, strong, address })
 }
 
 /// Returns the effect of an access that the compiler described. `space` is used where the description does not name a narrower space.
@@ -198,10 +198,10 @@ pub(super) fn described_access(
     writes: bool,
     is_atomic: bool,
     address: Option<Address>,
-) -> Effect {
+) -> OrderEffect {
     match described.order {
         Order::Weak | Order::Relaxed => {}
-        Order::Acquire | Order::Release | Order::AcquireRelease | Order::SequentiallyConsistent => return Effect::Fence,
+        Order::Acquire | Order::Release | Order::AcquireRelease | Order::SequentiallyConsistent => return OrderEffect::Fence,
     }
     let space = match described.space {
         oriole_ir::Space::Spill => AliasSpace::Spill,
@@ -212,7 +212,7 @@ pub(super) fn described_access(
     };
     let strong = is_atomic || described.volatile || described.order == Order::Relaxed;
     let is_constant = !strong && (described.constant || described.space == oriole_ir::Space::Constant);
-    Effect::Access(MemAccess { kind: kind_of(writes, is_constant), space, strong, address })
+    OrderEffect::Access(MemAccess { kind: kind_of(writes, is_constant), space, strong, address })
 }
 
 /// Mixes a part of an address into the hash of its form. Equal hashes count as equal forms; with 64 bits, collisions are neglected.

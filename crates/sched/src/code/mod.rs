@@ -7,7 +7,7 @@
 //! **Registers** are dense numbers. A *group* is a set of registers with one live range: an SSA value of four registers, or one physical
 //! register. Register pressure is counted by group.
 //!
-//! **Scheduling barriers** ([`Effect::SchedBarrier`]) are never moved, and no item moves across one. Calls, branches and every
+//! **Scheduling barriers** ([`OrderEffect::SchedBarrier`]) are never moved, and no item moves across one. Calls, branches and every
 //! instruction that passes registers outside its operand list are scheduling barriers. Scheduling barriers cut a block into regions
 //! ([`Code::regions`]); each region is scheduled separately.
 
@@ -93,7 +93,7 @@ pub struct Address {
 
 /// Ordering constraints of an item beyond its register dependences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effect {
+pub enum OrderEffect {
     /// No constraint.
     None,
     /// A memory access. Keeps its order with accesses that may alias it, if one of the two writes.
@@ -121,7 +121,7 @@ pub struct Item {
     /// of a uniform register, because diverged threads share uniform registers.
     pub converged: bool,
     /// Ordering constraints beyond registers.
-    pub effect: Effect,
+    pub effect: OrderEffect,
     /// Index in [`Code::reg_accesses`] of the first read; `reads` reads are followed by `writes` writes.
     first_access: u32,
     reads: u16,
@@ -199,7 +199,7 @@ pub struct NewItem<'a> {
     /// Whether the executing threads matter; see [`Item::converged`].
     pub converged: bool,
     /// Ordering constraints beyond registers.
-    pub effect: Effect,
+    pub effect: OrderEffect,
     /// Registers that the item reads.
     pub reads: &'a [RegAccess],
     /// Registers that the item writes.
@@ -305,7 +305,7 @@ impl Code {
         let mut regions = Vec::new();
         let mut start = within.start;
         for position in within.clone() {
-            let is_barrier = self.items[position].effect == Effect::SchedBarrier;
+            let is_barrier = self.items[position].effect == OrderEffect::SchedBarrier;
             if is_barrier || position - start == longest {
                 if position > start {
                     regions.push(start..position);

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::edges::{EdgeKind, Incoming};
-use crate::code::{MemAccess, MemAccessKind, AliasSpace, Effect, Item};
+use crate::code::{MemAccess, MemAccessKind, AliasSpace, OrderEffect, Item};
 
 /// Bytes in a cell. Accesses with the same base that touch the same cell keep their order.
 const CELL: i64 = 4;
@@ -171,18 +171,18 @@ impl MemoryOrder {
 
     /// Adds the edges of an item and records the item. `after` returns the number of cycles to wait after a fence or barrier node.
     pub(super) fn place(&mut self, item: &Item, node: u32, base: Option<Base>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
-        if let Effect::Access(access) = item.effect {
+        if let OrderEffect::Access(access) = item.effect {
             self.access(access, node, base, incoming, &after);
         }
-        if matches!(item.effect, Effect::Clock | Effect::Fence | Effect::Sync | Effect::SchedBarrier) {
+        if matches!(item.effect, OrderEffect::Clock | OrderEffect::Fence | OrderEffect::Sync | OrderEffect::SchedBarrier) {
             self.last_strong.into_iter().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
             self.last_fence.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
         }
         match item.effect {
-            Effect::None | Effect::Access(_) => {}
-            Effect::Clock => self.last_strong = Some(node),
-            Effect::Fence | Effect::Sync | Effect::SchedBarrier => {
-                if item.effect != Effect::Fence {
+            OrderEffect::None | OrderEffect::Access(_) => {}
+            OrderEffect::Clock => self.last_strong = Some(node),
+            OrderEffect::Fence | OrderEffect::Sync | OrderEffect::SchedBarrier => {
+                if item.effect != OrderEffect::Fence {
                     self.last_sync = Some(node);
                     self.converged.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
                 }
@@ -193,7 +193,7 @@ impl MemoryOrder {
                 (self.last_strong, self.last_fence) = (None, Some(node));
             }
         }
-        if item.converged && item.effect != Effect::Sync {
+        if item.converged && item.effect != OrderEffect::Sync {
             if let Some(from) = self.last_sync {
                 incoming.add(from, 1, EdgeKind::Order, false);
             }

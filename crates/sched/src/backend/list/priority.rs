@@ -40,11 +40,11 @@
 
 use std::cmp::Ordering;
 
-use oriole_isa::{Effect as Property, Opcode};
+use oriole_isa::{OrderEffect as Property, Opcode};
 
 use super::super::reason::Reason;
 use super::super::settings::{Budget, ScheduleMode};
-use crate::code::{MemAccessKind, AliasSpace, Effect, Item};
+use crate::code::{MemAccessKind, AliasSpace, OrderEffect, Item};
 use crate::pressure::Counts;
 
 /// Scoreboard sequence number of a candidate that reads no in-flight result.
@@ -299,13 +299,13 @@ pub(super) fn memory_latency(item: &Item) -> MemoryLatency {
     let Some(opcode) = item.opcode else { return MemoryLatency::None };
     let reads = matches!(opcode.properties().effect, Property::Reads | Property::Updates);
     match item.effect {
-        Effect::Access(access) if reads => match access.space {
+        OrderEffect::Access(access) if reads => match access.space {
             AliasSpace::Shared => MemoryLatency::Short,
             AliasSpace::Global | AliasSpace::Generic if !matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => MemoryLatency::Long,
             _ => MemoryLatency::Short,
         },
-        Effect::Access(access) if access.space == AliasSpace::Shared && access.kind == MemAccessKind::Write => MemoryLatency::Short,
-        Effect::None if reads => MemoryLatency::Short,
+        OrderEffect::Access(access) if access.space == AliasSpace::Shared && access.kind == MemAccessKind::Write => MemoryLatency::Short,
+        OrderEffect::None if reads => MemoryLatency::Short,
         _ => MemoryLatency::None,
     }
 }
@@ -315,12 +315,12 @@ pub(super) fn is_yield(item: &Item) -> bool {
     item.opcode == Some(Opcode::YIELD)
 }
 
-/// Returns whether an item is a barrier or control flow inside the region ([`Effect::Sync`]). Such items can have bit 6.
+/// Returns whether an item is a barrier or control flow inside the region ([`OrderEffect::Sync`]). Such items can have bit 6.
 pub(super) fn is_control(item: &Item) -> bool {
-    matches!(item.effect, Effect::Sync)
+    matches!(item.effect, OrderEffect::Sync)
 }
 
 /// Returns whether an item accesses shared memory.
 pub(super) fn is_shared(item: &Item) -> bool {
-    matches!(item.effect, Effect::Access(access) if access.space == AliasSpace::Shared)
+    matches!(item.effect, OrderEffect::Access(access) if access.space == AliasSpace::Shared)
 }
