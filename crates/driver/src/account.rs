@@ -8,7 +8,7 @@ use oriole_cubin::section::{Content, Section, SectionType};
 use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
 use oriole_isa::Opcode;
-use oriole_sched::backend::Stage;
+use oriole_sched::backend::AllocationStage;
 use oriole_sched::report::guidance::{self, PassSummary, Subject};
 use oriole_sched::report::latency_hiding;
 use oriole_sched::report::lines::{self, Case};
@@ -99,9 +99,9 @@ impl SchedulingReport {
     /// Returns the statistics before and after allocation as lines of text, and how well latencies are hidden.
     pub fn statistics(&self, case: Case) -> String {
         let mut text = format!("# {} before allocation\n", self.name);
-        text.push_str(&lines::text(Stage::Pre, &self.before, self.has_uniform_registers, case));
+        text.push_str(&lines::text(AllocationStage::Pre, &self.before, self.has_uniform_registers, case));
         text.push_str(&format!("# {} after allocation\n", self.name));
-        text.push_str(&lines::text(Stage::Post, &self.after, self.has_uniform_registers, case));
+        text.push_str(&lines::text(AllocationStage::Post, &self.after, self.has_uniform_registers, case));
         text.push_str(&self.code.as_ref().map_or_else(String::new, |code| latency_hiding::lines(&code.hiding)));
         text
     }

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use oriole_isa::{Control, Instruction};
-use oriole_sched::backend::{Backend, Budget, Knobs, ScheduleMode, Region, Settings, Stage};
+use oriole_sched::backend::{Backend, Budget, Knobs, ScheduleMode, Region, Settings, AllocationStage};
 use oriole_sched::check;
 use oriole_sched::code::{MemAccess, MemAccessKind, AliasSpace, Code, OrderEffect, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
@@ -378,7 +378,7 @@ impl<'a> Planner<'a> {
             Proposer::Fill(_) => None,
             Proposer::Backend(backend) => Some(backend.strategy().scheduler()),
         };
-        let settings = Settings { mode: ScheduleMode::Ilp, stage: Stage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
+        let settings = Settings { mode: ScheduleMode::Ilp, stage: AllocationStage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
         let floors = self.floors(block);
         let mut order = Vec::with_capacity(block.range.len());
         for piece in self.pieces(&block.range) {

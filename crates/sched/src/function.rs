@@ -19,7 +19,7 @@ use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
-use crate::backend::{self, Backend, Budget, Knobs, ScheduleMode, Region, RegionScheduler, Settings, Stage};
+use crate::backend::{self, Backend, Budget, Knobs, ScheduleMode, Region, RegionScheduler, Settings, AllocationStage};
 use crate::calls::CallCosts;
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
@@ -255,7 +255,7 @@ impl Scheduler<'_> {
     /// Returns cycles and live registers of a block that is scheduled with `allowed` registers.
     fn outcome(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, live: &LiveValues, allowed: Counts) -> BlockOutcome {
         let untraced = Scheduler { trace: false, ..*self };
-        let settings = untraced.settings(self.mode, Stage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
+        let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
         scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
         let attempt = untraced.attempt(code, range, scratch, &settings);
         let peak = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
@@ -267,7 +267,7 @@ impl Scheduler<'_> {
         let (mut tries, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
         let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
-            let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
+            let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, allowed, 0, &knobs));
             scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
             let mut attempt = self.attempt(code, range, scratch, &settings);
             let found = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
@@ -305,7 +305,7 @@ impl Scheduler<'_> {
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
-                let settings = self.settings(mode, Stage::Post, Budget::UNLIMITED);
+                let settings = self.settings(mode, AllocationStage::Post, Budget::UNLIMITED);
                 let mut attempt = self.attempt(&chunk_code.code, range, &mut scratch, &settings);
                 if self.trace {
                     let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
@@ -317,7 +317,7 @@ impl Scheduler<'_> {
         Ok(stats)
     }
 
-    fn settings(&self, mode: ScheduleMode, stage: Stage, budget: Budget) -> Settings {
+    fn settings(&self, mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
         Settings { mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
 
@@ -360,7 +360,7 @@ impl Scheduler<'_> {
             // returns the old order if it finds no better one.
             let always_use = settings.mode == ScheduleMode::ReduceReg || strategy.falls_back_to_original();
             // The backend must run, even if no order can be faster, if its report of a lack of registers is needed.
-            let needs_register_report = settings.stage == Stage::Pre && strategy.reports_register_demand();
+            let needs_register_report = settings.stage == AllocationStage::Pre && strategy.reports_register_demand();
             let lower_bound = backend::lower_bound(code, &graph, self.costs);
             attempt.lower_bound_cycles += u64::from(lower_bound.issued);
             // The old order is at its lower bound: no order is faster. Only the register pressure has to be tracked.

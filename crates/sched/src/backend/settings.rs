@@ -72,7 +72,7 @@ impl Budget {
 
 /// Whether scheduling runs before or after register allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Stage {
+pub enum AllocationStage {
     /// Before register allocation: the order decides how many registers are live.
     Pre,
     /// After register allocation: the order decides about register bank conflicts and operand reuse.
@@ -85,7 +85,7 @@ pub struct Settings {
     /// The optimization goal.
     pub mode: ScheduleMode,
     /// Before or after register allocation.
-    pub stage: Stage,
+    pub stage: AllocationStage,
     /// The register budget.
     pub budget: Budget,
     /// Numeric parameters of the backends.

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::statistics::Figure;
-use crate::backend::Stage;
+use crate::backend::AllocationStage;
 
 /// The condition for printing a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,10 +103,10 @@ fn find(figures: &[(String, Figure)], name: &str) -> Figure {
 }
 
 /// Formats the lines of a stage.
-pub fn text(stage: Stage, figures: &[(String, Figure)], has_uniform_registers: bool, case: Case) -> String {
+pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_registers: bool, case: Case) -> String {
     let lines = match stage {
-        Stage::Pre => BEFORE,
-        Stage::Post => AFTER,
+        AllocationStage::Pre => BEFORE,
+        AllocationStage::Post => AFTER,
     };
     let (instructions, registers) = (find(figures, "inst").number(), find(figures, "rregs").number());
     let mut text = format!("# {instructions} instructions, {registers} R-regs\n");
@@ -204,12 +204,12 @@ mod tests {
 
     #[test]
     fn lines_match_the_sample_of_the_description() {
-        assert_eq!(text(Stage::Pre, &sample_figures(), true, Case::Worst), SAMPLE);
+        assert_eq!(text(AllocationStage::Pre, &sample_figures(), true, Case::Worst), SAMPLE);
     }
 
     #[test]
     fn lines_are_omitted_by_condition() {
-        let text = text(Stage::Pre, &[], false, Case::Average);
+        let text = text(AllocationStage::Pre, &[], false, Case::Average);
         for absent in ["urregs", "SharedMem Alloc", "worstcaseLat", "instPairs"] {
             assert!(!text.contains(absent), "{absent}");
         }
@@ -220,7 +220,7 @@ mod tests {
     /// work.
     #[test]
     fn the_second_format_has_the_pipes_and_no_commas() {
-        let all = text(Stage::Post, &[], true, Case::Neither);
+        let all = text(AllocationStage::Post, &[], true, Case::Neither);
         assert!(all.lines().skip(1).all(|line| !line.contains(',')), "{all}");
         assert!(all.contains("[SRefillB=0] [SpillSize=0]\n") && !all.contains("LmemSpillSize"));
         for pipe in fields::AFTER {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::{Budget, Knobs, Stage, estimate};
+use crate::backend::{Budget, Knobs, AllocationStage, estimate};
 use crate::check;
 use crate::code::{Code, from_machine};
 use crate::graph::{Builder, Graph};
@@ -32,7 +32,7 @@ fn run_with(code: &Code, mode: ScheduleMode, budget: Budget, live_in: &[u16], li
     let scheduled = |trace| {
         let mut tracker = Tracker::new(code.groups().len());
         tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
-        let settings = Settings { mode, stage: Stage::Pre, budget, knobs, trace };
+        let settings = Settings { mode, stage: AllocationStage::Pre, budget, knobs, trace };
         (schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings }, &mut tracker), tracker)
     };
     let (schedule, tracker) = scheduled(true);

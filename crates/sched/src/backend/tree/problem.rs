@@ -11,7 +11,7 @@ use oriole_hardware::units::UNITS;
 use rustc_hash::FxHashMap;
 
 use super::super::ports::{self, Ports};
-use super::super::settings::{Settings, Stage};
+use super::super::settings::{Settings, AllocationStage};
 use crate::code::{Code, RegisterClass};
 use crate::graph::Graph;
 use crate::pressure::{Counts, Tracker};
@@ -97,8 +97,8 @@ impl<'a> Problem<'a> {
             ports: Vec::new(),
         };
         match settings.stage {
-            Stage::Pre => problem.find_groups(tracker),
-            Stage::Post => problem.ports = ports::ports_of_region(code, graph, costs),
+            AllocationStage::Pre => problem.find_groups(tracker),
+            AllocationStage::Post => problem.ports = ports::ports_of_region(code, graph, costs),
         }
         problem
     }
@@ -114,7 +114,7 @@ impl<'a> Problem<'a> {
 
     /// Returns whether live registers count: before register allocation.
     pub(super) fn counts_registers(&self) -> bool {
-        self.settings.stage == Stage::Pre
+        self.settings.stage == AllocationStage::Pre
     }
 
     /// Returns the register groups that an item reads, by their number in the problem.
@@ -156,7 +156,7 @@ impl<'a> Problem<'a> {
         let settings = self.settings;
         words.extend([
             settings.mode.code().into(),
-            u32::from(settings.stage == Stage::Pre),
+            u32::from(settings.stage == AllocationStage::Pre),
             self.items() as u32,
             self.graph.nodes() as u32,
         ]);

@@ -62,7 +62,7 @@ mod view;
 use super::clock::{Clock, Length, lower_bound, release};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
-use super::settings::{ScheduleMode, Settings, Stage};
+use super::settings::{ScheduleMode, Settings, AllocationStage};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::Graph;
@@ -109,7 +109,7 @@ impl Strategy for WeightedScheduling {
 fn schedule(region: &Region<'_>, tracker: &mut Tracker) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     tracker.enter_region(code, graph.region.clone());
-    let counts_registers = settings.stage == Stage::Pre;
+    let counts_registers = settings.stage == AllocationStage::Pre;
     let groups = counts_registers.then(|| Groups::new(code, graph, tracker));
     let groups = groups.as_ref();
     let weights = Weights::new(settings, groups);

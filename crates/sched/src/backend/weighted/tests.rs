@@ -23,7 +23,7 @@ fn graph(code: &Code) -> Graph {
     Builder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
 }
 
-fn settings(mode: ScheduleMode, stage: Stage, budget: Budget) -> Settings {
+fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
     Settings { mode, stage, budget, knobs: Knobs::default(), trace: true }
 }
 
@@ -56,7 +56,7 @@ fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (
 }
 
 fn ilp(budget: Budget) -> Settings {
-    settings(ScheduleMode::Ilp, Stage::Pre, budget)
+    settings(ScheduleMode::Ilp, AllocationStage::Pre, budget)
 }
 
 /// Two loads, each followed by a chain of dependent additions: both loads must issue first.
@@ -72,7 +72,7 @@ fn loads_go_first_and_chains_are_interleaved() {
     ];
     let code = code(&lines);
     let before = estimate(&code, &graph(&code), &costs(), 0..6);
-    for stage in [Stage::Pre, Stage::Post] {
+    for stage in [AllocationStage::Pre, AllocationStage::Post] {
         let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, stage, Budget::UNLIMITED), &[2, 3, 4, 5], &[12, 22]);
         let mut first = schedule.order[..2].to_vec();
         first.sort_unstable();
@@ -94,7 +94,7 @@ fn few_registers_make_consumers_follow_producers() {
     let code = pairs();
     let (fast, many) = run(&code, &ilp(Budget::UNLIMITED), &[0, 1], &[]);
     let budget = Budget::new(ScheduleMode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
-    let (slow, few) = run(&code, &settings(ScheduleMode::ReduceReg, Stage::Pre, budget), &[0, 1], &[]);
+    let (slow, few) = run(&code, &settings(ScheduleMode::ReduceReg, AllocationStage::Pre, budget), &[0, 1], &[]);
     // R0 and R1 stay live. Two operands are live in addition; their sum reuses the register of one of them.
     assert!(few <= 5 && many > few, "{few} and {many} live registers");
     assert!(fast.length.is_shorter_than(slow.length));
@@ -108,9 +108,9 @@ fn few_registers_make_consumers_follow_producers() {
 #[test]
 fn pressure_is_ignored_after_allocation() {
     let code = pairs();
-    let (free, _) = run(&code, &settings(ScheduleMode::Ilp, Stage::Post, Budget::UNLIMITED), &[0, 1], &[]);
+    let (free, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), &[0, 1], &[]);
     let heavy =
-        Settings { knobs: Knobs { pressure_weight: 50.0, ..Knobs::default() }, ..settings(ScheduleMode::Ilp, Stage::Post, Budget::UNLIMITED) };
+        Settings { knobs: Knobs { pressure_weight: 50.0, ..Knobs::default() }, ..settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED) };
     let (weighed, _) = run(&code, &heavy, &[0, 1], &[]);
     assert_eq!(free.length, weighed.length);
     assert!(free.picks.iter().chain(&weighed.picks).all(|pick| pick.reason != Reason::WeightedRegisters));
@@ -121,7 +121,7 @@ fn pressure_is_ignored_after_allocation() {
 fn weights_can_be_set() {
     let code = pairs();
     let budget = Budget::new(ScheduleMode::Ilp, [24, 6, 6, 60], 0, &Knobs::default());
-    let mode = settings(ScheduleMode::ReduceReg, Stage::Pre, budget);
+    let mode = settings(ScheduleMode::ReduceReg, AllocationStage::Pre, budget);
     let with = |weight: f64| {
         let knobs = Knobs { pressure_weight: weight, ..Knobs::default() };
         run(&code, &Settings { knobs, ..mode }, &[0, 1], &[])
@@ -156,7 +156,7 @@ fn branch_operands_are_ready_in_time() {
     let mut tracker = Tracker::new(code.groups().len());
     tracker.enter_block(&code, 0..26, BlockLiveness { live_in: &[], live_out: &[] });
     let schedule = schedule(
-        &Region { code: &code, graph: &graph, costs: &costs(), settings: &settings(ScheduleMode::Ilp, Stage::Post, Budget::UNLIMITED) },
+        &Region { code: &code, graph: &graph, costs: &costs(), settings: &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED) },
         &mut tracker,
     );
     let comparison = schedule.order.iter().position(|&position| position == 24).unwrap();
@@ -233,7 +233,7 @@ fn random_code_keeps_its_meaning_in_all_modes() {
         for mode in ScheduleMode::ALL {
             let registers = 4 + random.below(30) as i32;
             let narrow = Budget::new(mode, [registers, 2, 2, 8], 0, &Knobs::default());
-            for (stage, budget) in [(Stage::Pre, narrow), (Stage::Pre, Budget::UNLIMITED), (Stage::Post, Budget::UNLIMITED)] {
+            for (stage, budget) in [(AllocationStage::Pre, narrow), (AllocationStage::Pre, Budget::UNLIMITED), (AllocationStage::Post, Budget::UNLIMITED)] {
                 let settings = settings(mode, stage, budget);
                 let (schedule, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
                 let (again, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
