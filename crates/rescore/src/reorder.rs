@@ -23,7 +23,7 @@ use oriole_sched::backend::{Backend, Budget, Knobs, ScheduleMode, Region, Settin
 use oriole_sched::check;
 use oriole_sched::code::{MemAccess, MemAccessKind, AliasSpace, Code, OrderEffect, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
-use oriole_sched::pressure::{BlockLiveness, Tracker};
+use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 
 use crate::fill::{self, Choice};
 use crate::graph::Graph;
@@ -373,7 +373,7 @@ impl<'a> Planner<'a> {
     /// Returns the order of a block that a scheduler proposes, after checking it.
     fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
         let mut builder = Builder::new(self.timing.hardware.model, self.code.registers());
-        let mut tracker = Tracker::new(self.code.groups().len());
+        let mut tracker = PressureTracker::new(self.code.groups().len());
         let mut scheduler = match proposer {
             Proposer::Fill(_) => None,
             Proposer::Backend(backend) => Some(backend.strategy().scheduler()),

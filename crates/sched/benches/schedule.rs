@@ -12,7 +12,7 @@ use oriole_sched::backend::{Backend, Budget, Knobs, ScheduleMode, Region, Settin
 use oriole_sched::check;
 use oriole_sched::code::from_machine;
 use oriole_sched::graph::Builder;
-use oriole_sched::pressure::{BlockLiveness, Tracker};
+use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 use oriole_sched::resource::Costs;
 
 fn instructions(count: usize) -> Vec<Instruction> {
@@ -47,7 +47,7 @@ fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model:
     let building = start.elapsed();
     let start = Instant::now();
     let mut builder = Builder::new(model, code.registers());
-    let mut tracker = Tracker::new(code.groups().len());
+    let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(&code, 0..count, BlockLiveness { live_in: &[], live_out: &[] });
     let settings = Settings { mode: ScheduleMode::Ilp, stage: AllocationStage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
     let mut scheduler = backend.strategy().scheduler();

@@ -25,7 +25,7 @@ use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
-use crate::pressure::{BlockLiveness, Counts, Tracker};
+use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use crate::report::target::{Bounds, RegisterTarget};
 use crate::report::trace::{TracedAttempt, TracedRegion, Verdict};
 use crate::resource::Costs;
@@ -151,7 +151,7 @@ impl ChunkCode {
 /// State that is reused from block to block.
 struct Scratch<'m> {
     builder: Builder<'m>,
-    tracker: Tracker,
+    tracker: PressureTracker,
     scheduler: RegionScheduler,
 }
 
@@ -192,7 +192,7 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
         let numbers = from_ir::ValueNumbers::new(function);
-        let mut tracker = Tracker::new(function.values.len());
+        let mut tracker = PressureTracker::new(function.values.len());
         let chunk_code_of = |function: &Function, chunk: &[Block]| {
             ChunkCode::new(function, chunk, numbers.empty(function), self.calls, |code, inst| {
                 from_ir::push_values(code, &numbers, function, inst);
@@ -223,7 +223,7 @@ impl Scheduler<'_> {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
             let builder = Builder::new(self.model, chunk_code.code.registers());
             let mut scratch =
-                Scratch { builder, tracker: Tracker::new(function.values.len()), scheduler: self.backend.strategy().scheduler() };
+                Scratch { builder, tracker: PressureTracker::new(function.values.len()), scheduler: self.backend.strategy().scheduler() };
             for (block, range) in &chunk_code.blocks {
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
@@ -300,7 +300,7 @@ impl Scheduler<'_> {
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             let builder = Builder::new(self.model, chunk_code.code.registers());
             let mut scratch =
-                Scratch { builder, tracker: Tracker::new(chunk_code.code.groups().len()), scheduler: self.backend.strategy().scheduler() };
+                Scratch { builder, tracker: PressureTracker::new(chunk_code.code.groups().len()), scheduler: self.backend.strategy().scheduler() };
             for (block, range) in &chunk_code.blocks {
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
@@ -417,7 +417,7 @@ impl Scheduler<'_> {
 
 impl Attempt {
     /// Appends a scheduling barrier to the order and updates the register pressure.
-    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut Tracker) {
+    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut PressureTracker) {
         tracker.step_barrier(code, barrier);
         self.order.push(barrier);
     }
@@ -453,7 +453,7 @@ fn most_of(first: Counts, second: Counts) -> Counts {
 fn peak(
     code: &Code,
     range: &Range<usize>,
-    tracker: &mut Tracker,
+    tracker: &mut PressureTracker,
     liveness: BlockLiveness<'_>,
     order: impl Iterator<Item = usize>,
 ) -> Counts {

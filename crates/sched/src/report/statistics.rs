@@ -25,7 +25,7 @@ use super::timeline::{self, Controls, FlowSummary, HardwareFigures, LatencyAssum
 use crate::backend::AllocationStage;
 use crate::code::{Code, Item, RegisterClass};
 use crate::function::LiveValues;
-use crate::pressure::Tracker;
+use crate::pressure::PressureTracker;
 
 /// The value of a field.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -306,13 +306,13 @@ fn class_name(function: &Function, inst: Inst) -> Option<&'static str> {
 /// Computes register pressure on SSA values. Does nothing after register allocation, when there is no liveness.
 struct Pressure {
     liveness: Option<Liveness>,
-    tracker: Tracker,
+    tracker: PressureTracker,
 }
 
 impl Pressure {
     fn new(function: &Function, listing: &Listing) -> Pressure {
         let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
-        Pressure { liveness, tracker: Tracker::new(listing.code.groups().len()) }
+        Pressure { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }
     }
 
     /// Returns the maximum number of live general registers in a block. Also updates the maxima of the function.

@@ -26,7 +26,7 @@ use super::settings::{ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::{EdgeKind, Graph};
-use crate::pressure::Tracker;
+use crate::pressure::PressureTracker;
 use priority::{Candidate, Context, Statistics};
 use ready::Ready;
 
@@ -132,7 +132,7 @@ impl Strategy for ListScheduling {
 }
 
 /// Schedules a region.
-fn schedule(region: &Region<'_>, tracker: &mut Tracker) -> Schedule {
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     let heights = graph.heights();
     let mut scheduler = ListScheduler {
@@ -194,7 +194,7 @@ impl ListScheduler<'_> {
     /// Returns the best candidate, and the node of the second-best one with the deciding comparison.
     ///
     /// The second-best candidate is exact only when tracing; it is not used otherwise.
-    fn pick(&mut self, tracker: &Tracker, candidates: &mut Vec<Candidate>) -> (Candidate, Option<(u32, Reason)>) {
+    fn pick(&mut self, tracker: &PressureTracker, candidates: &mut Vec<Candidate>) -> (Candidate, Option<(u32, Reason)>) {
         self.ready.advance(self.clock.cycle, &self.heights);
         candidates.clear();
         let mut window = std::mem::take(&mut self.window);
@@ -231,7 +231,7 @@ impl ListScheduler<'_> {
     }
 
     /// Collects everything that the comparison needs to know about a ready item, except the eight-bit priority.
-    fn evaluate(&self, node: u32, tracker: &Tracker) -> Candidate {
+    fn evaluate(&self, node: u32, tracker: &PressureTracker) -> Candidate {
         let index = node as usize;
         let item = &self.code.items[self.graph.region.start + index];
         let unit = self.clock.costs.unit(item.class);

@@ -30,7 +30,7 @@ fn run_with(code: &Code, mode: ScheduleMode, budget: Budget, live_in: &[u16], li
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live_in), numbers(live_out));
     let scheduled = |trace| {
-        let mut tracker = Tracker::new(code.groups().len());
+        let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
         let settings = Settings { mode, stage: AllocationStage::Pre, budget, knobs, trace };
         (schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings }, &mut tracker), tracker)

@@ -14,7 +14,7 @@ use super::super::ports::{self, Ports};
 use super::super::settings::{Settings, AllocationStage};
 use crate::code::{Code, RegisterClass};
 use crate::graph::Graph;
-use crate::pressure::{Counts, Tracker};
+use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
 
 /// Unit number of pseudo operations, which use no unit.
@@ -80,7 +80,7 @@ pub(super) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// Creates the problem of a region. The tracker must be at the start of the region.
-    pub(super) fn new(code: &'a Code, graph: &'a Graph, costs: &'a Costs, settings: &'a Settings, tracker: &Tracker) -> Problem<'a> {
+    pub(super) fn new(code: &'a Code, graph: &'a Graph, costs: &'a Costs, settings: &'a Settings, tracker: &PressureTracker) -> Problem<'a> {
         let items = &code.items[graph.region.clone()];
         let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit(item.class) } else { NO_UNIT } as u8;
         let mut problem = Problem {
@@ -128,7 +128,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Numbers the register groups in order of first mention and copies their liveness from the tracker.
-    fn find_groups(&mut self, tracker: &Tracker) {
+    fn find_groups(&mut self, tracker: &PressureTracker) {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let Problem { code, groups, reads, writes, .. } = self;
         let mut number = |group: u32| {

@@ -29,7 +29,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let costs = Costs::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live.0), numbers(live.1));
-    let mut tracker = Tracker::new(code.groups().len());
+    let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     let schedule = schedule(&Region { code, graph: &graph, costs: &costs, settings }, &mut tracker, solutions);
     assert_eq!(check::check(code, region.clone(), &schedule.order), Ok(()));
@@ -37,7 +37,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let picked: Vec<usize> = schedule.picks.iter().map(|pick| pick.picked).collect();
     assert_eq!(picked, schedule.order);
     let untraced = Settings { trace: false, ..*settings };
-    let mut tracker_again = Tracker::new(code.groups().len());
+    let mut tracker_again = PressureTracker::new(code.groups().len());
     tracker_again.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     let region = Region { code, graph: &graph, costs: &costs, settings: &untraced };
     let untraced = super::schedule(&region, &mut tracker_again, &mut Solutions::default());
@@ -147,7 +147,7 @@ fn calls_hide_the_latency_of_in_flight_results() {
     let costs = Costs::new(&Profile::of(target()));
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let graph = Builder::new(Model::of(target()), code.registers()).build(&code, 0..2);
-    let tracker = Tracker::new(code.groups().len());
+    let tracker = PressureTracker::new(code.groups().len());
     let tails = |code: &Code| Problem::new(code, &graph, &costs, &settings, &tracker).tails;
     let without = tails(&code);
     assert!(without[0] > 100);
@@ -337,7 +337,7 @@ fn pressure_matches_the_tracker() {
         let graph = Builder::new(Model::of(target()), code.registers()).build(&code, 0..30);
         let costs = Costs::new(&Profile::of(target()));
         let settings = settings(ScheduleMode::Ilp, AllocationStage::Pre, Budget::UNLIMITED);
-        let mut tracker = Tracker::new(code.groups().len());
+        let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(&code, 0..30, BlockLiveness { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });
         tracker.enter_region(&code, 0..30);
         let problem = Problem::new(&code, &graph, &costs, &settings, &tracker);

@@ -66,7 +66,7 @@ use super::settings::{ScheduleMode, Settings, AllocationStage};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::Graph;
-use crate::pressure::{Counts, Tracker};
+use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
 use pass::{Found, Pass, Work};
 use registers::{Groups, Live};
@@ -106,7 +106,7 @@ impl Strategy for WeightedScheduling {
 }
 
 /// Schedules a region.
-fn schedule(region: &Region<'_>, tracker: &mut Tracker) -> Schedule {
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     tracker.enter_region(code, graph.region.clone());
     let counts_registers = settings.stage == AllocationStage::Pre;

@@ -36,7 +36,7 @@ fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (
     let graph = graph(code);
     let (live_in, live_out) = (general(live_in), general(live_out));
     let scheduled = |settings: &Settings| {
-        let mut tracker = Tracker::new(code.groups().len());
+        let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
         (schedule(&Region { code, graph: &graph, costs: &costs(), settings }, &mut tracker), tracker)
     };
@@ -153,7 +153,7 @@ fn branch_operands_are_ready_in_time() {
     let code = code(&lines);
     let region = 0..25;
     let graph = Builder::new(Model::of(target()), code.registers()).build(&code, region.clone());
-    let mut tracker = Tracker::new(code.groups().len());
+    let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(&code, 0..26, BlockLiveness { live_in: &[], live_out: &[] });
     let schedule = schedule(
         &Region { code: &code, graph: &graph, costs: &costs(), settings: &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED) },
@@ -169,7 +169,7 @@ fn branch_operands_are_ready_in_time() {
 fn both_directions_count_the_same_registers() {
     let code = pairs();
     let graph = graph(&code);
-    let mut tracker = Tracker::new(code.groups().len());
+    let mut tracker = PressureTracker::new(code.groups().len());
     let (live_in, live_out) = (general(&[0, 1, 9]), general(&[9, 57]));
     tracker.enter_block(&code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     tracker.enter_region(&code, 0..code.items.len());
@@ -255,7 +255,7 @@ fn tracker_is_at_the_region_end_after_scheduling() {
         let (live_in, live_out) = (general(&[0, 2, 4]), general(&[2, 8]));
         let liveness = BlockLiveness { live_in: &live_in, live_out: &live_out };
         let mut builder = Builder::new(Model::of(target()), code.registers());
-        let (mut old, mut new) = (Tracker::new(code.groups().len()), Tracker::new(code.groups().len()));
+        let (mut old, mut new) = (PressureTracker::new(code.groups().len()), PressureTracker::new(code.groups().len()));
         old.enter_block(&code, 0..40, liveness);
         new.enter_block(&code, 0..40, liveness);
         for region in [0..15, 15..40] {
