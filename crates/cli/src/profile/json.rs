@@ -6,7 +6,7 @@ use oriole_hardware::occupancy::{Cliff, Launch};
 use oriole_hardware::tables::{Cell, FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Profile};
-use oriole_sched::Descriptor;
+use oriole_sched::SchedDescriptor;
 use oriole_sched::space::{estimated_latency, is_long_latency};
 use serde_json::{Map, Value, json};
 
@@ -76,7 +76,7 @@ fn facts(fields: impl Iterator<Item = Field>) -> Map<String, Value> {
 /// Returns an instruction class as JSON.
 fn class_value(profile: &Profile, class: Class) -> Value {
     let waits = profile.model.waits(class);
-    let Ok(descriptor) = Descriptor::of_class(class) else { return Value::Null };
+    let Ok(descriptor) = SchedDescriptor::of_class(class) else { return Value::Null };
     json!({
         "name": class.name(),
         "number": descriptor.class_number,
