@@ -11,7 +11,7 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::from_machine::{self, Known, described_access, mix};
+use super::from_machine::{self, AccessKnowledge, described_access, mix};
 use super::{MemAccess, MemAccessKind, Address, AliasSpace, Code, OrderEffect, Group, NewItem, RegAccess, RegisterClass};
 
 /// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
@@ -61,9 +61,9 @@ pub fn push_allocated(code: &mut Code, function: &Function, inst: Inst) {
     let instruction = machine_instruction(function, inst, &|_| 0);
     let is_relocated = function.operands(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Reference(_)));
     let known = match data.memory {
-        None => Known::Nothing,
-        Some(id) if is_relocated => Known::Relocated(&function.accesses[id]),
-        Some(id) => Known::Access(&function.accesses[id]),
+        None => AccessKnowledge::Nothing,
+        Some(id) if is_relocated => AccessKnowledge::Relocated(&function.accesses[id]),
+        Some(id) => AccessKnowledge::Access(&function.accesses[id]),
     };
     from_machine::push(code, &instruction, known);
 }

@@ -35,7 +35,7 @@ pub fn register(file: RegFile, number: u16) -> Option<u32> {
 pub fn code(instructions: &[Instruction]) -> Code {
     let mut code = empty();
     for instruction in instructions {
-        push(&mut code, instruction, Known::Nothing);
+        push(&mut code, instruction, AccessKnowledge::Nothing);
     }
     code
 }
@@ -51,7 +51,7 @@ pub fn code(instructions: &[Instruction]) -> Code {
 ///
 /// `is_relocated` says that part of the address is filled in by a relocation, so the address must not be compared.
 pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bool) {
-    push(code, instruction, Known::Nothing);
+    push(code, instruction, AccessKnowledge::Nothing);
     let Some(item) = code.items.last_mut() else { return };
     let has_place = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)));
     let parts_threads =
@@ -72,7 +72,7 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
 
 /// Knowledge about the memory access of an instruction beyond its text.
 #[derive(Clone, Copy, Debug)]
-pub enum Known<'a> {
+pub enum AccessKnowledge<'a> {
     /// Only the text is known.
     Nothing,
     /// The compiler's description of the access.
@@ -82,7 +82,7 @@ pub enum Known<'a> {
 }
 
 /// Appends an instruction, with what the compiler knows about its memory access.
-pub fn push(code: &mut Code, instruction: &Instruction, known: Known<'_>) {
+pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'_>) {
     let class = Class::of(instruction);
     let found = accesses(instruction);
     let (reads, writes) = reg_accesses(instruction, class, &found);
@@ -132,10 +132,10 @@ fn reg_accesses(instruction: &Instruction, class: Class, found: &Accesses) -> (R
 }
 
 /// Returns the ordering constraints of an instruction.
-fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known: Known<'_>) -> OrderEffect {
+fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known: AccessKnowledge<'_>) -> OrderEffect {
     let described = match known {
-        Known::Nothing => None,
-        Known::Access(access) | Known::Relocated(access) => Some(access),
+        AccessKnowledge::Nothing => None,
+        AccessKnowledge::Access(access) | AccessKnowledge::Relocated(access) => Some(access),
     };
     match effect::opcode_order(instruction.opcode) {
         OpcodeOrder::Free => OrderEffect::None,
@@ -156,7 +156,7 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
         }
         OpcodeOrder::Access { space, writes } => {
             let address = match known {
-                Known::Relocated(_) => None,
+                AccessKnowledge::Relocated(_) => None,
                 _ => address_of(code, instruction, found, described),
             };
             access(instruction, space, writes, described, address)
