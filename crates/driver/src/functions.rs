@@ -4,7 +4,7 @@ use oriole_cubin::build::Extern;
 use oriole_isel::prototype;
 use oriole_ptx::ast::{AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
-use oriole_sched::calls::{CallCosts, Callee};
+use oriole_sched::calls::{CallCosts, CallNode};
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -190,7 +190,7 @@ fn call_costs(index: &Index<'_>) -> CallCosts {
         let own_cycles = CYCLES_OF_STATEMENT.saturating_mul(body.instructions.len() as u32);
         let calls = referenced_functions(function).filter(|_| has_calls).map(|id| index.resolved(module.functions[id].name));
         let calls = calls.map(|name| module.name(name).to_owned()).collect();
-        Some(Callee { name: module.name(function.name).to_owned(), own_cycles, calls })
+        Some(CallNode { name: module.name(function.name).to_owned(), own_cycles, calls })
     });
     CallCosts::propagate(&callees.collect::<Vec<_>>())
 }

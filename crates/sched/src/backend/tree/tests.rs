@@ -1,6 +1,6 @@
 use super::*;
 use crate::backend::{Budget, Knobs, ScheduleMode, Settings, AllocationStage, estimate};
-use crate::calls::{CallCosts, Callee};
+use crate::calls::{CallCosts, CallNode};
 use crate::check;
 use crate::code::{Code, from_machine};
 use crate::graph::Builder;
@@ -159,7 +159,7 @@ fn calls_hide_the_latency_of_in_flight_results() {
 
 #[test]
 fn call_costs_handle_recursion() {
-    let callee = |name: &str, own_cycles: u32, calls: &[&str]| Callee {
+    let callee = |name: &str, own_cycles: u32, calls: &[&str]| CallNode {
         name: name.to_owned(),
         own_cycles,
         calls: calls.iter().map(|&call| call.to_owned()).collect(),
