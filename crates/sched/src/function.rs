@@ -27,7 +27,7 @@ use crate::graph::Builder;
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use crate::report::target::{Bounds, RegisterTarget};
-use crate::report::trace::{TracedAttempt, TracedRegion, Verdict};
+use crate::report::trace::{TracedAttempt, TracedRegion, AttemptVerdict};
 use crate::resource::Costs;
 use crate::score::LOOP_MODEL;
 
@@ -183,7 +183,7 @@ struct Found {
     /// Whether more registers would have been used if there were more.
     is_tight: bool,
     /// The attempts, for traces.
-    tries: Vec<(ScheduleMode, Vec<TracedRegion>, Verdict)>,
+    tries: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
 }
 
 impl Scheduler<'_> {
@@ -274,7 +274,7 @@ impl Scheduler<'_> {
             is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
-                let verdict = if fits { Verdict::Taken } else { Verdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
+                let verdict = if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
                 tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
@@ -309,7 +309,7 @@ impl Scheduler<'_> {
                 let mut attempt = self.attempt(&chunk_code.code, range, &mut scratch, &settings);
                 if self.trace {
                     let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
-                    stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, Verdict::Taken));
+                    stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, AttemptVerdict::Taken));
                 }
                 self.accept(function, &chunk_code.code, *block, range, Some(attempt), &mut stats)?;
             }

@@ -9,7 +9,7 @@ use oriole_ir::{Function, verify};
 use oriole_isa::Target;
 use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::function::{Scheduler, Stats};
-use oriole_sched::report::trace::Verdict;
+use oriole_sched::report::trace::AttemptVerdict;
 use oriole_sched::resource::Costs;
 
 fn run(text: &str, mode: ScheduleMode, registers: u32) -> (Vec<String>, Stats) {
@@ -54,7 +54,7 @@ fn check_trace(backend: Backend, function: &Function, stats: &Stats) {
     for pick in stats.attempts.iter().flat_map(|attempt| &attempt.picks) {
         assert!(known.contains(&pick.reason), "{backend:?} gives the reason {:?} without declaring it", pick.reason);
     }
-    for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == Verdict::Taken) {
+    for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == AttemptVerdict::Taken) {
         let insts = &function.blocks[attempt.block].insts;
         for (number, &(start, .., is_better)) in attempt.regions.iter().enumerate() {
             let picks = attempt.picks.iter().filter(|pick| pick.region == number);
