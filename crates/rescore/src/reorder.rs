@@ -91,7 +91,7 @@ impl Schedule {
 }
 
 /// An instruction order with its control words.
-pub struct Plan {
+pub struct TimedOrder {
     /// For each position, the old number of the instruction at that position.
     pub order: Vec<usize>,
     pub controls: Vec<Control>,
@@ -122,7 +122,7 @@ impl Proposer {
 }
 
 /// Finds the best order of a section that the checks accept.
-pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &KeptWaits, limits: &Limits<'_>, timing: &TimingModel<'_>) -> Plan {
+pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &KeptWaits, limits: &Limits<'_>, timing: &TimingModel<'_>) -> TimedOrder {
     let planner = Planner::new(decoded, graph, waits, limits, timing);
     planner.plan()
 }
@@ -215,7 +215,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Tries every scheduler on every block and combines the best order of each block.
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> TimedOrder {
         let old: Vec<usize> = (0..self.decoded.len()).collect();
         let mut best: Vec<(f64, Vec<usize>)> = vec![(f64::INFINITY, Vec::new()); self.blocks.len()];
         let mut kept = None;
@@ -252,7 +252,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Computes the control words of the combined order. Blocks that become slower with these words get their old order back.
-    fn revert_slower_blocks(&self, mut order: Vec<usize>, kept: Option<String>) -> Plan {
+    fn revert_slower_blocks(&self, mut order: Vec<usize>, kept: Option<String>) -> TimedOrder {
         let mut controls = self.controls_of(&order);
         for round in 0..=CORRECTIONS {
             let mut worse = false;
@@ -278,7 +278,7 @@ impl<'a> Planner<'a> {
             schedule.cycles_after += self.after(block, &order, &controls)[0].issued;
         }
         schedule.moved = order.iter().enumerate().filter(|&(new, &old)| new != old).count();
-        Plan { order, controls, schedule }
+        TimedOrder { order, controls, schedule }
     }
 
     /// Returns the control words of an order.
