@@ -134,17 +134,17 @@ pub fn has_calls(module: &Module, function: &Function) -> bool {
 }
 
 /// What is known about the functions of a module before they are compiled.
-pub struct Facts {
+pub struct FunctionFacts {
     /// Names of the functions in which a thread may wait for all other threads of its warp.
     pub waiting_for_warp: FxHashSet<String>,
     /// Estimated execution time of each function.
     pub calls: CallCosts,
 }
 
-impl Facts {
+impl FunctionFacts {
     /// Computes the facts of a module.
-    pub fn of(index: &Index<'_>) -> Facts {
-        Facts { waiting_for_warp: waiting_for_warp(index), calls: call_costs(index) }
+    pub fn of(index: &Index<'_>) -> FunctionFacts {
+        FunctionFacts { waiting_for_warp: waiting_for_warp(index), calls: call_costs(index) }
     }
 }
 

@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::compile_function::{Finished, FunctionOutcome, compile_function};
 use crate::compiled::Compiled;
 use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
-use crate::functions::{Facts, Index};
+use crate::functions::{FunctionFacts, Index};
 use crate::job::{self, Job};
 use crate::link::{self, Program};
 use crate::options::Options;
@@ -130,9 +130,9 @@ impl Results<'_> {
     /// the order in which they run.
     fn compile(&mut self, jobs: &[Job<'_>], indices: &[Index<'_>], settings: Settings<'_>) {
         let Settings { options, hardware, bisect } = settings;
-        let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
+        let mut facts: FxHashMap<usize, FunctionFacts> = FxHashMap::default();
         for job in jobs {
-            facts.entry(job.module_number).or_insert_with(|| Facts::of(&indices[job.module_number]));
+            facts.entry(job.module_number).or_insert_with(|| FunctionFacts::of(&indices[job.module_number]));
         }
         let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
         let run = |job: &Job<'_>| {

@@ -18,7 +18,7 @@ use oriole_sched::function::Stats;
 use crate::convention;
 use crate::debug::registers::Definition;
 use crate::emit::Code;
-use crate::functions::Facts;
+use crate::functions::FunctionFacts;
 use crate::options::Options;
 use crate::pass_log::{Dump, Recorder};
 use crate::report_data::ReportData;
@@ -35,7 +35,7 @@ pub struct Input<'a> {
     /// Number of general registers that its instructions may name.
     pub register_limit: u32,
     /// What is known about the functions of the module.
-    pub facts: &'a Facts,
+    pub facts: &'a FunctionFacts,
     /// Target and settings.
     pub options: &'a Options,
     /// What is known about the target.

@@ -14,7 +14,7 @@ use oriole_isa::Symbol;
 use oriole_support::Suffix;
 
 use crate::class::{Class, Classes, Port};
-use crate::control::Facts;
+use crate::control::ControlFacts;
 use crate::costs::Costs;
 use crate::machine::Machine;
 use crate::model::Model;
