@@ -73,7 +73,7 @@ impl Plan {
 
 /// Properties of a function that scheduling depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct ScheduleContext<'a> {
     /// The target.
     pub hardware: &'a Hardware<'a>,
     /// Estimated execution time of the functions that it calls.
@@ -137,7 +137,7 @@ fn published_plan(machine: &Machine, mode: ScheduleMode) -> Plan {
 /// Calls `run` with a scheduler for the plan.
 fn with_scheduler(
     plan: Plan,
-    context: Context<'_>,
+    context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,
     warps_offered: &[u32],
@@ -169,7 +169,7 @@ pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
     warps_offered: &[u32],
-    context: Context<'_>,
+    context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {
@@ -183,7 +183,7 @@ pub fn before_allocation(
 pub fn after_allocation(
     function: &mut Function,
     plan: Plan,
-    context: Context<'_>,
+    context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {
@@ -194,7 +194,7 @@ pub fn after_allocation(
 }
 
 /// Returns the estimated execution time of a scheduled function, for comparison with other schedules of the same function.
-pub fn time(function: &Function, allocation: &Allocation, context: Context<'_>) -> f64 {
+pub fn time(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> f64 {
     let &Hardware { model, machine, rates, .. } = context.hardware;
     score(function, model, &Costs::from_rates(rates, machine), warps(allocation, context.launch, machine)).value()
 }

@@ -159,9 +159,9 @@ impl<'a> FunctionState<'a> {
     }
 
     /// Returns the properties of the function that scheduling depends on.
-    pub fn schedule_context(&self) -> schedule::Context<'a> {
+    pub fn schedule_context(&self) -> schedule::ScheduleContext<'a> {
         let input = self.input;
-        schedule::Context {
+        schedule::ScheduleContext {
             hardware: input.hardware,
             calls: &input.facts.calls,
             launch: self.launch,

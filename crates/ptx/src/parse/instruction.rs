@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::head::HeadId;
-use super::matching::{Context, match_form};
+use super::matching::{MatchContext, match_form};
 use super::operand::OperandFacts;
 use super::{Parse, Parser};
 use crate::ast::{FormShape, Guard, GuardSource, Instruction, Operand, Parameter, Statement, ValueType};
@@ -108,7 +108,7 @@ impl Parser<'_> {
     pub(super) fn match_operands(&mut self, head: HeadId, head_span: Span) -> Parse<Instruction> {
         let count = self.scratch.operands.len();
         let forms = &self.heads.get(head).forms;
-        let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
+        let cx = MatchContext { scratch: &self.scratch, module: &self.module, names: &self.module.names };
         let found = forms.iter().position(|form| form.form.operands.len() == count && match_form(&form.form, &cx).is_ok());
         let Some(index) = found else {
             return Err(self.report_mismatch(head, head_span));

@@ -67,14 +67,14 @@ impl Reason {
 }
 
 /// The data that the comparison needs besides the form.
-pub(crate) struct Context<'a> {
+pub(crate) struct MatchContext<'a> {
     pub scratch: &'a Scratch,
     pub module: &'a Module,
     pub names: &'a oriole_support::Interner,
 }
 
 /// Matches the operands with a form; the caller has checked their number.
-pub(crate) fn match_form(form: &Form, cx: &Context<'_>) -> Result<(), Mismatch> {
+pub(crate) fn match_form(form: &Form, cx: &MatchContext<'_>) -> Result<(), Mismatch> {
     for (position, (wanted, given)) in form.operands.iter().zip(&cx.scratch.operands).enumerate() {
         match_operand(&wanted.shape, *given, cx).map_err(|(part, reason)| Mismatch { operand: position, part, reason })?;
     }
@@ -85,7 +85,7 @@ pub(crate) fn match_form(form: &Form, cx: &Context<'_>) -> Result<(), Mismatch> 
 type Fit = Result<(), (Parsed, Reason)>;
 
 /// Matches one operand with the syntax that the form requires.
-fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_operand(wanted: &FormShape, given: Parsed, cx: &MatchContext<'_>) -> Fit {
     match wanted {
         FormShape::Value(value) => match given.facts {
             OperandFacts::Pair(_) => Err((given, Reason::Pair)),
@@ -124,7 +124,7 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
 }
 
 /// Checks the texture mode: a texture needs a sampler in independent mode and has none in unified mode.
-fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &MatchContext<'_>) -> Fit {
     let FormBase::Reference(reference) = base else { return Ok(()) };
     if !matches!(given.facts, OperandFacts::Variable { .. }) {
         // A handle in a register is valid in both modes.
@@ -148,7 +148,7 @@ fn plain_reference(part: Parsed) -> Parsed {
 }
 
 /// Matches a scalar, vector or name with a value of the form.
-fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_value(wanted: &FormValue, given: Parsed, cx: &MatchContext<'_>) -> Fit {
     let ty = match wanted.ty {
         ValueType::Entity(entity) => return match_entity(entity, given, cx),
         ValueType::Scalar(ty) => ty,
@@ -215,7 +215,7 @@ fn mixes_badly(part: &Parsed, first: &Parsed, has_bits: bool) -> bool {
 
 /// Matches an element of a vector. If a vector contains untyped registers, ptxas checks only widths, so a number next to one counts as
 /// bits.
-fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane, has_bits): (usize, bool), cx: &Context<'_>) -> Fit {
+fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane, has_bits): (usize, bool), cx: &MatchContext<'_>) -> Fit {
     match part.facts {
         OperandFacts::Sink if wanted.spec.flags.has(Flags::SINK) => Ok(()),
         OperandFacts::Register { ty: given, lanes: 1, negated: false, .. }
@@ -234,7 +234,7 @@ fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane,
 }
 
 /// Matches a scalar with a value of the form: kind, type and flags.
-fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &MatchContext<'_>) -> Fit {
     let spec = wanted.spec;
     let flags = spec.flags;
     let no = |reason| Err((given, reason));
@@ -392,7 +392,7 @@ pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormV
 }
 
 /// Matches a name with the kind of entity that the form requires.
-fn match_entity(entity: Entity, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_entity(entity: Entity, given: Parsed, cx: &MatchContext<'_>) -> Fit {
     let no = |wanted| Err((given, Reason::Kind(wanted)));
     match entity {
         Entity::Label => match given.facts {
@@ -414,7 +414,7 @@ fn match_entity(entity: Entity, given: Parsed, cx: &Context<'_>) -> Fit {
 }
 
 /// Matches a texture, sampler or surface: its name, or a 64-bit handle in a register.
-fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &MatchContext<'_>) -> Fit {
     match given.facts {
         OperandFacts::Variable { variable, .. } => {
             let variable = &cx.module.variables[variable];
@@ -431,7 +431,7 @@ fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Co
 }
 
 /// Matches the base of an address with a state space: width of a register, or space of a variable.
-fn match_address(space: AddressSpace, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_address(space: AddressSpace, given: Parsed, cx: &MatchContext<'_>) -> Fit {
     let no = |reason| Err((given, reason));
     match given.facts {
         OperandFacts::AddressRegister { ty, .. } => {

@@ -1,7 +1,7 @@
 //! Explains why operands do not match. This is the cold path of `matching.rs`.
 
 use super::head::{HeadId, shape_of};
-use super::matching::{Context, Mismatch, Reason, match_form};
+use super::matching::{MatchContext, Mismatch, Reason, match_form};
 use super::operand::{OperandFacts, Parsed};
 use super::{Parser, Reported};
 use crate::ast::{Form, FormShape, FormValue, TextureMode, ValueType, VariableType};
@@ -27,7 +27,7 @@ impl Parser<'_> {
             let finding = self.wrong_count(head_span, &form, &counts);
             return self.report(finding);
         }
-        let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
+        let cx = MatchContext { scratch: &self.scratch, module: &self.module, names: &self.module.names };
         let candidates = forms.iter().filter(|form| form.form.operands.len() == given);
         let nearest = candidates
             .filter_map(|form| match_form(&form.form, &cx).err().map(|mismatch| (&form.form, mismatch)))
@@ -61,7 +61,7 @@ impl Parser<'_> {
     /// Returns the reasons for which the forms with the same number of operands reject the operand at `position`.
     fn reasons_at(&self, head: HeadId, form: &Form, position: usize) -> Vec<Reason> {
         let forms = &self.heads.get(head).forms;
-        let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
+        let cx = MatchContext { scratch: &self.scratch, module: &self.module, names: &self.module.names };
         let same_count = forms.iter().filter(|other| other.form.operands.len() == form.operands.len());
         let refusals = same_count.filter_map(|other| match_form(&other.form, &cx).err());
         refusals.filter(|refusal| refusal.operand == position).map(|refusal| refusal.reason).collect()
