@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_cubin::section::Content;
-use oriole_cubin::{Cubin, Index};
+use oriole_cubin::{Cubin, CubinIndex};
 use oriole_hardware::Profile;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
@@ -223,7 +223,7 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
         return Err(format!("the cubin has no function `{missing}`"));
     }
     let places = cubin.places().map_err(|error| error.to_string())?;
-    let index = Index::new(&cubin);
+    let index = CubinIndex::new(&cubin);
     let layout = CubinLayout::new(data, &index, &places);
     let work = Work { layout: &layout, index: &index, target, machine: Hardware::of(target, options), schedule: options.schedule };
     let chosen: HashSet<&str> = options.functions.iter().map(String::as_str).collect();
@@ -259,7 +259,7 @@ impl Hardware<'_> {
 /// Everything that the sections of a file share.
 struct Work<'a> {
     layout: &'a CubinLayout<'a>,
-    index: &'a Index<'a>,
+    index: &'a CubinIndex<'a>,
     target: Target,
     machine: Hardware<'a>,
     schedule: Option<When>,
@@ -383,17 +383,17 @@ fn with_control(word: u128, control: Control) -> u128 {
 }
 
 /// Returns the instruction numbers at which the functions of a section begin.
-fn entries(index: &Index<'_>, section: usize) -> Vec<usize> {
+fn entries(index: &CubinIndex<'_>, section: usize) -> Vec<usize> {
     index.functions_in(section).map(|symbol| symbol.value as usize / SIZE).collect()
 }
 
 /// Returns the numbers of the instructions that have a relocation, in ascending order.
-fn relocated(index: &Index<'_>, section: usize) -> Vec<usize> {
+fn relocated(index: &CubinIndex<'_>, section: usize) -> Vec<usize> {
     index.relocations(section).iter().map(|relocation| relocation.offset as usize / SIZE).collect()
 }
 
 /// Returns the possible targets of each indirect branch, as instruction numbers.
-fn indirect_branches(index: &Index<'_>, function: &str) -> HashMap<usize, Vec<usize>> {
+fn indirect_branches(index: &CubinIndex<'_>, function: &str) -> HashMap<usize, Vec<usize>> {
     let mut branches = HashMap::new();
     for attribute in index.function_attributes(function) {
         if let (Code::INDIRECT_BRANCH_TARGETS, Value::BranchTargets(list)) = (attribute.code, &attribute.value) {

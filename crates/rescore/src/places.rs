@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use oriole_cubin::Index;
+use oriole_cubin::CubinIndex;
 use oriole_cubin::info::Code;
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::{Content, Section, SectionType};
@@ -30,7 +30,7 @@ pub struct Patch {
 /// The parts of a cubin that refer to addresses in its code, by index of the code section. Built once for all functions.
 pub struct CubinLayout<'a> {
     data: &'a [u8],
-    index: &'a Index<'a>,
+    index: &'a CubinIndex<'a>,
     /// Offset and size of each section in the file.
     places: &'a [FileRange],
     /// Addresses in code sections that relocations refer to.
@@ -61,7 +61,7 @@ struct Lines {
 
 impl<'a> CubinLayout<'a> {
     /// Collects the references of a file.
-    pub fn new(data: &'a [u8], index: &'a Index<'a>, places: &'a [FileRange]) -> CubinLayout<'a> {
+    pub fn new(data: &'a [u8], index: &'a CubinIndex<'a>, places: &'a [FileRange]) -> CubinLayout<'a> {
         let mut referred: HashMap<usize, Vec<u64>> = HashMap::new();
         for section in index.cubin().sections() {
             for (relocation, symbol) in located(index, section) {
@@ -94,7 +94,7 @@ impl<'a> CubinLayout<'a> {
 }
 
 /// Returns the relocations in a section, each with the section and offset that its symbol and addend refer to.
-fn located<'a>(index: &'a Index<'a>, section: &'a Section) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
+fn located<'a>(index: &'a CubinIndex<'a>, section: &'a Section) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
     let list = if let Content::Relocations(list) = &section.content { list.as_slice() } else { &[] };
     list.iter().map(|relocation| {
         let symbol = index.symbols().get(relocation.symbol as usize);
@@ -107,7 +107,7 @@ fn located<'a>(index: &'a Index<'a>, section: &'a Section) -> impl Iterator<Item
 }
 
 /// Returns the relocations of the section with this name.
-fn relocations_for<'a>(index: &'a Index<'a>, name: &str) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
+fn relocations_for<'a>(index: &'a CubinIndex<'a>, name: &str) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
     let tables = index.find(name).map_or(&[][..], |section| index.relocation_tables(section));
     tables.iter().flat_map(|&table| located(index, &index.cubin().sections()[table]))
 }
