@@ -33,7 +33,7 @@ enum Direction {
 }
 
 /// The spill slots of the function.
-pub(crate) struct Frame {
+pub(crate) struct SpillFrame {
     stack_pointer: Reg,
     /// Offsets of the slots of values.
     pub slots: FxHashMap<Value, u32>,
@@ -46,10 +46,10 @@ pub(crate) struct Frame {
     pub loaded_bytes: u32,
 }
 
-impl Frame {
+impl SpillFrame {
     /// Creates the frame of a function without spills.
-    pub fn new(stack_pointer: Reg) -> Frame {
-        Frame {
+    pub fn new(stack_pointer: Reg) -> SpillFrame {
+        SpillFrame {
             stack_pointer,
             slots: FxHashMap::default(),
             private_slots: Vec::new(),
@@ -97,7 +97,7 @@ impl Frame {
         offset
     }
 
-    /// Returns a scratch register. Without a free register, the lowest usable one is saved to the emergency slot; [`Frame::give_back`]
+    /// Returns a scratch register. Without a free register, the lowest usable one is saved to the emergency slot; [`SpillFrame::give_back`]
     /// restores it.
     pub fn borrow(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> Scratch {
         if let Some(register) = free.lowest() {
@@ -109,7 +109,7 @@ impl Frame {
         Scratch { register, is_saved: true }
     }
 
-    /// Restores a register from [`Frame::borrow`] if it was saved.
+    /// Restores a register from [`SpillFrame::borrow`] if it was saved.
     pub fn give_back(&mut self, scratch: Scratch, emitter: &mut Emitter<'_>) {
         if scratch.is_saved {
             let slot = self.emergency_slot(emitter.function);
@@ -185,7 +185,7 @@ mod tests {
         function.frame_bytes = 2;
         let classes = [Class::R, Class::R2, Class::R, Class::R4];
         let values = classes.map(|class| function.new_value(class));
-        let mut frame = Frame::new(Reg::new(1));
+        let mut frame = SpillFrame::new(Reg::new(1));
         let mut aligns = Vec::new();
         let mut slot = |function: &mut Function, value| {
             let offset = frame.slot(value, function);
