@@ -52,7 +52,7 @@ use graph::FileInfo;
 pub use kept_waits::Event;
 use places::{CubinLayout, FunctionSite, Patch};
 use predict::TimingModel;
-use reorder::Limits;
+use reorder::MoveConstraints;
 pub use reorder::{Schedule, When};
 pub use tally::Tally;
 
@@ -308,7 +308,7 @@ impl Work<'_> {
         if let Some(when) = self.schedule {
             let site = FunctionSite { cubin: self.layout, name: function.name, symbol: function.symbol, section: function.section };
             let limits =
-                |fixed_addresses| Limits { fixed_addresses, is_relocated: &is_relocated, warps: self.resident_warps(function), when };
+                |fixed_addresses| MoveConstraints { fixed_addresses, is_relocated: &is_relocated, warps: self.resident_warps(function), when };
             let reordered = self.reorder(&site, &decoded, (&graph, &waits), limits, section);
             section.schedule = Some(reordered.unwrap_or_else(|reason| Schedule { kept: Some(reason), ..Schedule::default() }));
         }
@@ -321,7 +321,7 @@ impl Work<'_> {
         site: &FunctionSite<'_>,
         decoded: &[Instruction],
         (graph, waits): (&graph::Graph, &kept_waits::KeptWaits),
-        limits: impl FnOnce(BTreeSet<usize>) -> Limits<'l>,
+        limits: impl FnOnce(BTreeSet<usize>) -> MoveConstraints<'l>,
         section: &mut Section,
     ) -> Result<Schedule, String> {
         // If the addresses cannot be updated for the identity order, they cannot be updated for any order. Test this before the expensive

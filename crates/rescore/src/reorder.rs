@@ -11,7 +11,7 @@
 //! ```
 //!
 //! **What does not move.** Blocks start and end at the same addresses. Within a block, no instruction moves across an instruction with a
-//! relative address operand, across an address that may be known elsewhere ([`Limits::fixed_addresses`]), or across a scheduling barrier of
+//! relative address operand, across an address that may be known elsewhere ([`MoveConstraints::fixed_addresses`]), or across a scheduling barrier of
 //! `sched`. An instruction with a wait that registers do not explain ([`KeptWaits`]) is treated as a memory fence. Every new order is
 //! checked by `sched::check`, which shares no logic with the schedulers.
 
@@ -56,7 +56,7 @@ pub enum When {
 }
 
 /// Constraints on moving instructions that come from the file.
-pub struct Limits<'a> {
+pub struct MoveConstraints<'a> {
     /// Numbers of instructions whose addresses may be known elsewhere; nothing moves across the start of one.
     pub fixed_addresses: BTreeSet<usize>,
     /// Returns whether the instruction with this number has a relocation.
@@ -122,7 +122,7 @@ impl Proposer {
 }
 
 /// Finds the best order of a section that the checks accept.
-pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &KeptWaits, limits: &Limits<'_>, timing: &TimingModel<'_>) -> TimedOrder {
+pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &KeptWaits, limits: &MoveConstraints<'_>, timing: &TimingModel<'_>) -> TimedOrder {
     let planner = Planner::new(decoded, graph, waits, limits, timing);
     planner.plan()
 }
@@ -158,7 +158,7 @@ impl<'a> Planner<'a> {
         decoded: &'a [Instruction],
         graph: &'a Graph,
         waits: &'a KeptWaits,
-        limits: &'a Limits<'a>,
+        limits: &'a MoveConstraints<'a>,
         timing: &'a TimingModel<'a>,
     ) -> Planner<'a> {
         let mut code = from_machine::empty();

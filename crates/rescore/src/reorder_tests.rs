@@ -9,7 +9,7 @@ use oriole_sched::resource::Costs;
 use crate::graph::{FileInfo, build};
 use crate::kept_waits::find_kept_waits;
 use crate::predict::{self, Step, TimingModel};
-use crate::reorder::{Limits, TimedOrder, When, plan};
+use crate::reorder::{MoveConstraints, TimedOrder, When, plan};
 use crate::tests::code;
 use crate::words::{assign_words, old_words};
 
@@ -40,7 +40,7 @@ fn planned(lines: &[&str], fixed_addresses: &[usize], warps: usize) -> TimedOrde
     let around = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
     let graph = build(&decoded, &around).unwrap();
     let waits = find_kept_waits(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
-    let limits = Limits {
+    let limits = MoveConstraints {
         fixed_addresses: fixed_addresses.iter().copied().collect::<BTreeSet<_>>(),
         is_relocated: &|_| false,
         warps,
