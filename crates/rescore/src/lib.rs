@@ -4,7 +4,7 @@
 //! flags are replaced by those that `ctrl` computes. Only these bits of the file change. A section whose control flow cannot be determined
 //! completely ([`Obstacle`]) is left unchanged.
 //!
-//! With [`Options::schedule`], instructions also move within their blocks where that is predicted to be faster ([`Schedule`]), and
+//! With [`Options::schedule`], instructions also move within their blocks where that is predicted to be faster ([`Reordering`]), and
 //! everything in the file that refers to their addresses is updated.
 //!
 //! ```
@@ -53,7 +53,7 @@ pub use kept_waits::Event;
 use places::{CubinLayout, FunctionSite, Patch};
 use predict::TimingModel;
 use reorder::MoveConstraints;
-pub use reorder::{Schedule, When};
+pub use reorder::{Reordering, When};
 pub use tally::Tally;
 
 /// Size of an instruction in bytes.
@@ -123,7 +123,7 @@ pub struct Section {
     /// Number of waits added by [`Section::wait_for`].
     pub added_waits: usize,
     /// The result of reordering, if it was requested.
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<Reordering>,
     /// The words in the original order with new control words; `None` if the order did not change.
     in_old_order: Option<Vec<u128>>,
     /// Changes to other parts of the file that refer to addresses of instructions, for the new order.
@@ -310,7 +310,7 @@ impl Work<'_> {
             let limits =
                 |fixed_addresses| MoveConstraints { fixed_addresses, is_relocated: &is_relocated, warps: self.resident_warps(function), when };
             let reordered = self.reorder(&site, &decoded, (&graph, &waits), limits, section);
-            section.schedule = Some(reordered.unwrap_or_else(|reason| Schedule { kept: Some(reason), ..Schedule::default() }));
+            section.schedule = Some(reordered.unwrap_or_else(|reason| Reordering { kept: Some(reason), ..Reordering::default() }));
         }
         Ok(())
     }
@@ -323,7 +323,7 @@ impl Work<'_> {
         (graph, waits): (&graph::Graph, &kept_waits::KeptWaits),
         limits: impl FnOnce(BTreeSet<usize>) -> MoveConstraints<'l>,
         section: &mut Section,
-    ) -> Result<Schedule, String> {
+    ) -> Result<Reordering, String> {
         // If the addresses cannot be updated for the identity order, they cannot be updated for any order. Test this before the expensive
         // search.
         places::relocate_addresses(site, &(0..decoded.len()).collect::<Vec<_>>())?;

@@ -68,7 +68,7 @@ pub struct MoveConstraints<'a> {
 
 /// The result of reordering a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Schedule {
+pub struct Reordering {
     /// Number of blocks with at least two instructions.
     pub blocks: usize,
     /// Number of these blocks that have a new order.
@@ -83,7 +83,7 @@ pub struct Schedule {
     pub kept: Option<String>,
 }
 
-impl Schedule {
+impl Reordering {
     /// Records that all blocks keep their old order.
     pub(super) fn stay(&mut self, reason: String) {
         (self.reordered, self.moved, self.cycles_after, self.kept) = (0, 0, self.cycles_before, Some(reason));
@@ -95,7 +95,7 @@ pub struct TimedOrder {
     /// For each position, the old number of the instruction at that position.
     pub order: Vec<usize>,
     pub controls: Vec<Control>,
-    pub schedule: Schedule,
+    pub schedule: Reordering,
 }
 
 /// A scheduler that proposes orders.
@@ -270,7 +270,7 @@ impl<'a> Planner<'a> {
             }
             controls = self.controls_of(&order);
         }
-        let mut schedule = Schedule { blocks: self.blocks.len(), kept, ..Schedule::default() };
+        let mut schedule = Reordering { blocks: self.blocks.len(), kept, ..Reordering::default() };
         for block in &self.blocks {
             let is_new = !order[block.range.clone()].iter().copied().eq(block.range.clone());
             schedule.reordered += usize::from(is_new);
