@@ -109,7 +109,7 @@ impl fmt::Display for Obstacle {
 
 /// A code section before and after rewriting.
 #[derive(Clone, Debug)]
-pub struct Section {
+pub struct RewrittenSection {
     /// Index of the section in the cubin.
     pub index: usize,
     /// Name of the function in it.
@@ -120,7 +120,7 @@ pub struct Section {
     pub new: Vec<u128>,
     /// Why the section was left unchanged.
     pub obstacle: Option<Obstacle>,
-    /// Number of waits added by [`Section::wait_for`].
+    /// Number of waits added by [`RewrittenSection::wait_for`].
     pub added_waits: usize,
     /// The result of reordering, if it was requested.
     pub schedule: Option<Reordering>,
@@ -132,7 +132,7 @@ pub struct Section {
     offset: usize,
 }
 
-impl Section {
+impl RewrittenSection {
     /// Restores the original words and records `reason` as the obstacle.
     pub fn refuse(&mut self, reason: String) {
         self.new.clone_from(&self.old);
@@ -190,7 +190,7 @@ impl Section {
 pub struct Rescored {
     pub target: Target,
     /// The requested sections.
-    pub sections: Vec<Section>,
+    pub sections: Vec<RewrittenSection>,
     data: Vec<u8>,
 }
 
@@ -236,7 +236,7 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
         }
         Ok(work.section(function, offset))
     });
-    let sections: Vec<Section> = sections.collect::<Result<_, _>>()?;
+    let sections: Vec<RewrittenSection> = sections.collect::<Result<_, _>>()?;
     Ok(Rescored { target, sections, data: data.to_vec() })
 }
 
@@ -267,10 +267,10 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Rewrites one section; an obstacle is recorded in the result.
-    fn section(&self, function: &oriole_cubin::Function<'_>, offset: usize) -> Section {
+    fn section(&self, function: &oriole_cubin::Function<'_>, offset: usize) -> RewrittenSection {
         let (words, tail) = function.code.as_chunks::<SIZE>();
         let old: Vec<u128> = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
-        let mut section = Section {
+        let mut section = RewrittenSection {
             index: function.section,
             function: function.name.to_owned(),
             new: old.clone(),
@@ -289,7 +289,7 @@ impl Work<'_> {
     }
 
     /// Computes new words for a section: control-flow graph, waits to keep, control words, and the new order if requested.
-    fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut Section) -> Result<(), Obstacle> {
+    fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut RewrittenSection) -> Result<(), Obstacle> {
         let unknown = |at: usize| Obstacle::Unknown { at: at as u64 };
         let read = |(at, &word): (usize, &u128)| decode(word, self.target).ok_or_else(|| unknown(at));
         let decoded: Vec<Instruction> = section.old.iter().enumerate().map(read).collect::<Result<_, _>>()?;
@@ -322,7 +322,7 @@ impl Work<'_> {
         decoded: &[Instruction],
         (graph, waits): (&graph::Graph, &kept_waits::KeptWaits),
         limits: impl FnOnce(BTreeSet<usize>) -> MoveConstraints<'l>,
-        section: &mut Section,
+        section: &mut RewrittenSection,
     ) -> Result<Reordering, String> {
         // If the addresses cannot be updated for the identity order, they cannot be updated for any order. Test this before the expensive
         // search.
