@@ -22,7 +22,7 @@ use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Pseudo, Reg
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::lists::{Lists, Span};
+use crate::lists::{Lists, ListRange};
 use crate::operands::{fixed_constant_file, phi_source};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
@@ -95,8 +95,8 @@ pub(crate) struct FileInst {
     /// Whether the instruction has operands in fixed registers of any file.
     pub has_fixed: bool,
     /// The values of the file that it reads, and those that it writes: spans of `Liveness::accesses`.
-    reads: Span,
-    writes: Span,
+    reads: ListRange,
+    writes: ListRange,
 }
 
 /// A set of register files, one bit each.
@@ -433,12 +433,12 @@ fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, acce
             add(accesses, guard.kind);
         }
     }
-    let reads = Span::new(start, accesses.len());
+    let reads = ListRange::new(start, accesses.len());
     for operand in results {
         has_fixed |= matches!(operand.role, Role::Fixed(_));
         add(accesses, operand.kind);
     }
-    let writes = Span::new(reads.range().end, accesses.len());
+    let writes = ListRange::new(reads.range().end, accesses.len());
     let is_foreign_phi = data.is(Pseudo::Phi) && writes.is_empty();
     (!is_foreign_phi).then_some(FileInst { position, inst, has_tied, has_fixed, reads, writes })
 }
