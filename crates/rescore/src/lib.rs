@@ -50,7 +50,7 @@ use rayon::prelude::*;
 
 use graph::FileInfo;
 pub use kept_waits::Event;
-use places::{CubinLayout, FunctionSite, Patch};
+use places::{CubinLayout, FunctionSite, BytePatch};
 use predict::TimingModel;
 use reorder::MoveConstraints;
 pub use reorder::{Reordering, When};
@@ -127,7 +127,7 @@ pub struct RewrittenSection {
     /// The words in the original order with new control words; `None` if the order did not change.
     in_old_order: Option<Vec<u128>>,
     /// Changes to other parts of the file that refer to addresses of instructions, for the new order.
-    patches: Vec<Patch>,
+    patches: Vec<BytePatch>,
     /// Offset of the section in the file, in bytes.
     offset: usize,
 }
