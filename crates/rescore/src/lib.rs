@@ -49,7 +49,7 @@ use oriole_sched::resource::Costs;
 use rayon::prelude::*;
 
 use graph::FileInfo;
-pub use kept_waits::Event;
+pub use kept_waits::ScoreboardEvent;
 use places::{CubinLayout, FunctionSite, BytePatch};
 use predict::TimingModel;
 use reorder::MoveConstraints;
@@ -155,11 +155,11 @@ impl RewrittenSection {
 
     /// Makes instruction `second` wait for the results or the operand reads of instruction `first`. For a checker that reports a hazard
     /// between the two.
-    pub fn wait_for(&mut self, first: usize, second: usize, part: Event) {
+    pub fn wait_for(&mut self, first: usize, second: usize, part: ScoreboardEvent) {
         let (mut before, mut after) = (Control::of(self.new[first]), Control::of(self.new[second]));
         let scoreboard = match part {
-            Event::Results => &mut before.write_barrier,
-            Event::Reads => &mut before.read_barrier,
+            ScoreboardEvent::Results => &mut before.write_barrier,
+            ScoreboardEvent::Reads => &mut before.read_barrier,
         };
         after.wait |= 1 << *scoreboard.get_or_insert_with(|| self.least_used());
         before.stall = before.stall.max(SCOREBOARD_STALL);

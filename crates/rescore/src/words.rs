@@ -9,7 +9,7 @@ use oriole_hardware::{Class, Hardware, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
 use crate::graph::{Graph, branches_to_itself};
-use crate::kept_waits::{self, Event, KeptWaits, Setter};
+use crate::kept_waits::{self, ScoreboardEvent, KeptWaits, Setter};
 
 const SCOREBOARDS: usize = 6;
 /// Mask of all scoreboards.
@@ -81,7 +81,7 @@ fn isolate_counted_scoreboards(controls: &mut [Control], kept: &KeptWaits) {
     }
     let mut times = [0; SCOREBOARDS];
     for (number, control) in controls.iter().enumerate() {
-        for (part, index) in [(Event::Results, control.write_barrier), (Event::Reads, control.read_barrier)] {
+        for (part, index) in [(ScoreboardEvent::Results, control.write_barrier), (ScoreboardEvent::Reads, control.read_barrier)] {
             if let Some(index) = index.filter(|_| !kept.counted.contains_key(&(number, part))) {
                 times[usize::from(index)] += 1;
             }
@@ -138,10 +138,10 @@ fn set_scoreboard(controls: &mut [Control], (number, part): Setter, index: u8, d
 }
 
 /// Returns the field of a control word for an event.
-fn scoreboard_in(control: &mut Control, part: Event) -> &mut Option<u8> {
+fn scoreboard_in(control: &mut Control, part: ScoreboardEvent) -> &mut Option<u8> {
     match part {
-        Event::Results => &mut control.write_barrier,
-        Event::Reads => &mut control.read_barrier,
+        ScoreboardEvent::Results => &mut control.write_barrier,
+        ScoreboardEvent::Reads => &mut control.read_barrier,
     }
 }
 
