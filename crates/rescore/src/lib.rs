@@ -320,7 +320,7 @@ impl Work<'_> {
         &self,
         site: &FunctionSite<'_>,
         decoded: &[Instruction],
-        (graph, waits): (&graph::Graph, &kept_waits::KeptWaits),
+        (graph, waits): (&graph::FlowGraph, &kept_waits::KeptWaits),
         limits: impl FnOnce(BTreeSet<usize>) -> MoveConstraints<'l>,
         section: &mut RewrittenSection,
     ) -> Result<Reordering, String> {

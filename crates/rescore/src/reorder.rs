@@ -26,7 +26,7 @@ use oriole_sched::graph::{Builder, EdgeKind};
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 
 use crate::fill::{self, Choice};
-use crate::graph::Graph;
+use crate::graph::FlowGraph;
 use crate::kept_waits::KeptWaits;
 use crate::predict::{self, Prediction, Step, TimingModel};
 use crate::words;
@@ -122,7 +122,7 @@ impl Proposer {
 }
 
 /// Finds the best order of a section that the checks accept.
-pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &KeptWaits, limits: &MoveConstraints<'_>, timing: &TimingModel<'_>) -> TimedOrder {
+pub fn plan(decoded: &[Instruction], graph: &FlowGraph, waits: &KeptWaits, limits: &MoveConstraints<'_>, timing: &TimingModel<'_>) -> TimedOrder {
     let planner = Planner::new(decoded, graph, waits, limits, timing);
     planner.plan()
 }
@@ -141,7 +141,7 @@ struct Block {
 /// The state of the search for one section.
 struct Planner<'a> {
     decoded: &'a [Instruction],
-    graph: &'a Graph,
+    graph: &'a FlowGraph,
     waits: &'a KeptWaits,
     timing: &'a TimingModel<'a>,
     code: Code,
@@ -156,7 +156,7 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn new(
         decoded: &'a [Instruction],
-        graph: &'a Graph,
+        graph: &'a FlowGraph,
         waits: &'a KeptWaits,
         limits: &'a MoveConstraints<'a>,
         timing: &'a TimingModel<'a>,
@@ -451,7 +451,7 @@ impl<'a> Planner<'a> {
 ///
 /// Kosaraju's algorithm for strongly connected components: a depth-first search along the edges lists the blocks in postorder; searches
 /// against the edges, from the blocks of that list in reverse, each visit one component.
-fn in_cycles(graph: &Graph) -> Vec<bool> {
+fn in_cycles(graph: &FlowGraph) -> Vec<bool> {
     let blocks = &graph.blocks;
     let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
     for (number, block) in blocks.iter().enumerate() {

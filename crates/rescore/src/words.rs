@@ -8,7 +8,7 @@ use oriole_ctrl::flow::{Code, assign};
 use oriole_hardware::{Class, Hardware, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
-use crate::graph::{Graph, branches_to_itself};
+use crate::graph::{FlowGraph, branches_to_itself};
 use crate::kept_waits::{self, ScoreboardEvent, KeptWaits, Setter};
 
 const SCOREBOARDS: usize = 6;
@@ -23,7 +23,7 @@ pub fn old_words(decoded: &[Instruction]) -> Vec<Control> {
 }
 
 /// Returns new control words for instructions that carry their old ones. `kept` holds the waits to keep.
-pub fn assign_words(decoded: &[Instruction], graph: &Graph, kept: &KeptWaits, hardware: &Hardware<'_>) -> Vec<Control> {
+pub fn assign_words(decoded: &[Instruction], graph: &FlowGraph, kept: &KeptWaits, hardware: &Hardware<'_>) -> Vec<Control> {
     let model = hardware.model;
     let old = old_words(decoded);
     let mut bare: Vec<Instruction> = decoded.iter().map(without_control).collect();
