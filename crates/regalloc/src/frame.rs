@@ -19,7 +19,7 @@ pub(crate) struct PrivateSlot {
 
 /// A register that may be overwritten for a moment.
 #[derive(Clone, Copy)]
-pub(crate) struct Scratch {
+pub(crate) struct ScratchRegister {
     pub register: Reg,
     /// Whether the content of the register is in the emergency slot and has to be restored.
     is_saved: bool,
@@ -99,18 +99,18 @@ impl SpillFrame {
 
     /// Returns a scratch register. Without a free register, the lowest usable one is saved to the emergency slot; [`SpillFrame::give_back`]
     /// restores it.
-    pub fn borrow(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> Scratch {
+    pub fn borrow(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> ScratchRegister {
         if let Some(register) = free.lowest() {
-            return Scratch { register, is_saved: false };
+            return ScratchRegister { register, is_saved: false };
         }
         let register = usable.lowest().unwrap_or(Reg::new(0));
         let slot = self.emergency_slot(emitter.function);
         self.store(slot, register, 1, emitter);
-        Scratch { register, is_saved: true }
+        ScratchRegister { register, is_saved: true }
     }
 
     /// Restores a register from [`SpillFrame::borrow`] if it was saved.
-    pub fn give_back(&mut self, scratch: Scratch, emitter: &mut Emitter<'_>) {
+    pub fn give_back(&mut self, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
         if scratch.is_saved {
             let slot = self.emergency_slot(emitter.function);
             self.load(slot, scratch.register, 1, emitter);
@@ -128,7 +128,7 @@ impl SpillFrame {
     }
 
     /// Copies 4-byte words from one slot to another through a scratch register.
-    pub fn copy(&mut self, to: u32, from: u32, words: u8, scratch: Scratch, emitter: &mut Emitter<'_>) {
+    pub fn copy(&mut self, to: u32, from: u32, words: u8, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
         for word in 0..u32::from(words) {
             self.load(from + 4 * word, scratch.register, 1, emitter);
             self.store(to + 4 * word, scratch.register, 1, emitter);

@@ -3,7 +3,7 @@
 //! [`match_form`] is the inner loop of the checker: it compares the facts about each operand with the requirements of the form and returns
 //! the first [`Mismatch`]. It builds no text; `mismatch.rs` produces the messages.
 
-use super::operand::{OperandFacts, Parsed, Scratch};
+use super::operand::{OperandFacts, Parsed, OperandScratch};
 use crate::ast::{Constant, Form, FormBase, FormShape, FormValue, Module, TextureMode, ValueType, VariableType};
 use crate::table::{Arity, Component, Entity, Flags, Selectors, SpecialRegister};
 use crate::types::{AddressSpace, ScalarType, StateSpace, TypeClass};
@@ -68,7 +68,7 @@ impl Reason {
 
 /// The data that the comparison needs besides the form.
 pub(crate) struct MatchContext<'a> {
-    pub scratch: &'a Scratch,
+    pub scratch: &'a OperandScratch,
     pub module: &'a Module,
     pub names: &'a oriole_support::Interner,
 }

@@ -1,7 +1,7 @@
 //! Parses operands, before they are matched with a form.
 //!
 //! An operand is represented by [`OperandFacts`]: its kind and what is known about it, with names resolved. The elements of lists (vectors,
-//! brackets, pairs) are in [`Scratch`], which is reused for every instruction. Operands are appended to the body
+//! brackets, pairs) are in [`OperandScratch`], which is reused for every instruction. Operands are appended to the body
 //! ([`Parser::commit`]) after a form has been selected.
 
 use oriole_support::Name;
@@ -87,7 +87,7 @@ pub(crate) enum OperandFacts {
     AddressNumber(i64),
 }
 
-/// A range of [`Scratch::elements`].
+/// A range of [`OperandScratch::elements`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     start: u32,
@@ -96,7 +96,7 @@ pub(crate) struct List {
 
 /// The operands of the instruction being parsed.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub(crate) struct OperandScratch {
     pub operands: Vec<Parsed>,
     /// Elements of all lists.
     elements: Vec<Parsed>,
@@ -104,7 +104,7 @@ pub(crate) struct Scratch {
     in_brackets: bool,
 }
 
-impl Scratch {
+impl OperandScratch {
     pub fn clear(&mut self) {
         self.operands.clear();
         self.elements.clear();
