@@ -1,7 +1,7 @@
 //! Prints the hardware model as JSON.
 
 use oriole_hardware::ThroughputClass;
-use oriole_hardware::machine::Field;
+use oriole_hardware::machine::MachineFact;
 use oriole_hardware::occupancy::{Cliff, Launch};
 use oriole_hardware::tables::{Cell, FILES, KINDS};
 use oriole_hardware::units::Unit;
@@ -69,7 +69,7 @@ pub fn sources(profile: &Profile) -> String {
     format!("{value:#}\n")
 }
 
-fn facts(fields: impl Iterator<Item = Field>) -> Map<String, Value> {
+fn facts(fields: impl Iterator<Item = MachineFact>) -> Map<String, Value> {
     fields.map(|field| (field.key.to_owned(), json!({ "value": field.value, "source": field.source, "meaning": field.meaning }))).collect()
 }
 
