@@ -23,7 +23,7 @@ use crate::info::{Attribute, Code, Value};
 use crate::note::{CudaInfo, Note};
 use crate::relocation::{Relocation, RelocationType};
 use crate::section::{Content, Section, TextInfo};
-use crate::target::{Flags, Style};
+use crate::target::{Flags, LayoutGeneration};
 
 /// Maximum number of symbols in one attribute: the size of an attribute is a 16-bit number of bytes.
 const MAX_SYMBOLS: usize = u16::MAX as usize / size_of::<u32>();
@@ -181,7 +181,7 @@ impl Maker<'_> {
             Role::FunctionInfo(k) => (symbols, self.index(Role::Text(k))),
             Role::Relocations(patched, _) => (symbols, self.index(patched.role())),
             Role::Text(k) => {
-                let early = self.module.traits.style == Style::Ampere;
+                let early = self.module.traits.style == LayoutGeneration::Ampere;
                 let registers = if early { self.module.functions[k].registers } else { 0 };
                 (symbols, TextInfo::new(self.function(k), registers).0)
             }
