@@ -69,11 +69,11 @@ pub(crate) enum OperandFacts {
     },
     /// A name that is not declared; it may be a label.
     Unknown(Name),
-    Vector(List),
-    Pair(List),
+    Vector(ElementRange),
+    Pair(ElementRange),
     /// Brackets; the first element is the address or reference. `unified` says whether `.unified` follows.
     Bracket {
-        list: List,
+        list: ElementRange,
         unified: bool,
     },
     /// An address whose base is a register.
@@ -89,7 +89,7 @@ pub(crate) enum OperandFacts {
 
 /// A range of [`OperandScratch::elements`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct List {
+pub(crate) struct ElementRange {
     start: u32,
     length: u32,
 }
@@ -110,14 +110,14 @@ impl OperandScratch {
         self.elements.clear();
     }
 
-    pub fn list(&self, list: List) -> &[Parsed] {
+    pub fn list(&self, list: ElementRange) -> &[Parsed] {
         &self.elements[list.start as usize..(list.start + list.length) as usize]
     }
 
-    pub fn add_list(&mut self, elements: &[Parsed]) -> List {
+    pub fn add_list(&mut self, elements: &[Parsed]) -> ElementRange {
         let start = self.elements.len() as u32;
         self.elements.extend_from_slice(elements);
-        List { start, length: elements.len() as u32 }
+        ElementRange { start, length: elements.len() as u32 }
     }
 }
 
@@ -534,7 +534,7 @@ impl Parser<'_> {
         addresses.len() as u32 - 1
     }
 
-    fn commit_parsed_list(&mut self, list: List) -> crate::ast::ListId {
+    fn commit_parsed_list(&mut self, list: ElementRange) -> crate::ast::ListId {
         let elements: SmallVec<[Parsed; 8]> = SmallVec::from_slice(self.scratch.list(list));
         let operands: SmallVec<[Operand; 8]> = elements.iter().map(|&element| self.commit(element)).collect();
         self.commit_list(&operands)
