@@ -7,7 +7,7 @@
 use crate::command_line::CommandLine;
 use crate::generate;
 use crate::messages::{MessageKind, Messages, Recorded};
-use crate::program::Parsed;
+use crate::program::ParsedModule;
 use crate::settings::Settings;
 
 /// A cache of compiled programs.
@@ -22,7 +22,7 @@ pub trait ProgramCache {
 
 /// Like [`generate::generate`], with a cache.
 pub fn generate(
-    modules: &[Parsed],
+    modules: &[ParsedModule],
     settings: &Settings,
     line: &CommandLine,
     messages: &mut Messages<'_>,

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::head::HeadId;
 use super::labels::LabelKind;
-use super::operand::{OperandFacts, Parsed};
+use super::operand::{OperandFacts, ParsedOperand};
 use super::symbols::Symbol;
 use super::{Parse, Parser};
 use crate::ast::{FunctionId, FunctionKind, Instruction, Operand, Parameter, VariableId, VariableType};
@@ -61,7 +61,7 @@ fn class_name(class: TypeClass) -> &'static str {
     }
 }
 
-type Arguments = SmallVec<[Parsed; 8]>;
+type Arguments = SmallVec<[ParsedOperand; 8]>;
 
 impl Parser<'_> {
     /// Parses `call (returns), callee, (arguments), prototype`. The operands of the instruction are the return values as a list, the
@@ -172,7 +172,7 @@ impl Parser<'_> {
     }
 
     /// Returns the signatures that the call must match: one for a direct call, one per distinct target signature for an indirect call.
-    fn call_signatures(&mut self, callee: Parsed, span: Span, prototype: Option<(Operand, Span)>) -> Parse<Vec<Signature>> {
+    fn call_signatures(&mut self, callee: ParsedOperand, span: Span, prototype: Option<(Operand, Span)>) -> Parse<Vec<Signature>> {
         match callee.facts {
             OperandFacts::Function { function, offset: None } => {
                 let function = &self.module.functions[function];
@@ -313,7 +313,7 @@ impl Parser<'_> {
 
     /// Checks one argument or return value: size and alignment must agree, and floats and integers must not mix. `.b32` and the like
     /// match both.
-    fn check_argument(&mut self, given: Parsed, wanted: &Parameter, is_return: bool) -> Parse<()> {
+    fn check_argument(&mut self, given: ParsedOperand, wanted: &Parameter, is_return: bool) -> Parse<()> {
         let (code, article, what) =
             if is_return { (Code::ReturnType, "a", "return value") } else { (Code::ArgumentType, "an", "argument") };
         let formal = self.formal(wanted);

@@ -3,7 +3,7 @@
 //! [`match_form`] is the inner loop of the checker: it compares the facts about each operand with the requirements of the form and returns
 //! the first [`Mismatch`]. It builds no text; `mismatch.rs` produces the messages.
 
-use super::operand::{OperandFacts, Parsed, OperandScratch};
+use super::operand::{OperandFacts, ParsedOperand, OperandScratch};
 use crate::ast::{Constant, Form, FormBase, FormShape, FormValue, Module, TextureMode, ValueType, VariableType};
 use crate::table::{Arity, Component, Entity, Flags, Selectors, SpecialRegister};
 use crate::types::{AddressSpace, ScalarType, StateSpace, TypeClass};
@@ -14,7 +14,7 @@ pub(crate) struct Mismatch {
     /// Index of the operand.
     pub operand: usize,
     /// The element of a list that does not match, or the whole operand.
-    pub part: Parsed,
+    pub part: ParsedOperand,
     pub reason: Reason,
 }
 
@@ -82,10 +82,10 @@ pub(crate) fn match_form(form: &Form, cx: &MatchContext<'_>) -> Result<(), Misma
 }
 
 /// Success, or the part that does not match and the reason.
-type Fit = Result<(), (Parsed, Reason)>;
+type Fit = Result<(), (ParsedOperand, Reason)>;
 
 /// Matches one operand with the syntax that the form requires.
-fn match_operand(wanted: &FormShape, given: Parsed, cx: &MatchContext<'_>) -> Fit {
+fn match_operand(wanted: &FormShape, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     match wanted {
         FormShape::Value(value) => match given.facts {
             OperandFacts::Pair(_) => Err((given, Reason::Pair)),
@@ -124,7 +124,7 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &MatchContext<'_>) -> Fi
 }
 
 /// Checks the texture mode: a texture needs a sampler in independent mode and has none in unified mode.
-fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &MatchContext<'_>) -> Fit {
+fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let FormBase::Reference(reference) = base else { return Ok(()) };
     if !matches!(given.facts, OperandFacts::Variable { .. }) {
         // A handle in a register is valid in both modes.
@@ -138,17 +138,17 @@ fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &M
 }
 
 /// Converts an address base that is a plain register back to a register operand.
-fn plain_reference(part: Parsed) -> Parsed {
+fn plain_reference(part: ParsedOperand) -> ParsedOperand {
     match part.facts {
         OperandFacts::AddressRegister { register, component: Component::Whole, ty, offset: None | Some(0) } => {
-            Parsed { facts: OperandFacts::Register { register, ty, lanes: 1, negated: false }, ..part }
+            ParsedOperand { facts: OperandFacts::Register { register, ty, lanes: 1, negated: false }, ..part }
         }
         _ => part,
     }
 }
 
 /// Matches a scalar, vector or name with a value of the form.
-fn match_value(wanted: &FormValue, given: Parsed, cx: &MatchContext<'_>) -> Fit {
+fn match_value(wanted: &FormValue, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let ty = match wanted.ty {
         ValueType::Entity(entity) => return match_entity(entity, given, cx),
         ValueType::Scalar(ty) => ty,
@@ -208,14 +208,14 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &MatchContext<'_>) -> Fit 
 }
 
 /// Returns whether an element of a vector is incompatible with the first: another width, or a float next to an integer.
-fn mixes_badly(part: &Parsed, first: &Parsed, has_bits: bool) -> bool {
+fn mixes_badly(part: &ParsedOperand, first: &ParsedOperand, has_bits: bool) -> bool {
     let (OperandFacts::Register { ty, .. }, OperandFacts::Register { ty: first, .. }) = (part.facts, first.facts) else { return false };
     ty.bits() != first.bits() || !has_bits && ty.class() != first.class()
 }
 
 /// Matches an element of a vector. If a vector contains untyped registers, ptxas checks only widths, so a number next to one counts as
 /// bits.
-fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane, has_bits): (usize, bool), cx: &MatchContext<'_>) -> Fit {
+fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: ParsedOperand, (lane, has_bits): (usize, bool), cx: &MatchContext<'_>) -> Fit {
     match part.facts {
         OperandFacts::Sink if wanted.spec.flags.has(Flags::SINK) => Ok(()),
         OperandFacts::Register { ty: given, lanes: 1, negated: false, .. }
@@ -234,7 +234,7 @@ fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane,
 }
 
 /// Matches a scalar with a value of the form: kind, type and flags.
-fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &MatchContext<'_>) -> Fit {
+fn match_scalar(wanted: &FormValue, ty: ScalarType, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let spec = wanted.spec;
     let flags = spec.flags;
     let no = |reason| Err((given, reason));
@@ -309,7 +309,7 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &MatchCon
 }
 
 /// Matches an immediate: type and range. `lane` is the index in a vector.
-fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed, lane: usize) -> Fit {
+fn match_immediate(wanted: &FormValue, ty: ScalarType, given: ParsedOperand, lane: usize) -> Fit {
     let no = |reason| Err((given, reason));
     let spec = wanted.spec;
     if spec.writes || spec.flags.has(Flags::REG) {
@@ -343,7 +343,7 @@ fn float_fits(ty: ScalarType, constant: Constant) -> bool {
     }
 }
 
-fn special_fits(ty: ScalarType, register: SpecialRegister, given: Parsed) -> Fit {
+fn special_fits(ty: ScalarType, register: SpecialRegister, given: ParsedOperand) -> Fit {
     if register.is_whole_vector() {
         return Err((given, Reason::Component));
     }
@@ -392,7 +392,7 @@ pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormV
 }
 
 /// Matches a name with the kind of entity that the form requires.
-fn match_entity(entity: Entity, given: Parsed, cx: &MatchContext<'_>) -> Fit {
+fn match_entity(entity: Entity, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let no = |wanted| Err((given, Reason::Kind(wanted)));
     match entity {
         Entity::Label => match given.facts {
@@ -414,7 +414,7 @@ fn match_entity(entity: Entity, given: Parsed, cx: &MatchContext<'_>) -> Fit {
 }
 
 /// Matches a texture, sampler or surface: its name, or a 64-bit handle in a register.
-fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &MatchContext<'_>) -> Fit {
+fn match_opaque(wanted: VariableType, text: &'static str, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     match given.facts {
         OperandFacts::Variable { variable, .. } => {
             let variable = &cx.module.variables[variable];
@@ -431,7 +431,7 @@ fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Ma
 }
 
 /// Matches the base of an address with a state space: width of a register, or space of a variable.
-fn match_address(space: AddressSpace, given: Parsed, cx: &MatchContext<'_>) -> Fit {
+fn match_address(space: AddressSpace, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let no = |reason| Err((given, reason));
     match given.facts {
         OperandFacts::AddressRegister { ty, .. } => {

@@ -2,7 +2,7 @@
 
 use super::head::{HeadId, shape_of};
 use super::matching::{MatchContext, Mismatch, Reason, match_form};
-use super::operand::{OperandFacts, Parsed};
+use super::operand::{OperandFacts, ParsedOperand};
 use super::{Parser, Reported};
 use crate::ast::{Form, FormShape, FormValue, TextureMode, ValueType, VariableType};
 use crate::diag::{Code, Diagnostic};
@@ -248,7 +248,7 @@ impl Parser<'_> {
     }
 
     /// Builds the finding for a register of the wrong type, with a suggestion.
-    fn wrong_type(&self, what: &str, part: Parsed, wanted: ScalarType) -> Diagnostic {
+    fn wrong_type(&self, what: &str, part: ParsedOperand, wanted: ScalarType) -> Diagnostic {
         let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted)))
             .label(self.describe(part));
         let given = match part.facts {
@@ -267,7 +267,7 @@ impl Parser<'_> {
         }
     }
 
-    fn lanes_of(&self, part: Parsed) -> String {
+    fn lanes_of(&self, part: ParsedOperand) -> String {
         match part.facts {
             OperandFacts::Vector(list) => self.scratch.list(list).len().to_string(),
             OperandFacts::Register { lanes, .. } if lanes > 1 => lanes.to_string(),
@@ -276,7 +276,7 @@ impl Parser<'_> {
     }
 
     /// Describes an operand in words.
-    pub(super) fn describe(&self, part: Parsed) -> String {
+    pub(super) fn describe(&self, part: ParsedOperand) -> String {
         match part.facts {
             OperandFacts::Register { ty, lanes: 1, .. }
             | OperandFacts::Element { ty, .. }
