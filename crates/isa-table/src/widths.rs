@@ -177,7 +177,7 @@ pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn F
             return Err(format!("{}: {unknown} has no form", line.place));
         }
     }
-    let mut out = format!("pub(crate) static WIDTH_RULES:[&[Rule];{}]=[\n", mnemonics.len());
+    let mut out = format!("pub(crate) static WIDTH_RULES:[&[WidthRule];{}]=[\n", mnemonics.len());
     let mut kinds = format!(
         "/// Kinds of roles that the rules of an instruction name, one bit each.\npub(crate) static WIDTH_KINDS:[u16;{}]=[\n",
         mnemonics.len()
@@ -221,6 +221,6 @@ impl WidthLine {
                 format!("(Role{{kind:OperandPurpose::{},index:{:?}}},Action::{})", effect.role.kind, effect.role.index, effect.action)
             })
             .collect();
-        Ok(format!("Rule{{conditions:&[{}],effects:&[{}]}}", conditions.join(","), effects.join(",")))
+        Ok(format!("WidthRule{{conditions:&[{}],effects:&[{}]}}", conditions.join(","), effects.join(",")))
     }
 }

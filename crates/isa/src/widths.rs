@@ -13,7 +13,7 @@ use crate::table::{RegFile, Symbol, WIDTH_KINDS, WIDTH_RULES};
 
 /// A rule: one line of the file, for one instruction.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub(crate) struct WidthRule {
     pub conditions: &'static [Condition],
     pub effects: &'static [(Role, Action)],
 }
