@@ -218,7 +218,7 @@ impl WidthLine {
             .effects
             .iter()
             .map(|effect| {
-                format!("(Role{{kind:OperandPurpose::{},index:{:?}}},Action::{})", effect.role.kind, effect.role.index, effect.action)
+                format!("(Role{{kind:OperandPurpose::{},index:{:?}}},WidthAction::{})", effect.role.kind, effect.role.index, effect.action)
             })
             .collect();
         Ok(format!("WidthRule{{conditions:&[{}],effects:&[{}]}}", conditions.join(","), effects.join(",")))

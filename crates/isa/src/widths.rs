@@ -15,7 +15,7 @@ use crate::table::{RegFile, Symbol, WIDTH_KINDS, WIDTH_RULES};
 #[derive(Debug)]
 pub(crate) struct WidthRule {
     pub conditions: &'static [Condition],
-    pub effects: &'static [(Role, Action)],
+    pub effects: &'static [(Role, WidthAction)],
 }
 
 /// A condition of a rule on the instruction or the operand.
@@ -67,7 +67,7 @@ pub(crate) enum OperandPurpose {
 
 /// What a rule says about a role.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Action {
+pub(crate) enum WidthAction {
     /// The width, unless an earlier rule decided it.
     Is(Width),
     /// A number of registers to add to the width.
@@ -162,10 +162,10 @@ fn apply(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Said 
         }
         for &(_, action) in actions {
             match action {
-                Action::Is(width) => said.decided = said.decided.or_else(|| Some(registers(width, instruction))),
-                Action::Plus(number) => said.more += u16::from(number),
-                Action::AlsoRead => said.also_read = true,
-                Action::AlsoWritten => said.also_written = true,
+                WidthAction::Is(width) => said.decided = said.decided.or_else(|| Some(registers(width, instruction))),
+                WidthAction::Plus(number) => said.more += u16::from(number),
+                WidthAction::AlsoRead => said.also_read = true,
+                WidthAction::AlsoWritten => said.also_written = true,
             }
         }
     }
