@@ -2,7 +2,7 @@
 
 use crate::Target;
 use crate::encodings::table_set;
-use crate::widths::{Action, Condition, OperandPurpose, Role, WidthRule, Width};
+use crate::widths::{Action, Condition, OperandPurpose, OperandRole, WidthRule, Width};
 
 /// A number stored in one or more runs of consecutive bits, the least significant run first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
