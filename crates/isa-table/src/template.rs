@@ -1,6 +1,6 @@
 //! Parses the template line of a form: modifiers, a space, then operands.
 
-use crate::model::{Bits, Core, Field, Form, Format, BracketPart, Piece, Prefix, RegFile, Slot, Term};
+use crate::model::{Bits, Core, Field, Form, NumberFormat, BracketPart, Piece, Prefix, RegFile, Slot, Term};
 use crate::parse::bits;
 
 /// Parses a template and stores the modifiers and operands in `form`.
@@ -171,19 +171,19 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads a number such as `u(72:8)` or `s(40:14)*4`: its format and bits.
-    fn number(&mut self) -> Result<(Format, Bits), String> {
+    fn number(&mut self) -> Result<(NumberFormat, Bits), String> {
         let word = self.word();
         let format = match word {
-            "u" => Format::Unsigned,
-            "s" => Format::Signed,
-            "f32" => Format::F32,
-            "f64" => Format::F64High,
-            "f16" => Format::F16,
-            "bf16" => Format::Bf16,
-            "pc" => Format::Relative,
-            "set" => Format::Set,
-            "i" => Format::SignedAlone,
-            "abs" => Format::Absolute,
+            "u" => NumberFormat::Unsigned,
+            "s" => NumberFormat::Signed,
+            "f32" => NumberFormat::F32,
+            "f64" => NumberFormat::F64High,
+            "f16" => NumberFormat::F16,
+            "bf16" => NumberFormat::Bf16,
+            "pc" => NumberFormat::Relative,
+            "set" => NumberFormat::Set,
+            "i" => NumberFormat::SignedAlone,
+            "abs" => NumberFormat::Absolute,
             _ => return Err(format!("unknown operand kind `{word}`")),
         };
         self.expect("(")?;

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::table::{FormId, Format, Opcode, Piece, RegFile, Symbol};
+use crate::table::{FormId, NumberFormat, Opcode, Piece, RegFile, Symbol};
 
 /// Modifiers in the order in which they are printed.
 pub type Symbols = SmallVec<[Symbol; 4]>;
@@ -116,7 +116,7 @@ pub enum Value {
     /// An integer.
     Integer(i64),
     /// A floating-point number, as the encoding in its format.
-    Float(Format, u64),
+    Float(NumberFormat, u64),
     /// A floating-point number read from text; the form determines its format.
     Real(f64),
     /// A NaN without payload read from text; the form determines its format.

@@ -47,5 +47,5 @@ pub use layout::{SMALL_PARAMETER_BYTES, SharedWindow, SystemLayout, TextureHandl
 pub use oriole_support::Target;
 pub use print::{print, print_exact, print_with};
 pub use select::{EncodeError, encode, find_form, select, settle};
-pub use table::{Effect, Format, Latency, Leading, Memory, Opcode, Pipe, Properties, RegFile, Symbol};
+pub use table::{Effect, NumberFormat, Latency, Leading, Memory, Opcode, Pipe, Properties, RegFile, Symbol};
 pub use text::{ParseError, parse, parse_at};

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::Control;
 use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, BranchTarget, Symbols, Value};
-use crate::table::{Core, Format, Opcode, RegFile, Symbol};
+use crate::table::{Core, NumberFormat, Opcode, RegFile, Symbol};
 
 /// An error in the text of an instruction.
 #[derive(Clone, PartialEq, Debug)]
@@ -99,7 +99,7 @@ impl<'t> Reader<'t> {
         };
         self.branches = opcode.forms().any(|form| {
             let is_branch =
-                |core: &Core| matches!(core, Core::Number(Format::Relative, _) | Core::RegisterAndNumber(_, _, Format::Relative, _));
+                |core: &Core| matches!(core, Core::Number(NumberFormat::Relative, _) | Core::RegisterAndNumber(_, _, NumberFormat::Relative, _));
             form.form().operands.iter().any(|slot| is_branch(&slot.core))
         });
         let modifiers = self.modifiers()?;
