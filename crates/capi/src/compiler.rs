@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use oriole_ptxas::{Input, MessageKind, CallOutcome};
+use oriole_ptxas::{CallOutcome, Input, MessageKind};
 
 use crate::Status;
 

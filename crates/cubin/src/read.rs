@@ -13,7 +13,7 @@ use crate::bytes::{Bytes, align_up, file_alignment};
 use crate::cubin::{Cubin, EM_CUDA, FileType, Header, Piece};
 use crate::error::{Error, Result};
 use crate::section::{Content, Section, SectionType};
-use crate::segment::{Cover, FileRange, Segment, HeaderExtent, infer};
+use crate::segment::{Cover, FileRange, HeaderExtent, Segment, infer};
 use crate::strings::StringTable;
 use crate::target::Flags;
 use crate::{callgraph, compat, info, note, relocation, symbol};

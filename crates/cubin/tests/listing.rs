@@ -37,7 +37,7 @@ fn theirs(text: &str) -> Vec<String> {
             section = line.trim().to_owned();
         } else if words.is_empty() {
             continue;
-        } else if section == "sections" && words.len() == 10 && words[0] != "CubinIndex" {
+        } else if section == "sections" && words.len() == 10 && words[0] != "Index" {
             facts.push(format!("section {}", squeeze(line)));
         } else if section == ".symtab" && words.len() >= 6 && words[0] != "index" {
             facts.push(format!("symbol {}", squeeze(line)));
@@ -194,7 +194,7 @@ fn value_text(cubin: &Cubin, code: Code, value: &Value) -> String {
             _ => words(&[*symbol, *value]),
         },
         Value::Parameter(parameter) => format!(
-            "CubinIndex : {:#x} Ordinal : {:#x} Offset : {:#x} Size : {:#x} Pointee's logAlignment : {:#x} Space : {:#x} cbank : {:#x} Parameter Space : {}",
+            "Index : {:#x} Ordinal : {:#x} Offset : {:#x} Size : {:#x} Pointee's logAlignment : {:#x} Space : {:#x} cbank : {:#x} Parameter Space : {}",
             parameter.index,
             parameter.ordinal,
             parameter.offset,

@@ -1,7 +1,7 @@
 //! Links compiled functions: combines them with the variables of the modules, and writes the cubin.
 
 use oriole_cubin::FileTraits;
-use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes_with};
+use oriole_cubin::build::{self, CodePatch, CodeRelocation, FrameInfo, function_attributes, kernel_attributes_with};
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_hardware::Hardware;
 use oriole_ir::ReferenceKind;
@@ -276,7 +276,7 @@ fn to_build_function(
         indirect_calls: function.selection.indirect_calls.clone(),
         takes_address_of: function.selection.taken_functions.clone(),
         prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
-        frame: if job.is_kernel() { Frame::plain(code_size) } else { Frame::function(code_size) }
+        frame: if job.is_kernel() { FrameInfo::plain(code_size) } else { FrameInfo::function(code_size) }
             .with_stack_depths(&function.code.stack_depths),
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }

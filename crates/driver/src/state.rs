@@ -16,7 +16,7 @@ use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
 
 use crate::convention;
-use crate::debug::registers::Definition;
+use crate::debug::registers::WordDefinition;
 use crate::emit::Code;
 use crate::functions::FunctionFacts;
 use crate::options::Options;
@@ -100,7 +100,7 @@ pub struct FunctionState<'a> {
     /// What passes did and did not do, if it is requested.
     pub pass_remarks: Remarks,
     /// The results that hold PTX registers. Set by instruction selection, if debuggers need them.
-    pub register_definitions: Vec<Definition>,
+    pub register_definitions: Vec<WordDefinition>,
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// The text of the function before and after the passes that the options name.

@@ -10,7 +10,7 @@ use crate::check::ReadSheet;
 use crate::facts::UNIT_NAMES;
 use crate::sheet::Fact;
 use crate::summary::{Summary, Time, Waits};
-use crate::tables::{Cell, ClassRow, ClassTable, GUARD, Grid, LatencyTable, List, ClassRule, TimeRow};
+use crate::tables::{Cell, ClassRow, ClassRule, ClassTable, GUARD, Grid, LatencyTable, List, TimeRow};
 
 /// The entry in the list of targets of the table for targets without a table.
 const UNIVERSAL: &str = "universal";

@@ -21,7 +21,7 @@ use crate::model::Model;
 use crate::rate::ThroughputClass;
 use crate::sheet::Fact;
 use crate::summary::{Summary, Time, Waits};
-use crate::tables::{Cell, ClassRow, ClassTable, Grid, LatencyTable, ClassRule, TimeRow};
+use crate::tables::{Cell, ClassRow, ClassRule, ClassTable, Grid, LatencyTable, TimeRow};
 use crate::units::{Rates, Unit};
 
 include!(concat!(env!("OUT_DIR"), "/built_in.rs"));

@@ -11,7 +11,7 @@ use crate::built_in;
 use crate::class::{Class, Classes};
 use crate::facts::{MACHINES, UNIVERSAL_MACHINE};
 use crate::file::Profile;
-use crate::machine::{Field, Machine};
+use crate::machine::{Machine, MachineFact};
 use crate::model::Model;
 use crate::sheet::Fact;
 use crate::tables::List;
@@ -158,10 +158,10 @@ impl ControlRules {
     }
 
     /// Returns all facts with their sources, in the order of the fields.
-    pub fn fields(&self) -> impl Iterator<Item = Field> {
+    pub fn fields(&self) -> impl Iterator<Item = MachineFact> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {
             let fact = self.facts.facts.iter().find(|fact| fact.key == key)?;
-            Some(Field { key, value: fact.value, source: fact.source, meaning })
+            Some(MachineFact { key, value: fact.value, source: fact.source, meaning })
         })
     }
 }

@@ -10,7 +10,9 @@
 //! IR these are two operands. `BRX` may omit the number: its block operands then list the possible targets, and its register holds the
 //! target's distance in bytes from the function's first instruction.
 
-use oriole_isa::{self as isa, Address, AddressPart, AddressRegister, Control, Opcode, BranchTarget, RegFile, Symbol, Symbols, Target, Value};
+use oriole_isa::{
+    self as isa, Address, AddressPart, AddressRegister, BranchTarget, Control, Opcode, RegFile, Symbol, Symbols, Target, Value,
+};
 use smallvec::SmallVec;
 
 use crate::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Role, Signs};

@@ -1,6 +1,6 @@
 //! Checks the instruction table for contradictions: bits with two meanings, two forms that match the same word, unused fields.
 
-use crate::model::{Bits, Core, Form, Guard, Instruction, BracketPart, Piece, TARGETS, Table, Term};
+use crate::model::{Bits, BracketPart, Core, Form, Guard, Instruction, Piece, TARGETS, Table, Term};
 use crate::parse::Error;
 
 /// Bits of the opcode, the guard and the control word. Fields must not use them.

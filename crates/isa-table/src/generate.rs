@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::check::{identity, uses};
-use crate::model::{Bits, Core, Form, NumberFormat, Guard, Instruction, BracketPart, Piece, Prefix, RegFile, Slot, TARGETS, Table, Term};
+use crate::model::{Bits, BracketPart, Core, Form, Guard, Instruction, NumberFormat, Piece, Prefix, RegFile, Slot, TARGETS, Table, Term};
 use crate::parse::MOST_RUNS;
 use crate::properties::Properties;
 use crate::widths::{WidthLine, rules_code};

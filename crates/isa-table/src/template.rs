@@ -1,6 +1,6 @@
 //! Parses the template line of a form: modifiers, a space, then operands.
 
-use crate::model::{Bits, Core, Field, Form, NumberFormat, BracketPart, Piece, Prefix, RegFile, Slot, Term};
+use crate::model::{Bits, BracketPart, Core, Field, Form, NumberFormat, Piece, Prefix, RegFile, Slot, Term};
 use crate::parse::bits;
 
 /// Parses a template and stores the modifiers and operands in `form`.

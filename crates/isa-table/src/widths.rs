@@ -218,7 +218,10 @@ impl WidthLine {
             .effects
             .iter()
             .map(|effect| {
-                format!("(OperandRole{{kind:OperandPurpose::{},index:{:?}}},WidthAction::{})", effect.role.kind, effect.role.index, effect.action)
+                format!(
+                    "(OperandRole{{kind:OperandPurpose::{},index:{:?}}},WidthAction::{})",
+                    effect.role.kind, effect.role.index, effect.action
+                )
             })
             .collect();
         Ok(format!("WidthRule{{conditions:&[{}],effects:&[{}]}}", conditions.join(","), effects.join(",")))

@@ -1,6 +1,6 @@
 //! Parses small tables and checks the resulting model.
 
-use oriole_isa_table::{Bits, Core, Form, NumberFormat, Guard, Instruction, BracketPart, Piece, Prefix, RegFile, Slot, Table, Term, check};
+use oriole_isa_table::{Bits, BracketPart, Core, Form, Guard, Instruction, NumberFormat, Piece, Prefix, RegFile, Slot, Table, Term, check};
 
 /// Parses a valid table with one instruction.
 fn instruction(text: &str) -> Instruction {
@@ -240,7 +240,9 @@ fn constant_bank() {
     assert_eq!(word, "c");
     let [bank, offset] = parts.as_slice() else { panic!("two pairs of brackets") };
     assert!(matches!(bank.terms.as_slice(), [Term::Number(NumberFormat::Unsigned, place)] if *place == bits(&[(54, 5)])));
-    assert!(matches!(offset.terms.as_slice(), [Term::Number(NumberFormat::Signed, place)] if *place == Bits { scale: 4, ..bits(&[(40, 14)]) }));
+    assert!(
+        matches!(offset.terms.as_slice(), [Term::Number(NumberFormat::Signed, place)] if *place == Bits { scale: 4, ..bits(&[(40, 14)]) })
+    );
 }
 
 #[test]

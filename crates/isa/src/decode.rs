@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use crate::encodings::table_column;
-use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, BranchTarget, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, BranchTarget, Guard, Instruction, Operand, Symbols, Value};
 use crate::select::fill;
-use crate::table::{self, Bits, Core, Form, FormId, NumberFormat, BracketPart, Piece, RegFile, Slot, Symbol, TABLE_TARGETS, Term};
+use crate::table::{self, Bits, BracketPart, Core, Form, FormId, NumberFormat, Piece, RegFile, Slot, Symbol, TABLE_TARGETS, Term};
 use crate::{Control, Target};
 
 /// The forms of one target, grouped by the lowest 12 bits of their encoding. The forms with opcode bits `code` are
@@ -148,7 +148,9 @@ fn value(core: &Core, word: u128) -> Value {
 
 fn number(format: NumberFormat, bits: &Bits, word: u128) -> Value {
     match format {
-        NumberFormat::Unsigned | NumberFormat::Signed | NumberFormat::SignedAlone | NumberFormat::Absolute => Value::Integer(integer(format, bits, word)),
+        NumberFormat::Unsigned | NumberFormat::Signed | NumberFormat::SignedAlone | NumberFormat::Absolute => {
+            Value::Integer(integer(format, bits, word))
+        }
         NumberFormat::Relative => Value::Relative(bits.signed(word)),
         NumberFormat::Set => Value::Set(bits.unsigned(word)),
         NumberFormat::F32 | NumberFormat::F64High | NumberFormat::F16 | NumberFormat::Bf16 => Value::Float(format, bits.unsigned(word)),

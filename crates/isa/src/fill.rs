@@ -6,8 +6,8 @@
 
 use crate::alias;
 use crate::float;
-use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, BranchTarget, Value};
-use crate::table::{self, Bits, Core, FieldId, FieldSpec, Form, NumberFormat, BracketPart, Piece, RegFile, Sign, Slot, Symbol, Term};
+use crate::instruction::{AddressPart, AddressRegister, BranchTarget, Instruction, Operand, Value};
+use crate::table::{self, Bits, BracketPart, Core, FieldId, FieldSpec, Form, NumberFormat, Piece, RegFile, Sign, Slot, Symbol, Term};
 
 /// Largest number of modifiers in the spelling of one field value.
 const LONGEST_SPELLING: usize = 6;

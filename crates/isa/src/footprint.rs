@@ -117,7 +117,11 @@ impl Lister<'_> {
                 let extent = if matches!(file, RegFile::Predicate | RegFile::UniformPredicate) {
                     Extent::SINGLE
                 } else if written {
-                    extent(self.instruction, &[OperandRole { kind: OperandPurpose::Destination, index: Some(destinations) }], &operand.suffixes)
+                    extent(
+                        self.instruction,
+                        &[OperandRole { kind: OperandPurpose::Destination, index: Some(destinations) }],
+                        &operand.suffixes,
+                    )
                 } else {
                     extent(self.instruction, &source_roles(sources, file), &operand.suffixes)
                 };

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::alias;
 use crate::decode::{form_of, integer, register_number};
 use crate::float;
-use crate::table::{self, Bits, Core, Form, NumberFormat, BracketPart, Piece, RegFile, Slot, Symbol, Term};
+use crate::table::{self, Bits, BracketPart, Core, Form, NumberFormat, Piece, RegFile, Slot, Symbol, Term};
 use crate::{Control, Target};
 
 /// Size of an instruction in bytes.

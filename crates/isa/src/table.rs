@@ -2,7 +2,7 @@
 
 use crate::Target;
 use crate::encodings::table_set;
-use crate::widths::{Action, Condition, OperandPurpose, OperandRole, WidthRule, Width};
+use crate::widths::{Condition, OperandPurpose, OperandRole, Width, WidthAction, WidthRule};
 
 /// A number stored in one or more runs of consecutive bits, the least significant run first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

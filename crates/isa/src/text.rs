@@ -9,7 +9,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, BranchTarget, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, BranchTarget, Guard, Instruction, Operand, Symbols, Value};
 use crate::table::{Core, NumberFormat, Opcode, RegFile, Symbol};
 
 /// An error in the text of an instruction.
@@ -98,8 +98,9 @@ impl<'t> Reader<'t> {
             return self.fail(unknown(mnemonic, Opcode::all().map(Opcode::mnemonic), "instruction"));
         };
         self.branches = opcode.forms().any(|form| {
-            let is_branch =
-                |core: &Core| matches!(core, Core::Number(NumberFormat::Relative, _) | Core::RegisterAndNumber(_, _, NumberFormat::Relative, _));
+            let is_branch = |core: &Core| {
+                matches!(core, Core::Number(NumberFormat::Relative, _) | Core::RegisterAndNumber(_, _, NumberFormat::Relative, _))
+            };
             form.form().operands.iter().any(|slot| is_branch(&slot.core))
         });
         let modifiers = self.modifiers()?;

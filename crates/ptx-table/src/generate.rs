@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::model::{
-    Arity, Atom, Base, ENTITIES, OperandRow, Range, Requirement, Row, SCALAR_TYPES, SPACES, OperandSyntax, SlotRow, Table, TypeName, Value,
+    Arity, Atom, Base, ENTITIES, OperandRow, OperandSyntax, Range, Requirement, Row, SCALAR_TYPES, SPACES, SlotRow, Table, TypeName, Value,
 };
 use crate::special::SpecialRegister;
 
@@ -223,7 +223,11 @@ fn operand_spec(row: &Row, operand: &OperandRow) -> String {
     let shape = match &operand.shape {
         OperandSyntax::Value(value) => format!("OperandSyntax::Value({})", value_spec(row, value)),
         OperandSyntax::Pair(first, second, optional) => {
-            format!("OperandSyntax::Pair {{ first: {}, second: {}, optional: {optional} }}", value_spec(row, first), value_spec(row, second))
+            format!(
+                "OperandSyntax::Pair {{ first: {}, second: {}, optional: {optional} }}",
+                value_spec(row, first),
+                value_spec(row, second)
+            )
         }
         OperandSyntax::Bracket(base, rest, unified) => {
             let base = match base {

@@ -1,6 +1,8 @@
 //! Parses the operands of a row.
 
-use crate::model::{Arity, Base, ENTITIES, FLAGS, OperandRow, Range, SELECTORS, SPACES, OperandSyntax, SlotRow, TypeName, Value, is_scalar_type};
+use crate::model::{
+    Arity, Base, ENTITIES, FLAGS, OperandRow, OperandSyntax, Range, SELECTORS, SPACES, SlotRow, TypeName, Value, is_scalar_type,
+};
 use crate::parse::default_type;
 
 type Outcome<T> = Result<T, String>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use oriole_cubin::FileTraits;
-use oriole_cubin::target::Style;
+use oriole_cubin::target::LayoutGeneration;
 use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, FunctionReport, Options};
 use oriole_isa::Target;
 use oriole_ptx::ast::Item;
@@ -140,7 +140,7 @@ fn report(modules: &[ParsedModule], errors: &[CompileError], messages: &mut Mess
 
 /// Prints the text of `-v`. Other programs parse it.
 fn print_usage(compiled: &Compiled, target: Target, milliseconds: f64, messages: &mut Messages<'_>) {
-    let lists_banks = FileTraits::of(target).is_some_and(|traits| traits.style == Style::Ampere);
+    let lists_banks = FileTraits::of(target).is_some_and(|traits| traits.style == LayoutGeneration::Ampere);
     let mut module = format!("{} bytes gmem", compiled.global_bytes);
     for (bank, bytes) in compiled.constant_bytes.iter().filter(|_| lists_banks) {
         let _ = write!(module, ", {bytes} bytes cmem[{bank}]");

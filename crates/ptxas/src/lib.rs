@@ -27,7 +27,7 @@ mod table;
 
 pub use cached::ProgramCache;
 use command_line::CommandLine;
-pub use messages::{MessageKind, Message};
+pub use messages::{Message, MessageKind};
 use messages::{Messages, Sink, Warnings};
 pub use program::Input;
 use settings::Settings;

@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock};
 use oriole_ir::{Class, Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, RegFile, Signs, Symbol, Target};
 use oriole_isa::Symbols;
 
-use crate::moves::{Move, CopyStep, sequentialize};
+use crate::moves::{CopyStep, Move, sequentialize};
 use crate::operands::{file_of, register};
 use crate::outcome::AllocateError;
 use crate::registers::Reg;

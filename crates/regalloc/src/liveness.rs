@@ -22,7 +22,7 @@ use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Pseudo, Reg
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::lists::{Lists, ListRange};
+use crate::lists::{ListRange, Lists};
 use crate::operands::{fixed_constant_file, phi_source};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};

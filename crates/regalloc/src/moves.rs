@@ -132,7 +132,7 @@ pub(crate) fn sequentialize(moves: &[Move], scratch: Option<Reg>) -> Vec<CopySte
 
 #[cfg(test)]
 mod tests {
-    use super::{Move, Reg, CopyStep, sequentialize};
+    use super::{CopyStep, Move, Reg, sequentialize};
 
     /// Executes the steps of a parallel copy and compares every register but the scratch register with the expected content.
     fn execute(moves: &[Move], scratch: Option<Reg>) {

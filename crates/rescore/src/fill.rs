@@ -7,7 +7,7 @@
 //! For example, in `a ; use of a ; b`, where `a` has a latency of 4 cycles, `b` moves between `a` and its use.
 
 use oriole_sched::code::Code;
-use oriole_sched::graph::FlowGraph;
+use oriole_sched::graph::Graph;
 use oriole_sched::resource::Costs;
 
 const UNITS: usize = oriole_hardware::units::UNITS;
@@ -25,7 +25,7 @@ pub enum Choice {
 /// predecessor. `floors` holds the earliest issue cycle of each instruction of the region.
 pub fn order(
     code: &Code,
-    graph: &FlowGraph,
+    graph: &Graph,
     costs: &Costs,
     floors: &[u64],
     follows_closely: &dyn Fn(usize) -> bool,
@@ -68,7 +68,7 @@ pub fn order(
 
 /// Updates the successors of an issued node: earliest issue cycle and number of unissued predecessors. Nodes that are not instructions are
 /// passed through at once.
-fn release(graph: &FlowGraph, node: u32, at: u64, earliest: &mut [u64], left: &mut [u32], ready: &mut Vec<u32>) {
+fn release(graph: &Graph, node: u32, at: u64, earliest: &mut [u64], left: &mut [u32], ready: &mut Vec<u32>) {
     let mut todo = vec![(node, at)];
     while let Some((node, at)) = todo.pop() {
         for edge in graph.successors(node) {

@@ -50,7 +50,7 @@ use rayon::prelude::*;
 
 use graph::FileInfo;
 pub use kept_waits::ScoreboardEvent;
-use places::{CubinLayout, FunctionSite, BytePatch};
+use places::{BytePatch, CubinLayout, FunctionSite};
 use predict::TimingModel;
 use reorder::MoveConstraints;
 pub use reorder::{Reordering, When};
@@ -307,8 +307,12 @@ impl Work<'_> {
         section.new = section.old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect();
         if let Some(when) = self.schedule {
             let site = FunctionSite { cubin: self.layout, name: function.name, symbol: function.symbol, section: function.section };
-            let limits =
-                |fixed_addresses| MoveConstraints { fixed_addresses, is_relocated: &is_relocated, warps: self.resident_warps(function), when };
+            let limits = |fixed_addresses| MoveConstraints {
+                fixed_addresses,
+                is_relocated: &is_relocated,
+                warps: self.resident_warps(function),
+                when,
+            };
             let reordered = self.reorder(&site, &decoded, (&graph, &waits), limits, section);
             section.schedule = Some(reordered.unwrap_or_else(|reason| Reordering { kept: Some(reason), ..Reordering::default() }));
         }

@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use oriole_isa::{Control, Instruction};
-use oriole_sched::backend::{Backend, Budget, Knobs, ScheduleMode, Region, Settings, AllocationStage};
+use oriole_sched::backend::{AllocationStage, Backend, Budget, Knobs, Region, ScheduleMode, Settings};
 use oriole_sched::check;
-use oriole_sched::code::{MemAccess, MemAccessKind, AliasSpace, Code, OrderEffect, from_machine};
+use oriole_sched::code::{AliasSpace, Code, MemAccess, MemAccessKind, OrderEffect, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 
@@ -122,7 +122,13 @@ impl Proposer {
 }
 
 /// Finds the best order of a section that the checks accept.
-pub fn plan(decoded: &[Instruction], graph: &FlowGraph, waits: &KeptWaits, limits: &MoveConstraints<'_>, timing: &TimingModel<'_>) -> TimedOrder {
+pub fn plan(
+    decoded: &[Instruction],
+    graph: &FlowGraph,
+    waits: &KeptWaits,
+    limits: &MoveConstraints<'_>,
+    timing: &TimingModel<'_>,
+) -> TimedOrder {
     let planner = Planner::new(decoded, graph, waits, limits, timing);
     planner.plan()
 }
@@ -378,7 +384,13 @@ impl<'a> Planner<'a> {
             Proposer::Fill(_) => None,
             Proposer::Backend(backend) => Some(backend.strategy().scheduler()),
         };
-        let settings = Settings { mode: ScheduleMode::Ilp, stage: AllocationStage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
+        let settings = Settings {
+            mode: ScheduleMode::Ilp,
+            stage: AllocationStage::Post,
+            budget: Budget::UNLIMITED,
+            knobs: Knobs::default(),
+            trace: false,
+        };
         let floors = self.floors(block);
         let mut order = Vec::with_capacity(block.range.len());
         for piece in self.pieces(&block.range) {

@@ -9,7 +9,7 @@ use oriole_hardware::{Class, Hardware, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
 use crate::graph::{FlowGraph, branches_to_itself};
-use crate::kept_waits::{self, ScoreboardEvent, KeptWaits, Setter};
+use crate::kept_waits::{self, KeptWaits, ScoreboardEvent, Setter};
 
 const SCOREBOARDS: usize = 6;
 /// Mask of all scoreboards.

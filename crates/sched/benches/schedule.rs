@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, Target, parse};
-use oriole_sched::backend::{Backend, Budget, Knobs, ScheduleMode, Region, Settings, AllocationStage};
+use oriole_sched::backend::{AllocationStage, Backend, Budget, Knobs, Region, ScheduleMode, Settings};
 use oriole_sched::check;
 use oriole_sched::code::from_machine;
 use oriole_sched::graph::Builder;
@@ -49,7 +49,13 @@ fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model:
     let mut builder = Builder::new(model, code.registers());
     let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(&code, 0..count, BlockLiveness { live_in: &[], live_out: &[] });
-    let settings = Settings { mode: ScheduleMode::Ilp, stage: AllocationStage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
+    let settings = Settings {
+        mode: ScheduleMode::Ilp,
+        stage: AllocationStage::Post,
+        budget: Budget::UNLIMITED,
+        knobs: Knobs::default(),
+        trace: false,
+    };
     let mut scheduler = backend.strategy().scheduler();
     let mut order = Vec::with_capacity(count);
     for region in code.regions(0..count, backend.strategy().longest_region()) {

@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::code::{MemAccess, MemAccessKind, AliasSpace, Code, OrderEffect, Item};
+use crate::code::{AliasSpace, Code, Item, MemAccess, MemAccessKind, OrderEffect};
 
 /// The first difference in meaning between the old and the new order.
 #[derive(Clone, PartialEq, Eq, Debug)]

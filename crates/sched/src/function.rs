@@ -19,7 +19,7 @@ use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
-use crate::backend::{self, Backend, Budget, Knobs, ScheduleMode, Region, RegionScheduler, Settings, AllocationStage};
+use crate::backend::{self, AllocationStage, Backend, Budget, Knobs, Region, RegionScheduler, ScheduleMode, Settings};
 use crate::calls::CallCosts;
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
@@ -27,7 +27,7 @@ use crate::graph::Builder;
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use crate::report::target::{Bounds, RegisterTarget};
-use crate::report::trace::{TracedAttempt, TracedRegion, AttemptVerdict};
+use crate::report::trace::{AttemptVerdict, TracedAttempt, TracedRegion};
 use crate::resource::Costs;
 use crate::score::LOOP_MODEL;
 
@@ -274,7 +274,8 @@ impl Scheduler<'_> {
             is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
-                let verdict = if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
+                let verdict =
+                    if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
                 tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
@@ -299,8 +300,11 @@ impl Scheduler<'_> {
             let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             let builder = Builder::new(self.model, chunk_code.code.registers());
-            let mut scratch =
-                Scratch { builder, tracker: PressureTracker::new(chunk_code.code.groups().len()), scheduler: self.backend.strategy().scheduler() };
+            let mut scratch = Scratch {
+                builder,
+                tracker: PressureTracker::new(chunk_code.code.groups().len()),
+                scheduler: self.backend.strategy().scheduler(),
+            };
             for (block, range) in &chunk_code.blocks {
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.

@@ -48,6 +48,6 @@ pub mod resource;
 pub mod score;
 pub mod space;
 
-pub use descriptor::{SchedDescriptor, Incomplete, Packed, PipeFlags, PipeMask, SubClass};
+pub use descriptor::{Incomplete, Packed, PipeFlags, PipeMask, SchedDescriptor, SubClass};
 pub use register_cost::{Affinity, RegisterCost, RegisterDescriptor, Tracking, register_cost};
 pub use space::SchedSpace;

@@ -6,7 +6,7 @@ use crate::kernel::{Generated, Kernel, load, store};
 use crate::ty::U32;
 use oriole_kernel_test::{Expected, Fill, Segment, Source};
 use oriole_sem::Comparison;
-use oriole_sem::video::{MultiplyAdd, Operation, BitRange, Scalar, Secondary, Simd};
+use oriole_sem::video::{BitRange, MultiplyAdd, Operation, Scalar, Secondary, Simd};
 
 const FAMILY: &str = "video";
 const THREADS: usize = 32;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use oriole_hardware::{Class, Classes, DependenceKind, Model, LatencyRequirement, Port};
+use oriole_hardware::{Class, Classes, DependenceKind, LatencyRequirement, Model, Port};
 use oriole_isa::{AccessPlace, RegFile, Target};
 
 use crate::code::{Run, Step};

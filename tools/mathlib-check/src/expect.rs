@@ -108,8 +108,12 @@ fn rounded(list: &mut Vec<Check>) {
         add(list, format!("div_{name}_f64"), OperandKind::Quotient64, true, move |v| {
             bits_or_nan(BINARY64, divide(BINARY64, v[0], v[1], mode, false))
         });
-        add(list, format!("rcp_{name}_f64"), OperandKind::Double, true, move |v| bits_or_nan(BINARY64, reciprocal(BINARY64, v[0], mode, false)));
-        add(list, format!("sqrt_{name}_f64"), OperandKind::Double, true, move |v| bits_or_nan(BINARY64, square_root(BINARY64, v[0], mode, false)));
+        add(list, format!("rcp_{name}_f64"), OperandKind::Double, true, move |v| {
+            bits_or_nan(BINARY64, reciprocal(BINARY64, v[0], mode, false))
+        });
+        add(list, format!("sqrt_{name}_f64"), OperandKind::Double, true, move |v| {
+            bits_or_nan(BINARY64, square_root(BINARY64, v[0], mode, false))
+        });
     }
 }
 
@@ -128,7 +132,9 @@ fn approximate(list: &mut Vec<Check>) {
     let single = |bits: u64| f32::from_bits(bits as u32);
     add(list, "rcp_approx_f32".into(), OperandKind::Single, false, move |v| near_or_nan(1.0 / single(v[0]), 1));
     add(list, "sqrt_approx_f32".into(), OperandKind::Single, false, move |v| near_or_nan(single(v[0]).sqrt(), 1));
-    add(list, "rsqrt_approx_f32".into(), OperandKind::Single, false, move |v| near_or_nan((1.0 / f64::from(single(v[0])).sqrt()) as f32, 1));
+    add(list, "rsqrt_approx_f32".into(), OperandKind::Single, false, move |v| {
+        near_or_nan((1.0 / f64::from(single(v[0])).sqrt()) as f32, 1)
+    });
     add(list, "ex2_approx_f32".into(), OperandKind::Single, false, move |v| near_or_nan(f64::from(single(v[0])).exp2() as f32, 2));
     add(list, "lg2_approx_f32".into(), OperandKind::Single, false, move |v| near_or_nan(f64::from(single(v[0])).log2() as f32, 2));
     for (ftz, suffix) in [(false, ""), (true, "_ftz")] {

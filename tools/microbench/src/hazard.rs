@@ -9,7 +9,7 @@
 
 use crate::assembler::{Assembler, Line, Needs};
 use crate::environment::{self, expand, global, pause, safe};
-use crate::table::{PairMember, ResultLocation, RegFile};
+use crate::table::{PairMember, RegFile, ResultLocation};
 use oriole_isa::{Control, SystemLayout};
 use serde::{Deserialize, Serialize};
 

@@ -25,7 +25,14 @@ pub struct ProcessResult {
 }
 
 /// Runs a program in a folder. Its output goes to the file `log`, temporary files to a folder next to it.
-pub fn run(program: &Path, arguments: &[String], folder: &Path, environment: &[(&str, String)], limit_seconds: f64, log: &Path) -> ProcessResult {
+pub fn run(
+    program: &Path,
+    arguments: &[String],
+    folder: &Path,
+    environment: &[(&str, String)],
+    limit_seconds: f64,
+    log: &Path,
+) -> ProcessResult {
     let file = File::create(log).expect("a log file");
     let temporary = log.with_extension("tmp");
     fs::create_dir_all(&temporary).expect("a folder for temporary files");

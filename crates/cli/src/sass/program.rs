@@ -6,7 +6,7 @@ use oriole_cubin::info::{Code as AttributeCode, Value};
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::symbol::Symbol;
 use oriole_cubin::{Cubin, CubinIndex};
-use oriole_isa::table::{Core, Format};
+use oriole_isa::table::{Core, NumberFormat};
 use oriole_isa::{Target, form_of};
 
 /// Size of an instruction in bytes.
@@ -154,7 +154,7 @@ impl CodeSection<'_> {
 pub fn relative_target(word: u128, target: Target, address: u64) -> Option<u64> {
     let form = form_of(word, target)?.form();
     let bits = form.operands.iter().find_map(|slot| match &slot.core {
-        Core::Number(Format::Relative, bits) | Core::RegisterAndNumber(_, _, Format::Relative, bits) => Some(bits),
+        Core::Number(NumberFormat::Relative, bits) | Core::RegisterAndNumber(_, _, NumberFormat::Relative, bits) => Some(bits),
         _ => None,
     })?;
     let distance = bits.signed(word);

@@ -1,6 +1,6 @@
 //! Collects the register accesses of an instruction and its properties for scoreboards, in the terms of the hardware model.
 
-use oriole_hardware::{Class, Classes, ControlRules, DependenceKind, Model, LatencyRequirement, Port};
+use oriole_hardware::{Class, Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port};
 use oriole_isa::{AccessPlace, Instruction, Opcode, RegFile, Value, accesses};
 use smallvec::SmallVec;
 

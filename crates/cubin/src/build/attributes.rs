@@ -1,7 +1,7 @@
 //! The attributes of a function, in the order in which ptxas writes them.
 
 use crate::info::{Attribute, Code, Parameter, ParameterBank, ParameterV2, Value};
-use crate::target::{FileTraits, SMALL_PARAMETER_BYTES, LayoutGeneration};
+use crate::target::{FileTraits, LayoutGeneration, SMALL_PARAMETER_BYTES};
 
 /// Ten times the version of the CUDA API, for `EIATTR_CUDA_API_VERSION`.
 pub const API_VERSION: u32 = 130;

@@ -252,7 +252,9 @@ impl Module {
         match self.traits.style {
             _ if !self.is_plain() => 0,
             LayoutGeneration::Ampere => 0,
-            LayoutGeneration::Hopper => 14 + self.functions.iter().map(|kernel| ".nv.capmerc.text.".len() + kernel.name.len() + 1).sum::<usize>(),
+            LayoutGeneration::Hopper => {
+                14 + self.functions.iter().map(|kernel| ".nv.capmerc.text.".len() + kernel.name.len() + 1).sum::<usize>()
+            }
             LayoutGeneration::Blackwell => 36,
         }
     }

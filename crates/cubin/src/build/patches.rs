@@ -138,7 +138,9 @@ impl DataPatch {
     /// Returns the relocation type.
     pub(super) fn relocation_type(self, traits: &FileTraits, file_type: FileType) -> RelocationType {
         match self {
-            DataPatch::Function if traits.style != LayoutGeneration::Ampere && file_type == FileType::Relocatable => RelocationType::R_CUDA_UNIFIED,
+            DataPatch::Function if traits.style != LayoutGeneration::Ampere && file_type == FileType::Relocatable => {
+                RelocationType::R_CUDA_UNIFIED
+            }
             DataPatch::Address | DataPatch::Function => RelocationType::R_CUDA_64,
             DataPatch::Generic => RelocationType::R_CUDA_G64,
             DataPatch::GenericByte(index) => RelocationType(RelocationType::R_CUDA_G8_0.0 + u32::from(index & 7)),

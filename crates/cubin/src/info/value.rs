@@ -1,6 +1,6 @@
 //! Values of attributes and their layouts.
 
-use super::{ValueFormat, Record};
+use super::{Record, ValueFormat};
 use crate::error::{Error, Result};
 
 /// The layout of a value in the sized format.

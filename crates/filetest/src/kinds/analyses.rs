@@ -6,7 +6,7 @@ use oriole_ir::{Block, Function, Value, construct_ssa, verify};
 use oriole_isa::Target;
 
 use super::{Lines, functions};
-use crate::file::{TestKind, TestFile};
+use crate::file::{TestFile, TestKind};
 
 /// Returns the result of an analysis for all functions.
 pub fn run(file: &TestFile, _: Option<Target>, kind: &TestKind) -> Lines {

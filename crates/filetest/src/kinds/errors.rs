@@ -7,7 +7,7 @@ use oriole_ptx::diag::{Style, ptxas_lines, render};
 use oriole_ptx::source::{LineIndex, Source};
 
 use super::Lines;
-use crate::file::{Form, TestKind, TestFile};
+use crate::file::{Form, TestFile, TestKind};
 use crate::pipeline;
 
 /// Name of the file in messages.

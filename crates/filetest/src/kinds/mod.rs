@@ -12,7 +12,7 @@ mod verify_ir;
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
 
-use crate::file::{TestKind, Options, Syntax, TestFile, UNCHANGED};
+use crate::file::{Options, Syntax, TestFile, TestKind, UNCHANGED};
 
 /// Result of a kind for one target: lines, or what is wrong with the file.
 type Lines = Result<Vec<String>, String>;

@@ -16,7 +16,7 @@ use oriole_opt::{
 
 use super::{Lines, functions, module, register_limit, required};
 use crate::diff;
-use crate::file::{TestKind, Options, TestFile, UNCHANGED};
+use crate::file::{Options, TestFile, TestKind, UNCHANGED};
 use crate::kinds::back_end;
 use crate::pipeline;
 

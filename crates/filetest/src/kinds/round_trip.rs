@@ -4,7 +4,7 @@ use oriole_ir::text::print;
 use oriole_isa::{Target, decode, encode, print as print_word};
 
 use super::{Lines, functions, module, required};
-use crate::file::{TestKind, TestFile};
+use crate::file::{TestFile, TestKind};
 use crate::listing::Listing;
 
 /// Ori: the printed functions are the program of the file.

@@ -11,7 +11,7 @@ use oriole_sim::sass::{Options as Limits, Silent};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use super::{machine_code, module};
-use crate::file::{TestKind, Options, Syntax, TestFile};
+use crate::file::{Options, Syntax, TestFile, TestKind};
 use crate::pipeline;
 
 /// Maximum number of instructions that a test executes.

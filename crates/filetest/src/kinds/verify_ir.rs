@@ -5,7 +5,7 @@
 use oriole_ir::{Block, Function, Inst, RegisterLimits, verify, verify_allocated};
 
 use super::functions;
-use crate::file::{TestKind, TestFile};
+use crate::file::{TestFile, TestKind};
 
 const ERROR: &str = "; error: ";
 const LIMITS: RegisterLimits =

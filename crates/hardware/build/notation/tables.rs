@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::tables::{ClassRow, ClassTable, FILES, Grid, KINDS, LatencyTable, ClassRule, TimeRow, file_index, parse_cell, split_source};
+use crate::tables::{ClassRow, ClassRule, ClassTable, FILES, Grid, KINDS, LatencyTable, TimeRow, file_index, parse_cell, split_source};
 
 /// An error in a table, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use super::scalar::Operation;
-use super::{Number, ByteRange, Source, VideoOperand, extracted, signedness};
+use super::{ByteRange, Number, Source, VideoOperand, extracted, signedness};
 use crate::error::Unsupported;
 use crate::integer::{Packing, smaller_or_greater};
 use crate::ptx::Ptx;

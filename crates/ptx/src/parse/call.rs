@@ -326,7 +326,9 @@ impl Parser<'_> {
             }
             OperandFacts::Sink if is_return => None,
             OperandFacts::Sink => Some("`_` is allowed for return values only".to_string()),
-            OperandFacts::Integer { .. } | OperandFacts::WarpSize if !is_return => self.refuse_constant(&formal, TypeClass::Integer, "an integer"),
+            OperandFacts::Integer { .. } | OperandFacts::WarpSize if !is_return => {
+                self.refuse_constant(&formal, TypeClass::Integer, "an integer")
+            }
             OperandFacts::Float(_) if !is_return => self.refuse_constant(&formal, TypeClass::Float, "a float"),
             _ => Some(format!(
                 "{article} {what} is a `.param` variable{}",

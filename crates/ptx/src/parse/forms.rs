@@ -11,7 +11,7 @@
 use smallvec::SmallVec;
 
 use crate::ast::{Form, FormBase, FormOperand, FormShape, FormValue, SlotValue, ValueType};
-use crate::table::{Arity, Atom, Base, Modifier, OperandSpec, ROWS, Row, OperandSyntax, Slot, SlotSpec, TypeSpec, ValueSpec};
+use crate::table::{Arity, Atom, Base, Modifier, OperandSpec, OperandSyntax, ROWS, Row, Slot, SlotSpec, TypeSpec, ValueSpec};
 use crate::target::{Platform, Unmet};
 use crate::types::AddressSpace;
 

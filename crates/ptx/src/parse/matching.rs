@@ -3,7 +3,7 @@
 //! [`match_form`] is the inner loop of the checker: it compares the facts about each operand with the requirements of the form and returns
 //! the first [`Mismatch`]. It builds no text; `mismatch.rs` produces the messages.
 
-use super::operand::{OperandFacts, ParsedOperand, OperandScratch};
+use super::operand::{OperandFacts, OperandScratch, ParsedOperand};
 use crate::ast::{Constant, Form, FormBase, FormShape, FormValue, Module, TextureMode, ValueType, VariableType};
 use crate::table::{Arity, Component, Entity, Flags, Selectors, SpecialRegister};
 use crate::types::{AddressSpace, ScalarType, StateSpace, TypeClass};
@@ -104,7 +104,9 @@ fn match_operand(wanted: &FormShape, given: ParsedOperand, cx: &MatchContext<'_>
             _ => Err((given, Reason::PairMissing)),
         },
         FormShape::Bracket { base, rest, unified } => {
-            let OperandFacts::Bracket { list, unified: marked } = given.facts else { return Err((given, Reason::Kind("an address in brackets"))) };
+            let OperandFacts::Bracket { list, unified: marked } = given.facts else {
+                return Err((given, Reason::Kind("an address in brackets")));
+            };
             let parts = cx.scratch.list(list);
             if parts.len() != rest.len() + 1 {
                 let one_wanted = Reason::Kind("a single address in brackets");
@@ -172,7 +174,9 @@ fn match_value(wanted: &FormValue, given: ParsedOperand, cx: &MatchContext<'_>) 
             }
         }
         // A whole special vector register, such as `mov.v4.u32 v, %tid`.
-        (Some(4), OperandFacts::Special { register, negated: false }) if register.is_whole_vector() && wanted.spec.flags.has(Flags::SREG) => {
+        (Some(4), OperandFacts::Special { register, negated: false })
+            if register.is_whole_vector() && wanted.spec.flags.has(Flags::SREG) =>
+        {
             if register.row().fits(ty) {
                 Ok(())
             } else {
@@ -184,7 +188,8 @@ fn match_value(wanted: &FormValue, given: ParsedOperand, cx: &MatchContext<'_>) 
             if parts.len() != usize::from(lanes) {
                 return Err((given, Reason::VectorLength(lanes)));
             }
-            let has_bits = parts.iter().any(|part| matches!(part.facts, OperandFacts::Register { ty, .. } if ty.class() == TypeClass::Bits));
+            let has_bits =
+                parts.iter().any(|part| matches!(part.facts, OperandFacts::Register { ty, .. } if ty.class() == TypeClass::Bits));
             // A vector with only discarded elements is rejected.
             if parts.iter().all(|part| matches!(part.facts, OperandFacts::Sink)) {
                 return Err((given, Reason::Sink));
@@ -215,7 +220,13 @@ fn mixes_badly(part: &ParsedOperand, first: &ParsedOperand, has_bits: bool) -> b
 
 /// Matches an element of a vector. If a vector contains untyped registers, ptxas checks only widths, so a number next to one counts as
 /// bits.
-fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: ParsedOperand, (lane, has_bits): (usize, bool), cx: &MatchContext<'_>) -> Fit {
+fn match_vector_element(
+    wanted: &FormValue,
+    ty: ScalarType,
+    part: ParsedOperand,
+    (lane, has_bits): (usize, bool),
+    cx: &MatchContext<'_>,
+) -> Fit {
     match part.facts {
         OperandFacts::Sink if wanted.spec.flags.has(Flags::SINK) => Ok(()),
         OperandFacts::Register { ty: given, lanes: 1, negated: false, .. }
@@ -298,11 +309,7 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: ParsedOperand, cx: &M
         OperandFacts::Pair(_) => no(Reason::Pair),
         // `reg+4` without brackets.
         OperandFacts::AddressRegister { ty: given_ty, .. } if !spec.writes && !flags.has(Flags::IMM) => {
-            if register_fits(ty, given_ty, wanted) {
-                Ok(())
-            } else {
-                no(Reason::Type(ty))
-            }
+            if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
         }
         OperandFacts::Bracket { .. } | OperandFacts::AddressRegister { .. } | OperandFacts::AddressNumber(_) => no(Reason::Kind("a value")),
     }

@@ -252,7 +252,10 @@ impl Parser<'_> {
         let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted)))
             .label(self.describe(part));
         let given = match part.facts {
-            OperandFacts::Register { ty, .. } | OperandFacts::Element { ty, .. } | OperandFacts::Selected { ty, .. } | OperandFacts::AddressRegister { ty, .. } => ty,
+            OperandFacts::Register { ty, .. }
+            | OperandFacts::Element { ty, .. }
+            | OperandFacts::Selected { ty, .. }
+            | OperandFacts::AddressRegister { ty, .. } => ty,
             _ => return finding,
         };
         if given == ScalarType::Pred || wanted == ScalarType::Pred {
@@ -288,7 +291,9 @@ impl Parser<'_> {
             OperandFacts::Special { register, .. } => {
                 format!("`{}` is a `.{}` special register", register.row().name, spelling(register.row().ty))
             }
-            OperandFacts::Integer { .. } | OperandFacts::WarpSize | OperandFacts::AddressNumber(_) => "this is an integer constant".to_string(),
+            OperandFacts::Integer { .. } | OperandFacts::WarpSize | OperandFacts::AddressNumber(_) => {
+                "this is an integer constant".to_string()
+            }
             OperandFacts::Float(_) => "this is a float constant".to_string(),
             OperandFacts::Sink => "this discards the result".to_string(),
             OperandFacts::Variable { variable, .. } => match self.module.variables[variable].ty {

@@ -226,7 +226,10 @@ impl Parser<'_> {
                 match integer {
                     Some(integer) if !integer.overflow => {
                         let unsigned = integer.unsigned || integer.value > i64::MAX as u64;
-                        Ok(ParsedOperand { span: start, facts: OperandFacts::Integer { value: integer.value as i64, unsigned, negated: false } })
+                        Ok(ParsedOperand {
+                            span: start,
+                            facts: OperandFacts::Integer { value: integer.value as i64, unsigned, negated: false },
+                        })
                     }
                     _ => self.error(Code::IntegerOverflow, start, "the integer does not fit into 64 bits"),
                 }
@@ -248,7 +251,9 @@ impl Parser<'_> {
         if self.lexer.token.kind != TokenKind::Identifier {
             let inner = self.parse_constant_operand()?;
             return match inner.facts {
-                OperandFacts::Integer { value, unsigned, .. } => Ok(ParsedOperand { facts: OperandFacts::Integer { value, unsigned, negated: true }, ..inner }),
+                OperandFacts::Integer { value, unsigned, .. } => {
+                    Ok(ParsedOperand { facts: OperandFacts::Integer { value, unsigned, negated: true }, ..inner })
+                }
                 _ => self.error(Code::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
             };
         }
@@ -257,8 +262,12 @@ impl Parser<'_> {
             OperandFacts::Register { register, ty, lanes, .. } => {
                 Ok(ParsedOperand { facts: OperandFacts::Register { register, ty, lanes, negated: true }, ..inner })
             }
-            OperandFacts::Special { register, .. } => Ok(ParsedOperand { facts: OperandFacts::Special { register, negated: true }, ..inner }),
-            OperandFacts::WarpSize => Ok(ParsedOperand { facts: OperandFacts::Integer { value: 32, unsigned: false, negated: true }, ..inner }),
+            OperandFacts::Special { register, .. } => {
+                Ok(ParsedOperand { facts: OperandFacts::Special { register, negated: true }, ..inner })
+            }
+            OperandFacts::WarpSize => {
+                Ok(ParsedOperand { facts: OperandFacts::Integer { value: 32, unsigned: false, negated: true }, ..inner })
+            }
             OperandFacts::Unknown(_) => Ok(inner),
             _ => self.error(Code::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
         }
@@ -504,9 +513,10 @@ impl Parser<'_> {
             OperandFacts::Float(constant) => Operand::Constant(body.constants.push(constant)),
             OperandFacts::Sink => Operand::Sink,
             OperandFacts::Variable { variable, member: None, offset: None } => Operand::Variable(variable),
-            OperandFacts::Variable { .. } | OperandFacts::Function { offset: Some(_), .. } | OperandFacts::AddressNumber(_) | OperandFacts::AddressRegister { .. } => {
-                Operand::AddressOf(self.commit_address(parsed))
-            }
+            OperandFacts::Variable { .. }
+            | OperandFacts::Function { offset: Some(_), .. }
+            | OperandFacts::AddressNumber(_)
+            | OperandFacts::AddressRegister { .. } => Operand::AddressOf(self.commit_address(parsed)),
             OperandFacts::Function { function, offset: None } => Operand::Function(function),
             OperandFacts::Unknown(name) => Operand::Label(self.reference_label(name, parsed.span)),
             OperandFacts::Vector(list) => Operand::Vector(self.commit_parsed_list(list)),
@@ -521,7 +531,9 @@ impl Parser<'_> {
 
     fn commit_address(&mut self, parsed: ParsedOperand) -> u32 {
         let (base, offset) = match parsed.facts {
-            OperandFacts::AddressRegister { register, component: Component::Whole, offset, .. } => (AddressBase::Register(register), offset),
+            OperandFacts::AddressRegister { register, component: Component::Whole, offset, .. } => {
+                (AddressBase::Register(register), offset)
+            }
             OperandFacts::AddressRegister { register, component, offset, .. } => (AddressBase::Element(register, component), offset),
             OperandFacts::Variable { variable, member: None, offset } => (AddressBase::Variable(variable), offset),
             OperandFacts::Variable { variable, member: Some(member), offset } => (AddressBase::VariableMember(variable, member), offset),

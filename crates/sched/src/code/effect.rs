@@ -13,7 +13,7 @@
 //! Asynchronous copies other than `LDGSTS` are ordered like barriers. Warp-group matrix products and tensor memory instructions access
 //! registers long after they issue, so they are scheduling barriers.
 
-use oriole_isa::{OrderEffect as Property, Memory, Opcode, Symbol};
+use oriole_isa::{Effect, Memory, Opcode, Symbol};
 
 use super::{AliasSpace, OrderEffect};
 
@@ -23,7 +23,7 @@ pub(super) enum OpcodeOrder {
     /// No constraint.
     Free,
     /// A memory access at the address in its operands.
-    MemAccess { space: AliasSpace, writes: bool },
+    Access { space: AliasSpace, writes: bool },
     /// A memory access at an unknown address: several threads or several places together. It aliases every access of its space.
     UnknownAddress { space: AliasSpace, writes: bool },
     /// A read of a constant bank. It is an access only if the address is indexed.
@@ -57,22 +57,22 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         Memory::Constant | Memory::Attribute | Memory::None | Memory::Tensor => None,
     };
     match (properties.effect, space) {
-        (Property::None | Property::Lanes, _) => OpcodeOrder::Free,
-        (Property::State, _) => OpcodeOrder::State,
-        (Property::Control, _) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
-        (Property::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(OrderEffect::Sync),
-        (Property::Fence, _) => OpcodeOrder::Order(OrderEffect::Fence),
-        (Property::Barrier | Property::Other, _) => OpcodeOrder::Order(OrderEffect::Sync),
-        (Property::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
+        (Effect::None | Effect::Lanes, _) => OpcodeOrder::Free,
+        (Effect::State, _) => OpcodeOrder::State,
+        (Effect::Control, _) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
+        (Effect::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(OrderEffect::Sync),
+        (Effect::Fence, _) => OpcodeOrder::Order(OrderEffect::Fence),
+        (Effect::Barrier | Effect::Other, _) => OpcodeOrder::Order(OrderEffect::Sync),
+        (Effect::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
         // Tensor and attribute memory: no alias information.
-        (Property::Reads | Property::Writes | Property::Updates, None) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
+        (Effect::Reads | Effect::Writes | Effect::Updates, None) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
         (effect, Some(space)) => access(opcode, effect, space, properties.memory),
     }
 }
 
 /// Returns the constraint of an opcode that accesses memory of a known space.
-fn access(opcode: Opcode, effect: Property, space: AliasSpace, memory: Memory) -> OpcodeOrder {
-    let writes = effect != Property::Reads;
+fn access(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memory) -> OpcodeOrder {
+    let writes = effect != Effect::Reads;
     match opcode {
         Opcode::LD | Opcode::LDG | Opcode::LDL | Opcode::LDS => OpcodeOrder::Access { space, writes },
         Opcode::ST | Opcode::STG | Opcode::STL | Opcode::STS => OpcodeOrder::Access { space, writes },
@@ -91,7 +91,7 @@ pub(super) fn is_atomic(opcode: Opcode) -> bool {
 
 /// Returns whether an opcode takes operands from other threads of the warp or acts for the whole warp.
 pub(super) fn needs_lanes(opcode: Opcode) -> bool {
-    opcode.properties().effect == Property::Lanes
+    opcode.properties().effect == Effect::Lanes
 }
 
 /// Returns whether a special register has the same value during the whole life of a thread. Clocks, counters and the physical location

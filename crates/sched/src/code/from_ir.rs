@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
 use super::from_machine::{self, AccessKnowledge, described_access, mix};
-use super::{MemAccess, MemAccessKind, Address, AliasSpace, Code, OrderEffect, Group, NewItem, RegAccess, RegisterClass};
+use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
 
 /// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
 fn pseudo_class() -> Class {

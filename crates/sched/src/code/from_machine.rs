@@ -10,7 +10,7 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::{MemAccess, MemAccessKind, Address, AliasSpace, Code, OrderEffect, Group, NewItem, RegAccess, RegisterClass};
+use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
 
 /// Register files that order instructions, in the order of their register numbers.
 const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
@@ -139,7 +139,9 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
     };
     match effect::opcode_order(instruction.opcode) {
         OpcodeOrder::Free => OrderEffect::None,
-        OpcodeOrder::Order(OrderEffect::Sync) if instruction.opcode == Opcode::EXIT && instruction.guard.is_always() => OrderEffect::SchedBarrier,
+        OpcodeOrder::Order(OrderEffect::Sync) if instruction.opcode == Opcode::EXIT && instruction.guard.is_always() => {
+            OrderEffect::SchedBarrier
+        }
         OpcodeOrder::Order(effect) => effect,
         OpcodeOrder::State => effect::state(instruction.operands.iter().filter_map(|operand| match operand.value {
             Value::Name(name) => Some(name),

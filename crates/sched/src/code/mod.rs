@@ -97,7 +97,7 @@ pub enum OrderEffect {
     /// No constraint.
     None,
     /// A memory access. Keeps its order with accesses that may alias it, if one of the two writes.
-    Access(Access),
+    Access(MemAccess),
     /// A read of a clock or counter. Keeps its order with other clocks, strong accesses and fences.
     Clock,
     /// A fence. No memory access moves across it.

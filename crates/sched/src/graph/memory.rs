@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::edges::{EdgeKind, Incoming};
-use crate::code::{MemAccess, MemAccessKind, AliasSpace, OrderEffect, Item};
+use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect};
 
 /// Bytes in a cell. Accesses with the same base that touch the same cell keep their order.
 const CELL: i64 = 4;
@@ -102,7 +102,14 @@ impl SpaceState {
 
     /// Adds the edges of an access and records the access. `cells` is the range of cells that the access touches, `None` if its address is
     /// unknown.
-    fn connect(&mut self, node: u32, base: AddressBase, cells: Option<std::ops::RangeInclusive<i64>>, writes: bool, incoming: &mut Incoming) {
+    fn connect(
+        &mut self,
+        node: u32,
+        base: AddressBase,
+        cells: Option<std::ops::RangeInclusive<i64>>,
+        writes: bool,
+        incoming: &mut Incoming,
+    ) {
         let mut add = |from: u32| incoming.add(from, 1, EdgeKind::Memory, false);
         self.joined_stores.into_iter().for_each(&mut add);
         if writes {

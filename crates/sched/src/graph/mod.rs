@@ -27,7 +27,7 @@ use std::ops::Range;
 use oriole_hardware::{DependenceKind as Kind, Model, Port};
 use oriole_isa::RegFile;
 
-use crate::code::{Code, OrderEffect, Item, RegAccess};
+use crate::code::{Code, Item, OrderEffect, RegAccess};
 pub use edges::{Edge, EdgeKind};
 use edges::{Incoming, NONE};
 use memory::MemoryOrder;

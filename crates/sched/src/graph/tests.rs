@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::{self, Broken};
-use crate::code::{MemAccess, MemAccessKind, AliasSpace, from_machine};
+use crate::code::{AliasSpace, MemAccess, MemAccessKind, from_machine};
 use oriole_isa::{Target, parse};
 
 fn code(lines: &[&str]) -> Code {
@@ -183,7 +183,8 @@ fn is_memory(access: &MemAccess) -> bool {
 /// Returns whether two items must keep their order regardless of registers. Applies the rules directly, pair by pair.
 fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
     let (a, b) = (&code.items[first], &code.items[second]);
-    let is_strong = |item: &Item| matches!(item.effect, OrderEffect::Clock) || matches!(item.effect, OrderEffect::Access(access) if access.strong);
+    let is_strong =
+        |item: &Item| matches!(item.effect, OrderEffect::Clock) || matches!(item.effect, OrderEffect::Access(access) if access.strong);
     let has_order = |item: &Item| match item.effect {
         OrderEffect::None => false,
         OrderEffect::Access(access) => is_memory(&access),

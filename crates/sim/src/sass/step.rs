@@ -18,7 +18,7 @@ pub type AccessFn = Box<dyn Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fa
 pub enum Action {
     Nothing,
     Compute(Compute),
-    Access(Access),
+    Access(AccessFn),
     Flow(Flow),
     /// The instruction cannot be simulated, for this reason. Becomes an error only when a warp executes it.
     Refused(String),

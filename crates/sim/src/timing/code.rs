@@ -65,7 +65,7 @@ pub enum SharedUnitWork {
     /// Occupies the constant-bank unit for this number of cycles.
     Constant(u32),
     /// A memory access; its cost depends on the addresses, see [`super::trace::Footprint`].
-    Access(Access),
+    Access(TimedAccess),
     /// `LDGDEPBAR`: its scoreboard is released when all asynchronous copies of the warp have completed.
     CopyFence,
 }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use oriole_hardware::Time;
 use rustc_hash::FxHashMap;
 
-use super::code::{TimedAccessKind, Figures, Op, SharedUnitWork};
+use super::code::{Figures, Op, SharedUnitWork, TimedAccessKind};
 use super::trace::{Footprint, Trace};
 
 /// The completion times of an access, as absolute cycles.

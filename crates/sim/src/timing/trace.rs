@@ -3,7 +3,7 @@
 use oriole_isa::Target;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::code::{TimedAccess, TimedAccessKind, Figures, FlowEffect, Op, SharedUnitWork};
+use super::code::{Figures, FlowEffect, Op, SharedUnitWork, TimedAccess, TimedAccessKind};
 use crate::sass::memory::space::{Space, Where};
 use crate::sass::warp::{LANES, Mask, Warp, lanes_of};
 use crate::sass::world::Map;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use oriole_cubin::info::{Attribute, Code, Value as AttributeValue};
 use oriole_cubin::relocation::Relocation;
-use oriole_cubin::{Function, CubinIndex};
+use oriole_cubin::{CubinIndex, Function};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Target, decode};
 

@@ -40,11 +40,11 @@
 
 use std::cmp::Ordering;
 
-use oriole_isa::{OrderEffect as Property, Opcode};
+use oriole_isa::{Effect, Opcode};
 
 use super::super::reason::Reason;
 use super::super::settings::{Budget, ScheduleMode};
-use crate::code::{MemAccessKind, AliasSpace, OrderEffect, Item};
+use crate::code::{AliasSpace, Item, MemAccessKind, OrderEffect};
 use crate::pressure::Counts;
 
 /// Scoreboard sequence number of a candidate that reads no in-flight result.
@@ -297,7 +297,7 @@ fn lower<T: Ord>(first: T, second: T, reason: Reason) -> Option<(bool, Reason)> 
 /// Returns the latency class of the memory that an item accesses. Atomics count as reads; stores count only if they are to shared memory.
 pub(super) fn memory_latency(item: &Item) -> MemoryLatency {
     let Some(opcode) = item.opcode else { return MemoryLatency::None };
-    let reads = matches!(opcode.properties().effect, Property::Reads | Property::Updates);
+    let reads = matches!(opcode.properties().effect, Effect::Reads | Effect::Updates);
     match item.effect {
         OrderEffect::Access(access) if reads => match access.space {
             AliasSpace::Shared => MemoryLatency::Short,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::{Budget, Knobs, AllocationStage, estimate};
+use crate::backend::{AllocationStage, Budget, Knobs, estimate};
 use crate::check;
 use crate::code::{Code, from_machine};
 use crate::graph::{Builder, Graph};
@@ -111,7 +111,10 @@ fn trace_records_reasons() {
 fn budgets_tighten_as_described() {
     let budget = Budget::new(ScheduleMode::ReduceReg, [64, 7, 7, 63], 8, &Knobs::default());
     assert_eq!((budget.registers[0], budget.scarce_above), (64 - 8 - 11, 45 - 2));
-    assert_eq!(Budget::new(ScheduleMode::ReduceReg, [64, 7, 7, 63], 0, &Knobs { tighten_by: Some(5), ..Knobs::default() }).registers[0], 59);
+    assert_eq!(
+        Budget::new(ScheduleMode::ReduceReg, [64, 7, 7, 63], 0, &Knobs { tighten_by: Some(5), ..Knobs::default() }).registers[0],
+        59
+    );
     assert_eq!(Budget::new(ScheduleMode::Ilp, [64, 7, 7, 63], 0, &Knobs::default()).registers[0], 64);
 }
 

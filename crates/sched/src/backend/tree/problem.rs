@@ -11,7 +11,7 @@ use oriole_hardware::units::UNITS;
 use rustc_hash::FxHashMap;
 
 use super::super::ports::{self, Ports};
-use super::super::settings::{Settings, AllocationStage};
+use super::super::settings::{AllocationStage, Settings};
 use crate::code::{Code, RegisterClass};
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
@@ -80,7 +80,13 @@ pub(super) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// Creates the problem of a region. The tracker must be at the start of the region.
-    pub(super) fn new(code: &'a Code, graph: &'a Graph, costs: &'a Costs, settings: &'a Settings, tracker: &PressureTracker) -> Problem<'a> {
+    pub(super) fn new(
+        code: &'a Code,
+        graph: &'a Graph,
+        costs: &'a Costs,
+        settings: &'a Settings,
+        tracker: &PressureTracker,
+    ) -> Problem<'a> {
         let items = &code.items[graph.region.clone()];
         let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit(item.class) } else { NO_UNIT } as u8;
         let mut problem = Problem {

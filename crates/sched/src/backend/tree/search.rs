@@ -260,7 +260,8 @@ impl Search<'_> {
 
     /// Returns whether candidates are compared by cost: registers are scarce, or the mode is `reduce-reg`.
     fn saves_registers(&self) -> bool {
-        self.problem.counts_registers() && (self.problem.settings.mode == ScheduleMode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
+        self.problem.counts_registers()
+            && (self.problem.settings.mode == ScheduleMode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
     }
 
     /// Selects the next item and removes it from the ready items.

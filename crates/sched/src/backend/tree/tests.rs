@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::{Budget, Knobs, ScheduleMode, Settings, AllocationStage, estimate};
+use crate::backend::{AllocationStage, Budget, Knobs, ScheduleMode, Settings, estimate};
 use crate::calls::{CallCosts, CallNode};
 use crate::check;
 use crate::code::{Code, from_machine};
@@ -310,8 +310,11 @@ fn random_code_keeps_its_meaning() {
         let mut solutions = Solutions::default();
         for mode in ScheduleMode::ALL {
             for (stage, registers) in [(AllocationStage::Pre, 200), (AllocationStage::Pre, 6), (AllocationStage::Post, 200)] {
-                let budget =
-                    if stage == AllocationStage::Pre { Budget::new(mode, [registers, 6, 6, 60], 0, &Knobs::default()) } else { Budget::UNLIMITED };
+                let budget = if stage == AllocationStage::Pre {
+                    Budget::new(mode, [registers, 6, 6, 60], 0, &Knobs::default())
+                } else {
+                    Budget::UNLIMITED
+                };
                 let live: Vec<u16> = (0..24).collect();
                 let settings = settings(mode, stage, budget);
                 let (schedule, peak) = run_with(&code, &settings, (&live, &live), &mut solutions);

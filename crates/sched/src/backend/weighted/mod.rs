@@ -62,7 +62,7 @@ mod view;
 use super::clock::{Clock, Length, lower_bound, release};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
-use super::settings::{ScheduleMode, Settings, AllocationStage};
+use super::settings::{AllocationStage, ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::Graph;

@@ -109,8 +109,10 @@ fn few_registers_make_consumers_follow_producers() {
 fn pressure_is_ignored_after_allocation() {
     let code = pairs();
     let (free, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), &[0, 1], &[]);
-    let heavy =
-        Settings { knobs: Knobs { pressure_weight: 50.0, ..Knobs::default() }, ..settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED) };
+    let heavy = Settings {
+        knobs: Knobs { pressure_weight: 50.0, ..Knobs::default() },
+        ..settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED)
+    };
     let (weighed, _) = run(&code, &heavy, &[0, 1], &[]);
     assert_eq!(free.length, weighed.length);
     assert!(free.picks.iter().chain(&weighed.picks).all(|pick| pick.reason != Reason::WeightedRegisters));
@@ -156,7 +158,12 @@ fn branch_operands_are_ready_in_time() {
     let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(&code, 0..26, BlockLiveness { live_in: &[], live_out: &[] });
     let schedule = schedule(
-        &Region { code: &code, graph: &graph, costs: &costs(), settings: &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED) },
+        &Region {
+            code: &code,
+            graph: &graph,
+            costs: &costs(),
+            settings: &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED),
+        },
         &mut tracker,
     );
     let comparison = schedule.order.iter().position(|&position| position == 24).unwrap();
@@ -233,7 +240,9 @@ fn random_code_keeps_its_meaning_in_all_modes() {
         for mode in ScheduleMode::ALL {
             let registers = 4 + random.below(30) as i32;
             let narrow = Budget::new(mode, [registers, 2, 2, 8], 0, &Knobs::default());
-            for (stage, budget) in [(AllocationStage::Pre, narrow), (AllocationStage::Pre, Budget::UNLIMITED), (AllocationStage::Post, Budget::UNLIMITED)] {
+            for (stage, budget) in
+                [(AllocationStage::Pre, narrow), (AllocationStage::Pre, Budget::UNLIMITED), (AllocationStage::Post, Budget::UNLIMITED)]
+            {
                 let settings = settings(mode, stage, budget);
                 let (schedule, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
                 let (again, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);

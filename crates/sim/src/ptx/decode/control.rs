@@ -3,7 +3,7 @@
 use oriole_ptx::ast::{self, LabelId, Parameter, Statement};
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
-use oriole_support::CubinIndex;
+use oriole_support::Index;
 
 use super::{Decode, Decoder, Missing, Ptx, register_bytes, slots_of};
 use crate::ptx::program::{Action, Barrier, BarrierKind, Call, Callee, Passed, SINK};

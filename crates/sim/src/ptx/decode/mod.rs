@@ -27,7 +27,7 @@ use oriole_ptx::ast::{
 use oriole_ptx::source::LineIndex;
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::{ScalarType, StateSpace};
-use oriole_support::{CubinIndex, Name};
+use oriole_support::{Index, Name};
 use rustc_hash::FxHashMap;
 
 use super::finding::Error;

@@ -3,7 +3,7 @@
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
-use oriole_sem::video::{MultiplyAdd, Operation, BitRange, Scalar, Secondary, Simd};
+use oriole_sem::video::{BitRange, MultiplyAdd, Operation, Scalar, Secondary, Simd};
 
 use super::compare::comparison;
 use super::{Decode, Decoder, Missing, Ptx};

@@ -225,7 +225,7 @@ impl Races {
 
 #[cfg(test)]
 mod tests {
-    use super::{SharedAccess, Races};
+    use super::{Races, SharedAccess};
 
     fn access(races: &mut Races, thread: u32, is_write: bool) -> bool {
         races.access(0, 4, SharedAccess { thread, line: 1, strong: false, is_write }, is_write).is_some()
