@@ -64,7 +64,7 @@ fn run() -> Result<(), String> {
         ("machines.tbl", MACHINE_FIELDS, "Machine", "MACHINES", "MACHINE_SOURCES"),
         ("units.tbl", RATE_FIELDS, "Rates", "RATES", "RATE_SOURCES"),
         ("costs.tbl", COST_FIELDS, "Costs", "COSTS", "COST_SOURCES"),
-        ("control.tbl", CONTROL_FIELDS, "Facts", "CONTROL", "CONTROL_SOURCES"),
+        ("control.tbl", CONTROL_FIELDS, "ControlFacts", "CONTROL", "CONTROL_SOURCES"),
     ] {
         let sheet = read_sheet(Sheet { file, text: read(&data.join(file))? }, fields)?;
         code.push_str(&write::sheet(&sheet, kind, name, sources));

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use oriole_cubin::Cubin;
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, decode};
-use oriole_rescore::{Event, Options, Rescored, Section, Tally, When, rescore};
+use oriole_rescore::{Options, Rescored, RewrittenSection, ScoreboardEvent, Tally, When, rescore};
 use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
@@ -199,15 +199,15 @@ fn verify(rescored: &mut Rescored) -> Result<(), String> {
 }
 
 /// Returns the hazards in a section with its new control words.
-fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &Section, model: &Model) -> Vec<Finding> {
+fn hazards(program: &Program<'_>, code: &CodeSection<'_>, section: &RewrittenSection, model: &Model) -> Vec<Finding> {
     let new: Vec<Instruction> = section.new.iter().filter_map(|&word| decode(word, program.target)).collect();
     findings_of(program, code, &new, model).into_iter().filter(|finding| finding.problem.severity() == Severity::Hazard).collect()
 }
 
 /// Returns the wait whose absence caused a finding: first instruction, second instruction, and whether it is for reads or results.
-fn missing_wait(finding: &Finding) -> Option<(usize, usize, Event)> {
+fn missing_wait(finding: &Finding) -> Option<(usize, usize, ScoreboardEvent)> {
     let (Problem::NotWaited { kind, .. } | Problem::NoScoreboardSet { kind, .. }) = finding.problem else { return None };
-    let part = if kind == Dependence::WriteAfterRead { Event::Reads } else { Event::Results };
+    let part = if kind == Dependence::WriteAfterRead { ScoreboardEvent::Reads } else { ScoreboardEvent::Results };
     Some((finding.first, finding.second, part))
 }
 
@@ -267,7 +267,7 @@ fn schedules(rescored: &Rescored) -> String {
     text
 }
 
-fn line(section: &Section) -> (&str, Tally, Tally) {
+fn line(section: &RewrittenSection) -> (&str, Tally, Tally) {
     let (old, new) = section.tallies();
     (&section.function, old, new)
 }

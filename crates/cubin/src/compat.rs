@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
-use crate::info::{Format, records};
+use crate::info::{ValueFormat, records};
 
 /// The code of an attribute in `.nv.compat`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,10 +80,10 @@ pub(crate) fn decode(data: Bytes<'_>) -> Result<Vec<CompatAttribute>> {
     let attributes = records(data)?.into_iter().map(|record| CompatAttribute {
         code: CompatCode(record.code),
         value: match record.format {
-            Format::None => CompatValue::Flag,
-            Format::Byte => CompatValue::Byte(record.half.to_le_bytes()[0]),
-            Format::Half => CompatValue::Half(record.half),
-            Format::Sized => CompatValue::Bytes(record.bytes.to_vec()),
+            ValueFormat::None => CompatValue::Flag,
+            ValueFormat::Byte => CompatValue::Byte(record.half.to_le_bytes()[0]),
+            ValueFormat::Half => CompatValue::Half(record.half),
+            ValueFormat::Sized => CompatValue::Bytes(record.bytes.to_vec()),
         },
     });
     Ok(attributes.collect())
@@ -93,12 +93,12 @@ pub(crate) fn encode(attributes: &[CompatAttribute]) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for attribute in attributes {
         let (format, half, bytes) = match &attribute.value {
-            CompatValue::Flag => (Format::None, 0, &[][..]),
-            CompatValue::Byte(byte) => (Format::Byte, u16::from(*byte), &[][..]),
-            CompatValue::Half(half) => (Format::Half, *half, &[][..]),
+            CompatValue::Flag => (ValueFormat::None, 0, &[][..]),
+            CompatValue::Byte(byte) => (ValueFormat::Byte, u16::from(*byte), &[][..]),
+            CompatValue::Half(half) => (ValueFormat::Half, *half, &[][..]),
             CompatValue::Bytes(bytes) => {
                 let size = u16::try_from(bytes.len()).map_err(|_| Error::new(format!("{:?} has more than 65535 bytes", attribute.code)))?;
-                (Format::Sized, size, &bytes[..])
+                (ValueFormat::Sized, size, &bytes[..])
             }
         };
         out.extend([format as u8, attribute.code.0]);

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::info::{Attribute, Code, Value};
 use crate::section::{Content, Section, SectionType, TextInfo};
 use crate::symbol::SymbolSection;
-use crate::target::{FileTraits, Style};
+use crate::target::{FileTraits, LayoutGeneration};
 
 impl Cubin {
     /// Replaces the code of a function. If the length changes, the size of the function's symbol is updated.
@@ -107,7 +107,7 @@ impl Cubin {
     pub fn set_register_count(&mut self, function: &str, registers: u8) -> Result<()> {
         self.set_function_value(function, Code::REGCOUNT, u32::from(registers))?;
         let index = self.text_section(function)?;
-        if self.target().and_then(FileTraits::of).is_some_and(|traits| traits.style == Style::Ampere) {
+        if self.target().and_then(FileTraits::of).is_some_and(|traits| traits.style == LayoutGeneration::Ampere) {
             let section = &mut self.sections[index];
             section.info = TextInfo::new(section.text_info().symbol(), registers).0;
         }

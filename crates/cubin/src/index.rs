@@ -1,7 +1,7 @@
 //! Fast lookup in a cubin.
 //!
 //! A [`Cubin`] can change at any time, so its own methods search all sections and symbols. Code that looks up data for every function
-//! builds an [`Index`] first; the total time is then linear in the size of the file instead of quadratic in the number of functions.
+//! builds an [`CubinIndex`] first; the total time is then linear in the size of the file instead of quadratic in the number of functions.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::symbol::{Symbol, SymbolSection};
 
 /// Lookup tables for a cubin.
 #[derive(Debug)]
-pub struct Index<'c> {
+pub struct CubinIndex<'c> {
     cubin: &'c Cubin,
     symbols: &'c [Symbol],
     /// The first section of each name.
@@ -26,9 +26,9 @@ pub struct Index<'c> {
     values: HashMap<(Code, usize), u32>,
 }
 
-impl<'c> Index<'c> {
+impl<'c> CubinIndex<'c> {
     /// Builds the tables in one pass over the cubin.
-    pub fn new(cubin: &'c Cubin) -> Index<'c> {
+    pub fn new(cubin: &'c Cubin) -> CubinIndex<'c> {
         let symbols = cubin.symbols();
         let (mut by_name, mut tables, mut symbols_in, mut values) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
         for (index, section) in cubin.sections().iter().enumerate() {
@@ -47,7 +47,7 @@ impl<'c> Index<'c> {
                 values.entry((attribute.code, symbol as usize)).or_insert(value);
             }
         }
-        Index { cubin, symbols, by_name, tables, symbols_in, values }
+        CubinIndex { cubin, symbols, by_name, tables, symbols_in, values }
     }
 
     pub fn cubin(&self) -> &'c Cubin {

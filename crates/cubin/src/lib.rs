@@ -9,7 +9,7 @@
 //! | find the images in a file of any kind | [`open`], [`Image`] |
 //! | read and write a cubin | [`Cubin::read`], [`Cubin::write`] |
 //! | list kernels and their code | [`Cubin::kernels`], [`Cubin::functions`] |
-//! | look up data of many functions | [`Index`] |
+//! | look up data of many functions | [`CubinIndex`] |
 //! | get the target | [`Cubin::target`], [`target`] |
 //! | read or change attributes | [`Cubin::function_attributes`], [`Cubin::set_attribute`], [`info`] |
 //! | replace code | [`Cubin::replace_code`], [`Cubin::set_register_count`] |
@@ -59,6 +59,6 @@ mod write;
 pub use container::{Compression, Image, ImageKind, open};
 pub use cubin::{Cubin, EM_CUDA, FileType, Function, Header, OS_ABI};
 pub use error::{Error, Result};
-pub use index::Index;
+pub use index::CubinIndex;
 pub use strings::StringTable;
 pub use target::FileTraits;

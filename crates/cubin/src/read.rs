@@ -13,7 +13,7 @@ use crate::bytes::{Bytes, align_up, file_alignment};
 use crate::cubin::{Cubin, EM_CUDA, FileType, Header, Piece};
 use crate::error::{Error, Result};
 use crate::section::{Content, Section, SectionType};
-use crate::segment::{Cover, FileRange, Segment, Span, infer};
+use crate::segment::{Cover, FileRange, HeaderExtent, Segment, infer};
 use crate::strings::StringTable;
 use crate::target::Flags;
 use crate::{callgraph, compat, info, note, relocation, symbol};
@@ -430,10 +430,10 @@ fn segments(file: Bytes<'_>, raw: &RawHeader, sections: &[Section], places: &[Fi
         return Ok(Vec::new());
     }
     let offset = raw.e_phoff.get(LE);
-    let table = Span { offset, file_size: count * PROGRAM_HEADER_SIZE, memory_size: count * PROGRAM_HEADER_SIZE };
+    let table = HeaderExtent { offset, file_size: count * PROGRAM_HEADER_SIZE, memory_size: count * PROGRAM_HEADER_SIZE };
     let segment = |index| {
         let raw: &ProgramHeader64<LE> = file.record(offset + index * PROGRAM_HEADER_SIZE, "a program header")?;
-        let span = Span { offset: raw.p_offset.get(LE), file_size: raw.p_filesz.get(LE), memory_size: raw.p_memsz.get(LE) };
+        let span = HeaderExtent { offset: raw.p_offset.get(LE), file_size: raw.p_filesz.get(LE), memory_size: raw.p_memsz.get(LE) };
         Ok(Segment {
             segment_type: raw.p_type.get(LE),
             flags: raw.p_flags.get(LE),

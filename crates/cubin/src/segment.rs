@@ -33,12 +33,12 @@ pub enum Cover {
     /// A range of sections, including the last.
     Sections { first: usize, last: usize },
     /// Numbers that no range of sections explains.
-    Fixed(Span),
+    Fixed(HeaderExtent),
 }
 
 /// The three numbers of a program header that depend on the rest of the file, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct HeaderExtent {
     pub offset: u64,
     pub file_size: u64,
     pub memory_size: u64,
@@ -67,14 +67,14 @@ pub(crate) fn is_loaded(section: &Section) -> bool {
 /// aligned.
 #[derive(Default)]
 struct Growing {
-    span: Span,
+    span: HeaderExtent,
     /// Alignment and size of the sections without bytes so far. They are placed again whenever the bytes before them grow.
     memory: Vec<(u64, u64)>,
 }
 
 impl Growing {
     fn starting_at(offset: u64) -> Growing {
-        Growing { span: Span { offset, ..Span::default() }, memory: Vec::new() }
+        Growing { span: HeaderExtent { offset, ..HeaderExtent::default() }, memory: Vec::new() }
     }
 
     /// Extends the span by a section.
@@ -96,7 +96,7 @@ impl Growing {
 }
 
 /// Returns the span of a range of sections.
-pub(crate) fn span(sections: &[Section], places: &[FileRange]) -> Span {
+pub(crate) fn span(sections: &[Section], places: &[FileRange]) -> HeaderExtent {
     let mut growing = Growing::starting_at(places.first().map_or(0, |place| place.offset));
     for (section, place) in sections.iter().zip(places) {
         growing.add(section, *place);
@@ -109,7 +109,7 @@ const TRIES: usize = 64;
 
 /// Finds the range of sections that a segment covers. The access rights of every section must be a subset of the segment's, and a section
 /// must be writable exactly if the segment is.
-pub(crate) fn infer(wanted: Span, segment_access: u32, sections: &[Section], places: &[FileRange]) -> Cover {
+pub(crate) fn infer(wanted: HeaderExtent, segment_access: u32, sections: &[Section], places: &[FileRange]) -> Cover {
     let fits = |index: usize| {
         let access = access(&sections[index]);
         is_loaded(&sections[index]) && access & !segment_access == 0 && (access ^ segment_access) & elf::PF_W == 0
@@ -138,7 +138,7 @@ pub(crate) fn infer(wanted: Span, segment_access: u32, sections: &[Section], pla
 /// Maximum number of sections without bytes in one segment; each kernel has at most one.
 const LONGEST: usize = 1 << 15;
 
-pub(crate) fn encode(segment: &Segment, span: Span) -> Vec<u8> {
+pub(crate) fn encode(segment: &Segment, span: HeaderExtent) -> Vec<u8> {
     let record: ProgramHeader64<LE> = ProgramHeader64 {
         p_type: object::U32::new(LE, segment.segment_type),
         p_flags: object::U32::new(LE, segment.flags),

@@ -21,7 +21,7 @@ use oriole_support::{Suffix, Target};
 
 /// The generation of file layout that ptxas uses for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Style {
+pub enum LayoutGeneration {
     /// Turing to Ada: relocations without addends, constants before code, one loadable segment.
     Ampere,
     /// Hopper: relocations with addends, `.nv.compat`, reserved shared memory, constants after code.
@@ -34,7 +34,7 @@ pub enum Style {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileTraits {
     pub target: Target,
-    pub style: Style,
+    pub style: LayoutGeneration,
     /// Value of `EIATTR_SW_WAR` of every kernel; `None` if kernels do not have it.
     pub software_workarounds: Option<u32>,
     /// Whether every kernel has `EIATTR_SW2861232_WAR`.
@@ -45,7 +45,7 @@ pub struct FileTraits {
     pub reserved_variable: Option<(&'static str, u64)>,
 }
 
-const fn row(number: u16, style: Style, software_workarounds: Option<u32>) -> FileTraits {
+const fn row(number: u16, style: LayoutGeneration, software_workarounds: Option<u32>) -> FileTraits {
     FileTraits {
         target: Target::plain(number),
         style,
@@ -57,24 +57,24 @@ const fn row(number: u16, style: Style, software_workarounds: Option<u32>) -> Fi
 }
 
 const fn ampere(number: u16, software_workarounds: Option<u32>) -> FileTraits {
-    FileTraits { has_workaround_2861232: true, ..row(number, Style::Ampere, software_workarounds) }
+    FileTraits { has_workaround_2861232: true, ..row(number, LayoutGeneration::Ampere, software_workarounds) }
 }
 
 const fn blackwell(number: u16, fastpath_finalize: u32, software_workarounds: u32) -> FileTraits {
-    FileTraits { fastpath_finalize, ..row(number, Style::Blackwell, Some(software_workarounds)) }
+    FileTraits { fastpath_finalize, ..row(number, LayoutGeneration::Blackwell, Some(software_workarounds)) }
 }
 
 const THOR: FileTraits = FileTraits { reserved_variable: Some(("__nv_reservedSMEM_gb10b_war_var", 0x80)), ..blackwell(110, 0, 8) };
 
 /// The numbers of all targets of ptxas 13.0.88. Targets that differ in the suffix only have the same traits.
 const ROWS: [FileTraits; 12] = [
-    row(75, Style::Ampere, Some(1)),
+    row(75, LayoutGeneration::Ampere, Some(1)),
     ampere(80, None),
     ampere(86, None),
     ampere(87, Some(2)),
     ampere(88, None),
-    row(89, Style::Ampere, None),
-    row(90, Style::Hopper, Some(8)),
+    row(89, LayoutGeneration::Ampere, None),
+    row(90, LayoutGeneration::Hopper, Some(8)),
     blackwell(100, 9, 8),
     blackwell(103, 0, 8),
     THOR,
@@ -86,39 +86,39 @@ const ROWS: [FileTraits; 12] = [
 /// `EIATTR_KPARAM_INFO_V2`, and on Turing to Ada they have another offset in constant bank 0.
 pub const SMALL_PARAMETER_BYTES: u16 = 4352;
 
-impl Style {
+impl LayoutGeneration {
     /// Returns the offset in constant bank 0 of the parameters of a kernel; `is_large` says whether they have the layout for more than
     /// [`SMALL_PARAMETER_BYTES`].
     pub fn parameter_base(self, is_large: bool) -> u16 {
         match self {
-            Style::Ampere if is_large => 0x1a80,
-            Style::Ampere => 0x160,
-            Style::Hopper => 0x210,
-            Style::Blackwell => 0x380,
+            LayoutGeneration::Ampere if is_large => 0x1a80,
+            LayoutGeneration::Ampere => 0x160,
+            LayoutGeneration::Hopper => 0x210,
+            LayoutGeneration::Blackwell => 0x380,
         }
     }
 
     /// Returns the number of bytes that the system reserves at the start of each block's shared memory.
     pub fn reserved_shared(self) -> u64 {
         match self {
-            Style::Ampere => 0,
-            Style::Hopper | Style::Blackwell => 0x400,
+            LayoutGeneration::Ampere => 0,
+            LayoutGeneration::Hopper | LayoutGeneration::Blackwell => 0x400,
         }
     }
 
     /// Returns the value of the symbol `.nv.reservedSmem.offset0`.
     pub(crate) fn reserved_offset(self) -> u64 {
         match self {
-            Style::Ampere | Style::Hopper => 0,
-            Style::Blackwell => 0x40,
+            LayoutGeneration::Ampere | LayoutGeneration::Hopper => 0,
+            LayoutGeneration::Blackwell => 0x40,
         }
     }
 
     /// Returns the major and minor number in `EIATTR_MERCURY_ISA_VERSION`.
     pub(crate) fn mercury_version(self) -> u16 {
         match self {
-            Style::Ampere => 0,
-            Style::Hopper | Style::Blackwell => 0x101,
+            LayoutGeneration::Ampere => 0,
+            LayoutGeneration::Hopper | LayoutGeneration::Blackwell => 0x101,
         }
     }
 }
@@ -137,7 +137,7 @@ impl FileTraits {
 
     /// Returns whether functions say which sparse matrix instructions they use (`EIATTR_SPARSE_MMA_MASK`).
     pub fn has_sparse_mma_mask(&self) -> bool {
-        self.style != Style::Ampere
+        self.style != LayoutGeneration::Ampere
     }
 
     /// Returns whether the target has the suffix `a`.
@@ -147,7 +147,7 @@ impl FileTraits {
 
     /// Returns whether ptxas' files for the target have a Mercury capsule for each function.
     pub fn has_mercury(&self) -> bool {
-        self.style == Style::Blackwell
+        self.style == LayoutGeneration::Blackwell
     }
 }
 

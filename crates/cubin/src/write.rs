@@ -15,7 +15,7 @@ use crate::cubin::{Cubin, EM_CUDA, Piece};
 use crate::error::{Error, Result};
 use crate::read::{HEADER_SIZE, PROGRAM_HEADER_SIZE, SECTION_HEADER_SIZE, TABLE_ALIGNMENT};
 use crate::section::{Content, SectionType};
-use crate::segment::{self, Cover, FileRange, Span};
+use crate::segment::{self, Cover, FileRange, HeaderExtent};
 use crate::strings::{Names, StringTable};
 use crate::{callgraph, compat, info, note, relocation, symbol};
 
@@ -165,12 +165,12 @@ impl Plan {
     }
 
     /// Returns the offset and sizes of a segment.
-    fn span(&self, cubin: &Cubin, covers: Cover) -> Result<Span> {
+    fn span(&self, cubin: &Cubin, covers: Cover) -> Result<HeaderExtent> {
         match covers {
             Cover::Fixed(span) => Ok(span),
             Cover::Table => {
                 let size = cubin.segments.len() as u64 * PROGRAM_HEADER_SIZE;
-                Ok(Span { offset: self.program_headers, file_size: size, memory_size: size })
+                Ok(HeaderExtent { offset: self.program_headers, file_size: size, memory_size: size })
             }
             Cover::Sections { first, last } => match (cubin.sections.get(first..=last), self.places.get(first..=last)) {
                 (Some(sections), Some(places)) => Ok(segment::span(sections, places)),

@@ -21,7 +21,7 @@ use common::parts::parts;
 use common::{Scratch, compares_everything, compile, data_folder, files_in, oracle, retarget, root, run, targets_to_compare, traits_of};
 use oriole_cubin::build::{CodePatch, CodeRelocation, Extern, Function, Home, Module, UNKNOWN_STACK, Variable};
 use oriole_cubin::info::{Code, Value};
-use oriole_cubin::{Cubin, FileTraits, FileType, Index};
+use oriole_cubin::{Cubin, CubinIndex, FileTraits, FileType};
 
 /// Removes the lines about Mercury and the pointers to CIEs, and moves the lines without a fixed position to the end.
 fn comparable(lines: Vec<String>) -> Vec<String> {
@@ -327,7 +327,7 @@ fn long_lists_of_undefined_functions_are_split() {
     module.file_type = FileType::Relocatable;
     module.externs = names.iter().map(Extern::function).collect();
     let cubin = Cubin::read(&module.build().unwrap().write().unwrap()).unwrap();
-    let index = Index::new(&cubin);
+    let index = CubinIndex::new(&cubin);
     let lists: Vec<usize> = index
         .function_attributes("k")
         .iter()

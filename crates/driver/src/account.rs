@@ -8,10 +8,10 @@ use oriole_cubin::section::{Content, Section, SectionType};
 use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
 use oriole_isa::Opcode;
-use oriole_sched::backend::Stage;
+use oriole_sched::backend::AllocationStage;
 use oriole_sched::report::guidance::{self, PassSummary, Subject};
 use oriole_sched::report::latency_hiding;
-use oriole_sched::report::lines::{self, Case};
+use oriole_sched::report::lines::{self, ExtraLatency};
 use oriole_sched::report::statistics::{Figure, Gathered, LinkFacts};
 use oriole_sched::report::target::RegisterTarget;
 
@@ -22,7 +22,7 @@ use crate::registers::HIDDEN_REGISTERS;
 use crate::schedule::Plan;
 
 pub use oriole_sched::report::latency_hiding::{Category, Distances};
-pub use oriole_sched::report::lines::Case as LatencyCase;
+pub use oriole_sched::report::lines::ExtraLatency as LatencyCase;
 pub use oriole_sched::report::statistics::{Figure as StatisticsFigure, LoopMetrics};
 
 /// Threads per block if the kernel does not declare a number: one warp per scheduler, so that only the registers determine the occupancy.
@@ -97,11 +97,11 @@ impl SchedulingReport {
     }
 
     /// Returns the statistics before and after allocation as lines of text, and how well latencies are hidden.
-    pub fn statistics(&self, case: Case) -> String {
+    pub fn statistics(&self, case: ExtraLatency) -> String {
         let mut text = format!("# {} before allocation\n", self.name);
-        text.push_str(&lines::text(Stage::Pre, &self.before, self.has_uniform_registers, case));
+        text.push_str(&lines::text(AllocationStage::Pre, &self.before, self.has_uniform_registers, case));
         text.push_str(&format!("# {} after allocation\n", self.name));
-        text.push_str(&lines::text(Stage::Post, &self.after, self.has_uniform_registers, case));
+        text.push_str(&lines::text(AllocationStage::Post, &self.after, self.has_uniform_registers, case));
         text.push_str(&self.code.as_ref().map_or_else(String::new, |code| latency_hiding::lines(&code.hiding)));
         text
     }

@@ -50,7 +50,7 @@ impl Finished {
 }
 
 /// The end of the compilation of a function.
-pub struct Outcome {
+pub struct FunctionOutcome {
     /// The compiled function, `None` if the options stop the compilation earlier, or the errors.
     pub result: Result<Option<Finished>, Vec<Failure>>,
     /// Names of the functions that it calls directly.
@@ -60,13 +60,13 @@ pub struct Outcome {
 }
 
 /// Compiles one function. The log has what was recorded up to an error.
-pub fn compile_function(input: Input<'_>) -> Outcome {
+pub fn compile_function(input: Input<'_>) -> FunctionOutcome {
     let mut state = FunctionState::new(&input);
     let result = run_all(&mut state);
     let callees = state.selection.callees.clone();
     let dumps = std::mem::take(&mut state.dumps);
     let result = result.and_then(|()| if state.is_stopped { Ok(None) } else { finish(state).map(Some) });
-    Outcome { result, callees, log: PassLog { dumps, runs: input.recorder.into_runs() } }
+    FunctionOutcome { result, callees, log: PassLog { dumps, runs: input.recorder.into_runs() } }
 }
 
 /// Runs all passes of the table, as far as the options allow.

@@ -4,7 +4,7 @@ use oriole_cubin::build::Extern;
 use oriole_isel::prototype;
 use oriole_ptx::ast::{AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
-use oriole_sched::calls::{CallCosts, Callee};
+use oriole_sched::calls::{CallCosts, CallNode};
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -24,7 +24,7 @@ pub fn is_driver_function(name: &str) -> bool {
 }
 
 /// The functions of a module by name. Names are interned, so comparing their numbers is enough.
-pub struct Index<'m> {
+pub struct FunctionIndex<'m> {
     module: &'m Module,
     /// The first declaration or definition of each name.
     declared: FxHashMap<&'m str, FunctionId>,
@@ -35,10 +35,10 @@ pub struct Index<'m> {
     visible_aliases: FxHashMap<Name, Vec<Name>>,
 }
 
-impl<'m> Index<'m> {
+impl<'m> FunctionIndex<'m> {
     /// Builds the index of a module.
-    pub fn of(module: &'m Module) -> Index<'m> {
-        let mut index = Index {
+    pub fn of(module: &'m Module) -> FunctionIndex<'m> {
+        let mut index = FunctionIndex {
             module,
             declared: FxHashMap::default(),
             defined: FxHashMap::default(),
@@ -105,7 +105,7 @@ impl<'m> Index<'m> {
 /// Returns the functions with a body that the cubin needs, in the order of the source: the roots and what these reach by calls or
 /// addresses. Roots are kernels, functions in initializers and, if other files or other inputs may call them (`has_callers_elsewhere`),
 /// functions with a linkage directive. Like ptxas, an executable cubin of one input drops a `.visible` function without a caller.
-pub fn reachable_functions(index: &Index<'_>, options: &Options, has_callers_elsewhere: bool) -> Vec<FunctionId> {
+pub fn reachable_functions(index: &FunctionIndex<'_>, options: &Options, has_callers_elsewhere: bool) -> Vec<FunctionId> {
     let module = index.module;
     let entries: FxHashSet<&str> = options.entries.iter().map(String::as_str).collect();
     let is_root = |function: &Function| match function.kind {
@@ -134,23 +134,23 @@ pub fn has_calls(module: &Module, function: &Function) -> bool {
 }
 
 /// What is known about the functions of a module before they are compiled.
-pub struct Facts {
+pub struct FunctionFacts {
     /// Names of the functions in which a thread may wait for all other threads of its warp.
     pub waiting_for_warp: FxHashSet<String>,
     /// Estimated execution time of each function.
     pub calls: CallCosts,
 }
 
-impl Facts {
+impl FunctionFacts {
     /// Computes the facts of a module.
-    pub fn of(index: &Index<'_>) -> Facts {
-        Facts { waiting_for_warp: waiting_for_warp(index), calls: call_costs(index) }
+    pub fn of(index: &FunctionIndex<'_>) -> FunctionFacts {
+        FunctionFacts { waiting_for_warp: waiting_for_warp(index), calls: call_costs(index) }
     }
 }
 
 /// Returns the functions in which a thread may wait for all other threads of its warp: those with a `barrier` without `.aligned`, and their
 /// callers.
-fn waiting_for_warp(index: &Index<'_>) -> FxHashSet<String> {
+fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     let module = index.module;
     let waits = |body: &Body| {
         body.instructions
@@ -182,7 +182,7 @@ fn waiting_for_warp(index: &Index<'_>) -> FxHashSet<String> {
 const CYCLES_OF_STATEMENT: u32 = 5;
 
 /// Estimates the execution time of each function of a module, including everything that it calls.
-fn call_costs(index: &Index<'_>) -> CallCosts {
+fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
     let module = index.module;
     let callees = module.functions.iter().filter_map(|function| {
         let body = function.body.as_deref()?;
@@ -190,7 +190,7 @@ fn call_costs(index: &Index<'_>) -> CallCosts {
         let own_cycles = CYCLES_OF_STATEMENT.saturating_mul(body.instructions.len() as u32);
         let calls = referenced_functions(function).filter(|_| has_calls).map(|id| index.resolved(module.functions[id].name));
         let calls = calls.map(|name| module.name(name).to_owned()).collect();
-        Some(Callee { name: module.name(function.name).to_owned(), own_cycles, calls })
+        Some(CallNode { name: module.name(function.name).to_owned(), own_cycles, calls })
     });
     CallCosts::propagate(&callees.collect::<Vec<_>>())
 }

@@ -6,7 +6,7 @@ use oriole_isa::Target;
 use oriole_isel::{Layout, VariableLayout, VariableLocation};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, Parameter};
 
-use crate::functions::Index;
+use crate::functions::FunctionIndex;
 use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, Limit};
 use crate::{convention, functions, images, registers};
@@ -67,7 +67,13 @@ impl<'m> Job<'m> {
 }
 
 /// Returns the functions to compile with their register limits.
-pub fn jobs<'m>(modules: &[&'m Module], indices: &[Index<'_>], layouts: &[Layout], options: &Options, machine: &Machine) -> Vec<Job<'m>> {
+pub fn jobs<'m>(
+    modules: &[&'m Module],
+    indices: &[FunctionIndex<'_>],
+    layouts: &[Layout],
+    options: &Options,
+    machine: &Machine,
+) -> Vec<Job<'m>> {
     let has_callers_elsewhere = options.relocatable || modules.len() > 1;
     let mut jobs = Vec::new();
     for (number, &module) in modules.iter().enumerate() {

@@ -57,7 +57,7 @@ pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{
     BackendChoice, Bisect, BisectDecision, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports, Scheduling,
 };
-pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, Mode as ScheduleMode};
+pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, ScheduleMode};
 pub use pass_log::{Dump, IrObjects, Moment, PassLog, PassRun};
 pub use passes::{Levels, PASSES, Pass};
 pub use schedule::Plan;

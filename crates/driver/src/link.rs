@@ -1,7 +1,7 @@
 //! Links compiled functions: combines them with the variables of the modules, and writes the cubin.
 
 use oriole_cubin::FileTraits;
-use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes_with};
+use oriole_cubin::build::{self, CodePatch, CodeRelocation, FrameInfo, function_attributes, kernel_attributes_with};
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_hardware::Hardware;
 use oriole_ir::ReferenceKind;
@@ -15,7 +15,7 @@ use crate::compiled::Compiled;
 use crate::decisions::Decisions;
 use crate::error::{CompileError, Fault};
 use crate::function_report::{FunctionReport, PerformanceRemark};
-use crate::functions::Index;
+use crate::functions::FunctionIndex;
 use crate::job::Job;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
@@ -26,7 +26,7 @@ pub struct Program<'a> {
     /// The modules, with that of the runtime functions if any are called.
     pub modules: &'a [&'a Module],
     /// The functions of each module by name.
-    pub indices: &'a [Index<'a>],
+    pub indices: &'a [FunctionIndex<'a>],
     /// The variables of each module.
     pub layouts: &'a [Layout],
     /// The functions to compile.
@@ -152,8 +152,8 @@ fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault
 }
 
 /// Adds symbols for functions that are used here and defined elsewhere.
-fn add_externs(file: &mut build::Module, indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) {
-    let mut used: Vec<(&Index<'_>, &str)> = Vec::new();
+fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[Job<'_>], finished: &[Finished]) {
+    let mut used: Vec<(&FunctionIndex<'_>, &str)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
         let names = function.selection.callees.iter().chain(&function.selection.taken_functions);
         used.extend(names.map(|name| (&indices[job.module_number], name.as_str())));
@@ -178,9 +178,9 @@ fn mark_unknown_stacks(file: &mut build::Module) {
 }
 
 /// Marks the functions whose addresses are taken by code or by initial values of variables.
-fn mark_taken(file: &mut build::Module, indices: &[Index<'_>]) {
+fn mark_taken(file: &mut build::Module, indices: &[FunctionIndex<'_>]) {
     let mut taken: FxHashSet<String> = file.functions.iter().flat_map(|function| function.takes_address_of.iter().cloned()).collect();
-    taken.extend(indices.iter().flat_map(Index::address_taken_by_variables).map(str::to_owned));
+    taken.extend(indices.iter().flat_map(FunctionIndex::address_taken_by_variables).map(str::to_owned));
     for function in file.functions.iter_mut().filter(|function| taken.contains(&function.name)) {
         function.is_address_taken = true;
     }
@@ -216,7 +216,7 @@ fn extent(sizes: &[u32]) -> [u32; 3] {
 fn to_build_function(
     job: &Job<'_>,
     function: &Finished,
-    index: &Index<'_>,
+    index: &FunctionIndex<'_>,
     layout: &Layout,
     traits: &FileTraits,
     options: &Options,
@@ -276,7 +276,7 @@ fn to_build_function(
         indirect_calls: function.selection.indirect_calls.clone(),
         takes_address_of: function.selection.taken_functions.clone(),
         prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
-        frame: if job.is_kernel() { Frame::plain(code_size) } else { Frame::function(code_size) }
+        frame: if job.is_kernel() { FrameInfo::plain(code_size) } else { FrameInfo::function(code_size) }
             .with_stack_depths(&function.code.stack_depths),
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }

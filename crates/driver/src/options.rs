@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use oriole_hardware::Profile;
 use oriole_isa::Target;
-use oriole_sched::backend::{Backend, Knobs, Mode};
+use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 
 use crate::debug::{DebugInfo, DebugKind};
 
@@ -165,7 +165,7 @@ pub enum ModeChoice {
     /// Instructions stay in the order of selection.
     Off,
     /// Scheduled in this mode.
-    On(Mode),
+    On(ScheduleMode),
 }
 
 /// The scheduler backend to use.
@@ -211,7 +211,7 @@ impl Scheduling {
     }
 
     /// Returns options for one backend in one mode.
-    pub fn by(backend: Backend, mode: Mode) -> Scheduling {
+    pub fn by(backend: Backend, mode: ScheduleMode) -> Scheduling {
         Scheduling { mode: ModeChoice::On(mode), backend: BackendChoice::One(backend), ..Scheduling::default() }
     }
 }

@@ -15,10 +15,10 @@ use oriole_ptx::source::Span;
 use oriole_ptx::types::StateSpace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::compile_function::{Finished, Outcome, compile_function};
+use crate::compile_function::{Finished, FunctionOutcome, compile_function};
 use crate::compiled::Compiled;
 use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
-use crate::functions::{Facts, Index};
+use crate::functions::{FunctionFacts, FunctionIndex};
 use crate::job::{self, Job};
 use crate::link::{self, Program};
 use crate::options::Options;
@@ -40,7 +40,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     }
     let hardware = &Hardware::new(options.target, options.profile.as_deref());
     let mut layouts = layouts(modules, options)?;
-    let mut indices: Vec<Index<'_>> = modules.iter().map(|module| Index::of(module)).collect();
+    let mut indices: Vec<FunctionIndex<'_>> = modules.iter().map(|module| FunctionIndex::of(module)).collect();
     let mut jobs = job::jobs(modules, &indices, &layouts, options, hardware.machine);
     let excesses = excesses(&jobs, &layouts, options);
     if !excesses.is_empty() {
@@ -54,7 +54,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     if results.errors.is_empty() {
         let first = jobs.len();
         add_runtime(modules, layouts, &mut jobs, &results.callees, options.target)?;
-        indices.extend(modules[indices.len()..].iter().map(|module| Index::of(module)));
+        indices.extend(modules[indices.len()..].iter().map(|module| FunctionIndex::of(module)));
         results.compile(&jobs[first..], &indices, settings);
     }
     let Results { finished, mut errors, .. } = results;
@@ -128,11 +128,11 @@ struct Results<'a> {
 impl Results<'_> {
     /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which numbers the passes in
     /// the order in which they run.
-    fn compile(&mut self, jobs: &[Job<'_>], indices: &[Index<'_>], settings: Settings<'_>) {
+    fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: Settings<'_>) {
         let Settings { options, hardware, bisect } = settings;
-        let mut facts: FxHashMap<usize, Facts> = FxHashMap::default();
+        let mut facts: FxHashMap<usize, FunctionFacts> = FxHashMap::default();
         for job in jobs {
-            facts.entry(job.module_number).or_insert_with(|| Facts::of(&indices[job.module_number]));
+            facts.entry(job.module_number).or_insert_with(|| FunctionFacts::of(&indices[job.module_number]));
         }
         let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
         let run = |job: &Job<'_>| {
@@ -142,7 +142,7 @@ impl Results<'_> {
             compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder })
         };
         let outcomes = if bisect.is_some() { jobs.iter().map(run).collect() } else { parallel::map(jobs, size, run) };
-        for (job, Outcome { result, callees, log }) in jobs.iter().zip(outcomes) {
+        for (job, FunctionOutcome { result, callees, log }) in jobs.iter().zip(outcomes) {
             self.callees.extend(callees);
             self.log.append(log);
             match result {
@@ -198,7 +198,7 @@ fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<Co
 }
 
 /// Returns an error for every function that is used but not defined.
-fn unresolved(indices: &[Index<'_>], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
+fn unresolved(indices: &[FunctionIndex<'_>], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
     let compiled: FxHashSet<&str> = jobs.iter().map(Job::name).collect();
     let is_known = |name: &str| functions::is_driver_function(name) || oriole_isel::is_runtime(name) || compiled.contains(name);
     let mut errors = Vec::new();

@@ -18,7 +18,7 @@ use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::{Function, RegFile};
 use oriole_regalloc::{Allocation, Environment};
-use oriole_sched::backend::{Backend, Knobs, Mode};
+use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::calls::CallCosts;
 use oriole_sched::function::{ScheduleError, Scheduler, Stats};
 use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
@@ -53,7 +53,7 @@ pub struct Plan {
     /// The backend.
     pub backend: Backend,
     /// The mode.
-    pub mode: Mode,
+    pub mode: ScheduleMode,
     /// Whether to schedule before register allocation (phase 97).
     pub before_allocation: bool,
     /// Whether to schedule after register allocation (phase 110).
@@ -66,14 +66,14 @@ pub struct Plan {
 
 impl Plan {
     /// Returns a plan that schedules in both phases at full occupancy.
-    fn new(backend: Backend, mode: Mode) -> Plan {
+    fn new(backend: Backend, mode: ScheduleMode) -> Plan {
         Plan { backend, mode, before_allocation: true, after_allocation: true, warps_kept: 100, register_target: None }
     }
 }
 
 /// Properties of a function that scheduling depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct ScheduleContext<'a> {
     /// The target.
     pub hardware: &'a Hardware<'a>,
     /// Estimated execution time of the functions that it calls.
@@ -93,16 +93,16 @@ pub fn plans(options: &Options, hardware: &Hardware<'_>) -> Vec<Plan> {
         ModeChoice::ByLevel => None,
         ModeChoice::On(mode) => Some(mode),
     };
-    let usual = mode.unwrap_or(Mode::Ilp);
+    let usual = mode.unwrap_or(ScheduleMode::Ilp);
     match backend {
         BackendChoice::Default => vec![Plan::new(DEFAULT_BACKEND, usual)],
         BackendChoice::ByTarget => vec![published_plan(hardware.machine, usual)],
         BackendChoice::One(backend) => vec![Plan::new(backend, usual)],
         BackendChoice::Auto => {
-            let modes = mode.map_or(&[Mode::Ilp, Mode::ReduceReg, Mode::DynBatch][..], |mode| match mode {
-                Mode::Ilp => &[Mode::Ilp],
-                Mode::ReduceReg => &[Mode::ReduceReg],
-                Mode::DynBatch => &[Mode::DynBatch],
+            let modes = mode.map_or(&[ScheduleMode::Ilp, ScheduleMode::ReduceReg, ScheduleMode::DynBatch][..], |mode| match mode {
+                ScheduleMode::Ilp => &[ScheduleMode::Ilp],
+                ScheduleMode::ReduceReg => &[ScheduleMode::ReduceReg],
+                ScheduleMode::DynBatch => &[ScheduleMode::DynBatch],
             });
             let all = modes.iter().flat_map(|&mode| Backend::ALL.into_iter().map(move |backend| Plan::new(backend, mode)));
             all.collect()
@@ -112,7 +112,7 @@ pub fn plans(options: &Options, hardware: &Hardware<'_>) -> Vec<Plan> {
 
 /// Returns the lower occupancies to estimate for a plan, in percent of the warps.
 pub fn occupancies_to_estimate(plan: Plan, options: &Options) -> &'static [u32] {
-    let may_pay = plan.mode != Mode::ReduceReg && options.scheduling.knobs.register_target.is_none();
+    let may_pay = plan.mode != ScheduleMode::ReduceReg && options.scheduling.knobs.register_target.is_none();
     if may_pay { &WARPS_KEPT } else { &[] }
 }
 
@@ -129,7 +129,7 @@ pub fn max_trials(instructions: usize, options: &Options) -> usize {
 
 /// Returns the plan that the published description of ptxas has for a target: its backend, and phase 110 only if the machine installs a
 /// hook for it.
-fn published_plan(machine: &Machine, mode: Mode) -> Plan {
+fn published_plan(machine: &Machine, mode: ScheduleMode) -> Plan {
     let backend = Backend::parse(machine.page_scheduler).unwrap_or(DEFAULT_BACKEND);
     Plan { after_allocation: machine.page_post_schedule != 0, ..Plan::new(backend, mode) }
 }
@@ -137,7 +137,7 @@ fn published_plan(machine: &Machine, mode: Mode) -> Plan {
 /// Calls `run` with a scheduler for the plan.
 fn with_scheduler(
     plan: Plan,
-    context: Context<'_>,
+    context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,
     warps_offered: &[u32],
@@ -169,7 +169,7 @@ pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
     warps_offered: &[u32],
-    context: Context<'_>,
+    context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {
@@ -183,7 +183,7 @@ pub fn before_allocation(
 pub fn after_allocation(
     function: &mut Function,
     plan: Plan,
-    context: Context<'_>,
+    context: ScheduleContext<'_>,
     environment: &Environment,
     options: &Options,
 ) -> Result<Stats, ScheduleError> {
@@ -194,7 +194,7 @@ pub fn after_allocation(
 }
 
 /// Returns the estimated execution time of a scheduled function, for comparison with other schedules of the same function.
-pub fn time(function: &Function, allocation: &Allocation, context: Context<'_>) -> f64 {
+pub fn time(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> f64 {
     let &Hardware { model, machine, rates, .. } = context.hardware;
     score(function, model, &Costs::from_rates(rates, machine), warps(allocation, context.launch, machine)).value()
 }

@@ -16,9 +16,9 @@ use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
 
 use crate::convention;
-use crate::debug::registers::Definition;
+use crate::debug::registers::WordDefinition;
 use crate::emit::Code;
-use crate::functions::Facts;
+use crate::functions::FunctionFacts;
 use crate::options::Options;
 use crate::pass_log::{Dump, Recorder};
 use crate::report_data::ReportData;
@@ -35,7 +35,7 @@ pub struct Input<'a> {
     /// Number of general registers that its instructions may name.
     pub register_limit: u32,
     /// What is known about the functions of the module.
-    pub facts: &'a Facts,
+    pub facts: &'a FunctionFacts,
     /// Target and settings.
     pub options: &'a Options,
     /// What is known about the target.
@@ -100,7 +100,7 @@ pub struct FunctionState<'a> {
     /// What passes did and did not do, if it is requested.
     pub pass_remarks: Remarks,
     /// The results that hold PTX registers. Set by instruction selection, if debuggers need them.
-    pub register_definitions: Vec<Definition>,
+    pub register_definitions: Vec<WordDefinition>,
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// The text of the function before and after the passes that the options name.
@@ -159,9 +159,9 @@ impl<'a> FunctionState<'a> {
     }
 
     /// Returns the properties of the function that scheduling depends on.
-    pub fn schedule_context(&self) -> schedule::Context<'a> {
+    pub fn schedule_context(&self) -> schedule::ScheduleContext<'a> {
         let input = self.input;
-        schedule::Context {
+        schedule::ScheduleContext {
             hardware: input.hardware,
             calls: &input.facts.calls,
             launch: self.launch,

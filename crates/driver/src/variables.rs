@@ -8,14 +8,14 @@ use oriole_support::Index as _;
 use rustc_hash::FxHashSet;
 
 use crate::error::Fault;
-use crate::functions::Index;
+use crate::functions::FunctionIndex;
 
 /// Maximum size in bytes of the section with initialized variables, including alignment gaps.
 const MOST_INITIALIZED: u64 = 1 << 29;
 
 /// Adds the global and constant variables that a module defines, and the external variables that it refers to. Fails if the file would
 /// become too large.
-pub fn add(file: &mut build::Module, module: &Module, index: &Index<'_>, layout: &Layout) -> Result<(), Fault> {
+pub fn add(file: &mut build::Module, module: &Module, index: &FunctionIndex<'_>, layout: &Layout) -> Result<(), Fault> {
     let mut variables: Vec<Variable> = Vec::new();
     for global in &layout.globals {
         let home = match &global.initial {
@@ -111,7 +111,7 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
 }
 
 /// Returns a global or constant variable in the form that the file builder takes.
-fn variable(module: &Module, index: &Index<'_>, found: &Static, home: Home) -> Variable {
+fn variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {
         linkage: linkage(source.linkage, false),
@@ -121,12 +121,12 @@ fn variable(module: &Module, index: &Index<'_>, found: &Static, home: Home) -> V
     }
 }
 
-fn relocations(index: &Index<'_>, data: &Data) -> Vec<DataRelocation> {
+fn relocations(index: &FunctionIndex<'_>, data: &Data) -> Vec<DataRelocation> {
     data.addresses.iter().map(|address| relocation(index, address)).collect()
 }
 
 /// Returns the relocation for an address in an initial value.
-fn relocation(index: &Index<'_>, address: &DataAddress) -> DataRelocation {
+fn relocation(index: &FunctionIndex<'_>, address: &DataAddress) -> DataRelocation {
     let kind = match address.byte {
         Some(byte) => DataPatch::GenericByte(byte),
         None if index.has_function(&address.symbol) => DataPatch::Function,

@@ -36,7 +36,7 @@ mod warnings;
 
 use std::sync::Arc;
 
-use oriole_cubin::{Cubin, Index};
+use oriole_cubin::{Cubin, CubinIndex};
 use oriole_driver::{Compiled, DebugInfo, DebugKind, Decisions, PassLog};
 use oriole_hardware::Hardware;
 use oriole_isa::Target;
@@ -166,7 +166,7 @@ fn explain_file(
     options: &Options,
 ) -> Result<Explanation, String> {
     let cubin = Cubin::read(data).map_err(|error| error.to_string())?;
-    let index = Index::new(&cubin);
+    let index = CubinIndex::new(&cubin);
     let lines = LineTables::new(&cubin)?;
     let line_index = account.map(|account| LineIndex::new(account.text));
     let is_wanted = |name: &str| options.functions.is_empty() || options.functions.iter().any(|wanted| wanted == name);

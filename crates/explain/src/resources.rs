@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use oriole_cubin::Index;
+use oriole_cubin::CubinIndex;
 use oriole_cubin::info::{Code as AttributeCode, Value as AttributeValue};
 use oriole_cubin::section::Content;
 use oriole_driver::Decisions;
@@ -22,7 +22,7 @@ const STACK_POINTER: u16 = 1;
 /// A function in its file.
 pub struct Site<'a> {
     /// The file.
-    pub index: &'a Index<'a>,
+    pub index: &'a CubinIndex<'a>,
     /// The function.
     pub function: &'a oriole_cubin::Function<'a>,
     /// What the compiler recorded; `None` for a cubin.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use oriole_isa::Target;
-use oriole_sched::backend::{Backend, Mode};
+use oriole_sched::backend::{Backend, ScheduleMode};
 
 /// The language of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ impl Syntax {
 
 /// A line `test KIND ARGUMENT`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kind {
+pub struct TestKind {
     /// Name of the kind.
     pub name: String,
     /// What follows the name, such as the name of a pass.
@@ -59,7 +59,7 @@ pub struct Options {
     /// `backend`: the scheduler backend.
     pub backend: Option<Backend>,
     /// `mode`: the scheduling mode.
-    pub mode: Option<Mode>,
+    pub mode: Option<ScheduleMode>,
     /// `form`: the form of messages.
     pub form: Option<Form>,
     /// The option words of the header, in order.
@@ -84,7 +84,7 @@ pub struct TestFile {
     /// The language of the program.
     pub syntax: Syntax,
     /// The kinds of test, in order.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<TestKind>,
     /// The options.
     pub options: Options,
     /// The lines of the header, comments included.
@@ -130,7 +130,7 @@ impl TestFile {
             if word == "test" {
                 let name = rest.first().ok_or_else(|| wrong("`test` needs a kind".to_owned()))?;
                 let argument = (rest.len() > 1).then(|| rest[1..].join(" "));
-                self.kinds.push(Kind { name: (*name).to_owned(), argument });
+                self.kinds.push(TestKind { name: (*name).to_owned(), argument });
             } else {
                 self.options.set(word, &rest).map_err(wrong)?;
             }
@@ -213,7 +213,7 @@ impl Options {
             "level" => self.level = Some(one.parse().ok().filter(|&level| level <= 3).ok_or_else(wrong)?),
             "register_limit" => self.register_limit = Some(one.parse().map_err(|_| wrong())?),
             "backend" => self.backend = Some(Backend::parse(one).ok_or_else(wrong)?),
-            "mode" => self.mode = Some(Mode::parse(one).ok_or_else(wrong)?),
+            "mode" => self.mode = Some(ScheduleMode::parse(one).ok_or_else(wrong)?),
             _ => {
                 let forms = [("ptxas", Form::Ptxas), ("human", Form::Human)];
                 self.form = Some(forms.into_iter().find(|(name, _)| name == one).ok_or_else(wrong)?.1);

@@ -10,7 +10,7 @@ use crate::check::ReadSheet;
 use crate::facts::UNIT_NAMES;
 use crate::sheet::Fact;
 use crate::summary::{Summary, Time, Waits};
-use crate::tables::{Cell, ClassRow, ClassTable, GUARD, Grid, LatencyTable, List, Rule, TimeRow};
+use crate::tables::{Cell, ClassRow, ClassRule, ClassTable, GUARD, Grid, LatencyTable, List, TimeRow};
 
 /// The entry in the list of targets of the table for targets without a table.
 const UNIVERSAL: &str = "universal";
@@ -78,10 +78,10 @@ impl Literal for ClassRow {
     }
 }
 
-impl Literal for Rule {
+impl Literal for ClassRule {
     fn literal(&self) -> String {
         let modifiers = self.modifiers.literal();
-        format!("Rule{{mnemonic:{:?},modifiers:{modifiers},class:{},line:{}}}", self.mnemonic, self.class, self.line)
+        format!("ClassRule{{mnemonic:{:?},modifiers:{modifiers},class:{},line:{}}}", self.mnemonic, self.class, self.line)
     }
 }
 
@@ -113,7 +113,7 @@ fn target_parts(name: &str) -> Option<(u16, &'static str)> {
 pub fn classes(table: &ClassTable, mnemonics: &[&str], rate_names: &[&str]) -> Result<String, String> {
     let rules_of = |mnemonic: &&str| {
         let own = table.rules.iter().filter(|rule| rule.mnemonic == *mnemonic);
-        let symbols = |rule: &Rule| rule.modifiers.iter().map(|name| format!("Symbol::{}", symbol_constant(name))).collect::<Vec<_>>();
+        let symbols = |rule: &ClassRule| rule.modifiers.iter().map(|name| format!("Symbol::{}", symbol_constant(name))).collect::<Vec<_>>();
         let rules: Vec<String> = own.map(|rule| format!("(&[{}],Class({}))", symbols(rule).join(","), rule.class)).collect();
         format!("&[{}],\n", rules.join(","))
     };

@@ -14,14 +14,14 @@ use oriole_isa::Symbol;
 use oriole_support::Suffix;
 
 use crate::class::{Class, Classes, Port};
-use crate::control::Facts;
+use crate::control::ControlFacts;
 use crate::costs::Costs;
 use crate::machine::Machine;
 use crate::model::Model;
 use crate::rate::ThroughputClass;
 use crate::sheet::Fact;
 use crate::summary::{Summary, Time, Waits};
-use crate::tables::{Cell, ClassRow, ClassTable, Grid, LatencyTable, Rule, TimeRow};
+use crate::tables::{Cell, ClassRow, ClassRule, ClassTable, Grid, LatencyTable, TimeRow};
 use crate::units::{Rates, Unit};
 
 include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
@@ -82,7 +82,7 @@ mod tests {
     fn built_in_opcode_rules_match_the_table() {
         for opcode in Opcode::all() {
             let own = CLASSES.table.rules.iter().filter(|rule| rule.mnemonic == opcode.mnemonic());
-            let symbols = |rule: &Rule| rule.modifiers.iter().map(|name| Symbol::find(name).unwrap()).collect::<Vec<_>>();
+            let symbols = |rule: &ClassRule| rule.modifiers.iter().map(|name| Symbol::find(name).unwrap()).collect::<Vec<_>>();
             let expected: Vec<_> = own.map(|rule| (symbols(rule), rule.class)).collect();
             let rules = CLASSES.rules[opcode as usize].iter();
             assert_eq!(rules.map(|rule| (rule.0.to_vec(), rule.1.index())).collect::<Vec<_>>(), expected, "{}", opcode.mnemonic());

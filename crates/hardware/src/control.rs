@@ -11,7 +11,7 @@ use crate::built_in;
 use crate::class::{Class, Classes};
 use crate::facts::{MACHINES, UNIVERSAL_MACHINE};
 use crate::file::Profile;
-use crate::machine::{Field, Machine};
+use crate::machine::{Machine, MachineFact};
 use crate::model::Model;
 use crate::sheet::Fact;
 use crate::tables::List;
@@ -21,7 +21,7 @@ macro_rules! define_control {
     ($($key:ident: $kind:ty, $meaning:literal;)*) => {
         /// The facts about control words of a machine.
         #[derive(Clone, PartialEq, Debug)]
-        pub struct Facts {
+        pub struct ControlFacts {
             /// Name of the machine in the sheet, such as `sm_90a`.
             pub name: &'static str,
             $(#[doc = $meaning] pub $key: $kind,)*
@@ -52,7 +52,7 @@ pub struct OpcodeRequirements {
 #[derive(Clone, PartialEq, Debug)]
 pub struct ControlRules {
     /// The facts that the rules are derived from.
-    pub facts: Facts,
+    pub facts: ControlFacts,
     /// Number of scoreboards of a warp.
     pub scoreboards: usize,
     /// Requirements of each opcode.
@@ -96,8 +96,8 @@ impl ControlRules {
         ControlRules::new(&built_in::CONTROL[index], &machine, &rates)
     }
 
-    fn new(facts: &Facts, machine: &Machine, rates: &Rates) -> ControlRules {
-        let facts = &Facts { stall_cap: facts.stall_cap.min(machine.max_stall), ..facts.clone() };
+    fn new(facts: &ControlFacts, machine: &Machine, rates: &Rates) -> ControlRules {
+        let facts = &ControlFacts { stall_cap: facts.stall_cap.min(machine.max_stall), ..facts.clone() };
         let all = || Classes::get().all();
         let cache = |class: Class| {
             let of = |name: &str| facts.reuse_caches.iter().find(|cache| cache.0 == name).map(|cache| cache.1 as u8);
@@ -158,10 +158,10 @@ impl ControlRules {
     }
 
     /// Returns all facts with their sources, in the order of the fields.
-    pub fn fields(&self) -> impl Iterator<Item = Field> {
+    pub fn fields(&self) -> impl Iterator<Item = MachineFact> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {
             let fact = self.facts.facts.iter().find(|fact| fact.key == key)?;
-            Some(Field { key, value: fact.value, source: fact.source, meaning })
+            Some(MachineFact { key, value: fact.value, source: fact.source, meaning })
         })
     }
 }
@@ -183,7 +183,7 @@ fn changed_facts(facts: &[Fact], old: &[Fact], new: &[Fact]) -> Vec<Fact> {
 }
 
 /// Returns the requirements of each opcode.
-fn requirements(facts: &Facts) -> Vec<OpcodeRequirements> {
+fn requirements(facts: &ControlFacts) -> Vec<OpcodeRequirements> {
     let stall = |cycles: u32| cycles.min(facts.stall_cap) as u8;
     let usual = OpcodeRequirements {
         least_stall: stall(facts.least_stall),

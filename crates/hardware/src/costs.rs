@@ -3,7 +3,7 @@
 use oriole_isa::Target;
 
 use crate::built_in;
-use crate::machine::{Field, machine_index};
+use crate::machine::{MachineFact, machine_index};
 use crate::sheet::Fact;
 use crate::tables::List;
 
@@ -32,10 +32,10 @@ impl Costs {
     }
 
     /// Returns all costs with their sources, in the order of the fields.
-    pub fn fields(&self) -> impl Iterator<Item = Field> {
+    pub fn fields(&self) -> impl Iterator<Item = MachineFact> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {
             let fact = self.facts.iter().find(|fact| fact.key == key)?;
-            Some(Field { key, value: fact.value, source: fact.source, meaning })
+            Some(MachineFact { key, value: fact.value, source: fact.source, meaning })
         })
     }
 }

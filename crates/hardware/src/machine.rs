@@ -30,7 +30,7 @@ const SHEET: &str = "data/machines.tbl";
 
 /// One fact about a machine, for printing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Field {
+pub struct MachineFact {
     /// The key, as in the sheet and in [`Machine`].
     pub key: &'static str,
     /// The value, as written in the sheet.
@@ -139,10 +139,10 @@ impl Machine {
     }
 
     /// Returns all facts, in the order of the fields of [`Machine`].
-    pub fn fields(&self) -> impl Iterator<Item = Field> {
+    pub fn fields(&self) -> impl Iterator<Item = MachineFact> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {
             let fact = self.facts.iter().find(|fact| fact.key == key)?;
-            Some(Field { key, value: fact.value, source: fact.source, meaning })
+            Some(MachineFact { key, value: fact.value, source: fact.source, meaning })
         })
     }
 

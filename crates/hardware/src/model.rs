@@ -31,7 +31,7 @@ pub enum DependenceKind {
 
 /// The requirement between two dependent instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Need {
+pub struct LatencyRequirement {
     /// Minimum number of cycles from issue to issue.
     pub cycles: u8,
     /// Whether the second instruction must wait for a scoreboard that the first sets.
@@ -73,20 +73,20 @@ impl Model {
     /// Returns the requirement between two instructions that access the same register. A pair of ports without a figure needs the largest
     /// number of cycles in the table.
     #[inline]
-    pub fn need(&self, kind: DependenceKind, file: RegFile, first: Port, second: Port) -> Need {
-        let Some(file) = file_index(file) else { return Need { cycles: 1, scoreboard: false } };
+    pub fn need(&self, kind: DependenceKind, file: RegFile, first: Port, second: Port) -> LatencyRequirement {
+        let Some(file) = file_index(file) else { return LatencyRequirement { cycles: 1, scoreboard: false } };
         match self.cell(kind, file, first, second) {
-            Some(cell) => Need { cycles: cell.cycles, scoreboard: cell.scoreboard },
-            None => Need { cycles: self.summary.longest, scoreboard: false },
+            Some(cell) => LatencyRequirement { cycles: cell.cycles, scoreboard: cell.scoreboard },
+            None => LatencyRequirement { cycles: self.summary.longest, scoreboard: false },
         }
     }
 
     /// Returns the requirement if the first instruction has a guard.
     #[inline]
-    pub fn need_guarded(&self, kind: DependenceKind, file: RegFile, first: Port, second: Port) -> Need {
+    pub fn need_guarded(&self, kind: DependenceKind, file: RegFile, first: Port, second: Port) -> LatencyRequirement {
         let need = self.need(kind, file, first, second);
         let more = file_index(file).and_then(|file| self.cell(kind, file, first, second)).map_or(0, |cell| cell.guarded);
-        Need { cycles: need.cycles + more, ..need }
+        LatencyRequirement { cycles: need.cycles + more, ..need }
     }
 
     /// Returns the number of cycles after which an access by the port `first` needs no further distance from any second access, scoreboards

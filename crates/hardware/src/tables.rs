@@ -33,7 +33,7 @@ pub struct ClassTable {
     /// All classes. A class is an index into this list.
     pub classes: &'static [ClassRow],
     /// All rules, in the order of the file. The first rule that matches an instruction applies.
-    pub rules: &'static [Rule],
+    pub rules: &'static [ClassRule],
 }
 
 /// A scheduling class.
@@ -52,7 +52,7 @@ pub struct ClassRow {
 
 /// A rule: a mnemonic, the modifiers that must all be present, and the class.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rule {
+pub struct ClassRule {
     pub mnemonic: &'static str,
     pub modifiers: &'static [&'static str],
     /// Index of the class.

@@ -11,7 +11,7 @@ use oriole_isa::{Pipe, Properties, Target};
 
 use crate::built_in;
 use crate::facts::{MACHINES, UNIT_NAMES, UNIVERSAL_MACHINE};
-use crate::machine::{Field, Machine, machine_index};
+use crate::machine::{Machine, MachineFact, machine_index};
 use crate::sheet::{self, Fact, Reading};
 use crate::tables::List;
 
@@ -169,10 +169,10 @@ impl Rates {
     }
 
     /// Returns all rates with their sources, in the order of the fields of [`Rates`].
-    pub fn fields(&self) -> impl Iterator<Item = Field> {
+    pub fn fields(&self) -> impl Iterator<Item = MachineFact> {
         MEANINGS.iter().filter_map(|&(key, meaning)| {
             let fact = self.facts.iter().find(|fact| fact.key == key)?;
-            Some(Field { key, value: fact.value, source: fact.source, meaning })
+            Some(MachineFact { key, value: fact.value, source: fact.source, meaning })
         })
     }
 

@@ -10,7 +10,9 @@
 //! IR these are two operands. `BRX` may omit the number: its block operands then list the possible targets, and its register holds the
 //! target's distance in bytes from the function's first instruction.
 
-use oriole_isa::{self as isa, Address, AddressPart, AddressRegister, Control, Opcode, Place, RegFile, Symbol, Symbols, Target, Value};
+use oriole_isa::{
+    self as isa, Address, AddressPart, AddressRegister, BranchTarget, Control, Opcode, RegFile, Symbol, Symbols, Target, Value,
+};
 use smallvec::SmallVec;
 
 use crate::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Role, Signs};
@@ -196,7 +198,7 @@ fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64
         OperandKind::Name(name) => Value::Name(name),
         OperandKind::Set(members) => Value::Set(members),
         OperandKind::Block(block) => Value::Relative(distance(block)),
-        OperandKind::Reference(_) => Value::Place(Place { number: 0, distance: 0 }),
+        OperandKind::Reference(_) => Value::Place(BranchTarget { number: 0, distance: 0 }),
         OperandKind::Address(word) => Value::Address(Box::new(Address { word, parts: SmallVec::new() })),
         OperandKind::Undefined => Value::Register(RegFile::General, None),
     };
@@ -246,8 +248,8 @@ fn join_register_and_number(opcode: Opcode, operands: &mut SmallVec<[isa::Operan
     }
     for at in 1..operands.len() {
         let place = match operands[at].value {
-            Value::Integer(number) => Place { number, distance: number },
-            Value::Relative(distance) => Place { number: distance, distance },
+            Value::Integer(number) => BranchTarget { number, distance: number },
+            Value::Relative(distance) => BranchTarget { number: distance, distance },
             Value::Place(place) => place,
             _ => continue,
         };

@@ -1,6 +1,6 @@
 //! Checks the instruction table for contradictions: bits with two meanings, two forms that match the same word, unused fields.
 
-use crate::model::{Bits, Core, Form, Guard, Instruction, Part, Piece, TARGETS, Table, Term};
+use crate::model::{Bits, BracketPart, Core, Form, Guard, Instruction, Piece, TARGETS, Table, Term};
 use crate::parse::Error;
 
 /// Bits of the opcode, the guard and the control word. Fields must not use them.
@@ -76,7 +76,7 @@ pub(crate) fn uses(instruction: &Instruction, form: &Form) -> Vec<Usage> {
             Core::Field(field) => names.push(*field),
             Core::Literal(_) => {}
             Core::Address(_, parts) => {
-                for Part { terms, suffixes } in parts {
+                for BracketPart { terms, suffixes } in parts {
                     pieces.extend(suffixes);
                     for term in terms {
                         match term {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::check::{identity, uses};
-use crate::model::{Bits, Core, Form, Format, Guard, Instruction, Part, Piece, Prefix, RegFile, Slot, TARGETS, Table, Term};
+use crate::model::{Bits, BracketPart, Core, Form, Guard, Instruction, NumberFormat, Piece, Prefix, RegFile, Slot, TARGETS, Table, Term};
 use crate::parse::MOST_RUNS;
 use crate::properties::Properties;
 use crate::widths::{WidthLine, rules_code};
@@ -234,9 +234,9 @@ impl Writer<'_> {
     fn core(&self, core: &Core) -> String {
         match core {
             Core::Register(file, place) => format!("Core::Register(RegFile::{},{})", file_name(*file), bits(place)),
-            Core::Number(format, place) => format!("Core::Number(Format::{},{})", format_name(*format), bits(place)),
+            Core::Number(format, place) => format!("Core::Number(NumberFormat::{},{})", format_name(*format), bits(place)),
             Core::RegisterAndNumber(file, register, format, number) => format!(
-                "Core::RegisterAndNumber(RegFile::{},{},Format::{},{})",
+                "Core::RegisterAndNumber(RegFile::{},{},NumberFormat::{},{})",
                 file_name(*file),
                 bits(register),
                 format_name(*format),
@@ -252,7 +252,7 @@ impl Writer<'_> {
     }
 
     /// Returns the Rust code of one pair of brackets.
-    fn part(&self, part: &Part) -> String {
+    fn part(&self, part: &BracketPart) -> String {
         let terms: Vec<String> = part
             .terms
             .iter()
@@ -263,10 +263,10 @@ impl Writer<'_> {
                     bits(place),
                     self.pieces(suffixes)
                 ),
-                Term::Number(format, place) => format!("Term::Number(Format::{},{})", format_name(*format), bits(place)),
+                Term::Number(format, place) => format!("Term::Number(NumberFormat::{},{})", format_name(*format), bits(place)),
             })
             .collect();
-        format!("Part{{terms:&[{}],suffixes:{}}}", terms.join(","), self.pieces(&part.suffixes))
+        format!("BracketPart{{terms:&[{}],suffixes:{}}}", terms.join(","), self.pieces(&part.suffixes))
     }
 }
 
@@ -310,17 +310,17 @@ fn file_name(file: RegFile) -> &'static str {
     }
 }
 
-fn format_name(format: Format) -> &'static str {
+fn format_name(format: NumberFormat) -> &'static str {
     match format {
-        Format::Unsigned => "Unsigned",
-        Format::Signed => "Signed",
-        Format::F32 => "F32",
-        Format::F64High => "F64High",
-        Format::F16 => "F16",
-        Format::Bf16 => "Bf16",
-        Format::Relative => "Relative",
-        Format::Set => "Set",
-        Format::SignedAlone => "SignedAlone",
-        Format::Absolute => "Absolute",
+        NumberFormat::Unsigned => "Unsigned",
+        NumberFormat::Signed => "Signed",
+        NumberFormat::F32 => "F32",
+        NumberFormat::F64High => "F64High",
+        NumberFormat::F16 => "F16",
+        NumberFormat::Bf16 => "Bf16",
+        NumberFormat::Relative => "Relative",
+        NumberFormat::Set => "Set",
+        NumberFormat::SignedAlone => "SignedAlone",
+        NumberFormat::Absolute => "Absolute",
     }
 }

@@ -173,7 +173,7 @@ pub enum RegFile {
 
 /// How a number is stored and printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum NumberFormat {
     /// Unsigned, hexadecimal.
     Unsigned,
     /// Two's complement, hexadecimal. Printed unsigned if it is the only term of an address.
@@ -190,9 +190,9 @@ pub enum Format {
     Relative,
     /// A set of bit numbers, printed in braces.
     Set,
-    /// Like [`Format::Signed`], but printed with its sign even if it is the only term of an address.
+    /// Like [`NumberFormat::Signed`], but printed with its sign even if it is the only term of an address.
     SignedAlone,
-    /// Like [`Format::Signed`], after a register, and printed even if it is 0.
+    /// Like [`NumberFormat::Signed`], after a register, and printed even if it is 0.
     Absolute,
 }
 
@@ -202,20 +202,20 @@ pub enum Core {
     /// A register.
     Register(RegFile, Bits),
     /// A number.
-    Number(Format, Bits),
+    Number(NumberFormat, Bits),
     /// A register followed by a number.
-    RegisterAndNumber(RegFile, Bits, Format, Bits),
+    RegisterAndNumber(RegFile, Bits, NumberFormat, Bits),
     /// A fixed name.
     Literal(String),
     /// A name selected by a field.
     Field(usize),
     /// A word, possibly empty, followed by pairs of brackets.
-    Address(String, Vec<Part>),
+    Address(String, Vec<BracketPart>),
 }
 
 /// The contents of one pair of brackets.
 #[derive(Debug)]
-pub struct Part {
+pub struct BracketPart {
     /// The terms of the sum.
     pub terms: Vec<Term>,
     /// Modifiers printed after the closing bracket.
@@ -237,7 +237,7 @@ pub enum Term {
         omit: bool,
     },
     /// A constant offset.
-    Number(Format, Bits),
+    Number(NumberFormat, Bits),
 }
 
 /// The derived modifiers. They depend on the operands and have no bits.

@@ -1,6 +1,6 @@
 //! Parses the template line of a form: modifiers, a space, then operands.
 
-use crate::model::{Bits, Core, Field, Form, Format, Part, Piece, Prefix, RegFile, Slot, Term};
+use crate::model::{Bits, BracketPart, Core, Field, Form, NumberFormat, Piece, Prefix, RegFile, Slot, Term};
 use crate::parse::bits;
 
 /// Parses a template and stores the modifiers and operands in `form`.
@@ -171,19 +171,19 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads a number such as `u(72:8)` or `s(40:14)*4`: its format and bits.
-    fn number(&mut self) -> Result<(Format, Bits), String> {
+    fn number(&mut self) -> Result<(NumberFormat, Bits), String> {
         let word = self.word();
         let format = match word {
-            "u" => Format::Unsigned,
-            "s" => Format::Signed,
-            "f32" => Format::F32,
-            "f64" => Format::F64High,
-            "f16" => Format::F16,
-            "bf16" => Format::Bf16,
-            "pc" => Format::Relative,
-            "set" => Format::Set,
-            "i" => Format::SignedAlone,
-            "abs" => Format::Absolute,
+            "u" => NumberFormat::Unsigned,
+            "s" => NumberFormat::Signed,
+            "f32" => NumberFormat::F32,
+            "f64" => NumberFormat::F64High,
+            "f16" => NumberFormat::F16,
+            "bf16" => NumberFormat::Bf16,
+            "pc" => NumberFormat::Relative,
+            "set" => NumberFormat::Set,
+            "i" => NumberFormat::SignedAlone,
+            "abs" => NumberFormat::Absolute,
             _ => return Err(format!("unknown operand kind `{word}`")),
         };
         self.expect("(")?;
@@ -214,7 +214,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the pairs of brackets of an address.
-    fn parts(&mut self) -> Result<Vec<Part>, String> {
+    fn parts(&mut self) -> Result<Vec<BracketPart>, String> {
         let mut parts = Vec::new();
         while self.eat("[") {
             let mut terms = Vec::new();
@@ -228,7 +228,7 @@ impl<'t> Reader<'t> {
             if self.rest().starts_with(['.', '{']) {
                 self.pieces(&mut suffixes)?;
             }
-            parts.push(Part { terms, suffixes });
+            parts.push(BracketPart { terms, suffixes });
         }
         Ok(parts)
     }

@@ -43,13 +43,13 @@ enum Condition {
 /// What a line says about the operands of one role; `action` is Rust code.
 #[derive(Debug)]
 struct Effect {
-    role: Role,
+    role: OperandRole,
     action: String,
 }
 
 /// The purpose of an operand (Rust name) and its index among the operands with that purpose; `None` for all of them.
 #[derive(Debug)]
-struct Role {
+struct OperandRole {
     kind: &'static str,
     index: Option<u8>,
 }
@@ -162,12 +162,12 @@ fn number(value: &str) -> Result<u8, String> {
     value.parse().map_err(|_| format!("`{value}` is no width"))
 }
 
-fn read_role(word: &str) -> Result<Role, String> {
+fn read_role(word: &str) -> Result<OperandRole, String> {
     let digits = word.trim_start_matches(|c: char| c.is_ascii_lowercase());
     let name = &word[..word.len() - digits.len()];
     let kind = ROLES.iter().find(|role| role.0 == name).ok_or_else(|| format!("`{word}` is no role"))?.1;
     let index = if digits.is_empty() { None } else { Some(number(digits)?) };
-    Ok(Role { kind, index })
+    Ok(OperandRole { kind, index })
 }
 
 /// Returns the rules of all instructions as Rust code. `symbol` returns the code of a symbol, or `None` if no form uses it.
@@ -177,7 +177,7 @@ pub(crate) fn rules_code(mnemonics: &[&str], lines: &[WidthLine], symbol: &dyn F
             return Err(format!("{}: {unknown} has no form", line.place));
         }
     }
-    let mut out = format!("pub(crate) static WIDTH_RULES:[&[Rule];{}]=[\n", mnemonics.len());
+    let mut out = format!("pub(crate) static WIDTH_RULES:[&[WidthRule];{}]=[\n", mnemonics.len());
     let mut kinds = format!(
         "/// Kinds of roles that the rules of an instruction name, one bit each.\npub(crate) static WIDTH_KINDS:[u16;{}]=[\n",
         mnemonics.len()
@@ -218,9 +218,12 @@ impl WidthLine {
             .effects
             .iter()
             .map(|effect| {
-                format!("(Role{{kind:OperandPurpose::{},index:{:?}}},Action::{})", effect.role.kind, effect.role.index, effect.action)
+                format!(
+                    "(OperandRole{{kind:OperandPurpose::{},index:{:?}}},WidthAction::{})",
+                    effect.role.kind, effect.role.index, effect.action
+                )
             })
             .collect();
-        Ok(format!("Rule{{conditions:&[{}],effects:&[{}]}}", conditions.join(","), effects.join(",")))
+        Ok(format!("WidthRule{{conditions:&[{}],effects:&[{}]}}", conditions.join(","), effects.join(",")))
     }
 }

@@ -1,6 +1,6 @@
 //! Parses small tables and checks the resulting model.
 
-use oriole_isa_table::{Bits, Core, Form, Format, Guard, Instruction, Part, Piece, Prefix, RegFile, Slot, Table, Term, check};
+use oriole_isa_table::{Bits, BracketPart, Core, Form, Guard, Instruction, NumberFormat, Piece, Prefix, RegFile, Slot, Table, Term, check};
 
 /// Parses a valid table with one instruction.
 fn instruction(text: &str) -> Instruction {
@@ -44,7 +44,7 @@ fn expect_register(slot: &Slot, file: RegFile, expected: &Bits) {
 }
 
 #[track_caller]
-fn expect_number(slot: &Slot, format: Format, expected: &Bits) {
+fn expect_number(slot: &Slot, format: NumberFormat, expected: &Bits) {
     match &slot.core {
         Core::Number(found, place) => assert_eq!((*found, place), (format, expected)),
         other => panic!("number expected, {other:?} found"),
@@ -161,15 +161,15 @@ fn registers() {
 
 #[test]
 fn numbers() {
-    expect_number(&operand("u(72:8)"), Format::Unsigned, &bits(&[(72, 8)]));
-    expect_number(&operand("s(40:14)*4"), Format::Signed, &Bits { scale: 4, ..bits(&[(40, 14)]) });
-    expect_number(&operand("u(64:3+72:5)"), Format::Unsigned, &bits(&[(64, 3), (72, 5)]));
-    expect_number(&operand("f32(32:32)"), Format::F32, &bits(&[(32, 32)]));
-    expect_number(&operand("f64(32:32)"), Format::F64High, &bits(&[(32, 32)]));
-    expect_number(&operand("f16(48:16)"), Format::F16, &bits(&[(48, 16)]));
-    expect_number(&operand("bf16(32:16)"), Format::Bf16, &bits(&[(32, 16)]));
-    expect_number(&operand("pc(34:48*4)"), Format::Relative, &Bits { scale: 4, ..bits(&[(34, 48)]) });
-    expect_number(&operand("set(32:6)"), Format::Set, &bits(&[(32, 6)]));
+    expect_number(&operand("u(72:8)"), NumberFormat::Unsigned, &bits(&[(72, 8)]));
+    expect_number(&operand("s(40:14)*4"), NumberFormat::Signed, &Bits { scale: 4, ..bits(&[(40, 14)]) });
+    expect_number(&operand("u(64:3+72:5)"), NumberFormat::Unsigned, &bits(&[(64, 3), (72, 5)]));
+    expect_number(&operand("f32(32:32)"), NumberFormat::F32, &bits(&[(32, 32)]));
+    expect_number(&operand("f64(32:32)"), NumberFormat::F64High, &bits(&[(32, 32)]));
+    expect_number(&operand("f16(48:16)"), NumberFormat::F16, &bits(&[(48, 16)]));
+    expect_number(&operand("bf16(32:16)"), NumberFormat::Bf16, &bits(&[(32, 16)]));
+    expect_number(&operand("pc(34:48*4)"), NumberFormat::Relative, &Bits { scale: 4, ..bits(&[(34, 48)]) });
+    expect_number(&operand("set(32:6)"), NumberFormat::Set, &bits(&[(32, 6)]));
 }
 
 #[test]
@@ -187,12 +187,12 @@ fn operand_that_a_field_may_leave_out() {
 #[test]
 fn register_and_number() {
     match operand("R(24) pc(34:30)").core {
-        Core::RegisterAndNumber(RegFile::General, register, Format::Relative, number) => {
+        Core::RegisterAndNumber(RegFile::General, register, NumberFormat::Relative, number) => {
             assert_eq!((register, number), (bits(&[(24, 8)]), bits(&[(34, 30)])));
         }
         other => panic!("{other:?}"),
     }
-    assert!(matches!(operand("R(24) abs(32:24)").core, Core::RegisterAndNumber(RegFile::General, _, Format::Absolute, _)));
+    assert!(matches!(operand("R(24) abs(32:24)").core, Core::RegisterAndNumber(RegFile::General, _, NumberFormat::Absolute, _)));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn names() {
     assert!(matches!(operand("gsb0").core, Core::Literal(name) if name == "gsb0"));
 }
 
-fn parts(text: &str) -> (String, Vec<Part>) {
+fn parts(text: &str) -> (String, Vec<BracketPart>) {
     match operand(text).core {
         Core::Address(word, parts) => (word, parts),
         other => panic!("{other:?}"),
@@ -239,14 +239,16 @@ fn constant_bank() {
     let (word, parts) = parts("c[u(54:5)][s(40:14)*4]");
     assert_eq!(word, "c");
     let [bank, offset] = parts.as_slice() else { panic!("two pairs of brackets") };
-    assert!(matches!(bank.terms.as_slice(), [Term::Number(Format::Unsigned, place)] if *place == bits(&[(54, 5)])));
-    assert!(matches!(offset.terms.as_slice(), [Term::Number(Format::Signed, place)] if *place == Bits { scale: 4, ..bits(&[(40, 14)]) }));
+    assert!(matches!(bank.terms.as_slice(), [Term::Number(NumberFormat::Unsigned, place)] if *place == bits(&[(54, 5)])));
+    assert!(
+        matches!(offset.terms.as_slice(), [Term::Number(NumberFormat::Signed, place)] if *place == Bits { scale: 4, ..bits(&[(40, 14)]) })
+    );
 }
 
 #[test]
 fn offset_that_keeps_its_sign() {
     let (_, parts) = parts("[i(40:24)]");
-    assert!(matches!(parts[0].terms.as_slice(), [Term::Number(Format::SignedAlone, place)] if *place == bits(&[(40, 24)])));
+    assert!(matches!(parts[0].terms.as_slice(), [Term::Number(NumberFormat::SignedAlone, place)] if *place == bits(&[(40, 24)])));
 }
 
 #[test]
@@ -255,7 +257,7 @@ fn address_with_descriptor() {
     assert_eq!(word, "desc");
     let [descriptor, address] = parts.as_slice() else { panic!("two pairs of brackets") };
     assert!(matches!(descriptor.terms.as_slice(), [Term::Register { file: RegFile::Uniform, omit: false, .. }]));
-    let [Term::Register { file: RegFile::General, bits: place, suffixes, omit: false }, Term::Number(Format::Signed, offset)] =
+    let [Term::Register { file: RegFile::General, bits: place, suffixes, omit: false }, Term::Number(NumberFormat::Signed, offset)] =
         address.terms.as_slice()
     else {
         panic!("register and offset")

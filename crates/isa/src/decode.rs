@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use crate::encodings::table_column;
-use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, BranchTarget, Guard, Instruction, Operand, Symbols, Value};
 use crate::select::fill;
-use crate::table::{self, Bits, Core, Form, FormId, Format, Part, Piece, RegFile, Slot, Symbol, TABLE_TARGETS, Term};
+use crate::table::{self, Bits, BracketPart, Core, Form, FormId, NumberFormat, Piece, RegFile, Slot, Symbol, TABLE_TARGETS, Term};
 use crate::{Control, Target};
 
 /// The forms of one target, grouped by the lowest 12 bits of their encoding. The forms with opcode bits `code` are
@@ -131,7 +131,7 @@ fn value(core: &Core, word: u128) -> Value {
         Core::Number(format, bits) => number(*format, bits, word),
         Core::RegisterAndNumber(file, register, format, bits) => {
             let number = integer(*format, bits, word);
-            Value::RegisterAndNumber(*file, register_number(*file, register, word), Place { number, distance: number })
+            Value::RegisterAndNumber(*file, register_number(*file, register, word), BranchTarget { number, distance: number })
         }
         Core::Literal(name) => Value::Name(*name),
         Core::Field(id) => {
@@ -146,19 +146,21 @@ fn value(core: &Core, word: u128) -> Value {
     }
 }
 
-fn number(format: Format, bits: &Bits, word: u128) -> Value {
+fn number(format: NumberFormat, bits: &Bits, word: u128) -> Value {
     match format {
-        Format::Unsigned | Format::Signed | Format::SignedAlone | Format::Absolute => Value::Integer(integer(format, bits, word)),
-        Format::Relative => Value::Relative(bits.signed(word)),
-        Format::Set => Value::Set(bits.unsigned(word)),
-        Format::F32 | Format::F64High | Format::F16 | Format::Bf16 => Value::Float(format, bits.unsigned(word)),
+        NumberFormat::Unsigned | NumberFormat::Signed | NumberFormat::SignedAlone | NumberFormat::Absolute => {
+            Value::Integer(integer(format, bits, word))
+        }
+        NumberFormat::Relative => Value::Relative(bits.signed(word)),
+        NumberFormat::Set => Value::Set(bits.unsigned(word)),
+        NumberFormat::F32 | NumberFormat::F64High | NumberFormat::F16 | NumberFormat::Bf16 => Value::Float(format, bits.unsigned(word)),
     }
 }
 
 /// Returns the value of a number in an integer format, with the scale applied.
-pub(crate) fn integer(format: Format, bits: &Bits, word: u128) -> i64 {
+pub(crate) fn integer(format: NumberFormat, bits: &Bits, word: u128) -> i64 {
     match format {
-        Format::Signed | Format::SignedAlone | Format::Absolute | Format::Relative => bits.signed(word),
+        NumberFormat::Signed | NumberFormat::SignedAlone | NumberFormat::Absolute | NumberFormat::Relative => bits.signed(word),
         _ => (bits.unsigned(word) as i64).wrapping_mul(i64::from(bits.scale)),
     }
 }
@@ -172,7 +174,7 @@ pub(crate) fn register_number(file: RegFile, bits: &Bits, word: u128) -> Option<
 }
 
 /// Reads one pair of brackets of an address.
-fn address_part(part: &Part, word: u128) -> AddressPart {
+fn address_part(part: &BracketPart, word: u128) -> AddressPart {
     let mut registers = SmallVec::new();
     let mut offset = None;
     for term in part.terms {

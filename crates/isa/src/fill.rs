@@ -6,8 +6,8 @@
 
 use crate::alias;
 use crate::float;
-use crate::instruction::{AddressPart, AddressRegister, Instruction, Operand, Place, Value};
-use crate::table::{self, Bits, Core, FieldId, FieldSpec, Form, Format, Part, Piece, RegFile, Sign, Slot, Symbol, Term};
+use crate::instruction::{AddressPart, AddressRegister, BranchTarget, Instruction, Operand, Value};
+use crate::table::{self, Bits, BracketPart, Core, FieldId, FieldSpec, Form, NumberFormat, Piece, RegFile, Sign, Slot, Symbol, Term};
 
 /// Largest number of modifiers in the spelling of one field value.
 const LONGEST_SPELLING: usize = 6;
@@ -254,10 +254,10 @@ impl Filler {
     fn core(&mut self, core: &Core, value: &Value) -> bool {
         match (core, value) {
             (Core::Register(file, bits), Value::Register(given, number)) => *file == *given && self.register(*file, bits, *number),
-            (Core::Number(Format::Relative, bits), Value::Relative(distance)) => self.offset(bits, *distance),
-            (Core::Number(Format::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
-            (Core::Number(Format::Relative, bits), Value::Place(place)) => self.offset(bits, place.distance),
-            (Core::Number(format, bits), Value::Integer(number) | Value::Place(Place { number, .. })) if is_integer(*format) => {
+            (Core::Number(NumberFormat::Relative, bits), Value::Relative(distance)) => self.offset(bits, *distance),
+            (Core::Number(NumberFormat::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
+            (Core::Number(NumberFormat::Relative, bits), Value::Place(place)) => self.offset(bits, place.distance),
+            (Core::Number(format, bits), Value::Integer(number) | Value::Place(BranchTarget { number, .. })) if is_integer(*format) => {
                 self.integer(*format, bits, *number)
             }
             (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),
@@ -271,7 +271,7 @@ impl Filler {
             }
             (Core::RegisterAndNumber(file, register, format, bits), Value::RegisterAndNumber(given, number, place)) => {
                 let fits = *file == *given && self.register(*file, register, *number);
-                let is_relative = *format == Format::Relative;
+                let is_relative = *format == NumberFormat::Relative;
                 fits && if is_relative { self.offset(bits, place.distance) } else { self.integer(*format, bits, place.number) }
             }
             (Core::RegisterAndNumber(file, register, format, bits), Value::Register(given, number)) => {
@@ -325,11 +325,11 @@ impl Filler {
 
     /// Stores a number that fits either as unsigned or as signed, because instructions compute modulo the width of the operand. Negative
     /// numbers are accepted in unsigned fields only if the field is at least 32 bits wide.
-    fn integer(&mut self, format: Format, bits: &Bits, number: i64) -> bool {
+    fn integer(&mut self, format: NumberFormat, bits: &Bits, number: i64) -> bool {
         let Some(number) = unscaled(bits, number) else { return false };
         let fits = match number {
             0.. => number as u64 <= bits.limit(),
-            _ if format == Format::Unsigned && bits.width < 32 => false,
+            _ if format == NumberFormat::Unsigned && bits.width < 32 => false,
             _ => is_signed(bits, number),
         };
         fits && self.assign(bits, number as u64 & bits.limit())
@@ -340,7 +340,7 @@ impl Filler {
     /// is wider, offsets in the upper half are stored as they are.
     fn bank_offset(&mut self, bits: &Bits, number: i64) -> bool {
         let wraps = (0..BANK_BYTES).contains(&number) && u32::from(bits.width) + bits.scale.ilog2() == BANK_BYTES.ilog2();
-        if wraps { self.integer(Format::SignedAlone, bits, number) } else { self.offset(bits, number) }
+        if wraps { self.integer(NumberFormat::SignedAlone, bits, number) } else { self.offset(bits, number) }
     }
 
     /// Stores a signed number. Used for offsets, which are added to a wider value.
@@ -350,7 +350,7 @@ impl Filler {
     }
 
     /// Stores the contents of one pair of brackets of an address.
-    fn part(&mut self, part: &Part, given: &AddressPart) -> bool {
+    fn part(&mut self, part: &BracketPart, given: &AddressPart) -> bool {
         let mut registers: &[AddressRegister] = &given.registers;
         let mut offset = given.offset;
         for term in part.terms {
@@ -377,9 +377,9 @@ impl Filler {
                     let number = offset.take().unwrap_or_default();
                     let has_register = given.registers.iter().any(|register| register.number.is_some());
                     match format {
-                        Format::Unsigned => self.integer(*format, bits, number),
-                        Format::SignedAlone if !has_register => self.bank_offset(bits, number),
-                        Format::SignedAlone => self.offset(bits, number),
+                        NumberFormat::Unsigned => self.integer(*format, bits, number),
+                        NumberFormat::SignedAlone if !has_register => self.bank_offset(bits, number),
+                        NumberFormat::SignedAlone => self.offset(bits, number),
                         _ if given.registers.is_empty() => self.integer(*format, bits, number),
                         _ => self.offset(bits, number),
                     }
@@ -405,10 +405,10 @@ fn is_signed(bits: &Bits, number: i64) -> bool {
     number << unused >> unused == number
 }
 
-fn is_integer(format: Format) -> bool {
-    matches!(format, Format::Unsigned | Format::Signed | Format::SignedAlone | Format::Absolute)
+fn is_integer(format: NumberFormat) -> bool {
+    matches!(format, NumberFormat::Unsigned | NumberFormat::Signed | NumberFormat::SignedAlone | NumberFormat::Absolute)
 }
 
-fn is_float(format: Format) -> bool {
-    matches!(format, Format::F32 | Format::F64High | Format::F16 | Format::Bf16)
+fn is_float(format: NumberFormat) -> bool {
+    matches!(format, NumberFormat::F32 | NumberFormat::F64High | NumberFormat::F16 | NumberFormat::Bf16)
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use half::{bf16, f16};
 
-use crate::table::Format;
+use crate::table::NumberFormat;
 
 /// From this magnitude on nvdisasm prints an exponent.
 const LARGE: f64 = 1e9;
@@ -21,17 +21,17 @@ enum Class {
 }
 
 /// Returns the number of fraction bits and of exponent bits of a format.
-fn layout(format: Format) -> (u32, u32) {
+fn layout(format: NumberFormat) -> (u32, u32) {
     match format {
-        Format::F16 => (10, 5),
-        Format::Bf16 => (7, 8),
-        Format::F64High => (20, 11),
+        NumberFormat::F16 => (10, 5),
+        NumberFormat::Bf16 => (7, 8),
+        NumberFormat::F64High => (20, 11),
         _ => (23, 8),
     }
 }
 
 /// Decodes the bits of a format.
-fn classify(format: Format, bits: u64) -> Class {
+fn classify(format: NumberFormat, bits: u64) -> Class {
     let (fraction_bits, exponent_bits) = layout(format);
     let exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
     let fraction = bits & ((1 << fraction_bits) - 1);
@@ -43,20 +43,20 @@ fn classify(format: Format, bits: u64) -> Class {
         };
     }
     Class::Finite(match format {
-        Format::F16 => f16::from_bits(bits as u16).to_f64(),
-        Format::Bf16 => bf16::from_bits(bits as u16).to_f64(),
-        Format::F64High => f64::from_bits(bits << 32),
+        NumberFormat::F16 => f16::from_bits(bits as u16).to_f64(),
+        NumberFormat::Bf16 => bf16::from_bits(bits as u16).to_f64(),
+        NumberFormat::F64High => f64::from_bits(bits << 32),
         _ => f64::from(f32::from_bits(bits as u32)),
     })
 }
 
-fn is_negative(format: Format, bits: u64) -> bool {
+fn is_negative(format: NumberFormat, bits: u64) -> bool {
     let (fraction_bits, exponent_bits) = layout(format);
     bits >> (fraction_bits + exponent_bits) & 1 == 1
 }
 
 /// Appends the text of a number.
-pub(crate) fn write(out: &mut String, format: Format, bits: u64) {
+pub(crate) fn write(out: &mut String, format: NumberFormat, bits: u64) {
     let sign = if is_negative(format, bits) { '-' } else { '+' };
     let _ = match classify(format, bits) {
         Class::Finite(value) => return write_finite(out, value),
@@ -88,24 +88,24 @@ fn write_finite(out: &mut String, value: f64) {
 }
 
 /// Returns the encoding of the number nearest to `value`.
-pub(crate) fn bits(format: Format, value: f64) -> u64 {
+pub(crate) fn bits(format: NumberFormat, value: f64) -> u64 {
     match format {
-        Format::F16 => u64::from(f16::from_f64(value).to_bits()),
-        Format::Bf16 => u64::from(bf16::from_f64(value).to_bits()),
-        Format::F64High => value.to_bits() >> 32,
+        NumberFormat::F16 => u64::from(f16::from_f64(value).to_bits()),
+        NumberFormat::Bf16 => u64::from(bf16::from_f64(value).to_bits()),
+        NumberFormat::F64High => value.to_bits() >> 32,
         _ => u64::from((value as f32).to_bits()),
     }
 }
 
 /// Returns the encoding of a NaN whose text shows no payload. nvdisasm does not print payloads; these are the encodings that ptxas writes
 /// most often: 0x7fffffff for `+QNAN`, 0xffc00000 for `-QNAN`, and 0x7ff80000 and 0xfff80000 for the upper half of a double.
-pub(crate) fn nan(format: Format, negative: bool, quiet: bool) -> u64 {
+pub(crate) fn nan(format: NumberFormat, negative: bool, quiet: bool) -> u64 {
     let (fraction_bits, exponent_bits) = layout(format);
     let sign = u64::from(negative) << (fraction_bits + exponent_bits);
     let exponent = ((1u64 << exponent_bits) - 1) << fraction_bits;
     let (first, all) = (1u64 << (fraction_bits - 1), (1u64 << fraction_bits) - 1);
     let fraction = match quiet {
-        true if negative || format == Format::F64High => first,
+        true if negative || format == NumberFormat::F64High => first,
         true => all,
         false => all & !first,
     };
@@ -113,7 +113,7 @@ pub(crate) fn nan(format: Format, negative: bool, quiet: bool) -> u64 {
 }
 
 /// Returns whether parsing the printed text gives other bits than `bits`. That is so for NaNs with any payload but that of [`nan`].
-pub(crate) fn loses_payload(format: Format, bits: u64) -> bool {
+pub(crate) fn loses_payload(format: NumberFormat, bits: u64) -> bool {
     let quiet = match classify(format, bits) {
         Class::QuietNan => true,
         Class::SignalingNan => false,

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::instruction::{Address, Instruction, Operand, Value};
 use crate::table::{RegFile, Symbol};
-use crate::widths::{Extent, OperandPurpose, Role, extent, source_roles};
+use crate::widths::{Extent, OperandPurpose, OperandRole, extent, source_roles};
 
 /// A group of consecutive registers of one file that an instruction reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -117,7 +117,11 @@ impl Lister<'_> {
                 let extent = if matches!(file, RegFile::Predicate | RegFile::UniformPredicate) {
                     Extent::SINGLE
                 } else if written {
-                    extent(self.instruction, &[Role { kind: OperandPurpose::Destination, index: Some(destinations) }], &operand.suffixes)
+                    extent(
+                        self.instruction,
+                        &[OperandRole { kind: OperandPurpose::Destination, index: Some(destinations) }],
+                        &operand.suffixes,
+                    )
                 } else {
                     extent(self.instruction, &source_roles(sources, file), &operand.suffixes)
                 };
@@ -143,7 +147,7 @@ impl Lister<'_> {
                     (_, _, RegFile::Uniform) => OperandPurpose::UniformAddress,
                     _ => OperandPurpose::Address,
                 };
-                let extent = extent(self.instruction, &[Role { kind, index: Some(source) }], &register.suffixes);
+                let extent = extent(self.instruction, &[OperandRole { kind, index: Some(source) }], &register.suffixes);
                 self.push(register.file, first, extent, AccessPlace::Address(self.number), false);
             }
         }

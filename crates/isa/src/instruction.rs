@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::table::{FormId, Format, Opcode, Piece, RegFile, Symbol};
+use crate::table::{FormId, NumberFormat, Opcode, Piece, RegFile, Symbol};
 
 /// Modifiers in the order in which they are printed.
 pub type Symbols = SmallVec<[Symbol; 4]>;
@@ -116,7 +116,7 @@ pub enum Value {
     /// An integer.
     Integer(i64),
     /// A floating-point number, as the encoding in its format.
-    Float(Format, u64),
+    Float(NumberFormat, u64),
     /// A floating-point number read from text; the form determines its format.
     Real(f64),
     /// A NaN without payload read from text; the form determines its format.
@@ -129,9 +129,9 @@ pub enum Value {
     /// A distance in bytes from the next instruction.
     Relative(i64),
     /// A number read from text that may be a branch target.
-    Place(Place),
+    Place(BranchTarget),
     /// A register followed by a number.
-    RegisterAndNumber(RegFile, Option<u16>, Place),
+    RegisterAndNumber(RegFile, Option<u16>, BranchTarget),
     /// A set of numbers below 64, one bit each.
     Set(u64),
     /// A name, such as `SR_TID.X`.
@@ -142,7 +142,7 @@ pub enum Value {
 
 /// A number in the operand of a branch. The form determines whether it is a plain number or an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct BranchTarget {
     /// The number itself.
     pub number: i64,
     /// The distance in bytes from the next instruction to the address `number`.

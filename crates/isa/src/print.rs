@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::alias;
 use crate::decode::{form_of, integer, register_number};
 use crate::float;
-use crate::table::{self, Bits, Core, Form, Format, Part, Piece, RegFile, Slot, Symbol, Term};
+use crate::table::{self, Bits, BracketPart, Core, Form, NumberFormat, Piece, RegFile, Slot, Symbol, Term};
 use crate::{Control, Target};
 
 /// Size of an instruction in bytes.
@@ -149,7 +149,7 @@ impl Printer<'_> {
             Core::Number(format, bits) => self.number(*format, bits),
             Core::RegisterAndNumber(file, register, format, bits) => {
                 self.register(*file, register_number(*file, register, self.word));
-                if matches!(format, Format::Relative | Format::Absolute) || bits.unsigned(self.word) != 0 {
+                if matches!(format, NumberFormat::Relative | NumberFormat::Absolute) || bits.unsigned(self.word) != 0 {
                     self.out.push(' ');
                     self.number(*format, bits);
                 }
@@ -197,13 +197,13 @@ impl Printer<'_> {
     }
 
     /// Prints a number in its format.
-    fn number(&mut self, format: Format, bits: &Bits) {
+    fn number(&mut self, format: NumberFormat, bits: &Bits) {
         match format {
-            Format::Unsigned => self.digits(bits.unsigned(self.word).wrapping_mul(u64::from(bits.scale))),
-            Format::Signed | Format::SignedAlone | Format::Absolute => self.hex(integer(format, bits, self.word)),
-            Format::Relative => self.branch_target(bits.signed(self.word)),
-            Format::Set => self.set(bits.unsigned(self.word)),
-            Format::F32 | Format::F64High | Format::F16 | Format::Bf16 => {
+            NumberFormat::Unsigned => self.digits(bits.unsigned(self.word).wrapping_mul(u64::from(bits.scale))),
+            NumberFormat::Signed | NumberFormat::SignedAlone | NumberFormat::Absolute => self.hex(integer(format, bits, self.word)),
+            NumberFormat::Relative => self.branch_target(bits.signed(self.word)),
+            NumberFormat::Set => self.set(bits.unsigned(self.word)),
+            NumberFormat::F32 | NumberFormat::F64High | NumberFormat::F16 | NumberFormat::Bf16 => {
                 let stored = bits.unsigned(self.word);
                 if self.is_exact && float::loses_payload(format, stored) {
                     self.digits(stored);
@@ -246,7 +246,7 @@ impl Printer<'_> {
     }
 
     /// Prints one pair of brackets of an address. Zero registers and zero offsets are omitted unless nothing else would be printed.
-    fn part(&mut self, part: &Part) {
+    fn part(&mut self, part: &BracketPart) {
         self.out.push('[');
         let mut first = true;
         let nothing_else = !part.terms.iter().any(|term| self.says_something(term));
@@ -269,7 +269,7 @@ impl Printer<'_> {
                     let value = integer(*format, bits, self.word);
                     // A 24-bit offset that is the only term is an absolute address: nvdisasm prints it without a sign.
                     let alone = first && (last_register.is_none() || value != 0);
-                    if alone && *format == Format::Signed {
+                    if alone && *format == NumberFormat::Signed {
                         self.hex((bits.unsigned(self.word) as i64).wrapping_mul(i64::from(bits.scale)));
                     } else if alone || value != 0 {
                         self.plus(&mut first);
@@ -336,7 +336,7 @@ fn slot_template(slot: &Slot) -> String {
     if slot.optional.is_some() { format!("({core})") } else { core }
 }
 
-fn part_template(part: &Part) -> String {
+fn part_template(part: &BracketPart) -> String {
     let terms: Vec<String> = part
         .terms
         .iter()
@@ -348,15 +348,15 @@ fn part_template(part: &Part) -> String {
     terms.join("+")
 }
 
-fn number_template(format: Format, bits: &Bits) -> String {
+fn number_template(format: NumberFormat, bits: &Bits) -> String {
     match format {
-        Format::Unsigned => format!("unsigned {}-bit number", bits.width),
-        Format::Signed | Format::SignedAlone | Format::Absolute => format!("{}-bit number", bits.width),
-        Format::F32 => "float".into(),
-        Format::F64High => "double".into(),
-        Format::F16 => "half".into(),
-        Format::Bf16 => "bfloat16".into(),
-        Format::Relative => "label".into(),
-        Format::Set => "{set}".into(),
+        NumberFormat::Unsigned => format!("unsigned {}-bit number", bits.width),
+        NumberFormat::Signed | NumberFormat::SignedAlone | NumberFormat::Absolute => format!("{}-bit number", bits.width),
+        NumberFormat::F32 => "float".into(),
+        NumberFormat::F64High => "double".into(),
+        NumberFormat::F16 => "half".into(),
+        NumberFormat::Bf16 => "bfloat16".into(),
+        NumberFormat::Relative => "label".into(),
+        NumberFormat::Set => "{set}".into(),
     }
 }

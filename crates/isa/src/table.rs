@@ -2,7 +2,7 @@
 
 use crate::Target;
 use crate::encodings::table_set;
-use crate::widths::{Action, Condition, OperandPurpose, Role, Rule, Width};
+use crate::widths::{Condition, OperandPurpose, OperandRole, Width, WidthAction, WidthRule};
 
 /// A number stored in one or more runs of consecutive bits, the least significant run first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -360,7 +360,7 @@ impl RegFile {
 
 /// How a number is stored and printed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Format {
+pub enum NumberFormat {
     /// Unsigned, hexadecimal.
     Unsigned,
     /// Two's complement, hexadecimal. Printed unsigned if it is the only term of an address.
@@ -377,9 +377,9 @@ pub enum Format {
     Relative,
     /// A set of bit numbers, printed in braces.
     Set,
-    /// Like [`Format::Signed`], but printed with its sign even if it is the only term of an address.
+    /// Like [`NumberFormat::Signed`], but printed with its sign even if it is the only term of an address.
     SignedAlone,
-    /// Like [`Format::Signed`], after a register, and printed even if it is 0.
+    /// Like [`NumberFormat::Signed`], after a register, and printed even if it is 0.
     Absolute,
 }
 
@@ -389,20 +389,20 @@ pub enum Core {
     /// A register.
     Register(RegFile, Bits),
     /// A number.
-    Number(Format, Bits),
+    Number(NumberFormat, Bits),
     /// A register followed by a number.
-    RegisterAndNumber(RegFile, Bits, Format, Bits),
+    RegisterAndNumber(RegFile, Bits, NumberFormat, Bits),
     /// A fixed name.
     Literal(Symbol),
     /// A name selected by a field.
     Field(FieldId),
     /// A word, possibly empty, followed by pairs of brackets.
-    Address(Symbol, &'static [Part]),
+    Address(Symbol, &'static [BracketPart]),
 }
 
 /// The contents of one pair of brackets.
 #[derive(Debug)]
-pub struct Part {
+pub struct BracketPart {
     /// The terms of the sum.
     pub terms: &'static [Term],
     /// Modifiers printed after the closing bracket.
@@ -424,7 +424,7 @@ pub enum Term {
         omit: bool,
     },
     /// A constant offset.
-    Number(Format, Bits),
+    Number(NumberFormat, Bits),
 }
 
 /// Facts about an instruction other than its encoding.

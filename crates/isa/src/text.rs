@@ -9,8 +9,8 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::instruction::{Address, AddressPart, AddressRegister, Guard, Instruction, Operand, Place, Symbols, Value};
-use crate::table::{Core, Format, Opcode, RegFile, Symbol};
+use crate::instruction::{Address, AddressPart, AddressRegister, BranchTarget, Guard, Instruction, Operand, Symbols, Value};
+use crate::table::{Core, NumberFormat, Opcode, RegFile, Symbol};
 
 /// An error in the text of an instruction.
 #[derive(Clone, PartialEq, Debug)]
@@ -98,8 +98,9 @@ impl<'t> Reader<'t> {
             return self.fail(unknown(mnemonic, Opcode::all().map(Opcode::mnemonic), "instruction"));
         };
         self.branches = opcode.forms().any(|form| {
-            let is_branch =
-                |core: &Core| matches!(core, Core::Number(Format::Relative, _) | Core::RegisterAndNumber(_, _, Format::Relative, _));
+            let is_branch = |core: &Core| {
+                matches!(core, Core::Number(NumberFormat::Relative, _) | Core::RegisterAndNumber(_, _, NumberFormat::Relative, _))
+            };
             form.form().operands.iter().any(|slot| is_branch(&slot.core))
         });
         let modifiers = self.modifiers()?;
@@ -338,8 +339,8 @@ impl<'t> Reader<'t> {
         target.wrapping_sub(self.address as i64).wrapping_sub(16)
     }
 
-    fn place(&self, number: i64) -> Place {
-        Place { number, distance: self.distance_to(number) }
+    fn place(&self, number: i64) -> BranchTarget {
+        BranchTarget { number, distance: self.distance_to(number) }
     }
 
     /// Reads a label such as `` `(.L_x_0) `` and returns its distance in bytes from the next instruction.
@@ -361,10 +362,10 @@ impl<'t> Reader<'t> {
         if self.eat(" ") {
             if self.rest().starts_with('`') {
                 let distance = self.label_value()?;
-                return Ok(Value::RegisterAndNumber(file, number, Place { number: distance, distance }));
+                return Ok(Value::RegisterAndNumber(file, number, BranchTarget { number: distance, distance }));
             }
             if let Some(distance) = self.distance()? {
-                return Ok(Value::RegisterAndNumber(file, number, Place { number: distance, distance }));
+                return Ok(Value::RegisterAndNumber(file, number, BranchTarget { number: distance, distance }));
             }
             if let Some(Number::Integer(value)) = self.number()? {
                 return Ok(Value::RegisterAndNumber(file, number, self.place(value)));

@@ -1,6 +1,6 @@
 //! Computes the number of consecutive registers that an operand names, by the rules of `data/widths.tbl`.
 //!
-//! An operand has one or two [`Role`]s, such as second source, register of an address, or descriptor. The rules of an instruction are
+//! An operand has one or two [`OperandRole`]s, such as second source, register of an address, or descriptor. The rules of an instruction are
 //! evaluated in the order of the file. The first rule whose conditions hold and that gives the role a width decides the width;
 //! increments and the "also read" and "also written" marks of all matching rules add up. Without a rule the width is one register.
 //!
@@ -13,9 +13,9 @@ use crate::table::{RegFile, Symbol, WIDTH_KINDS, WIDTH_RULES};
 
 /// A rule: one line of the file, for one instruction.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub(crate) struct WidthRule {
     pub conditions: &'static [Condition],
-    pub effects: &'static [(Role, Action)],
+    pub effects: &'static [(OperandRole, WidthAction)],
 }
 
 /// A condition of a rule on the instruction or the operand.
@@ -33,7 +33,7 @@ pub(crate) enum Condition {
 
 /// The purpose of an operand, and its index among the operands with that purpose. A rule without an index applies to all of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Role {
+pub(crate) struct OperandRole {
     pub kind: OperandPurpose,
     pub index: Option<u8>,
 }
@@ -67,7 +67,7 @@ pub(crate) enum OperandPurpose {
 
 /// What a rule says about a role.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Action {
+pub(crate) enum WidthAction {
     /// The width, unless an earlier rule decided it.
     Is(Width),
     /// A number of registers to add to the width.
@@ -125,7 +125,7 @@ impl Extent {
 }
 
 /// Computes the registers that an operand with these roles names. `suffixes` are the modifiers of the operand itself.
-pub(crate) fn extent(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Extent {
+pub(crate) fn extent(instruction: &Instruction, roles: &[OperandRole], suffixes: &Symbols) -> Extent {
     let named = WIDTH_KINDS[instruction.opcode as usize];
     // Most instructions have no rule for the role; the precomputed set of kinds avoids walking the rules.
     if roles.iter().all(|role| named >> role.kind as u16 & 1 == 0) {
@@ -137,7 +137,7 @@ pub(crate) fn extent(instruction: &Instruction, roles: &[Role], suffixes: &Symbo
 
 /// Returns the number that the rules give for a kind that is not an operand.
 fn sum(instruction: &Instruction, kind: OperandPurpose) -> u16 {
-    let said = apply(instruction, &[Role { kind, index: None }], &Symbols::new());
+    let said = apply(instruction, &[OperandRole { kind, index: None }], &Symbols::new());
     said.decided.unwrap_or(0) + said.more
 }
 
@@ -153,7 +153,7 @@ struct Said {
 }
 
 /// Evaluates the rules of an instruction for an operand with these roles.
-fn apply(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Said {
+fn apply(instruction: &Instruction, roles: &[OperandRole], suffixes: &Symbols) -> Said {
     let mut said = Said::default();
     for rule in WIDTH_RULES[instruction.opcode as usize] {
         let mut actions = rule.effects.iter().filter(|(role, _)| roles.iter().any(|own| fits(role, own))).peekable();
@@ -162,10 +162,10 @@ fn apply(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Said 
         }
         for &(_, action) in actions {
             match action {
-                Action::Is(width) => said.decided = said.decided.or_else(|| Some(registers(width, instruction))),
-                Action::Plus(number) => said.more += u16::from(number),
-                Action::AlsoRead => said.also_read = true,
-                Action::AlsoWritten => said.also_written = true,
+                WidthAction::Is(width) => said.decided = said.decided.or_else(|| Some(registers(width, instruction))),
+                WidthAction::Plus(number) => said.more += u16::from(number),
+                WidthAction::AlsoRead => said.also_read = true,
+                WidthAction::AlsoWritten => said.also_written = true,
             }
         }
     }
@@ -173,7 +173,7 @@ fn apply(instruction: &Instruction, roles: &[Role], suffixes: &Symbols) -> Said 
 }
 
 /// Returns whether a rule for the role `rule` applies to an operand with the role `operand`.
-fn fits(rule: &Role, operand: &Role) -> bool {
+fn fits(rule: &OperandRole, operand: &OperandRole) -> bool {
     rule.kind == operand.kind && (rule.index.is_none() || rule.index == operand.index)
 }
 
@@ -242,11 +242,11 @@ fn mask(instruction: &Instruction) -> u64 {
 }
 
 /// Returns the roles of the source with this index.
-pub(crate) fn source_roles(index: u8, file: RegFile) -> SmallVec<[Role; 2]> {
-    let mut roles: SmallVec<[Role; 2]> = SmallVec::new();
+pub(crate) fn source_roles(index: u8, file: RegFile) -> SmallVec<[OperandRole; 2]> {
+    let mut roles: SmallVec<[OperandRole; 2]> = SmallVec::new();
     if file == RegFile::Uniform {
-        roles.push(Role { kind: OperandPurpose::UniformSource, index: Some(index) });
+        roles.push(OperandRole { kind: OperandPurpose::UniformSource, index: Some(index) });
     }
-    roles.push(Role { kind: OperandPurpose::Source, index: Some(index) });
+    roles.push(OperandRole { kind: OperandPurpose::Source, index: Some(index) });
     roles
 }

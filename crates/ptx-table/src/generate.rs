@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::model::{
-    Arity, Atom, Base, ENTITIES, OperandRow, Range, Requirement, Row, SCALAR_TYPES, SPACES, Shape, SlotRow, Table, TypeName, Value,
+    Arity, Atom, Base, ENTITIES, OperandRow, OperandSyntax, Range, Requirement, Row, SCALAR_TYPES, SPACES, SlotRow, Table, TypeName, Value,
 };
 use crate::special::SpecialRegister;
 
@@ -221,11 +221,15 @@ fn conditional(row: &Row, condition: &[Atom], needs: &Requirement) -> String {
 /// Returns the Rust code of an operand.
 fn operand_spec(row: &Row, operand: &OperandRow) -> String {
     let shape = match &operand.shape {
-        Shape::Value(value) => format!("Shape::Value({})", value_spec(row, value)),
-        Shape::Pair(first, second, optional) => {
-            format!("Shape::Pair {{ first: {}, second: {}, optional: {optional} }}", value_spec(row, first), value_spec(row, second))
+        OperandSyntax::Value(value) => format!("OperandSyntax::Value({})", value_spec(row, value)),
+        OperandSyntax::Pair(first, second, optional) => {
+            format!(
+                "OperandSyntax::Pair {{ first: {}, second: {}, optional: {optional} }}",
+                value_spec(row, first),
+                value_spec(row, second)
+            )
         }
-        Shape::Bracket(base, rest, unified) => {
+        OperandSyntax::Bracket(base, rest, unified) => {
             let base = match base {
                 Base::Generic => "Base::Generic".to_string(),
                 Base::Space(space) => format!("Base::Space(AddressSpace::{})", identifier(space)),
@@ -233,7 +237,7 @@ fn operand_spec(row: &Row, operand: &OperandRow) -> String {
                 Base::Reference(value) => format!("Base::Reference({})", value_spec(row, value)),
             };
             let rest: Vec<String> = rest.iter().map(|value| value_spec(row, value)).collect();
-            format!("Shape::Bracket {{ base: {base}, rest: &[{}], unified: {unified} }}", rest.join(", "))
+            format!("OperandSyntax::Bracket {{ base: {base}, rest: &[{}], unified: {unified} }}", rest.join(", "))
         }
     };
     format!("OperandSpec {{ level: {}, shape: {shape} }}", operand.level)

@@ -88,12 +88,12 @@ pub struct OperandRow {
     /// Zero if the operand is required, otherwise the nesting depth of the optional group it is in.
     pub level: u8,
     /// The syntax of the operand.
-    pub shape: Shape,
+    pub shape: OperandSyntax,
 }
 
 /// The syntax of an operand.
 #[derive(Debug)]
-pub enum Shape {
+pub enum OperandSyntax {
     /// A value, a vector or a name.
     Value(Value),
     /// A pair `d|p`; the flag says whether the second part is optional.

@@ -1,6 +1,8 @@
 //! Parses the operands of a row.
 
-use crate::model::{Arity, Base, ENTITIES, FLAGS, OperandRow, Range, SELECTORS, SPACES, Shape, SlotRow, TypeName, Value, is_scalar_type};
+use crate::model::{
+    Arity, Base, ENTITIES, FLAGS, OperandRow, OperandSyntax, Range, SELECTORS, SPACES, SlotRow, TypeName, Value, is_scalar_type,
+};
 use crate::parse::default_type;
 
 type Outcome<T> = Result<T, String>;
@@ -66,21 +68,21 @@ fn split_list(text: &str) -> Outcome<Vec<(u8, String)>> {
 }
 
 /// Parses one operand: brackets, a pair, or a value.
-fn parse_shape(item: &str, slots: &[SlotRow]) -> Outcome<Shape> {
+fn parse_shape(item: &str, slots: &[SlotRow]) -> Outcome<OperandSyntax> {
     let (item, unified) = item.strip_suffix("!unified").map_or((item, false), |rest| (rest, true));
     if let Some(inner) = item.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let parts = split_list(inner)?;
         let ((_, first), rest) = parts.split_first().ok_or("empty brackets")?;
         let rest = rest.iter().map(|(_, part)| parse_value(part, slots)).collect::<Outcome<Vec<_>>>()?;
-        return Ok(Shape::Bracket(parse_base(first, slots)?, rest, unified));
+        return Ok(OperandSyntax::Bracket(parse_base(first, slots)?, rest, unified));
     }
     if let Some((first, second)) = item.strip_suffix(']').and_then(|rest| rest.split_once("[|")) {
-        return Ok(Shape::Pair(parse_value(first, slots)?, parse_value(second, slots)?, true));
+        return Ok(OperandSyntax::Pair(parse_value(first, slots)?, parse_value(second, slots)?, true));
     }
     if let Some((first, second)) = item.split_once('|') {
-        return Ok(Shape::Pair(parse_value(first, slots)?, parse_value(second, slots)?, false));
+        return Ok(OperandSyntax::Pair(parse_value(first, slots)?, parse_value(second, slots)?, false));
     }
-    parse_value(item, slots).map(Shape::Value)
+    parse_value(item, slots).map(OperandSyntax::Value)
 }
 
 /// Parses the first element in brackets: a name with an optional state space, slot or reference kind after a colon.

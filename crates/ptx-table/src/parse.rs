@@ -298,7 +298,7 @@ pub(crate) fn default_type(slots: &[SlotRow]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Arity, Shape, TypeName};
+    use crate::model::{Arity, OperandSyntax, TypeName};
 
     fn table(text: &str) -> Result<Table, TableError> {
         let mut table = Table::default();
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(condition.len(), 2);
         assert_eq!(needs.version, Some((8, 0)));
         assert_eq!(needs.targets[1].version, Some((8, 8)));
-        let Shape::Value(d) = &row.operands[0].shape else { panic!("a value") };
+        let OperandSyntax::Value(d) = &row.operands[0].shape else { panic!("a value") };
         assert!(d.writes && d.ty == TypeName::Slot("type".into()) && d.arity == Arity::Scalar);
     }
 

@@ -6,7 +6,7 @@ use oriole_cli::sass::listing::Listing;
 use oriole_cli::sass::program::{Program, SIZE};
 use oriole_cubin::info::Code;
 use oriole_cubin::section::Content;
-use oriole_cubin::{Cubin, FileType, Image, ImageKind, Index};
+use oriole_cubin::{Cubin, CubinIndex, FileType, Image, ImageKind};
 use oriole_isa::{SystemLayout, Target, print};
 use oriole_sim::verify::{Finding, SectionReport, Verifier};
 use pyo3::prelude::*;
@@ -72,7 +72,7 @@ pub fn read(data: &[u8], arch: Option<&str>) -> Result<(Vec<u8>, FileData), Prob
 }
 
 fn describe(cubin: &Cubin) -> FileData {
-    let index = Index::new(cubin);
+    let index = CubinIndex::new(cubin);
     let reserved = cubin.target().map_or(0, |target| u64::from(SystemLayout::of(target).reserved_shared));
     let functions = cubin.functions().map(|function| {
         let text = cubin.section(function.section);

@@ -4,7 +4,7 @@ use oriole_ir::{Block, Inst, Value};
 use oriole_support::IndexVec;
 
 use crate::lists::Lists;
-use crate::register_file::Resident;
+use crate::register_file::ResidentValue;
 use crate::registers::Reg;
 
 /// Where a phi is when its block starts.
@@ -19,9 +19,9 @@ pub(crate) struct PhiPlace {
 #[derive(Default)]
 pub(crate) struct Borders {
     /// Values in registers where each block starts, in the order of registers.
-    pub entry: Lists<Resident>,
+    pub entry: Lists<ResidentValue>,
     /// Values in registers where each block ends, in the order of registers.
-    pub exit: Lists<Resident>,
+    pub exit: Lists<ResidentValue>,
     /// By value: its place as a phi; `None` for values that no visited phi defines.
     pub phis: IndexVec<Value, Option<PhiPlace>>,
     /// Phis that got no register at the start of their block; their values are in spill slots or shadows there.

@@ -36,7 +36,7 @@ use crate::assigner::Assigner;
 use crate::moves::Move;
 use crate::operands::{phi_source, unit};
 use crate::outcome::AllocateError;
-use crate::register_file::Resident;
+use crate::register_file::ResidentValue;
 use crate::registers::{Reg, RegisterSet};
 
 /// A value that the predecessor has in no register.
@@ -242,7 +242,7 @@ impl Assigner<'_> {
                 let phi_needs = |&phi: &Inst| phi_source(self.function, phi, from).value() == Some(value);
                 self.inputs.liveness.live_in(other).binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
             };
-            let harmed = |&(value, at): &Resident| written.has_any(at, self.class(value).width) && needed(value);
+            let harmed = |&(value, at): &ResidentValue| written.has_any(at, self.class(value).width) && needed(value);
             if self.borders.exit.of(from).iter().any(harmed) || transfers.to_memory.iter().any(|memory| needed(memory.phi)) {
                 return false;
             }

@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLock};
 use oriole_ir::{Class, Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, RegFile, Signs, Symbol, Target};
 use oriole_isa::Symbols;
 
-use crate::moves::{Move, Step, sequentialize};
+use crate::moves::{CopyStep, Move, sequentialize};
 use crate::operands::{file_of, register};
 use crate::outcome::AllocateError;
 use crate::registers::Reg;
@@ -224,8 +224,8 @@ impl<'a> Emitter<'a> {
         }
         for step in sequentialize(moves, scratch) {
             match step {
-                Step::Move(Move { to, from }) => self.emit_move(to, register(self.file, from, 1))?,
-                Step::Swap(first, second) => self.swap(first, second)?,
+                CopyStep::Move(Move { to, from }) => self.emit_move(to, register(self.file, from, 1))?,
+                CopyStep::Swap(first, second) => self.swap(first, second)?,
             }
         }
         Ok(())

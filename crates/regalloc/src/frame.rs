@@ -19,7 +19,7 @@ pub(crate) struct PrivateSlot {
 
 /// A register that may be overwritten for a moment.
 #[derive(Clone, Copy)]
-pub(crate) struct Scratch {
+pub(crate) struct ScratchRegister {
     pub register: Reg,
     /// Whether the content of the register is in the emergency slot and has to be restored.
     is_saved: bool,
@@ -33,7 +33,7 @@ enum Direction {
 }
 
 /// The spill slots of the function.
-pub(crate) struct Frame {
+pub(crate) struct SpillFrame {
     stack_pointer: Reg,
     /// Offsets of the slots of values.
     pub slots: FxHashMap<Value, u32>,
@@ -46,10 +46,10 @@ pub(crate) struct Frame {
     pub loaded_bytes: u32,
 }
 
-impl Frame {
+impl SpillFrame {
     /// Creates the frame of a function without spills.
-    pub fn new(stack_pointer: Reg) -> Frame {
-        Frame {
+    pub fn new(stack_pointer: Reg) -> SpillFrame {
+        SpillFrame {
             stack_pointer,
             slots: FxHashMap::default(),
             private_slots: Vec::new(),
@@ -97,20 +97,20 @@ impl Frame {
         offset
     }
 
-    /// Returns a scratch register. Without a free register, the lowest usable one is saved to the emergency slot; [`Frame::give_back`]
+    /// Returns a scratch register. Without a free register, the lowest usable one is saved to the emergency slot; [`SpillFrame::give_back`]
     /// restores it.
-    pub fn borrow(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> Scratch {
+    pub fn borrow(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> ScratchRegister {
         if let Some(register) = free.lowest() {
-            return Scratch { register, is_saved: false };
+            return ScratchRegister { register, is_saved: false };
         }
         let register = usable.lowest().unwrap_or(Reg::new(0));
         let slot = self.emergency_slot(emitter.function);
         self.store(slot, register, 1, emitter);
-        Scratch { register, is_saved: true }
+        ScratchRegister { register, is_saved: true }
     }
 
-    /// Restores a register from [`Frame::borrow`] if it was saved.
-    pub fn give_back(&mut self, scratch: Scratch, emitter: &mut Emitter<'_>) {
+    /// Restores a register from [`SpillFrame::borrow`] if it was saved.
+    pub fn give_back(&mut self, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
         if scratch.is_saved {
             let slot = self.emergency_slot(emitter.function);
             self.load(slot, scratch.register, 1, emitter);
@@ -128,7 +128,7 @@ impl Frame {
     }
 
     /// Copies 4-byte words from one slot to another through a scratch register.
-    pub fn copy(&mut self, to: u32, from: u32, words: u8, scratch: Scratch, emitter: &mut Emitter<'_>) {
+    pub fn copy(&mut self, to: u32, from: u32, words: u8, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
         for word in 0..u32::from(words) {
             self.load(from + 4 * word, scratch.register, 1, emitter);
             self.store(to + 4 * word, scratch.register, 1, emitter);
@@ -185,7 +185,7 @@ mod tests {
         function.frame_bytes = 2;
         let classes = [Class::R, Class::R2, Class::R, Class::R4];
         let values = classes.map(|class| function.new_value(class));
-        let mut frame = Frame::new(Reg::new(1));
+        let mut frame = SpillFrame::new(Reg::new(1));
         let mut aligns = Vec::new();
         let mut slot = |function: &mut Function, value| {
             let offset = frame.slot(value, function);

@@ -7,15 +7,15 @@ use oriole_support::IndexVec;
 
 /// A range of positions in a vector.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Span {
+pub(crate) struct ListRange {
     start: u32,
     end: u32,
 }
 
-impl Span {
+impl ListRange {
     /// Returns the span from one position to another, exclusive.
-    pub fn new(start: usize, end: usize) -> Span {
-        Span { start: start as u32, end: end as u32 }
+    pub fn new(start: usize, end: usize) -> ListRange {
+        ListRange { start: start as u32, end: end as u32 }
     }
 
     /// Returns the positions.
@@ -32,7 +32,7 @@ impl Span {
 /// A list of items for each block. Each list is made once, by [`Lists::add`].
 pub(crate) struct Lists<T> {
     items: Vec<T>,
-    spans: IndexVec<Block, Span>,
+    spans: IndexVec<Block, ListRange>,
 }
 
 impl<T> Default for Lists<T> {
@@ -46,14 +46,14 @@ impl<T> Lists<T> {
     pub fn reset(&mut self, blocks: usize) {
         self.items.clear();
         self.spans.clear();
-        self.spans.resize(blocks, Span::default());
+        self.spans.resize(blocks, ListRange::default());
     }
 
     /// Makes the list of a block of the items that `fill` appends to its argument.
     pub fn add(&mut self, block: Block, fill: impl FnOnce(&mut Vec<T>)) {
         let start = self.items.len();
         fill(&mut self.items);
-        self.spans[block] = Span::new(start, self.items.len());
+        self.spans[block] = ListRange::new(start, self.items.len());
     }
 
     /// Returns the list of a block.

@@ -22,7 +22,7 @@ use oriole_ir::{Block, Function, Inst, Opcode, Operand, OperandKind, Pseudo, Reg
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use crate::lists::{Lists, Span};
+use crate::lists::{ListRange, Lists};
 use crate::operands::{fixed_constant_file, phi_source};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
@@ -78,7 +78,7 @@ impl NextUse {
 
 /// A value that an instruction reads or writes.
 #[derive(Clone, Copy)]
-pub(crate) struct Access {
+pub(crate) struct ValueAccess {
     pub value: Value,
     /// The next use after the instruction.
     pub next: NextUse,
@@ -95,8 +95,8 @@ pub(crate) struct FileInst {
     /// Whether the instruction has operands in fixed registers of any file.
     pub has_fixed: bool,
     /// The values of the file that it reads, and those that it writes: spans of `Liveness::accesses`.
-    reads: Span,
-    writes: Span,
+    reads: ListRange,
+    writes: ListRange,
 }
 
 /// A set of register files, one bit each.
@@ -122,7 +122,7 @@ pub(crate) struct Liveness {
     /// The instructions to handle, by block.
     insts: Lists<FileInst>,
     /// For each entry of `insts` the values of the file that it reads, then those that it writes.
-    accesses: Vec<Access>,
+    accesses: Vec<ValueAccess>,
     live_in: LiveIn,
     /// For each entry of `live_in` the next use, counted from the start of the block.
     first_uses: Vec<NextUse>,
@@ -185,12 +185,12 @@ impl Liveness {
     }
 
     /// Returns the values of the file that an instruction reads; none for phis, which read at the ends of the predecessors.
-    pub fn reads(&self, file_inst: FileInst) -> &[Access] {
+    pub fn reads(&self, file_inst: FileInst) -> &[ValueAccess] {
         &self.accesses[file_inst.reads.range()]
     }
 
     /// Returns the values of the file that an instruction writes.
-    pub fn writes(&self, file_inst: FileInst) -> &[Access] {
+    pub fn writes(&self, file_inst: FileInst) -> &[ValueAccess] {
         &self.accesses[file_inst.writes.range()]
     }
 
@@ -228,13 +228,13 @@ impl Liveness {
         self.phi_sources.reset(function.blocks.len());
         for &block in flow.order() {
             for file_inst in self.insts.of(block) {
-                for &Access { value, .. } in &self.accesses[file_inst.reads.range()] {
+                for &ValueAccess { value, .. } in &self.accesses[file_inst.reads.range()] {
                     if self.defined_in[value] != Some(block) && self.seen_in[value] != Some(block) {
                         self.seen_in[value] = Some(block);
                         needs.push((value, Need::Entry(block)));
                     }
                 }
-                for &Access { value, .. } in &self.accesses[file_inst.writes.range()] {
+                for &ValueAccess { value, .. } in &self.accesses[file_inst.writes.range()] {
                     if self.defined_in[value].replace(block).is_some() {
                         return Err(AllocateError::Invalid(format!("{value:?} is defined twice")));
                     }
@@ -411,15 +411,15 @@ fn files_of(function: &Function, inst: Inst) -> FileSet {
 
 /// Returns the entry for an instruction and appends its operands of the file to `accesses`. `None` for a phi that defines no value of the
 /// file.
-fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<Access>) -> Option<FileInst> {
+fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<ValueAccess>) -> Option<FileInst> {
     let data = &function.insts[inst];
     let (results, sources) = function.operands(inst).split_at(data.result_count());
     let (mut has_tied, mut has_fixed) = (false, false);
-    let add = |accesses: &mut Vec<Access>, kind: OperandKind| {
+    let add = |accesses: &mut Vec<ValueAccess>, kind: OperandKind| {
         if let OperandKind::Value(part) = kind
             && function.values[part.value].file == file
         {
-            accesses.push(Access { value: part.value, next: NextUse::NEVER });
+            accesses.push(ValueAccess { value: part.value, next: NextUse::NEVER });
         }
     };
     let start = accesses.len();
@@ -433,12 +433,12 @@ fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, acce
             add(accesses, guard.kind);
         }
     }
-    let reads = Span::new(start, accesses.len());
+    let reads = ListRange::new(start, accesses.len());
     for operand in results {
         has_fixed |= matches!(operand.role, Role::Fixed(_));
         add(accesses, operand.kind);
     }
-    let writes = Span::new(reads.range().end, accesses.len());
+    let writes = ListRange::new(reads.range().end, accesses.len());
     let is_foreign_phi = data.is(Pseudo::Phi) && writes.is_empty();
     (!is_foreign_phi).then_some(FileInst { position, inst, has_tied, has_fixed, reads, writes })
 }

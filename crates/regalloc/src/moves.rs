@@ -36,7 +36,7 @@ impl Move {
 
 /// One step of a sequentialized parallel copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum CopyStep {
     Move(Move),
     /// Two registers exchange their contents.
     Swap(Reg, Reg),
@@ -77,11 +77,11 @@ impl Pending {
     }
 
     /// Makes all moves that are not part of a cycle, each when no other move reads its destination any more.
-    fn make_ready_moves(&mut self, moves: &[Move], steps: &mut Vec<Step>) {
+    fn make_ready_moves(&mut self, moves: &[Move], steps: &mut Vec<CopyStep>) {
         let mut ready: Vec<Reg> = moves.iter().rev().map(|one| one.to).filter(|&to| self.is_ready(to)).collect();
         while let Some(to) = ready.pop() {
             let Some(from) = self.take(to) else { continue };
-            steps.push(Step::Move(Move { to, from }));
+            steps.push(CopyStep::Move(Move { to, from }));
             self.readers[usize::from(from.number())] -= 1;
             if self.is_ready(from) {
                 ready.push(from);
@@ -90,21 +90,21 @@ impl Pending {
     }
 
     /// Makes the moves of the cycle through `start`, whose content is in `scratch` while the others move.
-    fn rotate(&mut self, start: Reg, scratch: Reg, steps: &mut Vec<Step>) {
-        steps.push(Step::Move(Move { to: scratch, from: start }));
+    fn rotate(&mut self, start: Reg, scratch: Reg, steps: &mut Vec<CopyStep>) {
+        steps.push(CopyStep::Move(Move { to: scratch, from: start }));
         let mut to = start;
         while let Some(from) = self.take(to) {
-            steps.push(Step::Move(Move { to, from: if from == start { scratch } else { from } }));
+            steps.push(CopyStep::Move(Move { to, from: if from == start { scratch } else { from } }));
             to = from;
         }
     }
 
     /// Makes the moves of the cycle through `start` by swaps. After each swap `to` has its final content, and the content that was in `to`
     /// has moved on to `from`.
-    fn rotate_by_swaps(&mut self, start: Reg, steps: &mut Vec<Step>) {
+    fn rotate_by_swaps(&mut self, start: Reg, steps: &mut Vec<CopyStep>) {
         let mut to = start;
         while let Some(from) = self.take(to).filter(|&from| from != start) {
-            steps.push(Step::Swap(to, from));
+            steps.push(CopyStep::Swap(to, from));
             to = from;
         }
     }
@@ -112,7 +112,7 @@ impl Pending {
 
 /// Turns a parallel copy into steps to execute one after the other. Destinations must be distinct. `scratch` is a register that may be
 /// overwritten; it is neither source nor destination of a move.
-pub(crate) fn sequentialize(moves: &[Move], scratch: Option<Reg>) -> Vec<Step> {
+pub(crate) fn sequentialize(moves: &[Move], scratch: Option<Reg>) -> Vec<CopyStep> {
     let mut pending = Pending::new(moves);
     let mut steps = Vec::new();
     pending.make_ready_moves(moves, &mut steps);
@@ -132,7 +132,7 @@ pub(crate) fn sequentialize(moves: &[Move], scratch: Option<Reg>) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Move, Reg, Step, sequentialize};
+    use super::{CopyStep, Move, Reg, sequentialize};
 
     /// Executes the steps of a parallel copy and compares every register but the scratch register with the expected content.
     fn execute(moves: &[Move], scratch: Option<Reg>) {
@@ -140,8 +140,8 @@ mod tests {
         let mut state: Vec<Reg> = (0..256).map(Reg::new).collect();
         for step in sequentialize(moves, scratch) {
             match step {
-                Step::Move(Move { to, from }) => state[at(to)] = state[at(from)],
-                Step::Swap(a, b) => state.swap(at(a), at(b)),
+                CopyStep::Move(Move { to, from }) => state[at(to)] = state[at(from)],
+                CopyStep::Swap(a, b) => state.swap(at(a), at(b)),
             }
         }
         for register in (0..256).map(Reg::new).filter(|&register| Some(register) != scratch) {

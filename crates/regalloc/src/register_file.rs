@@ -12,7 +12,7 @@ use oriole_support::IndexVec;
 use crate::registers::{Reg, RegisterSet};
 
 /// A value in registers, and its first register.
-pub(crate) type Resident = (Value, Reg);
+pub(crate) type ResidentValue = (Value, Reg);
 
 /// The occupation of the registers of one file.
 pub(crate) struct RegisterFile {
@@ -131,21 +131,21 @@ impl RegisterFile {
     }
 
     /// Sets `register_of` to a state at the border of a block, without occupying the registers.
-    pub fn recall(&mut self, state: &[Resident]) {
+    pub fn recall(&mut self, state: &[ResidentValue]) {
         for &(value, register) in state {
             self.register_of[value] = Some(register);
         }
     }
 
     /// Records that the values of a state are in no register any more, without freeing the registers.
-    pub fn forget(&mut self, state: &[Resident]) {
+    pub fn forget(&mut self, state: &[ResidentValue]) {
         for &(value, _) in state {
             self.register_of[value] = None;
         }
     }
 
     /// Appends the values in registers, in the order of registers.
-    pub fn add_residents(&self, found: &mut Vec<Resident>) {
+    pub fn add_residents(&self, found: &mut Vec<ResidentValue>) {
         let occupied = self.usable.without(&self.free);
         found.reserve(occupied.count() as usize);
         occupied.for_each(|register| {
@@ -159,7 +159,7 @@ impl RegisterFile {
     }
 
     /// Returns the registers that the values of a state occupy.
-    pub fn occupied_in(&self, state: &[Resident]) -> RegisterSet {
+    pub fn occupied_in(&self, state: &[ResidentValue]) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         state.iter().for_each(|&(value, register)| set.insert(register, self.widths[value]));
         set

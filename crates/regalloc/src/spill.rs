@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::emit::Emitter;
-use crate::frame::Frame;
+use crate::frame::SpillFrame;
 use crate::liveness::Liveness;
 use crate::operands::register;
 use crate::outcome::AllocateError;
@@ -40,7 +40,7 @@ pub(crate) struct Spills {
     /// For spilled values of files other than the general one: the value in another file that holds the spilled content.
     shadows: FxHashMap<Value, Value>,
     /// For spilled values of the general file: their slots in memory.
-    pub frame: Frame,
+    pub frame: SpillFrame,
 }
 
 impl Spills {
@@ -50,7 +50,7 @@ impl Spills {
             needs_store: IndexVec::new(),
             repeatable: IndexVec::new(),
             shadows: FxHashMap::default(),
-            frame: Frame::new(stack_pointer),
+            frame: SpillFrame::new(stack_pointer),
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use oriole_ctrl::flow::reasons::Reasons;
 use oriole_ctrl::flow::{Block, Code, assign_with_reasons};
-use oriole_cubin::Index;
+use oriole_cubin::CubinIndex;
 use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, decode};
 
@@ -29,7 +29,7 @@ pub struct Analysis {
 }
 
 /// Analyses a function. The result does not depend on the address of the function in the file.
-pub fn analyze(index: &Index<'_>, function: &oriole_cubin::Function<'_>, hardware: &Hardware<'_>) -> Result<Analysis, Obstacle> {
+pub fn analyze(index: &CubinIndex<'_>, function: &oriole_cubin::Function<'_>, hardware: &Hardware<'_>) -> Result<Analysis, Obstacle> {
     let (words, tail) = function.code.as_chunks::<SIZE>();
     if !tail.is_empty() {
         return Err(Obstacle::NotWhole);

@@ -22,7 +22,7 @@ pub struct FileInfo<'a> {
 }
 
 /// The control-flow graph of a code section.
-pub struct Graph {
+pub struct FlowGraph {
     /// Block 0 is empty; the blocks of the code follow in address order.
     pub blocks: Vec<Block>,
     /// Numbers of the instructions that only pad the section.
@@ -42,7 +42,7 @@ struct Successors {
 }
 
 /// Finds the blocks of a section and their successors.
-pub fn build(instructions: &[Instruction], file: &FileInfo<'_>) -> Result<Graph, Obstacle> {
+pub fn build(instructions: &[Instruction], file: &FileInfo<'_>) -> Result<FlowGraph, Obstacle> {
     let nexts: Vec<Successors> =
         (0..instructions.len()).map(|number| successors_of(instructions, number, file)).collect::<Result<_, _>>()?;
     let mut entries: BTreeSet<usize> = file.entries.iter().copied().chain([0]).collect();
@@ -65,7 +65,7 @@ pub fn build(instructions: &[Instruction], file: &FileInfo<'_>) -> Result<Graph,
     let roots = entries.iter().filter_map(|&entry| number_of(entry)).collect();
     let (roots, padding) = add_unreachable_roots(instructions, &blocks, roots);
     blocks[0].successors = roots.into_iter().collect();
-    Ok(Graph { blocks, padding })
+    Ok(FlowGraph { blocks, padding })
 }
 
 /// Returns the successors of an instruction.

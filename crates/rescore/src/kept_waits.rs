@@ -25,7 +25,7 @@ use crate::Obstacle;
 
 /// The event that a scoreboard signals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Event {
+pub enum ScoreboardEvent {
     /// The results are written (write barrier).
     Results,
     /// The operands are read (read barrier).
@@ -33,7 +33,7 @@ pub enum Event {
 }
 
 /// An instruction that sets a scoreboard: its number and the event.
-pub type Setter = (usize, Event);
+pub type Setter = (usize, ScoreboardEvent);
 
 /// The waits that the new control words must keep.
 #[derive(Debug, Default)]
@@ -233,7 +233,7 @@ impl WaitAnalysis<'_> {
                 }
             }
         }
-        for (part, barrier) in [(Event::Results, control.write_barrier), (Event::Reads, control.read_barrier)] {
+        for (part, barrier) in [(ScoreboardEvent::Results, control.write_barrier), (ScoreboardEvent::Reads, control.read_barrier)] {
             if let Some(set) = barrier.and_then(|index| state.get_mut(usize::from(index))) {
                 set.insert((number, part));
             }
@@ -260,8 +260,8 @@ impl WaitAnalysis<'_> {
     /// Returns whether the event of a setter concerns registers, so that `ctrl` recomputes its waits.
     fn has_registers(&self, (number, part): Setter) -> bool {
         match part {
-            Event::Results => self.roles[number].writes,
-            Event::Reads => self.roles[number].reads,
+            ScoreboardEvent::Results => self.roles[number].writes,
+            ScoreboardEvent::Reads => self.roles[number].reads,
         }
     }
 

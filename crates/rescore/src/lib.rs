@@ -4,7 +4,7 @@
 //! flags are replaced by those that `ctrl` computes. Only these bits of the file change. A section whose control flow cannot be determined
 //! completely ([`Obstacle`]) is left unchanged.
 //!
-//! With [`Options::schedule`], instructions also move within their blocks where that is predicted to be faster ([`Schedule`]), and
+//! With [`Options::schedule`], instructions also move within their blocks where that is predicted to be faster ([`Reordering`]), and
 //! everything in the file that refers to their addresses is updated.
 //!
 //! ```
@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_cubin::section::Content;
-use oriole_cubin::{Cubin, Index};
+use oriole_cubin::{Cubin, CubinIndex};
 use oriole_hardware::Profile;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
@@ -49,11 +49,11 @@ use oriole_sched::resource::Costs;
 use rayon::prelude::*;
 
 use graph::FileInfo;
-pub use kept_waits::Event;
-use places::{CubinLayout, FunctionSite, Patch};
+pub use kept_waits::ScoreboardEvent;
+use places::{BytePatch, CubinLayout, FunctionSite};
 use predict::TimingModel;
-use reorder::Limits;
-pub use reorder::{Schedule, When};
+use reorder::MoveConstraints;
+pub use reorder::{Reordering, When};
 pub use tally::Tally;
 
 /// Size of an instruction in bytes.
@@ -109,7 +109,7 @@ impl fmt::Display for Obstacle {
 
 /// A code section before and after rewriting.
 #[derive(Clone, Debug)]
-pub struct Section {
+pub struct RewrittenSection {
     /// Index of the section in the cubin.
     pub index: usize,
     /// Name of the function in it.
@@ -120,19 +120,19 @@ pub struct Section {
     pub new: Vec<u128>,
     /// Why the section was left unchanged.
     pub obstacle: Option<Obstacle>,
-    /// Number of waits added by [`Section::wait_for`].
+    /// Number of waits added by [`RewrittenSection::wait_for`].
     pub added_waits: usize,
     /// The result of reordering, if it was requested.
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<Reordering>,
     /// The words in the original order with new control words; `None` if the order did not change.
     in_old_order: Option<Vec<u128>>,
     /// Changes to other parts of the file that refer to addresses of instructions, for the new order.
-    patches: Vec<Patch>,
+    patches: Vec<BytePatch>,
     /// Offset of the section in the file, in bytes.
     offset: usize,
 }
 
-impl Section {
+impl RewrittenSection {
     /// Restores the original words and records `reason` as the obstacle.
     pub fn refuse(&mut self, reason: String) {
         self.new.clone_from(&self.old);
@@ -155,11 +155,11 @@ impl Section {
 
     /// Makes instruction `second` wait for the results or the operand reads of instruction `first`. For a checker that reports a hazard
     /// between the two.
-    pub fn wait_for(&mut self, first: usize, second: usize, part: Event) {
+    pub fn wait_for(&mut self, first: usize, second: usize, part: ScoreboardEvent) {
         let (mut before, mut after) = (Control::of(self.new[first]), Control::of(self.new[second]));
         let scoreboard = match part {
-            Event::Results => &mut before.write_barrier,
-            Event::Reads => &mut before.read_barrier,
+            ScoreboardEvent::Results => &mut before.write_barrier,
+            ScoreboardEvent::Reads => &mut before.read_barrier,
         };
         after.wait |= 1 << *scoreboard.get_or_insert_with(|| self.least_used());
         before.stall = before.stall.max(SCOREBOARD_STALL);
@@ -190,7 +190,7 @@ impl Section {
 pub struct Rescored {
     pub target: Target,
     /// The requested sections.
-    pub sections: Vec<Section>,
+    pub sections: Vec<RewrittenSection>,
     data: Vec<u8>,
 }
 
@@ -223,7 +223,7 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
         return Err(format!("the cubin has no function `{missing}`"));
     }
     let places = cubin.places().map_err(|error| error.to_string())?;
-    let index = Index::new(&cubin);
+    let index = CubinIndex::new(&cubin);
     let layout = CubinLayout::new(data, &index, &places);
     let work = Work { layout: &layout, index: &index, target, machine: Hardware::of(target, options), schedule: options.schedule };
     let chosen: HashSet<&str> = options.functions.iter().map(String::as_str).collect();
@@ -236,7 +236,7 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
         }
         Ok(work.section(function, offset))
     });
-    let sections: Vec<Section> = sections.collect::<Result<_, _>>()?;
+    let sections: Vec<RewrittenSection> = sections.collect::<Result<_, _>>()?;
     Ok(Rescored { target, sections, data: data.to_vec() })
 }
 
@@ -259,7 +259,7 @@ impl Hardware<'_> {
 /// Everything that the sections of a file share.
 struct Work<'a> {
     layout: &'a CubinLayout<'a>,
-    index: &'a Index<'a>,
+    index: &'a CubinIndex<'a>,
     target: Target,
     machine: Hardware<'a>,
     schedule: Option<When>,
@@ -267,10 +267,10 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Rewrites one section; an obstacle is recorded in the result.
-    fn section(&self, function: &oriole_cubin::Function<'_>, offset: usize) -> Section {
+    fn section(&self, function: &oriole_cubin::Function<'_>, offset: usize) -> RewrittenSection {
         let (words, tail) = function.code.as_chunks::<SIZE>();
         let old: Vec<u128> = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
-        let mut section = Section {
+        let mut section = RewrittenSection {
             index: function.section,
             function: function.name.to_owned(),
             new: old.clone(),
@@ -289,7 +289,7 @@ impl Work<'_> {
     }
 
     /// Computes new words for a section: control-flow graph, waits to keep, control words, and the new order if requested.
-    fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut Section) -> Result<(), Obstacle> {
+    fn rewrite(&self, function: &oriole_cubin::Function<'_>, section: &mut RewrittenSection) -> Result<(), Obstacle> {
         let unknown = |at: usize| Obstacle::Unknown { at: at as u64 };
         let read = |(at, &word): (usize, &u128)| decode(word, self.target).ok_or_else(|| unknown(at));
         let decoded: Vec<Instruction> = section.old.iter().enumerate().map(read).collect::<Result<_, _>>()?;
@@ -307,10 +307,14 @@ impl Work<'_> {
         section.new = section.old.iter().zip(controls).map(|(&word, control)| with_control(word, control)).collect();
         if let Some(when) = self.schedule {
             let site = FunctionSite { cubin: self.layout, name: function.name, symbol: function.symbol, section: function.section };
-            let limits =
-                |fixed_addresses| Limits { fixed_addresses, is_relocated: &is_relocated, warps: self.resident_warps(function), when };
+            let limits = |fixed_addresses| MoveConstraints {
+                fixed_addresses,
+                is_relocated: &is_relocated,
+                warps: self.resident_warps(function),
+                when,
+            };
             let reordered = self.reorder(&site, &decoded, (&graph, &waits), limits, section);
-            section.schedule = Some(reordered.unwrap_or_else(|reason| Schedule { kept: Some(reason), ..Schedule::default() }));
+            section.schedule = Some(reordered.unwrap_or_else(|reason| Reordering { kept: Some(reason), ..Reordering::default() }));
         }
         Ok(())
     }
@@ -320,10 +324,10 @@ impl Work<'_> {
         &self,
         site: &FunctionSite<'_>,
         decoded: &[Instruction],
-        (graph, waits): (&graph::Graph, &kept_waits::KeptWaits),
-        limits: impl FnOnce(BTreeSet<usize>) -> Limits<'l>,
-        section: &mut Section,
-    ) -> Result<Schedule, String> {
+        (graph, waits): (&graph::FlowGraph, &kept_waits::KeptWaits),
+        limits: impl FnOnce(BTreeSet<usize>) -> MoveConstraints<'l>,
+        section: &mut RewrittenSection,
+    ) -> Result<Reordering, String> {
         // If the addresses cannot be updated for the identity order, they cannot be updated for any order. Test this before the expensive
         // search.
         places::relocate_addresses(site, &(0..decoded.len()).collect::<Vec<_>>())?;
@@ -383,17 +387,17 @@ fn with_control(word: u128, control: Control) -> u128 {
 }
 
 /// Returns the instruction numbers at which the functions of a section begin.
-fn entries(index: &Index<'_>, section: usize) -> Vec<usize> {
+fn entries(index: &CubinIndex<'_>, section: usize) -> Vec<usize> {
     index.functions_in(section).map(|symbol| symbol.value as usize / SIZE).collect()
 }
 
 /// Returns the numbers of the instructions that have a relocation, in ascending order.
-fn relocated(index: &Index<'_>, section: usize) -> Vec<usize> {
+fn relocated(index: &CubinIndex<'_>, section: usize) -> Vec<usize> {
     index.relocations(section).iter().map(|relocation| relocation.offset as usize / SIZE).collect()
 }
 
 /// Returns the possible targets of each indirect branch, as instruction numbers.
-fn indirect_branches(index: &Index<'_>, function: &str) -> HashMap<usize, Vec<usize>> {
+fn indirect_branches(index: &CubinIndex<'_>, function: &str) -> HashMap<usize, Vec<usize>> {
     let mut branches = HashMap::new();
     for attribute in index.function_attributes(function) {
         if let (Code::INDIRECT_BRANCH_TARGETS, Value::BranchTargets(list)) = (attribute.code, &attribute.value) {

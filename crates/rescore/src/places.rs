@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use oriole_cubin::Index;
+use oriole_cubin::CubinIndex;
 use oriole_cubin::info::Code;
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::{Content, Section, SectionType};
@@ -21,7 +21,7 @@ use crate::SIZE;
 
 /// Replacement bytes for a part of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Patch {
+pub struct BytePatch {
     /// Offset in the file.
     pub offset: usize,
     pub bytes: Vec<u8>,
@@ -30,7 +30,7 @@ pub struct Patch {
 /// The parts of a cubin that refer to addresses in its code, by index of the code section. Built once for all functions.
 pub struct CubinLayout<'a> {
     data: &'a [u8],
-    index: &'a Index<'a>,
+    index: &'a CubinIndex<'a>,
     /// Offset and size of each section in the file.
     places: &'a [FileRange],
     /// Addresses in code sections that relocations refer to.
@@ -61,7 +61,7 @@ struct Lines {
 
 impl<'a> CubinLayout<'a> {
     /// Collects the references of a file.
-    pub fn new(data: &'a [u8], index: &'a Index<'a>, places: &'a [FileRange]) -> CubinLayout<'a> {
+    pub fn new(data: &'a [u8], index: &'a CubinIndex<'a>, places: &'a [FileRange]) -> CubinLayout<'a> {
         let mut referred: HashMap<usize, Vec<u64>> = HashMap::new();
         for section in index.cubin().sections() {
             for (relocation, symbol) in located(index, section) {
@@ -94,7 +94,7 @@ impl<'a> CubinLayout<'a> {
 }
 
 /// Returns the relocations in a section, each with the section and offset that its symbol and addend refer to.
-fn located<'a>(index: &'a Index<'a>, section: &'a Section) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
+fn located<'a>(index: &'a CubinIndex<'a>, section: &'a Section) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
     let list = if let Content::Relocations(list) = &section.content { list.as_slice() } else { &[] };
     list.iter().map(|relocation| {
         let symbol = index.symbols().get(relocation.symbol as usize);
@@ -107,7 +107,7 @@ fn located<'a>(index: &'a Index<'a>, section: &'a Section) -> impl Iterator<Item
 }
 
 /// Returns the relocations of the section with this name.
-fn relocations_for<'a>(index: &'a Index<'a>, name: &str) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
+fn relocations_for<'a>(index: &'a CubinIndex<'a>, name: &str) -> impl Iterator<Item = (&'a Relocation, Option<(usize, u64)>)> {
     let tables = index.find(name).map_or(&[][..], |section| index.relocation_tables(section));
     tables.iter().flat_map(|&table| located(index, &index.cubin().sections()[table]))
 }
@@ -206,7 +206,7 @@ impl FunctionSite<'_> {
 
 /// Returns the changes to the file after instructions moved; `places` holds the new number of each instruction. An error says why the
 /// instructions must not move.
-pub fn relocate_addresses(site: &FunctionSite<'_>, places: &[usize]) -> Result<Vec<Patch>, String> {
+pub fn relocate_addresses(site: &FunctionSite<'_>, places: &[usize]) -> Result<Vec<BytePatch>, String> {
     refuse_line_tables(site)?;
     let mut patches = Vec::new();
     let new_offset = |old: u64| -> Option<u64> {
@@ -220,7 +220,7 @@ pub fn relocate_addresses(site: &FunctionSite<'_>, places: &[usize]) -> Result<V
         let (start, _) = site.bytes_of(index, list.len() * size)?;
         for (number, relocation) in list.iter().enumerate().filter(|(_, relocation)| !relocation.relocation_type.is_mercury()) {
             let new = new_offset(relocation.offset).ok_or("a relocation is outside of the code")?;
-            patches.push(Patch { offset: start + number * size, bytes: new.to_le_bytes().to_vec() });
+            patches.push(BytePatch { offset: start + number * size, bytes: new.to_le_bytes().to_vec() });
         }
     }
     relocate_attributes(site, places, &mut patches)?;
@@ -246,7 +246,7 @@ fn sized_attributes(bytes: &[u8]) -> Vec<SizedAttribute> {
 }
 
 /// Updates the lists of instructions in `.nv.info.NAME`. The lists stay sorted by address.
-fn relocate_attributes(site: &FunctionSite<'_>, places: &[usize], patches: &mut Vec<Patch>) -> Result<(), String> {
+fn relocate_attributes(site: &FunctionSite<'_>, places: &[usize], patches: &mut Vec<BytePatch>) -> Result<(), String> {
     let Some(index) = site.cubin.index.find(&format!(".nv.info.{}", site.name)) else { return Ok(()) };
     for attribute in site.cubin.index.function_attributes(site.name) {
         record_words(attribute.code)?;
@@ -274,10 +274,10 @@ fn relocate_attributes(site: &FunctionSite<'_>, places: &[usize], patches: &mut 
             }
             let mut paired: Vec<(u32, &[u8])> = records.iter().map(|record| record.0).zip(old_masks.chunks_exact(WORD)).collect();
             paired.sort_by_key(|pair| pair.0);
-            patches.push(Patch { offset: start + mask_range.start, bytes: paired.iter().flat_map(|pair| pair.1).copied().collect() });
+            patches.push(BytePatch { offset: start + mask_range.start, bytes: paired.iter().flat_map(|pair| pair.1).copied().collect() });
         }
         records.sort_by_key(|record| record.0);
-        patches.push(Patch { offset: start + range.start, bytes: records.into_iter().flat_map(|record| record.1).collect() });
+        patches.push(BytePatch { offset: start + range.start, bytes: records.into_iter().flat_map(|record| record.1).collect() });
     }
     Ok(())
 }

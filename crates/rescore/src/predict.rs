@@ -85,7 +85,7 @@ impl Step {
 
 /// The result of a prediction. Times are in cycles.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct Prediction {
     /// Time until the last instruction is issued, plus the time until all results are available: later code may depend on either.
     pub cost: u64,
     /// Time until the last instruction is issued, for one iteration.
@@ -107,7 +107,7 @@ struct Warp {
 }
 
 /// Simulates a block with `warps` warps on one scheduler.
-pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Outcome {
+pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Prediction {
     let rounds = if is_loop { ROUNDS } else { 1 };
     let mut scheduler = Scheduler {
         steps,
@@ -118,7 +118,7 @@ pub fn run(steps: &[Step], warps: usize, is_loop: bool, banks: usize) -> Outcome
         last: 0,
         stays: false,
         warps: (0..warps).map(|_| Warp { at: 0, ready: 0, round_start: 0, releases: [0; SCOREBOARDS], known: 0 }).collect(),
-        outcome: Outcome { times: vec![0; steps.len()], waits_for_others: vec![false; steps.len()], ..Outcome::default() },
+        outcome: Prediction { times: vec![0; steps.len()], waits_for_others: vec![false; steps.len()], ..Prediction::default() },
         first_round: 0,
         end: 0,
     };
@@ -145,7 +145,7 @@ struct Scheduler<'a> {
     last: usize,
     stays: bool,
     warps: Vec<Warp>,
-    outcome: Outcome,
+    outcome: Prediction,
     /// Cycle in which all warps had finished their first iteration.
     first_round: u64,
     end: u64,

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! **What does not move.** Blocks start and end at the same addresses. Within a block, no instruction moves across an instruction with a
-//! relative address operand, across an address that may be known elsewhere ([`Limits::fixed_addresses`]), or across a scheduling barrier of
+//! relative address operand, across an address that may be known elsewhere ([`MoveConstraints::fixed_addresses`]), or across a scheduling barrier of
 //! `sched`. An instruction with a wait that registers do not explain ([`KeptWaits`]) is treated as a memory fence. Every new order is
 //! checked by `sched::check`, which shares no logic with the schedulers.
 
@@ -19,16 +19,16 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use oriole_isa::{Control, Instruction};
-use oriole_sched::backend::{Backend, Budget, Knobs, Mode, Region, Settings, Stage};
+use oriole_sched::backend::{AllocationStage, Backend, Budget, Knobs, Region, ScheduleMode, Settings};
 use oriole_sched::check;
-use oriole_sched::code::{Access, AccessKind, AliasSpace, Code, Effect, from_machine};
+use oriole_sched::code::{AliasSpace, Code, MemAccess, MemAccessKind, OrderEffect, from_machine};
 use oriole_sched::graph::{Builder, EdgeKind};
-use oriole_sched::pressure::{BlockLiveness, Tracker};
+use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 
 use crate::fill::{self, Choice};
-use crate::graph::Graph;
+use crate::graph::FlowGraph;
 use crate::kept_waits::KeptWaits;
-use crate::predict::{self, Outcome, Step, TimingModel};
+use crate::predict::{self, Prediction, Step, TimingModel};
 use crate::words;
 
 /// Maximum cost of a new order relative to the old one, in the mean over the numbers of warps.
@@ -56,7 +56,7 @@ pub enum When {
 }
 
 /// Constraints on moving instructions that come from the file.
-pub struct Limits<'a> {
+pub struct MoveConstraints<'a> {
     /// Numbers of instructions whose addresses may be known elsewhere; nothing moves across the start of one.
     pub fixed_addresses: BTreeSet<usize>,
     /// Returns whether the instruction with this number has a relocation.
@@ -68,7 +68,7 @@ pub struct Limits<'a> {
 
 /// The result of reordering a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Schedule {
+pub struct Reordering {
     /// Number of blocks with at least two instructions.
     pub blocks: usize,
     /// Number of these blocks that have a new order.
@@ -83,7 +83,7 @@ pub struct Schedule {
     pub kept: Option<String>,
 }
 
-impl Schedule {
+impl Reordering {
     /// Records that all blocks keep their old order.
     pub(super) fn stay(&mut self, reason: String) {
         (self.reordered, self.moved, self.cycles_after, self.kept) = (0, 0, self.cycles_before, Some(reason));
@@ -91,11 +91,11 @@ impl Schedule {
 }
 
 /// An instruction order with its control words.
-pub struct Plan {
+pub struct TimedOrder {
     /// For each position, the old number of the instruction at that position.
     pub order: Vec<usize>,
     pub controls: Vec<Control>,
-    pub schedule: Schedule,
+    pub schedule: Reordering,
 }
 
 /// A scheduler that proposes orders.
@@ -122,7 +122,13 @@ impl Proposer {
 }
 
 /// Finds the best order of a section that the checks accept.
-pub fn plan(decoded: &[Instruction], graph: &Graph, waits: &KeptWaits, limits: &Limits<'_>, timing: &TimingModel<'_>) -> Plan {
+pub fn plan(
+    decoded: &[Instruction],
+    graph: &FlowGraph,
+    waits: &KeptWaits,
+    limits: &MoveConstraints<'_>,
+    timing: &TimingModel<'_>,
+) -> TimedOrder {
     let planner = Planner::new(decoded, graph, waits, limits, timing);
     planner.plan()
 }
@@ -135,13 +141,13 @@ struct Block {
     /// Whether the block is part of any cycle of the graph.
     is_in_loop: bool,
     /// The prediction for each number of warps.
-    before: Vec<Outcome>,
+    before: Vec<Prediction>,
 }
 
 /// The state of the search for one section.
 struct Planner<'a> {
     decoded: &'a [Instruction],
-    graph: &'a Graph,
+    graph: &'a FlowGraph,
     waits: &'a KeptWaits,
     timing: &'a TimingModel<'a>,
     code: Code,
@@ -156,9 +162,9 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn new(
         decoded: &'a [Instruction],
-        graph: &'a Graph,
+        graph: &'a FlowGraph,
         waits: &'a KeptWaits,
-        limits: &'a Limits<'a>,
+        limits: &'a MoveConstraints<'a>,
         timing: &'a TimingModel<'a>,
     ) -> Planner<'a> {
         let mut code = from_machine::empty();
@@ -169,8 +175,8 @@ impl<'a> Planner<'a> {
         let ordered = waits.pairs.iter().flat_map(|&((setter, _), second)| [setter, second]);
         for number in ordered.chain(waits.counted.keys().map(|setter| setter.0)) {
             let effect = &mut code.items[number].effect;
-            if matches!(effect, Effect::None | Effect::Access(_) | Effect::Clock) {
-                *effect = Effect::Fence;
+            if matches!(effect, OrderEffect::None | OrderEffect::Access(_) | OrderEffect::Clock) {
+                *effect = OrderEffect::Fence;
             }
         }
         let most = limits.warps.max(1);
@@ -210,12 +216,12 @@ impl<'a> Planner<'a> {
     }
 
     /// Predicts a block for each number of warps.
-    fn outcomes(&self, steps: &[Step], is_loop: bool) -> Vec<Outcome> {
+    fn outcomes(&self, steps: &[Step], is_loop: bool) -> Vec<Prediction> {
         self.samples.iter().map(|&warps| predict::run(steps, warps, is_loop, self.timing.register_banks)).collect()
     }
 
     /// Tries every scheduler on every block and combines the best order of each block.
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> TimedOrder {
         let old: Vec<usize> = (0..self.decoded.len()).collect();
         let mut best: Vec<(f64, Vec<usize>)> = vec![(f64::INFINITY, Vec::new()); self.blocks.len()];
         let mut kept = None;
@@ -252,7 +258,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Computes the control words of the combined order. Blocks that become slower with these words get their old order back.
-    fn revert_slower_blocks(&self, mut order: Vec<usize>, kept: Option<String>) -> Plan {
+    fn revert_slower_blocks(&self, mut order: Vec<usize>, kept: Option<String>) -> TimedOrder {
         let mut controls = self.controls_of(&order);
         for round in 0..=CORRECTIONS {
             let mut worse = false;
@@ -270,7 +276,7 @@ impl<'a> Planner<'a> {
             }
             controls = self.controls_of(&order);
         }
-        let mut schedule = Schedule { blocks: self.blocks.len(), kept, ..Schedule::default() };
+        let mut schedule = Reordering { blocks: self.blocks.len(), kept, ..Reordering::default() };
         for block in &self.blocks {
             let is_new = !order[block.range.clone()].iter().copied().eq(block.range.clone());
             schedule.reordered += usize::from(is_new);
@@ -278,7 +284,7 @@ impl<'a> Planner<'a> {
             schedule.cycles_after += self.after(block, &order, &controls)[0].issued;
         }
         schedule.moved = order.iter().enumerate().filter(|&(new, &old)| new != old).count();
-        Plan { order, controls, schedule }
+        TimedOrder { order, controls, schedule }
     }
 
     /// Returns the control words of an order.
@@ -291,7 +297,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Predicts a block in a new order.
-    fn after(&self, block: &Block, order: &[usize], controls: &[Control]) -> Vec<Outcome> {
+    fn after(&self, block: &Block, order: &[usize], controls: &[Control]) -> Vec<Prediction> {
         let steps: Vec<Step> = block
             .range
             .clone()
@@ -306,7 +312,7 @@ impl<'a> Planner<'a> {
 
     /// Returns the cost of a new order relative to the old one, as the geometric mean over the numbers of warps, or `None` if the new order
     /// is not better by enough.
-    fn judge(&self, block: &Block, after: &[Outcome]) -> Option<f64> {
+    fn judge(&self, block: &Block, after: &[Prediction]) -> Option<f64> {
         let ratios = || block.before.iter().zip(after).map(|(before, after)| after.cost as f64 / before.cost.max(1) as f64);
         let mean = (ratios().map(f64::ln).sum::<f64>() / after.len() as f64).exp();
         // The cost adds two times (last issue and last result), so half of the difference is in cycles.
@@ -333,9 +339,9 @@ impl<'a> Planner<'a> {
     /// Returns whether two global loads have the same base and offsets less than a cache line apart.
     fn share_line(&self, first: usize, second: usize) -> bool {
         let [first, second] = [first, second].map(|number| match self.code.items[number].effect {
-            Effect::Access(Access {
+            OrderEffect::Access(MemAccess {
                 address: Some(address),
-                kind: AccessKind::Read | AccessKind::ReadConstant,
+                kind: MemAccessKind::Read | MemAccessKind::ReadConstant,
                 space: AliasSpace::Global | AliasSpace::Generic,
                 ..
             }) => Some(address),
@@ -373,12 +379,18 @@ impl<'a> Planner<'a> {
     /// Returns the order of a block that a scheduler proposes, after checking it.
     fn propose(&self, block: &Block, proposer: Proposer) -> Result<Vec<usize>, check::Broken> {
         let mut builder = Builder::new(self.timing.hardware.model, self.code.registers());
-        let mut tracker = Tracker::new(self.code.groups().len());
+        let mut tracker = PressureTracker::new(self.code.groups().len());
         let mut scheduler = match proposer {
             Proposer::Fill(_) => None,
             Proposer::Backend(backend) => Some(backend.strategy().scheduler()),
         };
-        let settings = Settings { mode: Mode::Ilp, stage: Stage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
+        let settings = Settings {
+            mode: ScheduleMode::Ilp,
+            stage: AllocationStage::Post,
+            budget: Budget::UNLIMITED,
+            knobs: Knobs::default(),
+            trace: false,
+        };
         let floors = self.floors(block);
         let mut order = Vec::with_capacity(block.range.len());
         for piece in self.pieces(&block.range) {
@@ -451,7 +463,7 @@ impl<'a> Planner<'a> {
 ///
 /// Kosaraju's algorithm for strongly connected components: a depth-first search along the edges lists the blocks in postorder; searches
 /// against the edges, from the blocks of that list in reverse, each visit one component.
-fn in_cycles(graph: &Graph) -> Vec<bool> {
+fn in_cycles(graph: &FlowGraph) -> Vec<bool> {
     let blocks = &graph.blocks;
     let mut backwards: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
     for (number, block) in blocks.iter().enumerate() {

@@ -9,7 +9,7 @@ use oriole_sched::resource::Costs;
 use crate::graph::{FileInfo, build};
 use crate::kept_waits::find_kept_waits;
 use crate::predict::{self, Step, TimingModel};
-use crate::reorder::{Limits, Plan, When, plan};
+use crate::reorder::{MoveConstraints, TimedOrder, When, plan};
 use crate::tests::code;
 use crate::words::{assign_words, old_words};
 
@@ -35,12 +35,12 @@ fn with_timing<T>(run: impl FnOnce(&TimingModel<'_>) -> T) -> T {
 }
 
 /// Returns the new order of the code.
-fn planned(lines: &[&str], fixed_addresses: &[usize], warps: usize) -> Plan {
+fn planned(lines: &[&str], fixed_addresses: &[usize], warps: usize) -> TimedOrder {
     let decoded = code(lines);
     let around = FileInfo { entries: vec![0], indirect: &|_| None, is_relocated: &|_| false };
     let graph = build(&decoded, &around).unwrap();
     let waits = find_kept_waits(&decoded, &old_words(&decoded), &graph.blocks).unwrap();
-    let limits = Limits {
+    let limits = MoveConstraints {
         fixed_addresses: fixed_addresses.iter().copied().collect::<BTreeSet<_>>(),
         is_relocated: &|_| false,
         warps,
@@ -50,7 +50,7 @@ fn planned(lines: &[&str], fixed_addresses: &[usize], warps: usize) -> Plan {
 }
 
 /// Returns the new position of an instruction.
-fn place(plan: &Plan, old: usize) -> usize {
+fn place(plan: &TimedOrder, old: usize) -> usize {
     plan.order.iter().position(|&number| number == old).unwrap()
 }
 

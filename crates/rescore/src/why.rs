@@ -3,7 +3,7 @@
 use oriole_ctrl::flow::reasons::{Reasons, describe_stall, describe_wait, stall_first};
 use oriole_ctrl::flow::stalls::{StallCause, StallPart};
 use oriole_ctrl::flow::waits::{Wait, WaitedEvent as Awaited};
-use oriole_cubin::Index;
+use oriole_cubin::CubinIndex;
 use oriole_hardware::Hardware;
 use oriole_isa::{Control, Instruction, Target};
 
@@ -20,7 +20,7 @@ pub struct Explained {
 }
 
 /// Explains every instruction of a function. The result does not depend on the address of the function in the file.
-pub fn explain(index: &Index<'_>, function: &oriole_cubin::Function<'_>, target: Target) -> Result<Vec<Explained>, Obstacle> {
+pub fn explain(index: &CubinIndex<'_>, function: &oriole_cubin::Function<'_>, target: Target) -> Result<Vec<Explained>, Obstacle> {
     let Analysis { instructions, controls, reasons, .. } = analyze(index, function, &Hardware::built_in(target))?;
     let by_second = reasons.waits_by_second(instructions.len());
     let mut by_first: Vec<Vec<Wait>> = vec![Vec::new(); instructions.len()];

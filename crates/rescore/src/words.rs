@@ -8,8 +8,8 @@ use oriole_ctrl::flow::{Code, assign};
 use oriole_hardware::{Class, Hardware, Model};
 use oriole_isa::{Control, Instruction, Opcode};
 
-use crate::graph::{Graph, branches_to_itself};
-use crate::kept_waits::{self, Event, KeptWaits, Setter};
+use crate::graph::{FlowGraph, branches_to_itself};
+use crate::kept_waits::{self, KeptWaits, ScoreboardEvent, Setter};
 
 const SCOREBOARDS: usize = 6;
 /// Mask of all scoreboards.
@@ -23,7 +23,7 @@ pub fn old_words(decoded: &[Instruction]) -> Vec<Control> {
 }
 
 /// Returns new control words for instructions that carry their old ones. `kept` holds the waits to keep.
-pub fn assign_words(decoded: &[Instruction], graph: &Graph, kept: &KeptWaits, hardware: &Hardware<'_>) -> Vec<Control> {
+pub fn assign_words(decoded: &[Instruction], graph: &FlowGraph, kept: &KeptWaits, hardware: &Hardware<'_>) -> Vec<Control> {
     let model = hardware.model;
     let old = old_words(decoded);
     let mut bare: Vec<Instruction> = decoded.iter().map(without_control).collect();
@@ -81,7 +81,7 @@ fn isolate_counted_scoreboards(controls: &mut [Control], kept: &KeptWaits) {
     }
     let mut times = [0; SCOREBOARDS];
     for (number, control) in controls.iter().enumerate() {
-        for (part, index) in [(Event::Results, control.write_barrier), (Event::Reads, control.read_barrier)] {
+        for (part, index) in [(ScoreboardEvent::Results, control.write_barrier), (ScoreboardEvent::Reads, control.read_barrier)] {
             if let Some(index) = index.filter(|_| !kept.counted.contains_key(&(number, part))) {
                 times[usize::from(index)] += 1;
             }
@@ -138,10 +138,10 @@ fn set_scoreboard(controls: &mut [Control], (number, part): Setter, index: u8, d
 }
 
 /// Returns the field of a control word for an event.
-fn scoreboard_in(control: &mut Control, part: Event) -> &mut Option<u8> {
+fn scoreboard_in(control: &mut Control, part: ScoreboardEvent) -> &mut Option<u8> {
     match part {
-        Event::Results => &mut control.write_barrier,
-        Event::Reads => &mut control.read_barrier,
+        ScoreboardEvent::Results => &mut control.write_barrier,
+        ScoreboardEvent::Reads => &mut control.read_barrier,
     }
 }
 

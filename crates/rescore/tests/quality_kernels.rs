@@ -9,7 +9,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use oriole_cubin::{Cubin, Index};
+use oriole_cubin::{Cubin, CubinIndex};
 use oriole_driver::{Compiled, Options, ScheduleBackend, ScheduleMode, Scheduling, compile, target_mismatch};
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
@@ -78,7 +78,7 @@ impl Sum {
 /// Returns the explanations of all control words of a file.
 fn explanations(cubin: &[u8], target: Target) -> String {
     let cubin = Cubin::read(cubin).expect("a cubin");
-    let index = Index::new(&cubin);
+    let index = CubinIndex::new(&cubin);
     let explained = cubin.functions().flat_map(|function| explain(&index, &function, target).unwrap_or_default());
     explained.flat_map(|one| one.lines).collect()
 }

@@ -1,6 +1,6 @@
 //! The explanations of control words, on small kernels whose dependences are known.
 
-use oriole_cubin::{Cubin, Index};
+use oriole_cubin::{Cubin, CubinIndex};
 use oriole_driver::{Options, compile};
 use oriole_isa::{Target, decode};
 use oriole_rescore::why::explain;
@@ -16,7 +16,7 @@ fn explained(body: &str) -> Vec<(String, Vec<String>)> {
     let target = Target::parse("sm_90a").expect("a target");
     let compiled = compile(&[&checked.module], &Options::new(target)).unwrap_or_else(|errors| panic!("{}", errors[0]));
     let cubin = Cubin::read(&compiled.cubin).expect("a cubin");
-    let index = Index::new(&cubin);
+    let index = CubinIndex::new(&cubin);
     let function = cubin.functions().next().expect("a function");
     let names = function.code.chunks_exact(16).map(|word| {
         let word = u128::from_le_bytes(word.try_into().expect("16 bytes"));

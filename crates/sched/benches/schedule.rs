@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use oriole_hardware::{Model, Profile};
 use oriole_isa::{Instruction, Target, parse};
-use oriole_sched::backend::{Backend, Budget, Knobs, Mode, Region, Settings, Stage};
+use oriole_sched::backend::{AllocationStage, Backend, Budget, Knobs, Region, ScheduleMode, Settings};
 use oriole_sched::check;
 use oriole_sched::code::from_machine;
 use oriole_sched::graph::Builder;
-use oriole_sched::pressure::{BlockLiveness, Tracker};
+use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 use oriole_sched::resource::Costs;
 
 fn instructions(count: usize) -> Vec<Instruction> {
@@ -47,9 +47,15 @@ fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model:
     let building = start.elapsed();
     let start = Instant::now();
     let mut builder = Builder::new(model, code.registers());
-    let mut tracker = Tracker::new(code.groups().len());
+    let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(&code, 0..count, BlockLiveness { live_in: &[], live_out: &[] });
-    let settings = Settings { mode: Mode::Ilp, stage: Stage::Post, budget: Budget::UNLIMITED, knobs: Knobs::default(), trace: false };
+    let settings = Settings {
+        mode: ScheduleMode::Ilp,
+        stage: AllocationStage::Post,
+        budget: Budget::UNLIMITED,
+        knobs: Knobs::default(),
+        trace: false,
+    };
     let mut scheduler = backend.strategy().scheduler();
     let mut order = Vec::with_capacity(count);
     for region in code.regions(0..count, backend.strategy().longest_region()) {

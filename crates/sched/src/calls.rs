@@ -23,7 +23,7 @@ pub struct CallCosts {
 
 /// A node of the call graph.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Callee {
+pub struct CallNode {
     /// Name of the function.
     pub name: String,
     /// Estimated cycles of the function's own code, without the functions that it calls.
@@ -52,7 +52,7 @@ impl CallCosts {
     ///
     /// Calls of functions that are not in `functions` count 0 cycles. So do calls that close a cycle of the call graph (recursion); the
     /// totals inside such a cycle depend on which of its functions comes first in `functions`.
-    pub fn propagate(functions: &[Callee]) -> CallCosts {
+    pub fn propagate(functions: &[CallNode]) -> CallCosts {
         let index: FxHashMap<&str, usize> =
             functions.iter().enumerate().map(|(number, function)| (function.name.as_str(), number)).collect();
         let mut states = vec![State::New; functions.len()];
@@ -82,7 +82,7 @@ enum State {
 ///
 /// Uses an explicit stack, because call chains may be deeper than the thread's stack allows. A stack entry holds the function, the index
 /// of its next call and the cycles summed so far.
-fn walk(functions: &[Callee], index: &FxHashMap<&str, usize>, start: usize, states: &mut [State]) {
+fn walk(functions: &[CallNode], index: &FxHashMap<&str, usize>, start: usize, states: &mut [State]) {
     if !matches!(states[start], State::New) {
         return;
     }

@@ -8,7 +8,7 @@
 //! * **memory**: each access has the same *set* of earlier accesses among those that may alias it;
 //! * **order**: each item that must stay after certain fences, barriers, strong accesses or clock reads has the same ones before it, and
 //!   each fence and barrier has the same items before it;
-//! * **scheduling barriers** ([`Effect::SchedBarrier`]): the same items are before and after each of them.
+//! * **scheduling barriers** ([`OrderEffect::SchedBarrier`]): the same items are before and after each of them.
 //!
 //! A set is represented by its *set hash*: the sum modulo 2^64 of a pseudo-random 64-bit number per member. Equal sets have equal sums;
 //! two different sets collide with probability 2^-64. The time is linear in the number of operands.
@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::code::{Access, AccessKind, AliasSpace, Code, Effect, Item};
+use crate::code::{AliasSpace, Code, Item, MemAccess, MemAccessKind, OrderEffect};
 
 /// The first difference in meaning between the old and the new order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -190,7 +190,7 @@ struct ReplayState<'b> {
     strong: SetHash,
     /// Fences and barriers.
     fences: SetHash,
-    /// Barriers ([`Effect::Sync`]).
+    /// Barriers ([`OrderEffect::Sync`]).
     syncs: SetHash,
     /// Items whose result depends on the set of converged threads.
     converged: SetHash,
@@ -228,7 +228,7 @@ fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<Base>]) {
     let mut writers: FxHashMap<u32, u32> = FxHashMap::default();
     for position in within.clone() {
         let item = &code.items[position];
-        if let Effect::Access(Access { address: Some(address), .. }) = item.effect {
+        if let OrderEffect::Access(MemAccess { address: Some(address), .. }) = item.effect {
             let written = |&register: &u32| (register, writers.get(&register).copied().unwrap_or_default());
             bases[position - within.start] = Some((address.form, code.address_registers(&address).iter().map(written).collect()));
         }
@@ -249,24 +249,24 @@ impl<'b> ReplayState<'b> {
         }
         let own = SetHash::of(position);
         match item.effect {
-            Effect::None => {}
-            Effect::Access(access) => self.access(access, own, base, &mut record),
-            Effect::Clock => {
+            OrderEffect::None => {}
+            OrderEffect::Access(access) => self.access(access, own, base, &mut record),
+            OrderEffect::Clock => {
                 record.order.add(self.strong);
                 record.order.add(self.fences.times(FENCES));
                 self.strong.add(own);
             }
-            Effect::Fence | Effect::Sync => {
+            OrderEffect::Fence | OrderEffect::Sync => {
                 record.memory = self.accesses;
                 record.order.add(self.strong);
                 record.order.add(self.fences.times(FENCES));
                 self.fences.add(own);
-                if item.effect == Effect::Sync {
+                if item.effect == OrderEffect::Sync {
                     record.order.add(self.converged.times(CONVERGED));
                     self.syncs.add(own);
                 }
             }
-            Effect::SchedBarrier => {
+            OrderEffect::SchedBarrier => {
                 record.sched_barriers = self.all;
                 self.sched_barriers.add(own);
             }
@@ -286,12 +286,12 @@ impl<'b> ReplayState<'b> {
     ///
     /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
     /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
-    fn access(&mut self, access: Access, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
-        if access.kind == AccessKind::ReadConstant {
+    fn access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
+        if access.kind == MemAccessKind::ReadConstant {
             record.order = self.syncs;
             return;
         }
-        let writes = access.kind == AccessKind::Write;
+        let writes = access.kind == MemAccessKind::Write;
         let words = access.address.map(|address| {
             let last = address.offset + i64::from(address.bytes) - 1;
             address.offset >> 2..=last >> 2

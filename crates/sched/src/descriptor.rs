@@ -72,7 +72,7 @@ column! {
 
 /// The scheduling properties of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Descriptor {
+pub struct SchedDescriptor {
     /// The scheduling class in the hardware model.
     pub class: Class,
     /// The class number: that of the description if it has one, otherwise our own.
@@ -106,13 +106,13 @@ pub struct Incomplete {
     pub attribute: &'static str,
 }
 
-impl Descriptor {
+impl SchedDescriptor {
     /// Returns the properties of a class, for an instruction of which nothing else is known.
-    pub fn of_class(class: Class) -> Result<Descriptor, Incomplete> {
+    pub fn of_class(class: Class) -> Result<SchedDescriptor, Incomplete> {
         let lacks = |attribute| Incomplete { class: class.name(), attribute };
         let text = |key: &'static str| class.attribute(key).ok_or_else(|| lacks(key));
         let number = |key| class.attribute(key).and_then(|number| number.parse().ok());
-        Ok(Descriptor {
+        Ok(SchedDescriptor {
             class,
             class_number: number("page").unwrap_or(OWN_CLASSES + class.index() as u16),
             latency_index: number("index").unwrap_or(class.index() as u16),
@@ -128,13 +128,13 @@ impl Descriptor {
     }
 
     /// Returns the properties of an instruction: those of its class, refined by modifiers and operands.
-    pub fn of(instruction: &Instruction) -> Result<Descriptor, Incomplete> {
+    pub fn of(instruction: &Instruction) -> Result<SchedDescriptor, Incomplete> {
         let class = Class::of(instruction);
-        let plain = Descriptor::of_class(class)?;
+        let plain = SchedDescriptor::of_class(class)?;
         let accesses = accesses(instruction);
         let is_register = |access: &&Access| access.place != oriole_isa::AccessPlace::Guard;
         let is_bfloat = instruction.modifiers.iter().any(|symbol| symbol.spelling().starts_with(".BF16"));
-        Ok(Descriptor {
+        Ok(SchedDescriptor {
             class_number: if is_bfloat && plain.sub_class == SubClass::Single { BFLOAT16_CLASS } else { plain.class_number },
             space: SchedSpace::of(instruction),
             width: accesses.iter().filter(is_register).map(|access| access.count).max().unwrap_or(1),
@@ -238,14 +238,14 @@ mod tests {
     use oriole_hardware::Classes;
     use oriole_isa::parse;
 
-    fn descriptor(text: &str) -> Descriptor {
-        Descriptor::of(&parse(text).unwrap()).unwrap()
+    fn descriptor(text: &str) -> SchedDescriptor {
+        SchedDescriptor::of(&parse(text).unwrap()).unwrap()
     }
 
     #[test]
     fn every_class_has_a_descriptor() {
         for class in Classes::get().all() {
-            let descriptor = Descriptor::of_class(class).unwrap_or_else(|lack| panic!("{lack:?}"));
+            let descriptor = SchedDescriptor::of_class(class).unwrap_or_else(|lack| panic!("{lack:?}"));
             let packed = descriptor.pack();
             assert_eq!(packed.latency_index(), descriptor.latency_index, "{}", class.name());
             assert_eq!(packed.throughput(), Some(descriptor.throughput), "{}", class.name());
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn own_latency_indices_differ_from_the_description() {
         for class in Classes::get().all().filter(|class| class.attribute("index").is_none()) {
-            assert!(Descriptor::of_class(class).unwrap().latency_index < 0xe6, "{}", class.name());
+            assert!(SchedDescriptor::of_class(class).unwrap().latency_index < 0xe6, "{}", class.name());
         }
     }
 

@@ -19,15 +19,15 @@ use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
 
-use crate::backend::{self, Backend, Budget, Knobs, Mode, Region, RegionScheduler, Settings, Stage};
+use crate::backend::{self, AllocationStage, Backend, Budget, Knobs, Region, RegionScheduler, ScheduleMode, Settings};
 use crate::calls::CallCosts;
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
-use crate::pressure::{BlockLiveness, Counts, Tracker};
+use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use crate::report::target::{Bounds, RegisterTarget};
-use crate::report::trace::{TracedAttempt, TracedRegion, Verdict};
+use crate::report::trace::{AttemptVerdict, TracedAttempt, TracedRegion};
 use crate::resource::Costs;
 use crate::score::LOOP_MODEL;
 
@@ -46,7 +46,7 @@ pub struct Scheduler<'a> {
     /// The scheduling algorithm.
     pub backend: Backend,
     /// The objective.
-    pub mode: Mode,
+    pub mode: ScheduleMode,
     /// Tunable parameters.
     pub knobs: Knobs,
     /// Maximum number of general registers that the code may name.
@@ -151,7 +151,7 @@ impl ChunkCode {
 /// State that is reused from block to block.
 struct Scratch<'m> {
     builder: Builder<'m>,
-    tracker: Tracker,
+    tracker: PressureTracker,
     scheduler: RegionScheduler,
 }
 
@@ -183,7 +183,7 @@ struct Found {
     /// Whether more registers would have been used if there were more.
     is_tight: bool,
     /// The attempts, for traces.
-    tries: Vec<(Mode, Vec<TracedRegion>, Verdict)>,
+    tries: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
 }
 
 impl Scheduler<'_> {
@@ -192,7 +192,7 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
         let numbers = from_ir::ValueNumbers::new(function);
-        let mut tracker = Tracker::new(function.values.len());
+        let mut tracker = PressureTracker::new(function.values.len());
         let chunk_code_of = |function: &Function, chunk: &[Block]| {
             ChunkCode::new(function, chunk, numbers.empty(function), self.calls, |code, inst| {
                 from_ir::push_values(code, &numbers, function, inst);
@@ -223,7 +223,7 @@ impl Scheduler<'_> {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
             let builder = Builder::new(self.model, chunk_code.code.registers());
             let mut scratch =
-                Scratch { builder, tracker: Tracker::new(function.values.len()), scheduler: self.backend.strategy().scheduler() };
+                Scratch { builder, tracker: PressureTracker::new(function.values.len()), scheduler: self.backend.strategy().scheduler() };
             for (block, range) in &chunk_code.blocks {
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
@@ -255,7 +255,7 @@ impl Scheduler<'_> {
     /// Returns cycles and live registers of a block that is scheduled with `allowed` registers.
     fn outcome(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, live: &LiveValues, allowed: Counts) -> BlockOutcome {
         let untraced = Scheduler { trace: false, ..*self };
-        let settings = untraced.settings(self.mode, Stage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
+        let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
         scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
         let attempt = untraced.attempt(code, range, scratch, &settings);
         let peak = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
@@ -265,16 +265,17 @@ impl Scheduler<'_> {
     /// Searches for an order of a block that needs at most `allowed` registers: in the given mode, then in the mode that reduces registers.
     fn within_budget(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, live: &LiveValues, allowed: Counts) -> Found {
         let (mut tries, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
-        let modes = [(self.mode, self.knobs), (Mode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
+        let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
-            let settings = self.settings(mode, Stage::Pre, Budget::new(mode, allowed, 0, &knobs));
+            let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, allowed, 0, &knobs));
             scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
             let mut attempt = self.attempt(code, range, scratch, &settings);
             let found = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
-            is_tight |= mode != Mode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
+            is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
-                let verdict = if fits { Verdict::Taken } else { Verdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
+                let verdict =
+                    if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
                 tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
@@ -299,17 +300,20 @@ impl Scheduler<'_> {
             let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             let builder = Builder::new(self.model, chunk_code.code.registers());
-            let mut scratch =
-                Scratch { builder, tracker: Tracker::new(chunk_code.code.groups().len()), scheduler: self.backend.strategy().scheduler() };
+            let mut scratch = Scratch {
+                builder,
+                tracker: PressureTracker::new(chunk_code.code.groups().len()),
+                scheduler: self.backend.strategy().scheduler(),
+            };
             for (block, range) in &chunk_code.blocks {
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
-                let mode = if self.mode == Mode::ReduceReg { Mode::Ilp } else { self.mode };
-                let settings = self.settings(mode, Stage::Post, Budget::UNLIMITED);
+                let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
+                let settings = self.settings(mode, AllocationStage::Post, Budget::UNLIMITED);
                 let mut attempt = self.attempt(&chunk_code.code, range, &mut scratch, &settings);
                 if self.trace {
                     let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
-                    stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, Verdict::Taken));
+                    stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, AttemptVerdict::Taken));
                 }
                 self.accept(function, &chunk_code.code, *block, range, Some(attempt), &mut stats)?;
             }
@@ -317,7 +321,7 @@ impl Scheduler<'_> {
         Ok(stats)
     }
 
-    fn settings(&self, mode: Mode, stage: Stage, budget: Budget) -> Settings {
+    fn settings(&self, mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
         Settings { mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
 
@@ -358,9 +362,9 @@ impl Scheduler<'_> {
             attempt.cycles_before += u64::from(before.issued);
             // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
             // returns the old order if it finds no better one.
-            let always_use = settings.mode == Mode::ReduceReg || strategy.falls_back_to_original();
+            let always_use = settings.mode == ScheduleMode::ReduceReg || strategy.falls_back_to_original();
             // The backend must run, even if no order can be faster, if its report of a lack of registers is needed.
-            let needs_register_report = settings.stage == Stage::Pre && strategy.reports_register_demand();
+            let needs_register_report = settings.stage == AllocationStage::Pre && strategy.reports_register_demand();
             let lower_bound = backend::lower_bound(code, &graph, self.costs);
             attempt.lower_bound_cycles += u64::from(lower_bound.issued);
             // The old order is at its lower bound: no order is faster. Only the register pressure has to be tracked.
@@ -417,7 +421,7 @@ impl Scheduler<'_> {
 
 impl Attempt {
     /// Appends a scheduling barrier to the order and updates the register pressure.
-    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut Tracker) {
+    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut PressureTracker) {
         tracker.step_barrier(code, barrier);
         self.order.push(barrier);
     }
@@ -453,7 +457,7 @@ fn most_of(first: Counts, second: Counts) -> Counts {
 fn peak(
     code: &Code,
     range: &Range<usize>,
-    tracker: &mut Tracker,
+    tracker: &mut PressureTracker,
     liveness: BlockLiveness<'_>,
     order: impl Iterator<Item = usize>,
 ) -> Counts {

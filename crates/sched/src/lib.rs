@@ -27,7 +27,7 @@
 //! The hardware model in `oriole-hardware` is data: instruction classes, latency tables, machine limits. The modules below answer the
 //! queries that the description of ptxas makes, from this model:
 //!
-//! - [`Descriptor`]: the scheduling properties of an instruction, and the bit layout in which the description packs them;
+//! - [`SchedDescriptor`]: the scheduling properties of an instruction, and the bit layout in which the description packs them;
 //! - [`space`]: memory space of an instruction, and whether its latency is long ("hot") or short ("cold");
 //! - [`resource`]: occupied cycles of the ten functional units, per block;
 //! - [`register_cost`]: weight of a register in pressure counts.
@@ -48,6 +48,6 @@ pub mod resource;
 pub mod score;
 pub mod space;
 
-pub use descriptor::{Descriptor, Incomplete, Packed, PipeFlags, PipeMask, SubClass};
+pub use descriptor::{Incomplete, Packed, PipeFlags, PipeMask, SchedDescriptor, SubClass};
 pub use register_cost::{Affinity, RegisterCost, RegisterDescriptor, Tracking, register_cost};
 pub use space::SchedSpace;

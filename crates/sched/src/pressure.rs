@@ -5,7 +5,7 @@
 //!
 //! A group (registers that are allocated together) becomes live when it is written or at the start of the block. It dies at its last
 //! reader inside the region, unless an item after the region accesses it or it is live-out. Which reader is the last depends on the
-//! chosen order, so the tracker keeps a count of unscheduled readers per group. [`Tracker::step`] and [`Tracker::change`] take time
+//! chosen order, so the tracker keeps a count of unscheduled readers per group. [`PressureTracker::step`] and [`PressureTracker::change`] take time
 //! linear in the number of the item's operands.
 //!
 //! Example: `R0` and `R1` are live-in, `R9` is live-out.
@@ -42,7 +42,7 @@ struct State {
 
 /// Number of live registers at the current position of a block.
 #[derive(Clone)]
-pub struct Tracker {
+pub struct PressureTracker {
     states: Vec<State>,
     /// Groups whose state differs from the default and must be reset for the next block.
     known: Vec<u32>,
@@ -61,11 +61,11 @@ pub struct BlockLiveness<'a> {
     pub live_out: &'a [u32],
 }
 
-impl Tracker {
+impl PressureTracker {
     /// Creates a tracker for code with `groups` register groups.
-    pub fn new(groups: usize) -> Tracker {
+    pub fn new(groups: usize) -> PressureTracker {
         let zero = [0; REGISTER_CLASSES];
-        Tracker { states: vec![State::default(); groups], known: Vec::new(), live: zero, peak: zero }
+        PressureTracker { states: vec![State::default(); groups], known: Vec::new(), live: zero, peak: zero }
     }
 
     /// Returns the state of a group and notes that the group must be reset for the next block.
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn live_registers_are_counted_step_by_step() {
         let code = code(&["FADD R2, R0, R1", "FADD R3, R2, R0", "FMUL R9, R3, R3", "FADD R4, R9, R9"]);
-        let mut tracker = Tracker::new(code.groups().len());
+        let mut tracker = PressureTracker::new(code.groups().len());
         let liveness = BlockLiveness { live_in: &[general(0), general(1)], live_out: &[general(9)] };
         tracker.enter_block(&code, 0..4, liveness);
         tracker.enter_region(&code, 0..4);
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn registers_used_after_the_region_stay_live() {
         let code = code(&["FADD R2, R0, R1", "FADD R3, R2, R0", "FADD R4, R2, R3"]);
-        let mut tracker = Tracker::new(code.groups().len());
+        let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(&code, 0..3, BlockLiveness { live_in: &[general(0), general(1)], live_out: &[] });
         tracker.enter_region(&code, 0..2);
         tracker.step(&code, &code.items[0]);

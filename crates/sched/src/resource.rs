@@ -1,6 +1,6 @@
 //! Tracks how busy the ten units are and how register pressure changes, for each block.
 //!
-//! A block has a [`Slot`]: cycles on each unit, register pressure changes by unit, and the current pressure. An instruction is added in
+//! A block has a [`ResourceSlot`]: cycles on each unit, register pressure changes by unit, and the current pressure. An instruction is added in
 //! three steps, which are the modes of a published description of ptxas:
 //!
 //! 1. Its own cost: cycles on its unit, and the cost of the registers that it reads and that have not had their last use.
@@ -30,7 +30,7 @@ pub const MOST_OPERAND_COST: u32 = 0x1ff;
 
 /// Resource usage of a block. 84 bytes, as in the description.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Slot {
+pub struct ResourceSlot {
     /// Cycles that each unit is used.
     pub usage: ResourceVector,
     /// Register pressure changes, by the unit of the instruction that caused them.
@@ -39,28 +39,28 @@ pub struct Slot {
     state: i32,
 }
 
-const _: () = assert!(size_of::<Slot>() == 84);
+const _: () = assert!(size_of::<ResourceSlot>() == 84);
 
-impl Slot {
+impl ResourceSlot {
     const ENTERED: i32 = 1;
     const PRESSURE_SHIFT: u32 = 1;
 
     /// Returns whether an instruction of the block has been added.
     pub fn is_entered(&self) -> bool {
-        self.state & Slot::ENTERED != 0
+        self.state & ResourceSlot::ENTERED != 0
     }
 
     /// Returns the number of live registers, relative to the start of the block.
     pub fn pressure(&self) -> i32 {
-        self.state >> Slot::PRESSURE_SHIFT
+        self.state >> ResourceSlot::PRESSURE_SHIFT
     }
 
     fn enter(&mut self) {
-        self.state |= Slot::ENTERED;
+        self.state |= ResourceSlot::ENTERED;
     }
 
     fn add_pressure(&mut self, change: i32) {
-        self.state = self.state.wrapping_add(change << Slot::PRESSURE_SHIFT);
+        self.state = self.state.wrapping_add(change << ResourceSlot::PRESSURE_SHIFT);
     }
 }
 
@@ -220,7 +220,7 @@ pub struct Resources {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Undo {
     /// The slot before the instruction was added.
-    before: Slot,
+    before: ResourceSlot,
     /// Registers that the instruction marked as consumed.
     consumed: Vec<(u8, u32)>,
     /// Consumed registers that the instruction wrote, which made them live again.
@@ -239,7 +239,7 @@ impl Resources {
     }
 
     /// Evaluates one mode with the current set of consumed registers. [`CostMode::Pressure`] updates the slot and returns zeros.
-    pub fn evaluate(&mut self, work: &Work, mode: CostMode, slot: &mut Slot) -> ResourceVector {
+    pub fn evaluate(&mut self, work: &Work, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
             CostMode::Own => {
@@ -260,7 +260,7 @@ impl Resources {
     }
 
     /// Adds an instruction: all three modes.
-    pub fn schedule(&mut self, work: &Work, slot: &mut Slot) -> Undo {
+    pub fn schedule(&mut self, work: &Work, slot: &mut ResourceSlot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
         slot.enter();
         let own = self.evaluate(work, CostMode::Own, slot);
@@ -287,7 +287,7 @@ impl Resources {
     }
 
     /// Removes the instruction that was added last.
-    pub fn undo(&mut self, undo: Undo, slot: &mut Slot) {
+    pub fn undo(&mut self, undo: Undo, slot: &mut ResourceSlot) {
         for (class, index) in undo.revived {
             self.consumed.insert(class, index);
         }
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn an_instruction_costs_cycles_on_its_unit() {
-        let mut slot = Slot::default();
+        let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
         assert!(!slot.is_entered());
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[]), &mut slot);
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn pressure_counts_last_uses_and_results() {
-        let mut slot = Slot::default();
+        let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[1, 2]), &mut slot);
         assert_eq!(slot.delta[Unit::Fma.index()], -2);
@@ -391,7 +391,7 @@ mod tests {
     /// Mode 2 gives the difference to the cost when it was last computed, so without a change it is zero.
     #[test]
     fn a_difference_counts_once() {
-        let (mut slot, mut resources) = (Slot::default(), Resources::default());
+        let (mut slot, mut resources) = (ResourceSlot::default(), Resources::default());
         let product = work("FFMA R0, R1, R2, R3", &[1]);
         resources.evaluate(&product, CostMode::Own, &mut slot);
         resources.consumed.insert(1, 1);
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn differential_cost_is_relative_to_the_own_cost() {
-        let mut slot = Slot::default();
+        let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
         let sum = work("FFMA R0, R1, R2, R3", &[]);
         assert_eq!(resources.evaluate(&sum, CostMode::Own, &mut slot)[Unit::Fma.index()], 1);
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn undo_restores_the_state() {
-        let mut slot = Slot::default();
+        let mut slot = ResourceSlot::default();
         let mut resources = Resources::new(Tracking { pairs: true, doubles_wide: false });
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);
         let (before, consumed) = (slot, resources.consumed.clone());
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn a_consumed_register_that_is_written_again_is_not_consumed() {
-        let mut slot = Slot::default();
+        let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[2]), &mut slot);
         assert!(resources.consumed().contains(1, 2));

@@ -7,16 +7,16 @@ use oriole_hardware::units::Rates;
 use oriole_ir::text::print_inst;
 use oriole_ir::{Function, verify};
 use oriole_isa::Target;
-use oriole_sched::backend::{Backend, Knobs, Mode};
+use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::function::{Scheduler, Stats};
-use oriole_sched::report::trace::Verdict;
+use oriole_sched::report::trace::AttemptVerdict;
 use oriole_sched::resource::Costs;
 
-fn run(text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
+fn run(text: &str, mode: ScheduleMode, registers: u32) -> (Vec<String>, Stats) {
     run_by(Backend::A, text, mode, registers)
 }
 
-fn run_by(backend: Backend, text: &str, mode: Mode, registers: u32) -> (Vec<String>, Stats) {
+fn run_by(backend: Backend, text: &str, mode: ScheduleMode, registers: u32) -> (Vec<String>, Stats) {
     let mut function: Function = oriole_ir::text::parse(text).unwrap_or_else(|error| panic!("{error:?}")).remove(0);
     let target = Target::parse("sm_90a").expect("a target");
     let scheduler = Scheduler {
@@ -54,7 +54,7 @@ fn check_trace(backend: Backend, function: &Function, stats: &Stats) {
     for pick in stats.attempts.iter().flat_map(|attempt| &attempt.picks) {
         assert!(known.contains(&pick.reason), "{backend:?} gives the reason {:?} without declaring it", pick.reason);
     }
-    for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == Verdict::Taken) {
+    for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == AttemptVerdict::Taken) {
         let insts = &function.blocks[attempt.block].insts;
         for (number, &(start, .., is_better)) in attempt.regions.iter().enumerate() {
             let picks = attempt.picks.iter().filter(|pick| pick.region == number);
@@ -92,7 +92,7 @@ bb0:
     STG.E desc[%0][%2.64+0x10], %10 !global.4
     EXIT
 }";
-    let (order, stats) = run(text, Mode::Ilp, 255);
+    let (order, stats) = run(text, ScheduleMode::Ilp, 255);
     assert!(place(&order, "%6") < place(&order, "%5"), "{order:#?}");
     assert!(place(&order, "%9") < place(&order, "%5"), "{order:#?}");
     assert!(place(&order, "%8") > place(&order, "STG.E desc[%0][%3"), "{order:#?}");
@@ -112,7 +112,7 @@ bb0:
     KEEP %2, %3
     EXIT
 }";
-    let (order, _) = run(text, Mode::Ilp, 255);
+    let (order, _) = run(text, ScheduleMode::Ilp, 255);
     assert!(place(&order, "%2") < place(&order, "@%1 %3"), "{order:#?}");
 }
 
@@ -128,12 +128,12 @@ fn register_limit_is_kept() {
     }
     text.push_str("    EXIT\n}");
     for backend in Backend::ALL {
-        let (_, many) = run_by(backend, &text, Mode::Ilp, 255);
+        let (_, many) = run_by(backend, &text, ScheduleMode::Ilp, 255);
         // With 16 warps per scheduler, 32 registers per thread are free.
         assert!(many.live_after <= 32 && many.live_after > 16, "{} registers", many.live_after);
-        let (_, few) = run_by(backend, &text, Mode::Ilp, 16);
+        let (_, few) = run_by(backend, &text, ScheduleMode::Ilp, 16);
         assert!(few.live_after <= 16 && few.cycles_after < few.cycles_before, "{} registers", few.live_after);
-        let (_, fewest) = run_by(backend, &text, Mode::ReduceReg, 16);
+        let (_, fewest) = run_by(backend, &text, ScheduleMode::ReduceReg, 16);
         assert!(fewest.live_after <= few.live_after, "{} and {} registers", fewest.live_after, few.live_after);
     }
 }
@@ -152,7 +152,7 @@ bb0:
     STG.E desc[UR4:UR5][R4:R5.64+0xc], R7 !global.4
     EXIT
 }";
-    let (order, _) = run(text, Mode::Ilp, 255);
+    let (order, _) = run(text, ScheduleMode::Ilp, 255);
     assert!(place(&order, "R6") < place(&order, "R3 = FADD R2"), "{order:#?}");
     assert!(place(&order, "R3 = FADD R8") > place(&order, "STG.E desc[UR4:UR5][R4:R5.64+0x4]"), "{order:#?}");
 }

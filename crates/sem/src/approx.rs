@@ -9,7 +9,7 @@ use crate::format::{F64, Format};
 
 /// The approximate functions of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
+pub enum ApproxFunction {
     Sin,
     Cos,
     Lg2,
@@ -21,18 +21,18 @@ pub enum Function {
 }
 
 /// Returns the value of the function rounded to nearest in the operand's format. With `ftz` subnormal operands and results become zero.
-pub fn evaluate(function: Function, format: Format, bits: u64, ftz: bool) -> u64 {
+pub fn evaluate(function: ApproxFunction, format: Format, bits: u64, ftz: bool) -> u64 {
     let bits = if ftz { format.flush(bits) } else { bits };
     let x = f64::from_bits(float_to_float(F64, format, bits, Mode::RN, Overflow::Ieee));
     let y = match function {
-        Function::Sin => x.sin(),
-        Function::Cos => x.cos(),
-        Function::Lg2 => x.log2(),
-        Function::Ex2 => x.exp2(),
-        Function::Tanh => x.tanh(),
-        Function::Rsqrt => 1.0 / x.sqrt(),
-        Function::Sqrt => x.sqrt(),
-        Function::Rcp => 1.0 / x,
+        ApproxFunction::Sin => x.sin(),
+        ApproxFunction::Cos => x.cos(),
+        ApproxFunction::Lg2 => x.log2(),
+        ApproxFunction::Ex2 => x.exp2(),
+        ApproxFunction::Tanh => x.tanh(),
+        ApproxFunction::Rsqrt => 1.0 / x.sqrt(),
+        ApproxFunction::Sqrt => x.sqrt(),
+        ApproxFunction::Rcp => 1.0 / x,
     };
     let result = float_to_float(format, F64, y.to_bits(), Mode::RN, Overflow::Ieee);
     if ftz { format.flush(result) } else { result }

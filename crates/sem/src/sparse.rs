@@ -76,17 +76,17 @@ impl SparseLayout {
     }
 
     /// Returns the columns of the stored elements of each of the 16 rows. `metadata` returns the register of a thread.
-    pub fn positions(self, metadata: impl Fn(usize) -> u32) -> Positions {
+    pub fn positions(self, metadata: impl Fn(usize) -> u32) -> SparseColumns {
         let of_row = |row: usize| (0..self.depth / 2).map(|stored| self.column(row, stored, &metadata)).collect();
-        Positions((0..ROWS).map(of_row).collect())
+        SparseColumns((0..ROWS).map(of_row).collect())
     }
 }
 
 /// The columns of the stored elements of the rows of a sparse matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Positions(Vec<Vec<usize>>);
+pub struct SparseColumns(Vec<Vec<usize>>);
 
-impl Positions {
+impl SparseColumns {
     /// Returns the elements of a column of B that the stored elements of a row are multiplied with.
     pub fn partners(&self, row: usize, column: &[u64]) -> Vec<u64> {
         self.0[row].iter().map(|&position| column[position]).collect()

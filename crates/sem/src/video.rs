@@ -8,23 +8,23 @@ use crate::int::Int;
 
 /// The part of a word that a scalar instruction reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct BitRange {
     pub first_bit: u32,
     pub bits: u32,
 }
 
-impl Part {
-    pub const WORD: Part = Part { first_bit: 0, bits: 32 };
+impl BitRange {
+    pub const WORD: BitRange = BitRange { first_bit: 0, bits: 32 };
 
     /// Returns the part that a selector names: `b0` to `b3`, `h0`, `h1`.
-    pub fn of_selector(selector: &str) -> Option<Part> {
+    pub fn of_selector(selector: &str) -> Option<BitRange> {
         let bits = match selector.get(..1)? {
             "b" => 8,
             "h" => 16,
             _ => return None,
         };
         let number: u32 = selector[1..].parse().ok()?;
-        (number < 32 / bits).then_some(Part { first_bit: number * bits, bits })
+        (number < 32 / bits).then_some(BitRange { first_bit: number * bits, bits })
     }
 
     /// Returns the value of this part of a word, extended by the sign if the type is signed.
@@ -83,7 +83,7 @@ impl Operation {
 pub enum Secondary {
     None,
     /// Writes the result into a part of the third operand.
-    Merge(Part),
+    Merge(BitRange),
     Add,
     Minimum,
     Maximum,
@@ -96,7 +96,7 @@ pub struct Scalar {
     /// Whether destination, first and second source are signed.
     pub signed: [bool; 3],
     /// The parts of the two sources.
-    pub parts: [Part; 2],
+    pub parts: [BitRange; 2],
     pub saturate: bool,
     pub secondary: Secondary,
 }
@@ -124,7 +124,7 @@ impl Scalar {
 pub struct MultiplyAdd {
     /// Whether each of the two factors is signed.
     pub signed: [bool; 2],
-    pub parts: [Part; 2],
+    pub parts: [BitRange; 2],
     /// Whether exactly one of the factors is negated.
     pub negate_product: bool,
     pub negate_addend: bool,
@@ -198,7 +198,7 @@ impl Simd {
             result = if self.accumulate {
                 Int { bits: 32, signed: false }.wrap(i128::from(result) + exact)
             } else {
-                Part { first_bit: bits * lane as u32, bits }.insert(result, kept.wrap(exact))
+                BitRange { first_bit: bits * lane as u32, bits }.insert(result, kept.wrap(exact))
             };
         }
         result
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn scalar(operation: Operation, signed: [bool; 3]) -> Scalar {
-        Scalar { operation, signed, parts: [Part::WORD; 2], saturate: false, secondary: Secondary::None }
+        Scalar { operation, signed, parts: [BitRange::WORD; 2], saturate: false, secondary: Secondary::None }
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(add.apply(0xffff_ffff, 1, 0), 0xffff_ffff);
         let mixed = Scalar { signed: [true, false, true], ..add };
         assert_eq!(mixed.apply(0xffff_ffff, 0xffff_fff0, 0), 0x7fff_ffff);
-        let byte = Scalar { secondary: Secondary::Merge(Part { first_bit: 8, bits: 8 }), ..mixed };
+        let byte = Scalar { secondary: Secondary::Merge(BitRange { first_bit: 8, bits: 8 }), ..mixed };
         assert_eq!(byte.apply(0, 0xffff_fe00, 0x1122_3344), 0x1122_8044);
     }
 
@@ -233,10 +233,10 @@ mod tests {
 
     #[test]
     fn parts_are_extended_by_their_own_type() {
-        let parts = [Part::of_selector("b3").unwrap(), Part::of_selector("h0").unwrap()];
+        let parts = [BitRange::of_selector("b3").unwrap(), BitRange::of_selector("h0").unwrap()];
         let difference = Scalar { parts, ..scalar(Operation::AbsoluteDifference, [false, true, false]) };
         assert_eq!(difference.apply(0x8000_0000, 0x0000_ffff, 0), 128 + 0xffff);
-        assert_eq!(Part::of_selector("h2"), None);
+        assert_eq!(BitRange::of_selector("h2"), None);
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
     fn products_are_exact_before_the_shift() {
         let plain = MultiplyAdd {
             signed: [false; 2],
-            parts: [Part::WORD; 2],
+            parts: [BitRange::WORD; 2],
             negate_product: false,
             negate_addend: false,
             plus_one: true,

@@ -20,7 +20,7 @@
 
 use crate::format::Format;
 use crate::int::{Int, S32};
-use crate::sparse::Positions;
+use crate::sparse::SparseColumns;
 use crate::tensor::{Accumulator, EIGHT_BIT, HOPPER};
 
 /// Rows that one warp computes.
@@ -212,7 +212,7 @@ impl Arithmetic {
         self,
         lane: usize,
         rows: &[Vec<u64>],
-        positions: Option<&Positions>,
+        positions: Option<&SparseColumns>,
         columns: &[Vec<u64>],
         old: &[u32],
     ) -> Vec<u32> {

@@ -6,7 +6,7 @@ use crate::elementwise::{Op, both};
 use crate::kernel::Generated;
 use crate::ty::{BF16, BF16X2, F16, F16X2, F32, F64, Ty};
 use oriole_kernel_test::{Expected, Fill, Segment, Source};
-use oriole_sem::approx::{self, Function};
+use oriole_sem::approx::{self, ApproxFunction};
 use oriole_sem::float;
 use oriole_sem::format::Format;
 use oriole_sem::{Mode, convert};
@@ -32,7 +32,7 @@ const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
 
 struct Row {
     name: &'static str,
-    function: Function,
+    function: ApproxFunction,
     ulp: u64,
     absolute: f64,
     relative: f64,
@@ -44,25 +44,33 @@ fn rows() -> Vec<Row> {
     let everywhere = |_: f64| true;
     let row = |name, function| Row { name, function, ulp: 0, absolute: 0.0, relative: 0.0, domain: everywhere };
     vec![
-        Row { absolute: 2f64.powf(-20.5) + ROUNDING, domain: |x| !(x.abs() > 2.0 * PI && x.is_finite()), ..row("sin", Function::Sin) },
-        Row { absolute: 2f64.powf(-20.5) + ROUNDING, domain: |x| !(x.abs() > 2.0 * PI && x.is_finite()), ..row("cos", Function::Cos) },
         Row {
-            absolute: 2f64.powf(-14.7) + ROUNDING,
-            domain: |x| !(x.abs() > 100.0 * PI && x.is_finite()),
-            ..row("sin_wide", Function::Sin)
+            absolute: 2f64.powf(-20.5) + ROUNDING,
+            domain: |x| !(x.abs() > 2.0 * PI && x.is_finite()),
+            ..row("sin", ApproxFunction::Sin)
+        },
+        Row {
+            absolute: 2f64.powf(-20.5) + ROUNDING,
+            domain: |x| !(x.abs() > 2.0 * PI && x.is_finite()),
+            ..row("cos", ApproxFunction::Cos)
         },
         Row {
             absolute: 2f64.powf(-14.7) + ROUNDING,
             domain: |x| !(x.abs() > 100.0 * PI && x.is_finite()),
-            ..row("cos_wide", Function::Cos)
+            ..row("sin_wide", ApproxFunction::Sin)
         },
-        Row { absolute: 2f64.powi(-22), domain: |x| (0.5..2.0).contains(&x), ..row("lg2_near_one", Function::Lg2) },
-        Row { relative: 2f64.powi(-22) + ROUNDING, domain: |x| !(0.5..2.0).contains(&x) || x == 1.0, ..row("lg2", Function::Lg2) },
-        Row { ulp: 2, ..row("ex2", Function::Ex2) },
-        Row { relative: 2f64.powi(-11) + ROUNDING, ..row("tanh", Function::Tanh) },
-        Row { ulp: 1, ..row("rcp", Function::Rcp) },
-        Row { relative: 2f64.powi(-23) + ROUNDING, ..row("sqrt", Function::Sqrt) },
-        Row { relative: 2f64.powf(-22.9) + ROUNDING, ..row("rsqrt", Function::Rsqrt) },
+        Row {
+            absolute: 2f64.powf(-14.7) + ROUNDING,
+            domain: |x| !(x.abs() > 100.0 * PI && x.is_finite()),
+            ..row("cos_wide", ApproxFunction::Cos)
+        },
+        Row { absolute: 2f64.powi(-22), domain: |x| (0.5..2.0).contains(&x), ..row("lg2_near_one", ApproxFunction::Lg2) },
+        Row { relative: 2f64.powi(-22) + ROUNDING, domain: |x| !(0.5..2.0).contains(&x) || x == 1.0, ..row("lg2", ApproxFunction::Lg2) },
+        Row { ulp: 2, ..row("ex2", ApproxFunction::Ex2) },
+        Row { relative: 2f64.powi(-11) + ROUNDING, ..row("tanh", ApproxFunction::Tanh) },
+        Row { ulp: 1, ..row("rcp", ApproxFunction::Rcp) },
+        Row { relative: 2f64.powi(-23) + ROUNDING, ..row("sqrt", ApproxFunction::Sqrt) },
+        Row { relative: 2f64.powf(-22.9) + ROUNDING, ..row("rsqrt", ApproxFunction::Rsqrt) },
     ]
 }
 
@@ -129,7 +137,7 @@ fn divisions() -> Vec<Generated> {
 /// 2^-19 is used: the precision of the 20-bit fraction they compute with.
 fn gross_f64() -> Vec<Generated> {
     let mut tests = Vec::new();
-    for (name, function) in [("rcp", Function::Rcp), ("rsqrt", Function::Rsqrt)] {
+    for (name, function) in [("rcp", ApproxFunction::Rcp), ("rsqrt", ApproxFunction::Rsqrt)] {
         let template = format!("{name}.approx.ftz.f64 {{d}}, {{a}};");
         let op = Op::new(FAMILY, format!("{name}_ftz_f64"), template, &[F64], F64, move |x| {
             let upper = x[0] & 0xffff_ffff_0000_0000;
@@ -141,7 +149,7 @@ fn gross_f64() -> Vec<Generated> {
         tests.push(op.near(0, 0.0, 2f64.powi(-19)).plain());
     }
     let op = Op::new(FAMILY, "rsqrt_f64", "rsqrt.approx.f64 {d}, {a};", &[F64], F64, |x| {
-        vec![result(F64.format(), approx::evaluate(Function::Rsqrt, F64.format(), x[0], false))]
+        vec![result(F64.format(), approx::evaluate(ApproxFunction::Rsqrt, F64.format(), x[0], false))]
     });
     tests.push(op.near(2, 0.0, 0.0).plain());
     tests
@@ -149,15 +157,15 @@ fn gross_f64() -> Vec<Generated> {
 
 fn half() -> Vec<Generated> {
     let mut tests = Vec::new();
-    let rows: [(&str, Ty, &str, Function, f64, f64, &str); 8] = [
-        ("tanh.approx", F16, "sm_75", Function::Tanh, 2f64.powf(-10.987), 0.0, "7.0"),
-        ("tanh.approx", F16X2, "sm_75", Function::Tanh, 2f64.powf(-10.987), 0.0, "7.0"),
-        ("tanh.approx", BF16, "sm_90", Function::Tanh, 2f64.powi(-8), 0.0, "7.8"),
-        ("tanh.approx", BF16X2, "sm_90", Function::Tanh, 2f64.powi(-8), 0.0, "7.8"),
-        ("ex2.approx", F16, "sm_75", Function::Ex2, 0.0, 2f64.powf(-9.9), "7.0"),
-        ("ex2.approx", F16X2, "sm_75", Function::Ex2, 0.0, 2f64.powf(-9.9), "7.0"),
-        ("ex2.approx.ftz", BF16, "sm_90", Function::Ex2, 0.0, 2f64.powi(-7), "7.8"),
-        ("ex2.approx.ftz", BF16X2, "sm_90", Function::Ex2, 0.0, 2f64.powi(-7), "7.8"),
+    let rows: [(&str, Ty, &str, ApproxFunction, f64, f64, &str); 8] = [
+        ("tanh.approx", F16, "sm_75", ApproxFunction::Tanh, 2f64.powf(-10.987), 0.0, "7.0"),
+        ("tanh.approx", F16X2, "sm_75", ApproxFunction::Tanh, 2f64.powf(-10.987), 0.0, "7.0"),
+        ("tanh.approx", BF16, "sm_90", ApproxFunction::Tanh, 2f64.powi(-8), 0.0, "7.8"),
+        ("tanh.approx", BF16X2, "sm_90", ApproxFunction::Tanh, 2f64.powi(-8), 0.0, "7.8"),
+        ("ex2.approx", F16, "sm_75", ApproxFunction::Ex2, 0.0, 2f64.powf(-9.9), "7.0"),
+        ("ex2.approx", F16X2, "sm_75", ApproxFunction::Ex2, 0.0, 2f64.powf(-9.9), "7.0"),
+        ("ex2.approx.ftz", BF16, "sm_90", ApproxFunction::Ex2, 0.0, 2f64.powi(-7), "7.8"),
+        ("ex2.approx.ftz", BF16X2, "sm_90", ApproxFunction::Ex2, 0.0, 2f64.powi(-7), "7.8"),
     ];
     for (head, ty, target, function, absolute, relative, version) in rows {
         let name = format!("{}_{}", &head[..head.find('.').unwrap_or(head.len())], ty.name);
@@ -173,7 +181,7 @@ fn half() -> Vec<Generated> {
     let template = "cvt.f32.f16 %t, {a};\nex2.approx.ftz.f32 %t, %t;\ncvt.rn.f16.f32 {d}, %t;";
     let op = Op::new(FAMILY, "ex2_through_f32", template, &[F16], F16, |x| {
         let wide = convert::float_to_float(F32.format(), F16.format(), x[0], Mode::RN, convert::Overflow::Ieee);
-        let power = approx::evaluate(Function::Ex2, F32.format(), wide, true);
+        let power = approx::evaluate(ApproxFunction::Ex2, F32.format(), wide, true);
         vec![result(F16.format(), convert::float_to_float(F16.format(), F32.format(), power, Mode::RN, convert::Overflow::Ieee))]
     });
     tests.push(op.registers(".reg .f32 %t;").near(1, 0.0, 0.0).plain());

@@ -6,7 +6,7 @@ use crate::kernel::{Generated, Kernel, load, store};
 use crate::ty::U32;
 use oriole_kernel_test::{Expected, Fill, Segment, Source};
 use oriole_sem::Comparison;
-use oriole_sem::video::{MultiplyAdd, Operation, Part, Scalar, Secondary, Simd};
+use oriole_sem::video::{BitRange, MultiplyAdd, Operation, Scalar, Secondary, Simd};
 
 const FAMILY: &str = "video";
 const THREADS: usize = 32;
@@ -96,10 +96,10 @@ fn bit(counter: usize, number: u32) -> bool {
 const PARTS: [&str; 7] = ["", "b0", "h1", "b3", "h0", "b1", "b2"];
 
 /// Returns the text of an operand with a selector, and the part of the word.
-fn selected(register: &str, selector: &str) -> (String, Part) {
-    match Part::of_selector(selector) {
+fn selected(register: &str, selector: &str) -> (String, BitRange) {
+    match BitRange::of_selector(selector) {
         Some(part) => (format!("{register}.{selector}"), part),
-        None => (register.to_owned(), Part::WORD),
+        None => (register.to_owned(), BitRange::WORD),
     }
 }
 
@@ -131,7 +131,7 @@ fn scalar_forms(name: &str, mode: &str, operation: Operation) -> Vec<Form> {
         let step = forms.len();
         let choose = |offset: usize| if has_parts { PARTS[(step + offset) % PARTS.len()] } else { "" };
         let ((a, a_part), (mut b, b_part)) = (selected("%va", choose(1)), selected("%vb", choose(3)));
-        let has_immediate = b_part == Part::WORD && has_parts;
+        let has_immediate = b_part == BitRange::WORD && has_parts;
         if has_immediate {
             b = if is_shift { "19".into() } else { format!("{}", IMMEDIATE as u32 as i32) };
         }

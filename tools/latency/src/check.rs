@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use oriole_hardware::{Class, Classes, DependenceKind, Model, Need, Port};
+use oriole_hardware::{Class, Classes, DependenceKind, LatencyRequirement, Model, Port};
 use oriole_isa::{AccessPlace, RegFile, Target};
 
 use crate::code::{Run, Step};
@@ -120,7 +120,7 @@ impl Check {
     }
 
     /// Returns the latency that the model requires; `None` if the model has no port for an access.
-    fn need(&self, found: &Dependence<'_>) -> Option<Need> {
+    fn need(&self, found: &Dependence<'_>) -> Option<LatencyRequirement> {
         let file = found.first_end.access.file;
         let first = port(found.first, &found.first_end, file)?;
         let second = port(found.second, &found.second_end, file)?;

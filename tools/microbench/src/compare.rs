@@ -9,7 +9,7 @@ use oriole_hardware::{DependenceKind, Model};
 use oriole_isa::{Control, Target, parse};
 use oriole_sim::hazard::{Register, Step};
 
-use crate::table::{self, Access};
+use crate::table::{self, PairMember};
 
 /// A pair of instructions with both figures in cycles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,15 +30,15 @@ pub fn compare(figures: &str, target: Target) -> Vec<Compared> {
 
 /// The instructions of the tables, by name.
 struct Sides {
-    producers: BTreeMap<&'static str, Access>,
-    consumers: BTreeMap<&'static str, Access>,
-    seconds: BTreeMap<(String, &'static str), Access>,
-    readers: BTreeMap<&'static str, Access>,
+    producers: BTreeMap<&'static str, PairMember>,
+    consumers: BTreeMap<&'static str, PairMember>,
+    seconds: BTreeMap<(String, &'static str), PairMember>,
+    readers: BTreeMap<&'static str, PairMember>,
 }
 
 impl Sides {
     fn new() -> Self {
-        let by_name = |list: Vec<Access>| list.into_iter().map(|access| (access.name, access)).collect();
+        let by_name = |list: Vec<PairMember>| list.into_iter().map(|access| (access.name, access)).collect();
         Sides {
             producers: by_name(table::producers()),
             consumers: by_name(table::consumers()),

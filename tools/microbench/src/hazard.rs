@@ -9,7 +9,7 @@
 
 use crate::assembler::{Assembler, Line, Needs};
 use crate::environment::{self, expand, global, pause, safe};
-use crate::table::{Access, Place, RegFile};
+use crate::table::{PairMember, RegFile, ResultLocation};
 use oriole_isa::{Control, SystemLayout};
 use serde::{Deserialize, Serialize};
 
@@ -79,8 +79,8 @@ pub enum Variant {
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub hazard: Hazard,
-    pub first: Access,
-    pub second: Access,
+    pub first: PairMember,
+    pub second: PairMember,
     /// Index of the word of the first instruction's result that the second accesses.
     pub word: u32,
     pub longest_cycles: u32,
@@ -293,7 +293,7 @@ fn apart(assembler: &Assembler, lines: &mut Vec<Line>, text: &str, distance: u32
 }
 
 /// Returns the instructions that restore the old value.
-fn restore(first: Place, second: Place) -> Vec<String> {
+fn restore(first: ResultLocation, second: ResultLocation) -> Vec<String> {
     if first.pointer_word.is_some() {
         return vec!["MOV R4, R50".into(), "MOV R5, R51".into(), "MOV R20, R37".into()];
     }

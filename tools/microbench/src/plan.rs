@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::assembler::Assembler;
 use crate::hazard::{self, Hazard, Load, Pair};
-use crate::table::{self, Access, RegFile};
+use crate::table::{self, PairMember, RegFile};
 use crate::timing::{self, Timing};
 
 pub const PLAN_FILE: &str = "plan.json";
@@ -95,7 +95,7 @@ const NEEDS_QUIET: [&str; 1] = ["BAR.RED"];
 const WAITERS: [&str; 10] = ["IADD3.a", "IMAD.a", "FADD.a", "HADD2.a", "STG.data", "SHFL.data", "UR.MOV", "UIADD3.a", "SEL.p", "guard.MOV"];
 
 /// Returns the words of a result that a consumer is tried with: the first, and the last of a longer result.
-fn words_of(first: &Access, second: &Access) -> Vec<u32> {
+fn words_of(first: &PairMember, second: &PairMember) -> Vec<u32> {
     let (written, read) = (first.place, second.place);
     if let Some(word) = written.group_word {
         return if read.file == written.file && read.words > word { vec![0] } else { Vec::new() };
@@ -108,12 +108,12 @@ fn words_of(first: &Access, second: &Access) -> Vec<u32> {
     if read.words == 1 && last > 0 { vec![0, last] } else { vec![0] }
 }
 
-fn pair(hazard: Hazard, first: &Access, second: &Access, word: u32) -> Pair {
+fn pair(hazard: Hazard, first: &PairMember, second: &PairMember, word: u32) -> Pair {
     Pair { hazard, first: first.clone(), second: second.clone(), word, longest_cycles: longest_cycles(first), load: Load::Quiet }
 }
 
 /// Returns the longest distance in cycles to try after an instruction.
-fn longest_cycles(first: &Access) -> u32 {
+fn longest_cycles(first: &PairMember) -> u32 {
     let pipe = parse(&hazard::last_part(first.text).replace("{new}", "0x0").replace("{pattern}", "0x0").replace("{D}", "R4"))
         .map(|instruction| instruction.opcode.properties().pipe);
     match (first.place.file, pipe) {

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// The place of a result and its number of words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct ResultLocation {
     pub file: RegFile,
     pub words: u32,
     /// Whether the word after the result must be zero, as in addresses.
@@ -52,14 +52,14 @@ impl fmt::Display for RegFile {
     }
 }
 
-impl Place {
+impl ResultLocation {
     /// Parses the place of a row, such as `R`, `R2` or `UP`.
-    fn parse(text: &str) -> Option<Place> {
+    fn parse(text: &str) -> Option<ResultLocation> {
         let place = |file, words, is_address| {
-            Some(Place { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None })
+            Some(ResultLocation { file, words, is_address, is_large: text.starts_with('V'), pointer_word: None, group_word: None })
         };
-        let part = |word| place(RegFile::General, 1, false).map(|place| Place { group_word: Some(word), ..place });
-        let pointer = |word| place(RegFile::General, 1, false).map(|place| Place { pointer_word: Some(word), ..place });
+        let part = |word| place(RegFile::General, 1, false).map(|place| ResultLocation { group_word: Some(word), ..place });
+        let pointer = |word| place(RegFile::General, 1, false).map(|place| ResultLocation { pointer_word: Some(word), ..place });
         match text {
             "R" => place(RegFile::General, 1, false),
             "A" => place(RegFile::General, 1, true),
@@ -84,9 +84,9 @@ impl Place {
 
 /// One instruction of a pair.
 #[derive(Clone, Debug)]
-pub struct Access {
+pub struct PairMember {
     pub name: &'static str,
-    pub place: Place,
+    pub place: ResultLocation,
     pub text: &'static str,
     /// Instructions that follow, each executed separately.
     pub after: Vec<&'static str>,
@@ -98,14 +98,14 @@ pub fn rows(table: &'static str) -> impl Iterator<Item = (usize, Vec<&'static st
     lines.filter(|(_, line)| !line.is_empty()).map(|(number, line)| (number, line.split('|').map(str::trim).collect()))
 }
 
-fn access(columns: &[&'static str]) -> Option<Access> {
+fn access(columns: &[&'static str]) -> Option<PairMember> {
     let [place, name, text, rest @ ..] = columns else { return None };
     let after = rest.first().map_or_else(Vec::new, |lines| lines.split(';').map(str::trim).filter(|line| !line.is_empty()).collect());
-    Some(Access { name, place: Place::parse(place)?, text, after })
+    Some(PairMember { name, place: ResultLocation::parse(place)?, text, after })
 }
 
 /// Parses a table with the columns name, place, text and following instructions.
-fn named(table: &'static str, file: &str) -> Vec<Access> {
+fn named(table: &'static str, file: &str) -> Vec<PairMember> {
     let read = |(number, columns): (usize, Vec<&'static str>)| {
         let [name, place, rest @ ..] = columns.as_slice() else { panic!("{file}:{number}: too few columns") };
         let mut reordered = vec![*place, *name];
@@ -116,17 +116,17 @@ fn named(table: &'static str, file: &str) -> Vec<Access> {
 }
 
 /// Returns the instructions whose results are read.
-pub fn producers() -> Vec<Access> {
+pub fn producers() -> Vec<PairMember> {
     named(include_str!("../data/producers.tbl"), "producers.tbl")
 }
 
 /// Returns the instructions that read a result.
-pub fn consumers() -> Vec<Access> {
+pub fn consumers() -> Vec<PairMember> {
     named(include_str!("../data/consumers.tbl"), "consumers.tbl")
 }
 
 /// Returns the rows of `overwrites.tbl` of one kind.
-fn overwrites(word: &str) -> Vec<Access> {
+fn overwrites(word: &str) -> Vec<PairMember> {
     let read = |(number, mut columns): (usize, Vec<&'static str>)| {
         let (kind, place) = columns[0].split_once(':').unwrap_or_else(|| panic!("overwrites.tbl:{number}: no kind"));
         columns[0] = place.trim();
@@ -136,16 +136,16 @@ fn overwrites(word: &str) -> Vec<Access> {
 }
 
 /// Returns the instructions that write a register a second time.
-pub fn second_writers() -> Vec<Access> {
+pub fn second_writers() -> Vec<PairMember> {
     overwrites("second")
 }
 
 /// Returns the instructions whose source is overwritten.
-pub fn readers() -> Vec<Access> {
+pub fn readers() -> Vec<PairMember> {
     overwrites("reader")
 }
 
 /// Returns the instructions of variable latency whose scoreboard is waited for.
-pub fn scoreboard_setters() -> Vec<Access> {
+pub fn scoreboard_setters() -> Vec<PairMember> {
     overwrites("setter")
 }

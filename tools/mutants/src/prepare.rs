@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::render::{self, Chosen, Place};
+use crate::render::{self, Chosen, SiteRange};
 use crate::sample::{self, CRATES, Choice, Source};
 
 /// Attributes of instrumented code: mutants may violate lints.
@@ -133,7 +133,7 @@ fn packages() -> Vec<PathBuf> {
 }
 
 /// Writes the instrumented sources; returns the positions of the sites per file.
-fn instrument(copy: &Path, sources: &[Source], drawn: &[Choice], dropped: &BTreeSet<usize>) -> BTreeMap<PathBuf, Vec<Place>> {
+fn instrument(copy: &Path, sources: &[Source], drawn: &[Choice], dropped: &BTreeSet<usize>) -> BTreeMap<PathBuf, Vec<SiteRange>> {
     let mut by_site: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
     for (number, choice) in drawn.iter().enumerate().filter(|(number, _)| !dropped.contains(number)) {
         by_site.entry((choice.source, choice.site)).or_default().push((number, choice.mutant));
@@ -156,7 +156,7 @@ fn instrument(copy: &Path, sources: &[Source], drawn: &[Choice], dropped: &BTree
 }
 
 /// Builds the copy; returns the mutants that the compiler rejects.
-fn check(copy: &Path, places: &BTreeMap<PathBuf, Vec<Place>>) -> BTreeSet<usize> {
+fn check(copy: &Path, places: &BTreeMap<PathBuf, Vec<SiteRange>>) -> BTreeSet<usize> {
     let mut command = build_command(copy);
     command.arg("--no-fail-fast");
     let output = command.output().expect("cargo runs");
@@ -183,7 +183,7 @@ fn check(copy: &Path, places: &BTreeMap<PathBuf, Vec<Place>>) -> BTreeSet<usize>
 }
 
 /// Returns the mutants of the innermost sites that an error message points into.
-fn refused(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize> {
+fn refused(message: &Value, places: &BTreeMap<PathBuf, Vec<SiteRange>>) -> Vec<usize> {
     let mut found = Vec::new();
     for span in message["spans"].as_array().into_iter().flatten() {
         let Some(places) = span["file_name"].as_str().and_then(|name| places.get(Path::new(name))) else { continue };
@@ -202,7 +202,7 @@ fn refused(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize
 
 /// Returns the mutants between the positions of an error message. Removing a jump can cause errors elsewhere: a value is moved twice, or a
 /// block ends that must not.
-fn between(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize> {
+fn between(message: &Value, places: &BTreeMap<PathBuf, Vec<SiteRange>>) -> Vec<usize> {
     let mut bounds: BTreeMap<&Path, (usize, usize)> = BTreeMap::new();
     for span in message["spans"].as_array().into_iter().flatten() {
         let (Some(name), Some(start), Some(end)) = (span["file_name"].as_str(), span["byte_start"].as_u64(), span["byte_end"].as_u64())
@@ -221,7 +221,7 @@ fn between(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize
 
 /// Returns the next mutant after an error. Without a `return` at the end of a loop's body, a value that the body moves is moved twice; the
 /// message then names positions before the `return` only.
-fn after(message: &Value, places: &BTreeMap<PathBuf, Vec<Place>>) -> Vec<usize> {
+fn after(message: &Value, places: &BTreeMap<PathBuf, Vec<SiteRange>>) -> Vec<usize> {
     let next = |span: &Value| {
         let places = places.get(Path::new(span["file_name"].as_str()?))?;
         let end = span["byte_end"].as_u64()? as usize;

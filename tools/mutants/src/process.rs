@@ -18,14 +18,21 @@ pub enum End {
 }
 
 /// The result of a process.
-pub struct Outcome {
+pub struct ProcessResult {
     pub end: End,
     pub seconds: f64,
     pub output: String,
 }
 
 /// Runs a program in a folder. Its output goes to the file `log`, temporary files to a folder next to it.
-pub fn run(program: &Path, arguments: &[String], folder: &Path, environment: &[(&str, String)], limit_seconds: f64, log: &Path) -> Outcome {
+pub fn run(
+    program: &Path,
+    arguments: &[String],
+    folder: &Path,
+    environment: &[(&str, String)],
+    limit_seconds: f64,
+    log: &Path,
+) -> ProcessResult {
     let file = File::create(log).expect("a log file");
     let temporary = log.with_extension("tmp");
     fs::create_dir_all(&temporary).expect("a folder for temporary files");
@@ -49,7 +56,7 @@ pub fn run(program: &Path, arguments: &[String], folder: &Path, environment: &[(
         Some(true) => End::Success,
         Some(false) => End::Failure(reason(&output)),
     };
-    Outcome { end, seconds: start.elapsed().as_secs_f64(), output }
+    ProcessResult { end, seconds: start.elapsed().as_secs_f64(), output }
 }
 
 /// Waits for a process; returns whether it succeeded, or `None` after a timeout, which also kills its children.

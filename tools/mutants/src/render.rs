@@ -10,7 +10,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::sites::{Shape, Site};
+use crate::sites::{Replacement, Site};
 
 /// A site with its chosen mutants.
 pub struct Chosen<'a> {
@@ -20,10 +20,10 @@ pub struct Chosen<'a> {
 }
 
 /// The numbers of a site's mutants, and the byte range of the site in the output.
-pub type Place = (Vec<usize>, Range<usize>);
+pub type SiteRange = (Vec<usize>, Range<usize>);
 
 /// Returns the new text and the place of each chosen site in it. `chosen` must be in the order of [`crate::sites::find`].
-pub fn render(text: &str, chosen: &[Chosen<'_>]) -> (String, Vec<Place>) {
+pub fn render(text: &str, chosen: &[Chosen<'_>]) -> (String, Vec<SiteRange>) {
     let mut writer = Writer { text, chosen, next: 0, output: String::new(), places: Vec::new() };
     writer.copy(0..text.len());
     (writer.output, writer.places)
@@ -36,7 +36,7 @@ struct Writer<'a> {
     /// Index of the first site that is not written yet.
     next: usize,
     output: String,
-    places: Vec<Place>,
+    places: Vec<SiteRange>,
 }
 
 impl<'a> Writer<'a> {
@@ -60,7 +60,7 @@ impl<'a> Writer<'a> {
         let start = self.output.len();
         let range = chosen.site.range.clone();
         match chosen.site.shape {
-            Shape::Expression => {
+            Replacement::Expression => {
                 self.output.push('(');
                 for &(number, mutant) in &chosen.mutants {
                     let text = &chosen.site.mutants[mutant].text;
@@ -70,12 +70,12 @@ impl<'a> Writer<'a> {
                 self.copy(range);
                 self.output.push_str(" })");
             }
-            Shape::Statement => {
+            Replacement::Statement => {
                 write!(self.output, "if !::oriole_mutant::active({}) {{ ", chosen.mutants[0].0).expect("writing to a string");
                 self.copy(range);
                 self.output.push_str(" }");
             }
-            Shape::Entry => {
+            Replacement::Entry => {
                 for &(number, mutant) in &chosen.mutants {
                     let text = &chosen.site.mutants[mutant].text;
                     write!(self.output, " if ::oriole_mutant::active({number}) {{ {text} }}").expect("writing to a string");

@@ -15,7 +15,7 @@ use syn::{BinOp, Expr, Lit, Stmt, UnOp};
 
 /// How a mutant replaces the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shape {
+pub enum Replacement {
     /// An expression replaces an expression.
     Expression,
     /// A statement is removed.
@@ -35,7 +35,7 @@ pub struct Mutant {
 #[derive(Clone, Debug)]
 pub struct Site {
     pub range: Range<usize>,
-    pub shape: Shape,
+    pub shape: Replacement,
     pub mutants: Vec<Mutant>,
 }
 
@@ -53,7 +53,7 @@ pub fn find(text: &str) -> syn::Result<Vec<Site>> {
 /// Collects sites while visiting the syntax tree.
 struct Finder<'a> {
     text: &'a str,
-    sites: BTreeMap<(usize, usize, Shape), Vec<Mutant>>,
+    sites: BTreeMap<(usize, usize, Replacement), Vec<Mutant>>,
 }
 
 impl Finder<'_> {
@@ -61,12 +61,12 @@ impl Finder<'_> {
         &self.text[node.span().byte_range()]
     }
 
-    fn add(&mut self, range: Range<usize>, shape: Shape, kind: &'static str, text: String) {
+    fn add(&mut self, range: Range<usize>, shape: Replacement, kind: &'static str, text: String) {
         self.sites.entry((range.start, range.end, shape)).or_default().push(Mutant { kind, text });
     }
 
     fn replace(&mut self, node: &Expr, kind: &'static str, text: String) {
-        self.add(node.span().byte_range(), Shape::Expression, kind, text);
+        self.add(node.span().byte_range(), Replacement::Expression, kind, text);
     }
 
     /// Replaces a condition by true and false. In a chain with `let`, each part is replaced separately.
@@ -140,7 +140,7 @@ impl Finder<'_> {
             _ => return,
         };
         let range = expr.span().byte_range().start..semicolon.span().byte_range().end;
-        self.add(range, Shape::Statement, kind, String::new());
+        self.add(range, Replacement::Statement, kind, String::new());
     }
 
     /// Adds early returns of default values at the start of a function body.
@@ -156,7 +156,7 @@ impl Finder<'_> {
         let whole = self.text(block).trim_matches(['{', '}']).trim().to_string();
         for value in values {
             if format!("return {whole};") != *value {
-                self.add(start..start, Shape::Entry, "body", (*value).to_string());
+                self.add(start..start, Replacement::Entry, "body", (*value).to_string());
             }
         }
     }

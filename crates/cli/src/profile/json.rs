@@ -1,12 +1,12 @@
 //! Prints the hardware model as JSON.
 
 use oriole_hardware::ThroughputClass;
-use oriole_hardware::machine::Field;
+use oriole_hardware::machine::MachineFact;
 use oriole_hardware::occupancy::{Cliff, Launch};
 use oriole_hardware::tables::{Cell, FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Profile};
-use oriole_sched::Descriptor;
+use oriole_sched::SchedDescriptor;
 use oriole_sched::space::{estimated_latency, is_long_latency};
 use serde_json::{Map, Value, json};
 
@@ -69,14 +69,14 @@ pub fn sources(profile: &Profile) -> String {
     format!("{value:#}\n")
 }
 
-fn facts(fields: impl Iterator<Item = Field>) -> Map<String, Value> {
+fn facts(fields: impl Iterator<Item = MachineFact>) -> Map<String, Value> {
     fields.map(|field| (field.key.to_owned(), json!({ "value": field.value, "source": field.source, "meaning": field.meaning }))).collect()
 }
 
 /// Returns an instruction class as JSON.
 fn class_value(profile: &Profile, class: Class) -> Value {
     let waits = profile.model.waits(class);
-    let Ok(descriptor) = Descriptor::of_class(class) else { return Value::Null };
+    let Ok(descriptor) = SchedDescriptor::of_class(class) else { return Value::Null };
     json!({
         "name": class.name(),
         "number": descriptor.class_number,

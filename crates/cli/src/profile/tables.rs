@@ -8,7 +8,7 @@ use oriole_hardware::tables::{FILES, KINDS};
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Profile};
 use oriole_sched::space::{estimated_latency, is_long_latency};
-use oriole_sched::{Descriptor, SchedSpace};
+use oriole_sched::{SchedDescriptor, SchedSpace};
 
 use super::columns::Columns;
 
@@ -82,7 +82,7 @@ fn classes(text: &mut String, profile: &Profile) {
         ["class", "number", "index", "pipe", "part", "flags", "unit", "rate", "busy", "space", "latency", "long", "waits", "instructions"];
     let mut columns = Columns::new(headings);
     for class in Classes::get().all() {
-        let Ok(descriptor) = Descriptor::of_class(class) else { continue };
+        let Ok(descriptor) = SchedDescriptor::of_class(class) else { continue };
         let busy = ThroughputClass::of(class).cycles(&profile.rates, &profile.machine);
         columns.row([
             class.name().to_owned(),

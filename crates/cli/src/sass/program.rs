@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use oriole_cubin::info::{Code as AttributeCode, Value};
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::symbol::Symbol;
-use oriole_cubin::{Cubin, Index};
-use oriole_isa::table::{Core, Format};
+use oriole_cubin::{Cubin, CubinIndex};
+use oriole_isa::table::{Core, NumberFormat};
 use oriole_isa::{Target, form_of};
 
 /// Size of an instruction in bytes.
@@ -18,7 +18,7 @@ const STT_SECTION: u8 = 3;
 /// The code sections of a cubin.
 pub struct Program<'c> {
     pub cubin: &'c Cubin,
-    pub index: Index<'c>,
+    pub index: CubinIndex<'c>,
     pub target: Target,
     pub sections: Vec<CodeSection<'c>>,
     /// Positions in `sections` by section index in the cubin.
@@ -67,7 +67,7 @@ impl<'c> Program<'c> {
     pub fn new(cubin: &'c Cubin) -> Result<Program<'c>, String> {
         let unknown = || format!("there is no table of instructions for {}", cubin.target_name());
         let target = cubin.target().ok_or_else(unknown)?;
-        let index = Index::new(cubin);
+        let index = CubinIndex::new(cubin);
         let sections: Vec<CodeSection<'_>> = cubin.functions().map(|function| section(&index, &function)).collect();
         let mut positions = HashMap::new();
         for (position, section) in sections.iter().enumerate() {
@@ -82,7 +82,7 @@ impl<'c> Program<'c> {
     }
 }
 
-fn section<'c>(index: &Index<'c>, function: &oriole_cubin::Function<'c>) -> CodeSection<'c> {
+fn section<'c>(index: &CubinIndex<'c>, function: &oriole_cubin::Function<'c>) -> CodeSection<'c> {
     let (words, tail) = words_of(function.code);
     CodeSection {
         index: function.section,
@@ -105,7 +105,7 @@ pub fn words_of(bytes: &[u8]) -> (Vec<u128>, &[u8]) {
     (words.iter().map(|word| u128::from_le_bytes(*word)).collect(), tail)
 }
 
-fn symbols_in(index: &Index<'_>, section: usize) -> Vec<usize> {
+fn symbols_in(index: &CubinIndex<'_>, section: usize) -> Vec<usize> {
     let all = index.symbols();
     let is_shown = |symbol: &Symbol| symbol.is_function() || symbol.symbol_type == STT_SECTION;
     let mut symbols: Vec<usize> = index.symbols_in(section).iter().rev().copied().filter(|&symbol| is_shown(&all[symbol])).collect();
@@ -113,7 +113,7 @@ fn symbols_in(index: &Index<'_>, section: usize) -> Vec<usize> {
     symbols
 }
 
-fn indirect_branches<'c>(index: &Index<'c>, function: &str) -> Vec<(u64, &'c [u32])> {
+fn indirect_branches<'c>(index: &CubinIndex<'c>, function: &str) -> Vec<(u64, &'c [u32])> {
     let mut branches = Vec::new();
     for attribute in index.function_attributes(function) {
         if let (AttributeCode::INDIRECT_BRANCH_TARGETS, Value::BranchTargets(list)) = (attribute.code, &attribute.value) {
@@ -154,7 +154,7 @@ impl CodeSection<'_> {
 pub fn relative_target(word: u128, target: Target, address: u64) -> Option<u64> {
     let form = form_of(word, target)?.form();
     let bits = form.operands.iter().find_map(|slot| match &slot.core {
-        Core::Number(Format::Relative, bits) | Core::RegisterAndNumber(_, _, Format::Relative, bits) => Some(bits),
+        Core::Number(NumberFormat::Relative, bits) | Core::RegisterAndNumber(_, _, NumberFormat::Relative, bits) => Some(bits),
         _ => None,
     })?;
     let distance = bits.signed(word);

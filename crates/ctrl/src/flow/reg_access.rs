@@ -1,6 +1,6 @@
 //! Collects the register accesses of an instruction and its properties for scoreboards, in the terms of the hardware model.
 
-use oriole_hardware::{Class, Classes, ControlRules, DependenceKind, Model, Need, Port};
+use oriole_hardware::{Class, Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port};
 use oriole_isa::{AccessPlace, Instruction, Opcode, RegFile, Value, accesses};
 use smallvec::SmallVec;
 
@@ -281,7 +281,7 @@ fn ends_product_group(instruction: &Instruction) -> bool {
 /// Returns the distance or scoreboard that is needed between two accesses to a register: `kind` is the dependence, `first` and `second` are
 /// the ports, and `guarded` says whether the first instruction has a guard.
 #[inline]
-pub fn need(model: &Model, kind: DependenceKind, register: Register, first: Port, second: Port, guarded: bool) -> Need {
+pub fn need(model: &Model, kind: DependenceKind, register: Register, first: Port, second: Port, guarded: bool) -> LatencyRequirement {
     let file = file_of(register);
     if guarded { model.need_guarded(kind, file, first, second) } else { model.need(kind, file, first, second) }
 }

@@ -15,7 +15,7 @@ use super::relocations::{Group, groups};
 use super::roles::{Addends, Patched, Role};
 use super::segments::segments;
 use super::symbols::{RESERVED_ALIGNMENT, SymbolRole};
-use super::{Frame, Home, Module, Variable};
+use super::{FrameInfo, Home, Module, Variable};
 use crate::compat::{CompatAttribute, CompatCode, CompatValue};
 use crate::cubin::{Cubin, FileType, Header, OS_ABI, Piece};
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ use crate::info::{Attribute, Code, Value};
 use crate::note::{CudaInfo, Note};
 use crate::relocation::{Relocation, RelocationType};
 use crate::section::{Content, Section, TextInfo};
-use crate::target::{Flags, Style};
+use crate::target::{Flags, LayoutGeneration};
 
 /// Maximum number of symbols in one attribute: the size of an attribute is a 16-bit number of bytes.
 const MAX_SYMBOLS: usize = u16::MAX as usize / size_of::<u32>();
@@ -181,7 +181,7 @@ impl Maker<'_> {
             Role::FunctionInfo(k) => (symbols, self.index(Role::Text(k))),
             Role::Relocations(patched, _) => (symbols, self.index(patched.role())),
             Role::Text(k) => {
-                let early = self.module.traits.style == Style::Ampere;
+                let early = self.module.traits.style == LayoutGeneration::Ampere;
                 let registers = if early { self.module.functions[k].registers } else { 0 };
                 (symbols, TextInfo::new(self.function(k), registers).0)
             }
@@ -417,7 +417,7 @@ impl Maker<'_> {
 
 impl Module {
     /// Returns the frames of all functions, each followed by those of its subroutines: function, offset in its code, frame.
-    pub(super) fn frames(&self) -> Vec<(usize, u64, &Frame)> {
+    pub(super) fn frames(&self) -> Vec<(usize, u64, &FrameInfo)> {
         let mut list = Vec::new();
         for (k, function) in self.functions.iter().enumerate() {
             list.push((k, 0, &function.frame));

@@ -1,7 +1,7 @@
 //! The attributes of a function, in the order in which ptxas writes them.
 
 use crate::info::{Attribute, Code, Parameter, ParameterBank, ParameterV2, Value};
-use crate::target::{FileTraits, SMALL_PARAMETER_BYTES, Style};
+use crate::target::{FileTraits, LayoutGeneration, SMALL_PARAMETER_BYTES};
 
 /// Ten times the version of the CUDA API, for `EIATTR_CUDA_API_VERSION`.
 pub const API_VERSION: u32 = 130;
@@ -83,8 +83,8 @@ const HOPPER: &[Code] = &[
 /// Returns the position of an attribute in the order of a target; unknown attributes come last.
 pub(super) fn rank(traits: &FileTraits, code: Code) -> usize {
     let order = match traits.style {
-        Style::Ampere => AMPERE,
-        Style::Hopper | Style::Blackwell => HOPPER,
+        LayoutGeneration::Ampere => AMPERE,
+        LayoutGeneration::Hopper | LayoutGeneration::Blackwell => HOPPER,
     };
     order.iter().position(|&other| other == code).unwrap_or(order.len())
 }

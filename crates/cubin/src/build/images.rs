@@ -11,7 +11,7 @@ use super::{Function, Module};
 use crate::info::{Attribute, Code, Value};
 use crate::relocation::RelocationType;
 use crate::symbol::{STT_CUDA_SAMPLER, STT_CUDA_SURFACE, STT_CUDA_TEXTURE};
-use crate::target::Style;
+use crate::target::LayoutGeneration;
 
 /// What a reference refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +63,10 @@ impl ImageKind {
 
     /// Returns the relocation type of a word. Up to Ada the number of a sampler is in the upper 12 bits of a word, from Hopper on in the
     /// lower 12 bits of a word of its own.
-    fn relocation_type(self, style: Style) -> RelocationType {
+    fn relocation_type(self, style: LayoutGeneration) -> RelocationType {
         match self {
             ImageKind::Texture => RelocationType::R_CUDA_TEX_HEADER_INDEX,
-            ImageKind::Sampler if style == Style::Ampere => RelocationType::R_CUDA_SAMP_HEADER_INDEX,
+            ImageKind::Sampler if style == LayoutGeneration::Ampere => RelocationType::R_CUDA_SAMP_HEADER_INDEX,
             ImageKind::Sampler => RelocationType::R_CUDA_SAMP_HEADER_INDEX_0,
             ImageKind::Surface => RelocationType::R_CUDA_SURF_HEADER_INDEX,
         }

@@ -9,7 +9,7 @@ use super::roles::{Addends, Role};
 use super::symbols::{SymbolRole, UNIFIED};
 use super::{Function, Linkage, Module, Variable};
 use crate::strings::StringTable;
-use crate::target::Style;
+use crate::target::LayoutGeneration;
 
 /// Names of the symbols for reserved shared memory.
 const RESERVED_OFFSET: &str = ".nv.reservedSmem.offset0";
@@ -72,7 +72,7 @@ impl Module {
             SymbolRole::ReservedOffset => RESERVED_OFFSET.into(),
             SymbolRole::ReservedAlias => RESERVED_ALIAS.into(),
             SymbolRole::ReservedVariable => self.traits.reserved_variable.map_or("", |(name, _)| name).into(),
-            SymbolRole::ReservedEnd if self.traits.style == Style::Hopper => String::new(),
+            SymbolRole::ReservedEnd if self.traits.style == LayoutGeneration::Hopper => String::new(),
             SymbolRole::ReservedEnd => RESERVED_END.into(),
             SymbolRole::Unified(i) => UNIFIED[i].into(),
             SymbolRole::Function(k) => self.functions[k].name.clone(),
@@ -116,7 +116,7 @@ impl Module {
             return StringTable::new();
         }
         let mut table = self.table(Table::Sections);
-        if self.traits.style != Style::Ampere {
+        if self.traits.style != LayoutGeneration::Ampere {
             self.push_all(&mut table, Role::Parameters);
         }
         if self.has_mercury() {
@@ -139,7 +139,7 @@ impl Module {
         for role in self.visible() {
             table.push(&self.symbol_name(role));
         }
-        if self.traits.style != Style::Ampere {
+        if self.traits.style != LayoutGeneration::Ampere {
             self.push_all(&mut table, Role::Parameters);
         }
         table
@@ -155,7 +155,7 @@ impl Module {
     /// Returns the common part of both tables, in ptxas' order.
     fn table(&self, kind: Table) -> StringTable {
         let mut table = StringTable::new();
-        let early = self.traits.style == Style::Ampere;
+        let early = self.traits.style == LayoutGeneration::Ampere;
         let mut push = |name: &str| table.push(name);
         HEAD.into_iter().for_each(&mut push);
         if !early {
@@ -185,7 +185,7 @@ impl Module {
             }
             if first_sharing == Some(k) && kind == Table::Symbols {
                 match self.traits.style {
-                    Style::Hopper => push(&"\0".repeat(RESERVED_END.len())),
+                    LayoutGeneration::Hopper => push(&"\0".repeat(RESERVED_END.len())),
                     _ => push(RESERVED_END),
                 }
             }
@@ -222,7 +222,7 @@ impl Module {
     /// Appends the names of sections and symbols of variables. From Hopper on, the names of numbered banks overwrite longer names of an
     /// earlier stage.
     fn declared_names(&self, kind: Table, push: &mut impl FnMut(&str)) {
-        let late = self.traits.style != Style::Ampere;
+        let late = self.traits.style != LayoutGeneration::Ampere;
         for role in self.declarations() {
             let name = self.symbol_name(role);
             match role {
@@ -237,7 +237,7 @@ impl Module {
 
     /// Appends the names of the relocation sections for constant bank 4.
     fn address_names(&self, kind: Table, push: &mut impl FnMut(&str)) {
-        if self.traits.style == Style::Ampere {
+        if self.traits.style == LayoutGeneration::Ampere {
             return push(".rel.nv.constant4");
         }
         push(".rel.nv.constant.pic");
@@ -251,9 +251,11 @@ impl Module {
     pub(super) fn room_for_names(&self) -> usize {
         match self.traits.style {
             _ if !self.is_plain() => 0,
-            Style::Ampere => 0,
-            Style::Hopper => 14 + self.functions.iter().map(|kernel| ".nv.capmerc.text.".len() + kernel.name.len() + 1).sum::<usize>(),
-            Style::Blackwell => 36,
+            LayoutGeneration::Ampere => 0,
+            LayoutGeneration::Hopper => {
+                14 + self.functions.iter().map(|kernel| ".nv.capmerc.text.".len() + kernel.name.len() + 1).sum::<usize>()
+            }
+            LayoutGeneration::Blackwell => 36,
         }
     }
 }

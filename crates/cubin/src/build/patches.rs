@@ -8,7 +8,7 @@
 
 use crate::cubin::FileType;
 use crate::relocation::RelocationType;
-use crate::target::{FileTraits, Style};
+use crate::target::{FileTraits, LayoutGeneration};
 
 /// A relocation of code: a field of the instruction at `offset` gets the address of `symbol` plus `addend`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub enum DataPatch {
 impl CodePatch {
     /// Returns the relocation type, or `None` if no relocation is needed.
     pub(super) fn relocation_type(self, traits: &FileTraits, file_type: FileType) -> Option<RelocationType> {
-        let early = traits.style == Style::Ampere;
+        let early = traits.style == LayoutGeneration::Ampere;
         let unified = !early && file_type == FileType::Relocatable;
         Some(match self {
             CodePatch::FunctionLow if unified => RelocationType::R_CUDA_UNIFIED32_LO_32,
@@ -138,7 +138,9 @@ impl DataPatch {
     /// Returns the relocation type.
     pub(super) fn relocation_type(self, traits: &FileTraits, file_type: FileType) -> RelocationType {
         match self {
-            DataPatch::Function if traits.style != Style::Ampere && file_type == FileType::Relocatable => RelocationType::R_CUDA_UNIFIED,
+            DataPatch::Function if traits.style != LayoutGeneration::Ampere && file_type == FileType::Relocatable => {
+                RelocationType::R_CUDA_UNIFIED
+            }
             DataPatch::Address | DataPatch::Function => RelocationType::R_CUDA_64,
             DataPatch::Generic => RelocationType::R_CUDA_G64,
             DataPatch::GenericByte(index) => RelocationType(RelocationType::R_CUDA_G8_0.0 + u32::from(index & 7)),

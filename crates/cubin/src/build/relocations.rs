@@ -4,7 +4,7 @@ use super::Module;
 use super::roles::{Addends, Patched, Role};
 use super::symbols::SymbolRole;
 use crate::relocation::RelocationType;
-use crate::target::Style;
+use crate::target::LayoutGeneration;
 
 /// A relocation section.
 pub(super) struct Group {
@@ -52,7 +52,7 @@ pub(super) fn groups(module: &Module) -> Vec<Group> {
 /// Splits the relocations of a section into groups. From Hopper on there is one group. Before, there is one group for each kind of addend;
 /// the kind of the first relocation comes first. `is_there` asks for a group even if it is empty.
 fn split(module: &Module, patched: Patched, patches: Vec<Patch>, is_there: bool) -> Vec<Group> {
-    let early = module.traits.style == Style::Ampere;
+    let early = module.traits.style == LayoutGeneration::Ampere;
     if !early {
         let wanted = is_there || !patches.is_empty();
         return wanted.then_some(Group { patched, addends: Addends::Explicit, patches }).into_iter().collect();
@@ -109,7 +109,7 @@ impl Module {
 
     /// Returns the relocations of `.debug_frame`: for each function the addresses in its CIEs, then those in its FDEs.
     fn frame_patches(&self) -> Vec<Patch> {
-        let early = self.traits.style == Style::Ampere;
+        let early = self.traits.style == LayoutGeneration::Ampere;
         let (mut list, mut starts) = (Vec::new(), Vec::new());
         let frames = self.frames();
         for (i, (&(k, offset, _), places)) in frames.iter().zip(self.encode_frames().places).enumerate() {

@@ -4,7 +4,7 @@ use super::symbols::SymbolRole;
 use super::{Home, Linkage, Module};
 use crate::section::SectionType;
 use crate::section::flags;
-use crate::target::Style;
+use crate::target::LayoutGeneration;
 
 /// A section by its purpose. Numbers are indices of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl Module {
     /// Returns whether the section for constant bank 0 of function `k` comes before the code.
     pub(super) fn has_early_parameters(&self, k: usize) -> bool {
         let function = &self.functions[k];
-        function.is_kernel && (self.traits.style == Style::Ampere || !function.image_words.is_empty())
+        function.is_kernel && (self.traits.style == LayoutGeneration::Ampere || !function.image_words.is_empty())
     }
 
     /// Returns the functions with shared memory.
@@ -114,7 +114,7 @@ impl Module {
     pub(super) fn sections(&self, relocated: &[Role]) -> Vec<Role> {
         use Role::{CallGraph, Compat, Constants, CudaNote, Frames, FunctionInfo, Info, Null, Parameters, RelocationActions};
         use Role::{SectionNames, Shared, Strings, Symbols, Text, ToolNote};
-        let early = self.traits.style == Style::Ampere;
+        let early = self.traits.style == LayoutGeneration::Ampere;
         let mut list = vec![Null, SectionNames, Strings, Symbols, Frames];
         list.extend((0..self.debug.len()).map(Role::Debug));
         list.extend([ToolNote, CudaNote, Info]);
@@ -150,7 +150,7 @@ impl Module {
     /// Returns whether the file has a section for the shared memory that the system reserves. Executable files from Hopper on always have
     /// it, relocatable files only if there is a variable in it.
     pub(super) fn has_reserved_section(&self) -> bool {
-        self.traits.style != Style::Ampere && (!self.is_relocatable() || self.traits.reserved_variable.is_some())
+        self.traits.style != LayoutGeneration::Ampere && (!self.is_relocatable() || self.traits.reserved_variable.is_some())
     }
 
     /// Returns what the declarations of variables create, in order: sections, and the symbols that are not listed at the end.
@@ -224,8 +224,8 @@ pub(super) struct SectionShape {
 
 impl Role {
     /// Returns the header fields of a section with this role.
-    pub fn shape(self, style: Style, is_relocatable: bool) -> SectionShape {
-        let early = style == Style::Ampere;
+    pub fn shape(self, style: LayoutGeneration, is_relocatable: bool) -> SectionShape {
+        let early = style == LayoutGeneration::Ampere;
         // In relocatable files, the section type tells the linker which memory a section is for.
         let typed = |for_linker, plain| if is_relocatable { for_linker } else { plain };
         let bank = |number: u32| typed(SectionType(SectionType::CUDA_CONSTANT_B0.0 + number), SectionType::PROGBITS);

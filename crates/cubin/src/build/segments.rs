@@ -4,12 +4,12 @@ use object::elf;
 
 use crate::section::Section;
 use crate::segment::{Cover, Segment, access, is_loaded};
-use crate::target::Style;
+use crate::target::LayoutGeneration;
 
 /// Returns the program headers: the table itself, and a segment for each run of sections with the same access rights. On Turing to Ada,
 /// readable and executable sections share a segment, and the table comes last.
-pub(super) fn segments(style: Style, sections: &[Section]) -> Vec<Segment> {
-    let early = style == Style::Ampere;
+pub(super) fn segments(style: LayoutGeneration, sections: &[Section]) -> Vec<Segment> {
+    let early = style == LayoutGeneration::Ampere;
     let widened = |section: &Section| match access(section) {
         elf::PF_R if early => elf::PF_R | elf::PF_X,
         flags => flags,

@@ -6,7 +6,7 @@ use super::assemble::Maker;
 use super::roles::Role;
 use super::{ExternKind, Home, Linkage, Module};
 use crate::symbol::{STT_CUDA_OBJECT, Symbol, SymbolSection, other};
-use crate::target::Style;
+use crate::target::LayoutGeneration;
 
 /// A symbol by its purpose. Numbers are indices of functions, variables and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ impl Module {
     /// the same symbols without those of parameters.
     pub(super) fn symbols(&self) -> Vec<SymbolRole> {
         use SymbolRole::{Function, Section};
-        let early = self.traits.style == Style::Ampere;
+        let early = self.traits.style == LayoutGeneration::Ampere;
         let mut list = vec![SymbolRole::Null, Section(Role::ToolNote), Section(Role::CudaNote)];
         // The end of reserved memory is listed with the first function that uses shared memory.
         let outside = self.variables.iter().any(|variable| variable.home == Home::Shared);
@@ -95,7 +95,7 @@ impl Module {
     /// Returns the symbols that every file has and those of variables.
     fn module_symbols(&self) -> Vec<SymbolRole> {
         let mut list = Vec::new();
-        if self.traits.style != Style::Ampere {
+        if self.traits.style != LayoutGeneration::Ampere {
             list.extend(self.is_relocatable().then(|| (0..UNIFIED.len()).map(SymbolRole::Unified)).into_iter().flatten());
             list.push(SymbolRole::ReservedOffset);
         }
@@ -181,7 +181,7 @@ impl Maker<'_> {
                 let symbol = weak(elf::STT_OBJECT, defined(Role::ReservedShared));
                 Symbol { value: style.reserved_offset(), size: self.reserved_variable_size(), ..symbol }
             }
-            SymbolRole::ReservedEnd if style == Style::Hopper => {
+            SymbolRole::ReservedEnd if style == LayoutGeneration::Hopper => {
                 let symbol = Symbol::new("", elf::STB_LOCAL, elf::STT_NOTYPE, SymbolSection::Undefined);
                 Symbol { other: other::NULL_MARK, ..symbol }
             }

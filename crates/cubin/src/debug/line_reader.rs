@@ -9,7 +9,7 @@ use gimli::{
 use super::{DEBUG_PTX_TEXT, DEBUG_STR, DW_LNE_INLINED_CALL};
 use crate::cubin::Cubin;
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::CubinIndex;
 use crate::relocation::{Relocation, RelocationType};
 use crate::symbol::SymbolSection;
 
@@ -92,7 +92,7 @@ impl LineTable {
 
 /// Reads the line table in the section with this name. A file without the section has an empty table.
 pub fn read_lines(cubin: &Cubin, name: &str) -> Result<LineTable> {
-    let index = Index::new(cubin);
+    let index = CubinIndex::new(cubin);
     let Some(section) = index.find(name) else { return Ok(LineTable::default()) };
     let bytes = cubin.bytes_of(section).unwrap_or_default();
     let mut relocations = index.relocations(section);
@@ -128,7 +128,7 @@ pub fn ptx_text(cubin: &Cubin) -> Vec<String> {
 
 /// The state of the decoder between units.
 struct Decoder<'c> {
-    index: &'c Index<'c>,
+    index: &'c CubinIndex<'c>,
     /// Relocations of the section, sorted by offset. Each belongs to one `DW_LNE_set_address`.
     relocations: Vec<Relocation>,
     /// Number of relocations that belong to earlier sequences.

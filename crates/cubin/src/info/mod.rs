@@ -68,7 +68,7 @@ pub struct Attribute {
 /// How a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Format {
+pub enum ValueFormat {
     /// `EIFMT_NVAL`
     None = 1,
     /// `EIFMT_BVAL`
@@ -79,24 +79,24 @@ pub enum Format {
     Sized = 4,
 }
 
-impl Format {
+impl ValueFormat {
     pub fn name(self) -> &'static str {
         match self {
-            Format::None => "EIFMT_NVAL",
-            Format::Byte => "EIFMT_BVAL",
-            Format::Half => "EIFMT_HVAL",
-            Format::Sized => "EIFMT_SVAL",
+            ValueFormat::None => "EIFMT_NVAL",
+            ValueFormat::Byte => "EIFMT_BVAL",
+            ValueFormat::Half => "EIFMT_HVAL",
+            ValueFormat::Sized => "EIFMT_SVAL",
         }
     }
 
-    pub(crate) fn of(number: u8) -> Option<Format> {
-        [Format::None, Format::Byte, Format::Half, Format::Sized].into_iter().find(|format| *format as u8 == number)
+    pub(crate) fn of(number: u8) -> Option<ValueFormat> {
+        [ValueFormat::None, ValueFormat::Byte, ValueFormat::Half, ValueFormat::Sized].into_iter().find(|format| *format as u8 == number)
     }
 }
 
 /// A record whose value is not decoded; `.nv.compat` has the same record format.
 pub(crate) struct Record<'a> {
-    pub format: Format,
+    pub format: ValueFormat,
     pub code: u8,
     /// Bytes 2 and 3.
     pub half: u16,
@@ -111,11 +111,11 @@ pub(crate) fn records(data: Bytes<'_>) -> Result<Vec<Record<'_>>> {
     while at < data.len() {
         let head = data.window(at, 4, "an attribute")?;
         let (number, code, half) = (head.u8(0, "format")?, head.u8(1, "code")?, head.u16(2, "value")?);
-        let Some(format) = Format::of(number) else {
+        let Some(format) = ValueFormat::of(number) else {
             return Err(Error::at(head.place(0), format!("an attribute has format {number}; formats are 1 to 4")));
         };
         at += 4;
-        let size = if format == Format::Sized { u64::from(half) } else { 0 };
+        let size = if format == ValueFormat::Sized { u64::from(half) } else { 0 };
         let bytes = data.window(at, size, "the value of an attribute")?.data();
         at += size;
         records.push(Record { format, code, half, bytes });

@@ -1,6 +1,6 @@
 //! Values of attributes and their layouts.
 
-use super::{Format, Record};
+use super::{Record, ValueFormat};
 use crate::error::{Error, Result};
 
 /// The layout of a value in the sized format.
@@ -271,23 +271,23 @@ impl Mbarrier {
 
 impl Value {
     /// Returns the format in which the value is stored.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> ValueFormat {
         match self {
-            Value::Flag | Value::Odd { format: 1, .. } => Format::None,
-            Value::Byte(_) | Value::Odd { .. } => Format::Byte,
-            Value::Half(_) => Format::Half,
-            _ => Format::Sized,
+            Value::Flag | Value::Odd { format: 1, .. } => ValueFormat::None,
+            Value::Byte(_) | Value::Odd { .. } => ValueFormat::Byte,
+            Value::Half(_) => ValueFormat::Half,
+            _ => ValueFormat::Sized,
         }
     }
 
     pub(super) fn decode(shape: ValueLayout, record: &Record<'_>) -> Value {
         let [low, high] = record.half.to_le_bytes();
         match record.format {
-            Format::None if record.half == 0 => Value::Flag,
-            Format::Byte if high == 0 => Value::Byte(low),
-            Format::None | Format::Byte => Value::Odd { format: record.format as u8, half: record.half },
-            Format::Half => Value::Half(record.half),
-            Format::Sized => Value::sized(shape, record.bytes).unwrap_or_else(|| Value::Bytes(record.bytes.to_vec())),
+            ValueFormat::None if record.half == 0 => Value::Flag,
+            ValueFormat::Byte if high == 0 => Value::Byte(low),
+            ValueFormat::None | ValueFormat::Byte => Value::Odd { format: record.format as u8, half: record.half },
+            ValueFormat::Half => Value::Half(record.half),
+            ValueFormat::Sized => Value::sized(shape, record.bytes).unwrap_or_else(|| Value::Bytes(record.bytes.to_vec())),
         }
     }
 
@@ -321,21 +321,21 @@ impl Value {
     }
 
     pub(super) fn encode(&self, code: u8, out: &mut Vec<u8>) -> Result<()> {
-        let unsized_record = |format: Format, half: u16, out: &mut Vec<u8>| {
+        let unsized_record = |format: ValueFormat, half: u16, out: &mut Vec<u8>| {
             out.extend([format as u8, code]);
             out.extend(half.to_le_bytes());
         };
         match self {
-            Value::Flag => unsized_record(Format::None, 0, out),
-            Value::Byte(byte) => unsized_record(Format::Byte, u16::from(*byte), out),
-            Value::Half(half) => unsized_record(Format::Half, *half, out),
+            Value::Flag => unsized_record(ValueFormat::None, 0, out),
+            Value::Byte(byte) => unsized_record(ValueFormat::Byte, u16::from(*byte), out),
+            Value::Half(half) => unsized_record(ValueFormat::Half, *half, out),
             Value::Odd { half, .. } => unsized_record(self.format(), *half, out),
             _ => {
                 let bytes = self.sized_bytes()?;
                 let Ok(size) = u16::try_from(bytes.len()) else {
                     return Err(Error::new(format!("attribute {code:#x} has {} bytes; 65535 is the limit", bytes.len())));
                 };
-                unsized_record(Format::Sized, size, out);
+                unsized_record(ValueFormat::Sized, size, out);
                 out.extend(bytes);
             }
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
 use oriole_cubin::debug::{DEBUG_LINE, DEBUG_LINE_SASS, DEBUG_PTX_TEXT, DEBUG_STR, EncodedLines, LineProgram, SourceFile};
-use oriole_cubin::target::Style;
+use oriole_cubin::target::LayoutGeneration;
 use oriole_ptx::ast::Item;
 use oriole_ptx::source::LineIndex;
 use rustc_hash::FxHashMap;
@@ -86,7 +86,7 @@ impl Writer<'_> {
             file.debug.extend(self.register_sections());
         }
         self.carried.add(file, &self.functions);
-        if file.traits.style == Style::Ampere {
+        if file.traits.style == LayoutGeneration::Ampere {
             relocate_strings(file, &string_fields);
         }
     }

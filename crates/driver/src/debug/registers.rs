@@ -21,7 +21,7 @@ use crate::emit::INSTRUCTION_BYTES;
 
 /// A word of a PTX register, and the result that holds its value.
 #[derive(Clone, Copy, Debug)]
-pub struct Definition {
+pub struct WordDefinition {
     register: RegisterId,
     /// Number of the 32-bit word of the PTX register.
     word: u8,
@@ -70,7 +70,7 @@ const MOST_ENTRIES: usize = 1 << 26;
 
 /// Returns the definitions of all PTX registers with one assignment. `registers` has the variable of each PTX register. The function is not
 /// in SSA form yet.
-pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>) -> Vec<Definition> {
+pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>) -> Vec<WordDefinition> {
     let mut sites: FxHashMap<Value, Option<(Inst, usize)>> = FxHashMap::default();
     for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
         for (result, operand) in function.results(inst).iter().enumerate() {
@@ -85,7 +85,7 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
     for (register, variable) in sorted {
         for word in 0..function.values[variable].width {
             let site = trace(function, &sites, variable, word);
-            found.extend(site.map(|(inst, result, value, first)| Definition { register, word, inst, result, value, first }));
+            found.extend(site.map(|(inst, result, value, first)| WordDefinition { register, word, inst, result, value, first }));
         }
     }
     found
@@ -135,7 +135,7 @@ fn packed_word(sources: &[Operand], mut word: u8) -> Option<(&Operand, u8)> {
 }
 
 /// Removes the definitions whose instruction no longer computes the value. Called before registers are allocated.
-pub fn retain_valid(function: &Function, definitions: &mut Vec<Definition>) {
+pub fn retain_valid(function: &Function, definitions: &mut Vec<WordDefinition>) {
     definitions.retain(|definition| {
         let result = function.results(definition.inst).get(definition.result);
         result.is_some_and(|operand| matches!(operand.kind, OperandKind::Value(part) if part.value == definition.value))
@@ -143,7 +143,7 @@ pub fn retain_valid(function: &Function, definitions: &mut Vec<Definition>) {
 }
 
 /// Returns the ranges in which machine registers hold PTX registers. The function has physical registers and its final order.
-pub fn ranges(function: &Function, definitions: &[Definition]) -> Vec<RegisterRange> {
+pub fn ranges(function: &Function, definitions: &[WordDefinition]) -> Vec<RegisterRange> {
     if definitions.is_empty() || REGISTERS.saturating_mul(function.blocks.len()) > MOST_ENTRIES {
         return Vec::new();
     }
@@ -173,7 +173,7 @@ const NOTHING: u32 = u32::MAX;
 
 /// Forward analysis of the results that registers hold on all paths.
 struct Availability<'d> {
-    definitions: &'d [Definition],
+    definitions: &'d [WordDefinition],
     /// The number of each result word.
     numbers: FxHashMap<ResultWord, u32>,
     /// The definitions with each result word.
@@ -181,7 +181,7 @@ struct Availability<'d> {
 }
 
 impl<'d> Availability<'d> {
-    fn new(definitions: &'d [Definition]) -> Availability<'d> {
+    fn new(definitions: &'d [WordDefinition]) -> Availability<'d> {
         let mut analysis = Availability { definitions, numbers: FxHashMap::default(), by_number: Vec::new() };
         for (position, definition) in definitions.iter().enumerate() {
             let next = analysis.by_number.len() as u32;
@@ -231,7 +231,7 @@ impl<'d> Availability<'d> {
     /// Returns the state at the start of the function: parameters in registers.
     fn at_entry(&self, function: &Function) -> State {
         let mut state = vec![NOTHING; REGISTERS];
-        let is_entry = |definition: &&Definition| function.insts[definition.inst].op == Op::Pseudo(Pseudo::Entry);
+        let is_entry = |definition: &&WordDefinition| function.insts[definition.inst].op == Op::Pseudo(Pseudo::Entry);
         for definition in self.definitions.iter().filter(is_entry) {
             self.write_results(function, definition.inst, &mut state, true);
         }
@@ -297,7 +297,7 @@ impl<'d> Availability<'d> {
                 None => (RegFile::General, slot as u16),
             };
             list.extend(self.by_number[number as usize].iter().map(|&position| {
-                let Definition { register, word, .. } = self.definitions[position];
+                let WordDefinition { register, word, .. } = self.definitions[position];
                 RegisterRange { register, word, file, number: number_in_file, start, end }
             }));
         }

@@ -6,10 +6,10 @@ use oriole_ir::{Block, Function, Value, construct_ssa, verify};
 use oriole_isa::Target;
 
 use super::{Lines, functions};
-use crate::file::{Kind, TestFile};
+use crate::file::{TestFile, TestKind};
 
 /// Returns the result of an analysis for all functions.
-pub fn run(file: &TestFile, _: Option<Target>, kind: &Kind) -> Lines {
+pub fn run(file: &TestFile, _: Option<Target>, kind: &TestKind) -> Lines {
     let mut lines = Vec::new();
     for function in &functions(file)? {
         lines.extend(result(&kind.name, function)?);

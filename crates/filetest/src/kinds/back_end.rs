@@ -9,14 +9,14 @@ use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
 use oriole_isa::Target;
 use oriole_regalloc::check::check;
 use oriole_regalloc::{AllocateError, Allocation, Environment, allocate};
-use oriole_sched::backend::{Backend, Knobs, Mode};
+use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 use oriole_sched::function::Scheduler;
 use oriole_sched::report::trace;
 use oriole_sched::resource::Costs;
 
 use super::{Lines, functions, register_limit, required};
 use crate::diff;
-use crate::file::{Kind, TestFile};
+use crate::file::{TestFile, TestKind};
 
 /// Registers that the hardware allocates to a thread beyond those that its code can name. The schedules of a test do not depend on it.
 const HIDDEN_REGISTERS: u32 = 2;
@@ -25,7 +25,7 @@ const HIDDEN_REGISTERS: u32 = 2;
 const PHASES: (u8, u8) = (97, 110);
 
 /// Lists the decisions of the scheduler with their reasons, and the old and the new order.
-pub fn sched(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+pub fn sched(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let target = required(target);
     let (machine, rates) = (Machine::of(target), Rates::of(target));
     let environment = Environment::new(target, register_limit(&file.options));
@@ -34,7 +34,7 @@ pub fn sched(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
         costs: &Costs::from_rates(rates, machine),
         machine,
         backend: file.options.backend.unwrap_or(Backend::B),
-        mode: file.options.mode.unwrap_or(Mode::Ilp),
+        mode: file.options.mode.unwrap_or(ScheduleMode::Ilp),
         knobs: Knobs::default(),
         register_limit: environment.limit(RegFile::General),
         hidden_registers: HIDDEN_REGISTERS,
@@ -59,7 +59,7 @@ pub fn sched(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
 }
 
 /// Lists the allocated functions and the resources that they use. The allocation checker and the verifier must accept them.
-pub fn regalloc(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+pub fn regalloc(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let mut lines = Vec::new();
     for function in functions(file)? {
         match allocated(&function, required(target), register_limit(&file.options))? {
@@ -104,7 +104,7 @@ fn usage(allocation: &Allocation) -> String {
 }
 
 /// Lists each instruction with its control word. `level 0` tests the control words of -O0.
-pub fn ctrl(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+pub fn ctrl(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let target = required(target);
     let mut lines = Vec::new();
     for mut function in functions(file)? {

@@ -7,14 +7,14 @@ use oriole_ptx::diag::{Style, ptxas_lines, render};
 use oriole_ptx::source::{LineIndex, Source};
 
 use super::Lines;
-use crate::file::{Form, Kind, TestFile};
+use crate::file::{Form, TestFile, TestKind};
 use crate::pipeline;
 
 /// Name of the file in messages.
 const NAME: &str = "test.ptx";
 
 /// Lists the messages of the front end; if it accepts the program and there is a target, those of the compiler.
-pub fn run(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+pub fn run(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let text = file.source();
     let (source, lines) = (Source::new(NAME, text.as_bytes()), LineIndex::new(text.as_bytes()));
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());

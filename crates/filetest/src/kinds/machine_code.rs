@@ -2,14 +2,14 @@
 
 use oriole_cubin::Cubin;
 use oriole_cubin::FileTraits;
-use oriole_cubin::build::{Frame, Function, Module, Shared, kernel_attributes};
+use oriole_cubin::build::{FrameInfo, Function, Module, Shared, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter};
 use oriole_isa::{Control, Target, decode, encode, parse, print};
 use oriole_kernel_test::{KernelTest, Value};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use super::{Lines, module, required};
-use crate::file::{Kind, TestFile};
+use crate::file::{TestFile, TestKind};
 use crate::listing::{INSTRUCTION_BYTES, Listing};
 use crate::pipeline;
 
@@ -21,12 +21,12 @@ const REGISTERS: u8 = 64;
 const SHARED_BYTES: u64 = 4096;
 
 /// Lists the machine code of PTX with control words.
-pub fn ctrl(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+pub fn ctrl(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     machine_code(file, required(target), |word, text| format!("[{}] {text}", Control::of(word)))
 }
 
 /// Lists the machine code of PTX with control words and the 128 bits of each instruction.
-pub fn encode_ptx(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+pub fn encode_ptx(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     machine_code(file, required(target), |word, text| format!("{word:032x} [{}] {text}", Control::of(word)))
 }
 
@@ -51,7 +51,7 @@ fn machine_code(file: &TestFile, target: Target, line: fn(u128, &str) -> String)
 }
 
 /// Lists the encoding of each instruction of assembler text, or why it has none.
-pub fn encode_sass(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+pub fn encode_sass(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let target = required(target);
     let listing = Listing::read(&file.source())?;
     let line = |(found, text): (Result<u128, String>, &str)| match found {
@@ -62,7 +62,7 @@ pub fn encode_sass(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
 }
 
 /// Lists the findings of the seven verifiers on assembler text.
-pub fn verify(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+pub fn verify(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let cubin = assembled(file, required(target), None)?;
     let report = verify_cubin(&cubin, &Verifier::ALL)?;
     Ok(report.all().map(|(_, finding)| format!("{} {finding}", finding.kind)).collect())
@@ -90,7 +90,7 @@ pub fn assembled(file: &TestFile, target: Target, test: Option<&KernelTest>) -> 
         attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits)]),
         parameter_bytes,
         shared: Some(Shared { size: SHARED_BYTES, alignment: 16, variables: Vec::new() }),
-        frame: Frame::plain(code.len() as u64),
+        frame: FrameInfo::plain(code.len() as u64),
         code,
         ..Function::kernel(test.map_or("kernel", |test| &test.kernel))
     };

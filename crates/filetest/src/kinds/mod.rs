@@ -12,7 +12,7 @@ mod verify_ir;
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
 
-use crate::file::{Kind, Options, Syntax, TestFile, UNCHANGED};
+use crate::file::{Options, Syntax, TestFile, TestKind, UNCHANGED};
 
 /// Result of a kind for one target: lines, or what is wrong with the file.
 type Lines = Result<Vec<String>, String>;
@@ -23,13 +23,13 @@ const NOTHING: &str = "nothing";
 /// How a kind handles its result.
 enum Action {
     /// The result for each target is listed at the end of the file.
-    List { run: fn(&TestFile, Option<Target>, &Kind) -> Lines, needs_target: bool },
+    List { run: fn(&TestFile, Option<Target>, &TestKind) -> Lines, needs_target: bool },
     /// The expectations are part of the program.
-    Inline(fn(&mut TestFile, &Kind) -> Result<(), String>),
+    Inline(fn(&mut TestFile, &TestKind) -> Result<(), String>),
 }
 
 /// Returns the action of a kind for a language, and the options that it reads besides `target`.
-fn action(kind: &Kind, syntax: Syntax) -> Option<(Action, &'static [&'static str])> {
+fn action(kind: &TestKind, syntax: Syntax) -> Option<(Action, &'static [&'static str])> {
     let list = |run, needs_target| Action::List { run, needs_target };
     Some(match (kind.name.as_str(), syntax) {
         ("roundtrip", Syntax::Ori) => (Action::Inline(round_trip::ori), &[]),
@@ -85,7 +85,7 @@ pub fn run(file: &mut TestFile) -> Result<(), String> {
 }
 
 /// Runs a kind for every target. Targets with the same result share a heading; there is none for a single target.
-fn for_targets(file: &TestFile, kind: &Kind, run: fn(&TestFile, Option<Target>, &Kind) -> Lines, needs_target: bool) -> Lines {
+fn for_targets(file: &TestFile, kind: &TestKind, run: fn(&TestFile, Option<Target>, &TestKind) -> Lines, needs_target: bool) -> Lines {
     let checked = |target| {
         let lines = run(file, target, kind)?;
         Ok(if lines.is_empty() { vec![NOTHING.to_owned()] } else { lines })

@@ -16,7 +16,7 @@ use oriole_opt::{
 
 use super::{Lines, functions, module, register_limit, required};
 use crate::diff;
-use crate::file::{Kind, Options, TestFile, UNCHANGED};
+use crate::file::{Options, TestFile, TestKind, UNCHANGED};
 use crate::kinds::back_end;
 use crate::pipeline;
 
@@ -24,13 +24,13 @@ use crate::pipeline;
 const BEFORE_LEGALIZATION: [&str; 5] = ["construct-ssa", "straighten", "contract", "fuse", "split-index"];
 
 /// Lists the functions that instruction selection makes from PTX.
-pub fn isel(file: &TestFile, target: Option<Target>, _: &Kind) -> Lines {
+pub fn isel(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
     let found = pipeline::around(&module(file)?, &file.options, required(target), "select")?.ok_or("selection does not run")?;
     Ok(found.after.iter().flat_map(|text| without_positions(text).lines().map(str::to_owned).collect::<Vec<_>>()).collect())
 }
 
 /// Lists the effect of a pass on PTX that the passes before it have compiled.
-pub fn opt_ptx(file: &TestFile, target: Option<Target>, kind: &Kind) -> Lines {
+pub fn opt_ptx(file: &TestFile, target: Option<Target>, kind: &TestKind) -> Lines {
     let pass = kind.argument.as_deref().ok_or("`test opt` needs the name of a pass")?;
     match pipeline::around(&module(file)?, &file.options, required(target), pass)? {
         None => Ok(vec!["the pass does not run at this level".to_owned()]),
@@ -40,7 +40,7 @@ pub fn opt_ptx(file: &TestFile, target: Option<Target>, kind: &Kind) -> Lines {
 
 /// Lists the effect of a pass on Ori. The verifier must accept the function before and after the pass. After `legalize` every instruction
 /// must have an encoding; after later passes every instruction that had one before.
-pub fn opt_ori(file: &TestFile, target: Option<Target>, kind: &Kind) -> Lines {
+pub fn opt_ori(file: &TestFile, target: Option<Target>, kind: &TestKind) -> Lines {
     let pass = kind.argument.as_deref().ok_or("`test opt` needs the name of a pass")?;
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for mut function in functions(file)? {

@@ -11,7 +11,7 @@ use oriole_sim::sass::{Options as Limits, Silent};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use super::{machine_code, module};
-use crate::file::{Kind, Options, Syntax, TestFile};
+use crate::file::{Options, Syntax, TestFile, TestKind};
 use crate::pipeline;
 
 /// Maximum number of instructions that a test executes.
@@ -20,7 +20,7 @@ const LIMIT: u64 = 1 << 20;
 const STUB: &str = "\n.version 8.0\n.target sm_90a\n.address_size 64\n";
 
 /// Runs the file; a wrong result is an error, because expected values of a kernel test are written by hand.
-pub fn run(file: &mut TestFile, _: &Kind) -> Result<(), String> {
+pub fn run(file: &mut TestFile, _: &TestKind) -> Result<(), String> {
     let text = file.source();
     let start = text.find(FIRST_LINE).ok_or_else(|| format!("no header of a kernel test: `{FIRST_LINE}`"))?;
     let header: String = text[start..].lines().take_while(|line| line.starts_with("//")).flat_map(|line| [line, "\n"]).collect();

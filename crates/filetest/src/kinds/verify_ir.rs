@@ -5,14 +5,14 @@
 use oriole_ir::{Block, Function, Inst, RegisterLimits, verify, verify_allocated};
 
 use super::functions;
-use crate::file::{Kind, TestFile};
+use crate::file::{TestFile, TestKind};
 
 const ERROR: &str = "; error: ";
 const LIMITS: RegisterLimits =
     RegisterLimits { general: 255, uniform: 63, predicate: 7, uniform_predicate: 7, convergence: 16, scoreboard: 6 };
 
 /// Rewrites the program with the errors that the verifier reports.
-pub fn run(file: &mut TestFile, kind: &Kind) -> Result<(), String> {
+pub fn run(file: &mut TestFile, kind: &TestKind) -> Result<(), String> {
     let is_allocated = match kind.argument.as_deref() {
         None => false,
         Some("allocated") => true,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::tables::{ClassRow, ClassTable, FILES, Grid, KINDS, LatencyTable, Rule, TimeRow, file_index, parse_cell, split_source};
+use crate::tables::{ClassRow, ClassRule, ClassTable, FILES, Grid, KINDS, LatencyTable, TimeRow, file_index, parse_cell, split_source};
 
 /// An error in a table, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub fn class_table(file: &'static str, text: &'static str) -> Result<ClassTable,
                 for alternative in what.split(',') {
                     let mut words = alternative.split_whitespace();
                     let Some(mnemonic) = words.next() else { return Err(error("a rule without a mnemonic".into())) };
-                    rules.push(Rule { mnemonic, modifiers: words.collect::<Vec<_>>().leak(), class, line: number });
+                    rules.push(ClassRule { mnemonic, modifiers: words.collect::<Vec<_>>().leak(), class, line: number });
                 }
             }
         }

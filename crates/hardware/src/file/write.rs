@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::record::{Record, RecordType};
 use super::{MAGIC, Profile, VERSION};
 use crate::class::{Class, Classes};
-use crate::machine::Field;
+use crate::machine::MachineFact;
 use crate::tables::{ClassTable, FILES, KINDS};
 
 /// Facts of the machine that are written as barrier data.
@@ -141,8 +141,8 @@ fn rates(profile: &Profile) -> Vec<Record> {
     facts(profile.rates.fields(), RecordType::Weight, |_| true)
 }
 
-fn facts(fields: impl Iterator<Item = Field>, kind: RecordType, is_wanted: impl Fn(&str) -> bool) -> Vec<Record> {
-    let record = |field: Field| Record::new(kind).with("name", field.key).with("value", field.value).with("source", field.source);
+fn facts(fields: impl Iterator<Item = MachineFact>, kind: RecordType, is_wanted: impl Fn(&str) -> bool) -> Vec<Record> {
+    let record = |field: MachineFact| Record::new(kind).with("name", field.key).with("value", field.value).with("source", field.source);
     fields.filter(|field| is_wanted(field.key)).map(record).collect()
 }
 

@@ -5,7 +5,7 @@ use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
 use super::scalar::Operation;
-use super::{Number, Part, Source, VideoOperand, extracted, signedness};
+use super::{ByteRange, Number, Source, VideoOperand, extracted, signedness};
 use crate::error::Unsupported;
 use crate::integer::{Packing, smaller_or_greater};
 use crate::ptx::Ptx;
@@ -119,7 +119,7 @@ impl Simd {
         let element = self.selected[source][lane];
         let (word, number) = if element < self.lanes as u32 { (words[0], element) } else { (words[1], element - self.lanes as u32) };
         let is_signed = self.signed[source + 1];
-        let part = Part { first_byte: number * self.bytes(), bytes: self.bytes() };
+        let part = ByteRange { first_byte: number * self.bytes(), bytes: self.bytes() };
         let word = extracted(select, word, part, is_signed);
         Source { word, fits_signed: true, fits_unsigned: !is_signed, is_narrow: true }
     }
@@ -151,7 +151,7 @@ impl Simd {
         let mut result = into;
         for lane in (0..self.lanes).filter(|&lane| self.mask[lane]) {
             let value = self.lane(select, lane, words);
-            let part = Part { first_byte: lane as u32 * self.bytes(), bytes: self.bytes() };
+            let part = ByteRange { first_byte: lane as u32 * self.bytes(), bytes: self.bytes() };
             result = super::inserted(select, value, part, result);
         }
         result

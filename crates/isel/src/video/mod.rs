@@ -24,19 +24,19 @@ pub(crate) use scalar::scalar;
 
 /// A byte, a half or the whole of a word.
 #[derive(Clone, Copy)]
-struct Part {
+struct ByteRange {
     first_byte: u32,
     bytes: u32,
 }
 
-impl Part {
-    const WORD: Part = Part { first_byte: 0, bytes: 4 };
+impl ByteRange {
+    const WORD: ByteRange = ByteRange { first_byte: 0, bytes: 4 };
 
     /// Returns the part that a selector names: `b0` to `b3`, `h0`, `h1`.
-    fn of_selector(selector: &str) -> Option<Part> {
+    fn of_selector(selector: &str) -> Option<ByteRange> {
         let number: u32 = selector.get(1..)?.parse().ok()?;
         let bytes = if selector.starts_with('b') { 1 } else { 2 };
-        (number * bytes < 4).then_some(Part { first_byte: number * bytes, bytes })
+        (number * bytes < 4).then_some(ByteRange { first_byte: number * bytes, bytes })
     }
 
     /// Returns the selector of `PRMT part, word, selector, RZ` that extends this part to a word.
@@ -156,10 +156,10 @@ impl<'m> VideoOperand<'m> {
         VideoOperand { operand: parts[0], selector, is_negated: parts.contains(&ast::Operand::Minus) }
     }
 
-    fn part(&self) -> Result<Part, Unsupported> {
+    fn part(&self) -> Result<ByteRange, Unsupported> {
         match self.selector {
-            Some(selector) => Part::of_selector(selector).ok_or_else(|| Unsupported::new(format!("the selector .{selector}"))),
-            None => Ok(Part::WORD),
+            Some(selector) => ByteRange::of_selector(selector).ok_or_else(|| Unsupported::new(format!("the selector .{selector}"))),
+            None => Ok(ByteRange::WORD),
         }
     }
 
@@ -186,12 +186,12 @@ impl<'m> VideoOperand<'m> {
 }
 
 /// Emits a part of a word, extended to 32 bits.
-fn extracted(select: &mut Select<'_>, word: Operand, part: Part, is_signed: bool) -> Operand {
+fn extracted(select: &mut Select<'_>, word: Operand, part: ByteRange, is_signed: bool) -> Operand {
     select.b.define(Class::R, "PRMT $, {}, {}, RZ", &[word, part.extension(is_signed).into()])
 }
 
 /// Emits `word` with a part of it replaced by the lowest bytes of `value`.
-fn inserted(select: &mut Select<'_>, value: Operand, part: Part, word: Operand) -> Operand {
+fn inserted(select: &mut Select<'_>, value: Operand, part: ByteRange, word: Operand) -> Operand {
     select.b.define(Class::R, "PRMT $, {}, {}, {}", &[value, part.insertion().into(), word])
 }
 

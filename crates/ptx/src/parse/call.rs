@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::head::HeadId;
 use super::labels::LabelKind;
-use super::operand::{Facts, Parsed};
+use super::operand::{OperandFacts, ParsedOperand};
 use super::symbols::Symbol;
 use super::{Parse, Parser};
 use crate::ast::{FunctionId, FunctionKind, Instruction, Operand, Parameter, VariableId, VariableType};
@@ -61,7 +61,7 @@ fn class_name(class: TypeClass) -> &'static str {
     }
 }
 
-type Arguments = SmallVec<[Parsed; 8]>;
+type Arguments = SmallVec<[ParsedOperand; 8]>;
 
 impl Parser<'_> {
     /// Parses `call (returns), callee, (arguments), prototype`. The operands of the instruction are the return values as a list, the
@@ -137,7 +137,7 @@ impl Parser<'_> {
                 return self.unexpected("a variable, a register or a constant");
             }
             let argument = self.parse_operand()?;
-            if let Facts::Unknown(_) = argument.facts {
+            if let OperandFacts::Unknown(_) = argument.facts {
                 let finding = self.unknown_name(argument.span);
                 return Err(self.report(finding));
             }
@@ -172,9 +172,9 @@ impl Parser<'_> {
     }
 
     /// Returns the signatures that the call must match: one for a direct call, one per distinct target signature for an indirect call.
-    fn call_signatures(&mut self, callee: Parsed, span: Span, prototype: Option<(Operand, Span)>) -> Parse<Vec<Signature>> {
+    fn call_signatures(&mut self, callee: ParsedOperand, span: Span, prototype: Option<(Operand, Span)>) -> Parse<Vec<Signature>> {
         match callee.facts {
-            Facts::Function { function, offset: None } => {
+            OperandFacts::Function { function, offset: None } => {
                 let function = &self.module.functions[function];
                 if function.kind == FunctionKind::Entry {
                     return self.error(Code::CallOfEntry, span, "a kernel cannot be called");
@@ -185,7 +185,7 @@ impl Parser<'_> {
                 let name = self.module.names.resolve(function.name).to_string();
                 Ok(vec![Signature { returns: function.returns.clone(), parameters: function.parameters.clone(), name }])
             }
-            Facts::Register { ty, lanes: 1, negated: false, .. } => {
+            OperandFacts::Register { ty, lanes: 1, negated: false, .. } => {
                 if !(matches!(ty.class(), TypeClass::Integer | TypeClass::Bits) && matches!(ty.bits(), 32 | 64)) {
                     let label = self.describe(callee);
                     let finding =
@@ -195,7 +195,7 @@ impl Parser<'_> {
                 self.require_version("an indirect call", span, 2, 1);
                 self.indirect_signatures(span, prototype)
             }
-            Facts::Unknown(_) => {
+            OperandFacts::Unknown(_) => {
                 let text = self.lexer.str(span);
                 let known = self.module.functions.as_slice().iter().rev().take(500).map(|function| self.module.name(function.name));
                 let near = oriole_support::closest(text, known).map(|near| format!("did you mean `{near}`?"));
@@ -313,21 +313,23 @@ impl Parser<'_> {
 
     /// Checks one argument or return value: size and alignment must agree, and floats and integers must not mix. `.b32` and the like
     /// match both.
-    fn check_argument(&mut self, given: Parsed, wanted: &Parameter, is_return: bool) -> Parse<()> {
+    fn check_argument(&mut self, given: ParsedOperand, wanted: &Parameter, is_return: bool) -> Parse<()> {
         let (code, article, what) =
             if is_return { (Code::ReturnType, "a", "return value") } else { (Code::ArgumentType, "an", "argument") };
         let formal = self.formal(wanted);
         let finding = match given.facts {
-            Facts::Variable { variable, member: _, offset: None } => self.refuse_variable(variable, &formal, what),
-            Facts::Register { ty, lanes, negated: false, .. } => {
+            OperandFacts::Variable { variable, member: _, offset: None } => self.refuse_variable(variable, &formal, what),
+            OperandFacts::Register { ty, lanes, negated: false, .. } => {
                 let bytes = u128::from(ty.bytes()) * u128::from(lanes);
                 let actual = Formal { name: formal.name, class: ty.class(), is_array: false, bytes: Some(bytes), align: bytes as u64 };
                 self.refuse_value(&actual, &formal, what)
             }
-            Facts::Sink if is_return => None,
-            Facts::Sink => Some("`_` is allowed for return values only".to_string()),
-            Facts::Integer { .. } | Facts::WarpSize if !is_return => self.refuse_constant(&formal, TypeClass::Integer, "an integer"),
-            Facts::Float(_) if !is_return => self.refuse_constant(&formal, TypeClass::Float, "a float"),
+            OperandFacts::Sink if is_return => None,
+            OperandFacts::Sink => Some("`_` is allowed for return values only".to_string()),
+            OperandFacts::Integer { .. } | OperandFacts::WarpSize if !is_return => {
+                self.refuse_constant(&formal, TypeClass::Integer, "an integer")
+            }
+            OperandFacts::Float(_) if !is_return => self.refuse_constant(&formal, TypeClass::Float, "a float"),
             _ => Some(format!(
                 "{article} {what} is a `.param` variable{}",
                 if is_return { " or a register" } else { ", a register or a constant" }
@@ -415,10 +417,10 @@ impl Parser<'_> {
         self.check_needs(head, 0, head_span);
         let index = self.parse_operand()?;
         let fits = match index.facts {
-            Facts::Register { ty, lanes: 1, negated: false, .. } => {
+            OperandFacts::Register { ty, lanes: 1, negated: false, .. } => {
                 ty.bits() == 32 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits)
             }
-            Facts::Integer { negated: false, .. } => true,
+            OperandFacts::Integer { negated: false, .. } => true,
             _ => false,
         };
         if !fits {

@@ -11,7 +11,7 @@
 use smallvec::SmallVec;
 
 use crate::ast::{Form, FormBase, FormOperand, FormShape, FormValue, SlotValue, ValueType};
-use crate::table::{Arity, Atom, Base, Modifier, OperandSpec, ROWS, Row, Shape, Slot, SlotSpec, TypeSpec, ValueSpec};
+use crate::table::{Arity, Atom, Base, Modifier, OperandSpec, OperandSyntax, ROWS, Row, Slot, SlotSpec, TypeSpec, ValueSpec};
 use crate::target::{Platform, Unmet};
 use crate::types::AddressSpace;
 
@@ -163,11 +163,11 @@ fn slot_value(values: &[SlotValue], slot: Slot) -> Option<Modifier> {
 /// Computes the types and sizes of an operand for the modifiers of a form.
 fn resolve(operand: &'static OperandSpec, values: &[SlotValue]) -> FormOperand {
     let shape = match &operand.shape {
-        Shape::Value(value) => FormShape::Value(resolve_value(value, values)),
-        Shape::Pair { first, second, optional } => {
+        OperandSyntax::Value(value) => FormShape::Value(resolve_value(value, values)),
+        OperandSyntax::Pair { first, second, optional } => {
             FormShape::Pair { first: resolve_value(first, values), second: resolve_value(second, values), optional: *optional }
         }
-        Shape::Bracket { base, rest, unified } => FormShape::Bracket {
+        OperandSyntax::Bracket { base, rest, unified } => FormShape::Bracket {
             unified: *unified,
             base: match base {
                 Base::Generic => FormBase::Address(AddressSpace::Generic),

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::head::HeadId;
-use super::matching::{Context, match_form};
-use super::operand::Facts;
+use super::matching::{MatchContext, match_form};
+use super::operand::OperandFacts;
 use super::{Parse, Parser};
 use crate::ast::{FormShape, Guard, GuardSource, Instruction, Operand, Parameter, Statement, ValueType};
 use crate::diag::{Code, Diagnostic};
@@ -56,7 +56,7 @@ impl Parser<'_> {
             (self.scratch.operands.last(), self.lexer.is_adjacent() && self.lexer.token.kind == TokenKind::Directive)
         {
             // `threadIdx.x`: report the unknown name, not the text after it.
-            if matches!(last.facts, Facts::Unknown(_)) {
+            if matches!(last.facts, OperandFacts::Unknown(_)) {
                 let finding = self.unknown_name(last.span);
                 return Err(self.report(finding));
             }
@@ -74,13 +74,13 @@ impl Parser<'_> {
         }
         let parsed = self.parse_operand()?;
         match parsed.facts {
-            Facts::Register { register, ty: ScalarType::Pred, negated: false, .. } => {
+            OperandFacts::Register { register, ty: ScalarType::Pred, negated: false, .. } => {
                 Ok(Guard { source: GuardSource::Register(register), negated })
             }
-            Facts::Special { register, negated: false } if register.row().ty == ScalarType::Pred => {
+            OperandFacts::Special { register, negated: false } if register.row().ty == ScalarType::Pred => {
                 Ok(Guard { source: GuardSource::Special(register), negated })
             }
-            Facts::Unknown(_) => {
+            OperandFacts::Unknown(_) => {
                 let finding = self.unknown_name(span);
                 Err(self.report(finding))
             }
@@ -108,7 +108,7 @@ impl Parser<'_> {
     pub(super) fn match_operands(&mut self, head: HeadId, head_span: Span) -> Parse<Instruction> {
         let count = self.scratch.operands.len();
         let forms = &self.heads.get(head).forms;
-        let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
+        let cx = MatchContext { scratch: &self.scratch, module: &self.module, names: &self.module.names };
         let found = forms.iter().position(|form| form.form.operands.len() == count && match_form(&form.form, &cx).is_ok());
         let Some(index) = found else {
             return Err(self.report_mismatch(head, head_span));
@@ -136,8 +136,8 @@ impl Parser<'_> {
             Opcode::St => self.scratch.operands[0],
             _ => return Ok(()),
         };
-        let Facts::Bracket { list, .. } = address.facts else { return Ok(()) };
-        let Facts::Variable { variable, .. } = self.scratch.list(list)[0].facts else { return Ok(()) };
+        let OperandFacts::Bracket { list, .. } = address.facts else { return Ok(()) };
+        let OperandFacts::Variable { variable, .. } = self.scratch.list(list)[0].facts else { return Ok(()) };
         if self.module.variables[variable].space != StateSpace::Param {
             return Ok(());
         }
@@ -162,11 +162,11 @@ impl Parser<'_> {
             }
             let given = self.scratch.operands[position];
             let name = match given.facts {
-                Facts::Variable { variable, .. } => self.module.variables[variable].name,
-                Facts::Function { function, .. } => self.module.functions[function].name,
+                OperandFacts::Variable { variable, .. } => self.module.variables[variable].name,
+                OperandFacts::Function { function, .. } => self.module.functions[function].name,
                 _ => continue,
             };
-            self.scratch.operands[position].facts = Facts::Unknown(name);
+            self.scratch.operands[position].facts = OperandFacts::Unknown(name);
         }
     }
 

@@ -3,7 +3,7 @@
 //! [`match_form`] is the inner loop of the checker: it compares the facts about each operand with the requirements of the form and returns
 //! the first [`Mismatch`]. It builds no text; `mismatch.rs` produces the messages.
 
-use super::operand::{Facts, Parsed, Scratch};
+use super::operand::{OperandFacts, OperandScratch, ParsedOperand};
 use crate::ast::{Constant, Form, FormBase, FormShape, FormValue, Module, TextureMode, ValueType, VariableType};
 use crate::table::{Arity, Component, Entity, Flags, Selectors, SpecialRegister};
 use crate::types::{AddressSpace, ScalarType, StateSpace, TypeClass};
@@ -14,7 +14,7 @@ pub(crate) struct Mismatch {
     /// Index of the operand.
     pub operand: usize,
     /// The element of a list that does not match, or the whole operand.
-    pub part: Parsed,
+    pub part: ParsedOperand,
     pub reason: Reason,
 }
 
@@ -67,14 +67,14 @@ impl Reason {
 }
 
 /// The data that the comparison needs besides the form.
-pub(crate) struct Context<'a> {
-    pub scratch: &'a Scratch,
+pub(crate) struct MatchContext<'a> {
+    pub scratch: &'a OperandScratch,
     pub module: &'a Module,
     pub names: &'a oriole_support::Interner,
 }
 
 /// Matches the operands with a form; the caller has checked their number.
-pub(crate) fn match_form(form: &Form, cx: &Context<'_>) -> Result<(), Mismatch> {
+pub(crate) fn match_form(form: &Form, cx: &MatchContext<'_>) -> Result<(), Mismatch> {
     for (position, (wanted, given)) in form.operands.iter().zip(&cx.scratch.operands).enumerate() {
         match_operand(&wanted.shape, *given, cx).map_err(|(part, reason)| Mismatch { operand: position, part, reason })?;
     }
@@ -82,19 +82,19 @@ pub(crate) fn match_form(form: &Form, cx: &Context<'_>) -> Result<(), Mismatch> 
 }
 
 /// Success, or the part that does not match and the reason.
-type Fit = Result<(), (Parsed, Reason)>;
+type Fit = Result<(), (ParsedOperand, Reason)>;
 
 /// Matches one operand with the syntax that the form requires.
-fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_operand(wanted: &FormShape, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     match wanted {
         FormShape::Value(value) => match given.facts {
-            Facts::Pair(_) => Err((given, Reason::Pair)),
+            OperandFacts::Pair(_) => Err((given, Reason::Pair)),
             _ => match_value(value, given, cx),
         },
         FormShape::Pair { first, second, optional } => match given.facts {
-            Facts::Pair(list) => {
+            OperandFacts::Pair(list) => {
                 let parts = cx.scratch.list(list);
-                if parts.iter().all(|part| matches!(part.facts, Facts::Sink)) {
+                if parts.iter().all(|part| matches!(part.facts, OperandFacts::Sink)) {
                     return Err((given, Reason::Sink));
                 }
                 match_value(first, parts[0], cx)?;
@@ -104,7 +104,9 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
             _ => Err((given, Reason::PairMissing)),
         },
         FormShape::Bracket { base, rest, unified } => {
-            let Facts::Bracket { list, unified: marked } = given.facts else { return Err((given, Reason::Kind("an address in brackets"))) };
+            let OperandFacts::Bracket { list, unified: marked } = given.facts else {
+                return Err((given, Reason::Kind("an address in brackets")));
+            };
             let parts = cx.scratch.list(list);
             if parts.len() != rest.len() + 1 {
                 let one_wanted = Reason::Kind("a single address in brackets");
@@ -124,9 +126,9 @@ fn match_operand(wanted: &FormShape, given: Parsed, cx: &Context<'_>) -> Fit {
 }
 
 /// Checks the texture mode: a texture needs a sampler in independent mode and has none in unified mode.
-fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let FormBase::Reference(reference) = base else { return Ok(()) };
-    if !matches!(given.facts, Facts::Variable { .. }) {
+    if !matches!(given.facts, OperandFacts::Variable { .. }) {
         // A handle in a register is valid in both modes.
         return Ok(());
     }
@@ -138,33 +140,33 @@ fn match_texture_mode(base: &FormBase, rest: &[FormValue], given: Parsed, cx: &C
 }
 
 /// Converts an address base that is a plain register back to a register operand.
-fn plain_reference(part: Parsed) -> Parsed {
+fn plain_reference(part: ParsedOperand) -> ParsedOperand {
     match part.facts {
-        Facts::AddressRegister { register, component: Component::Whole, ty, offset: None | Some(0) } => {
-            Parsed { facts: Facts::Register { register, ty, lanes: 1, negated: false }, ..part }
+        OperandFacts::AddressRegister { register, component: Component::Whole, ty, offset: None | Some(0) } => {
+            ParsedOperand { facts: OperandFacts::Register { register, ty, lanes: 1, negated: false }, ..part }
         }
         _ => part,
     }
 }
 
 /// Matches a scalar, vector or name with a value of the form.
-fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_value(wanted: &FormValue, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let ty = match wanted.ty {
         ValueType::Entity(entity) => return match_entity(entity, given, cx),
         ValueType::Scalar(ty) => ty,
     };
     match (wanted.lanes, given.facts) {
-        (None, Facts::Vector(list)) => match cx.scratch.list(list) {
+        (None, OperandFacts::Vector(list)) => match cx.scratch.list(list) {
             // Where the form allows vectors, a scalar may be written as a vector with one element.
             &[only] if matches!(wanted.spec.arity, Arity::OfSlot { .. }) => match_scalar(wanted, ty, only, cx),
             _ => Err((given, Reason::VectorNotAllowed)),
         },
-        (None, Facts::Sink) if matches!(wanted.spec.arity, Arity::OfSlot { .. }) && !wanted.spec.flags.has(Flags::SINKONLY) => {
+        (None, OperandFacts::Sink) if matches!(wanted.spec.arity, Arity::OfSlot { .. }) && !wanted.spec.flags.has(Flags::SINKONLY) => {
             Err((given, Reason::Sink))
         }
         (None, _) => match_scalar(wanted, ty, given, cx),
         // `_` for a whole vector, as in the result of a vector `atom`, needs the flag; `_` for elements is handled per element.
-        (Some(_), Facts::Sink) => {
+        (Some(_), OperandFacts::Sink) => {
             if wanted.spec.flags.has(Flags::DISCARD) {
                 Ok(())
             } else {
@@ -172,21 +174,24 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             }
         }
         // A whole special vector register, such as `mov.v4.u32 v, %tid`.
-        (Some(4), Facts::Special { register, negated: false }) if register.is_whole_vector() && wanted.spec.flags.has(Flags::SREG) => {
+        (Some(4), OperandFacts::Special { register, negated: false })
+            if register.is_whole_vector() && wanted.spec.flags.has(Flags::SREG) =>
+        {
             if register.row().fits(ty) {
                 Ok(())
             } else {
                 Err((given, Reason::Type(ty)))
             }
         }
-        (Some(lanes), Facts::Vector(list)) => {
+        (Some(lanes), OperandFacts::Vector(list)) => {
             let parts = cx.scratch.list(list);
             if parts.len() != usize::from(lanes) {
                 return Err((given, Reason::VectorLength(lanes)));
             }
-            let has_bits = parts.iter().any(|part| matches!(part.facts, Facts::Register { ty, .. } if ty.class() == TypeClass::Bits));
+            let has_bits =
+                parts.iter().any(|part| matches!(part.facts, OperandFacts::Register { ty, .. } if ty.class() == TypeClass::Bits));
             // A vector with only discarded elements is rejected.
-            if parts.iter().all(|part| matches!(part.facts, Facts::Sink)) {
+            if parts.iter().all(|part| matches!(part.facts, OperandFacts::Sink)) {
                 return Err((given, Reason::Sink));
             }
             if let Some(&odd) = parts.iter().find(|part| mixes_badly(part, &parts[0], has_bits)) {
@@ -195,30 +200,36 @@ fn match_value(wanted: &FormValue, given: Parsed, cx: &Context<'_>) -> Fit {
             parts.iter().enumerate().try_for_each(|(lane, &part)| match_vector_element(wanted, ty, part, (lane, has_bits), cx))
         }
         // A vector register without braces.
-        (Some(lanes), Facts::Register { ty: given_ty, lanes: given_lanes, negated: false, .. }) if given_lanes > 1 => {
+        (Some(lanes), OperandFacts::Register { ty: given_ty, lanes: given_lanes, negated: false, .. }) if given_lanes > 1 => {
             if u16::from(given_lanes) != lanes {
                 return Err((given, Reason::VectorLength(lanes)));
             }
             if register_fits(ty, given_ty, wanted) { Ok(()) } else { Err((given, Reason::Type(ty))) }
         }
-        (Some(1), Facts::Special { .. }) => Err((given, Reason::Special)),
+        (Some(1), OperandFacts::Special { .. }) => Err((given, Reason::Special)),
         (Some(1), _) if wanted.spec.braces_optional => match_scalar(wanted, ty, given, cx),
         (Some(lanes), _) => Err((given, Reason::VectorLength(lanes))),
     }
 }
 
 /// Returns whether an element of a vector is incompatible with the first: another width, or a float next to an integer.
-fn mixes_badly(part: &Parsed, first: &Parsed, has_bits: bool) -> bool {
-    let (Facts::Register { ty, .. }, Facts::Register { ty: first, .. }) = (part.facts, first.facts) else { return false };
+fn mixes_badly(part: &ParsedOperand, first: &ParsedOperand, has_bits: bool) -> bool {
+    let (OperandFacts::Register { ty, .. }, OperandFacts::Register { ty: first, .. }) = (part.facts, first.facts) else { return false };
     ty.bits() != first.bits() || !has_bits && ty.class() != first.class()
 }
 
 /// Matches an element of a vector. If a vector contains untyped registers, ptxas checks only widths, so a number next to one counts as
 /// bits.
-fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane, has_bits): (usize, bool), cx: &Context<'_>) -> Fit {
+fn match_vector_element(
+    wanted: &FormValue,
+    ty: ScalarType,
+    part: ParsedOperand,
+    (lane, has_bits): (usize, bool),
+    cx: &MatchContext<'_>,
+) -> Fit {
     match part.facts {
-        Facts::Sink if wanted.spec.flags.has(Flags::SINK) => Ok(()),
-        Facts::Register { ty: given, lanes: 1, negated: false, .. }
+        OperandFacts::Sink if wanted.spec.flags.has(Flags::SINK) => Ok(()),
+        OperandFacts::Register { ty: given, lanes: 1, negated: false, .. }
             if has_bits
                 && given.bits() == ty.bits()
                 && given != ScalarType::Pred
@@ -226,20 +237,20 @@ fn match_vector_element(wanted: &FormValue, ty: ScalarType, part: Parsed, (lane,
         {
             Ok(())
         }
-        Facts::Special { .. } if wanted.spec.reads && !wanted.spec.writes => Ok(()),
-        Facts::Integer { .. } if has_bits && ty.class() == TypeClass::Packed => Ok(()),
-        Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) => match_immediate(wanted, ty, part, lane),
+        OperandFacts::Special { .. } if wanted.spec.reads && !wanted.spec.writes => Ok(()),
+        OperandFacts::Integer { .. } if has_bits && ty.class() == TypeClass::Packed => Ok(()),
+        OperandFacts::Integer { .. } | OperandFacts::WarpSize | OperandFacts::Float(_) => match_immediate(wanted, ty, part, lane),
         _ => match_scalar(wanted, ty, part, cx),
     }
 }
 
 /// Matches a scalar with a value of the form: kind, type and flags.
-fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_scalar(wanted: &FormValue, ty: ScalarType, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let spec = wanted.spec;
     let flags = spec.flags;
     let no = |reason| Err((given, reason));
     match given.facts {
-        Facts::Register { ty: given_ty, lanes, negated, .. } => {
+        OperandFacts::Register { ty: given_ty, lanes, negated, .. } => {
             if flags.has(Flags::IMM) {
                 return no(Reason::ImmediateRequired);
             }
@@ -254,7 +265,7 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
             }
             if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
         }
-        Facts::Element { ty: given_ty, .. } => {
+        OperandFacts::Element { ty: given_ty, .. } => {
             if flags.has(Flags::IMM) {
                 return no(Reason::ImmediateRequired);
             }
@@ -263,7 +274,7 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
             }
             if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
         }
-        Facts::Selected { ty: given_ty, selector, minus, .. } => {
+        OperandFacts::Selected { ty: given_ty, selector, minus, .. } => {
             if selector.is_some_and(|name| !spec.selectors.contains(cx.names.resolve(name))) {
                 return no(Reason::Selector);
             }
@@ -272,56 +283,52 @@ fn match_scalar(wanted: &FormValue, ty: ScalarType, given: Parsed, cx: &Context<
             }
             if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
         }
-        Facts::Special { register, negated } => {
+        OperandFacts::Special { register, negated } => {
             if !flags.has(Flags::SREG) {
                 return no(Reason::Special);
             }
             if negated && ty != ScalarType::Pred { no(Reason::Negation) } else { special_fits(ty, register, given) }
         }
-        Facts::Integer { .. } | Facts::WarpSize | Facts::Float(_) => match_immediate(wanted, ty, given, 0),
-        Facts::Sink if flags.has(Flags::SINK) || flags.has(Flags::SINKONLY) => Ok(()),
-        Facts::Sink => no(Reason::Sink),
-        Facts::Variable { .. } | Facts::Function { .. } if !flags.has(Flags::ADDR) => no(Reason::SymbolNotAllowed),
-        Facts::Variable { variable, .. } => {
+        OperandFacts::Integer { .. } | OperandFacts::WarpSize | OperandFacts::Float(_) => match_immediate(wanted, ty, given, 0),
+        OperandFacts::Sink if flags.has(Flags::SINK) || flags.has(Flags::SINKONLY) => Ok(()),
+        OperandFacts::Sink => no(Reason::Sink),
+        OperandFacts::Variable { .. } | OperandFacts::Function { .. } if !flags.has(Flags::ADDR) => no(Reason::SymbolNotAllowed),
+        OperandFacts::Variable { variable, .. } => {
             let narrow = ty.bits() < 64 && cx.module.variables[variable].space == StateSpace::Global;
             if narrow { no(Reason::NarrowAddress) } else { Ok(()) }
         }
-        Facts::Function { offset, .. } => {
+        OperandFacts::Function { offset, .. } => {
             if offset.is_some() {
                 no(Reason::FunctionOffset)
             } else {
                 Ok(())
             }
         }
-        Facts::Unknown(_) => no(Reason::UnknownName),
-        Facts::Vector(_) => no(Reason::VectorNotAllowed),
-        Facts::Pair(_) => no(Reason::Pair),
+        OperandFacts::Unknown(_) => no(Reason::UnknownName),
+        OperandFacts::Vector(_) => no(Reason::VectorNotAllowed),
+        OperandFacts::Pair(_) => no(Reason::Pair),
         // `reg+4` without brackets.
-        Facts::AddressRegister { ty: given_ty, .. } if !spec.writes && !flags.has(Flags::IMM) => {
-            if register_fits(ty, given_ty, wanted) {
-                Ok(())
-            } else {
-                no(Reason::Type(ty))
-            }
+        OperandFacts::AddressRegister { ty: given_ty, .. } if !spec.writes && !flags.has(Flags::IMM) => {
+            if register_fits(ty, given_ty, wanted) { Ok(()) } else { no(Reason::Type(ty)) }
         }
-        Facts::Bracket { .. } | Facts::AddressRegister { .. } | Facts::AddressNumber(_) => no(Reason::Kind("a value")),
+        OperandFacts::Bracket { .. } | OperandFacts::AddressRegister { .. } | OperandFacts::AddressNumber(_) => no(Reason::Kind("a value")),
     }
 }
 
 /// Matches an immediate: type and range. `lane` is the index in a vector.
-fn match_immediate(wanted: &FormValue, ty: ScalarType, given: Parsed, lane: usize) -> Fit {
+fn match_immediate(wanted: &FormValue, ty: ScalarType, given: ParsedOperand, lane: usize) -> Fit {
     let no = |reason| Err((given, reason));
     let spec = wanted.spec;
     if spec.writes || spec.flags.has(Flags::REG) {
         return no(Reason::RegisterRequired);
     }
     let (value, fits) = match given.facts {
-        Facts::Integer { value, negated, .. } => {
+        OperandFacts::Integer { value, negated, .. } => {
             let value = if negated { i64::from(value == 0) } else { value };
             (Some(value), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate))
         }
-        Facts::WarpSize => (Some(32), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate)),
-        Facts::Float(constant) => (None, float_fits(ty, constant) || spec.flags.has(Flags::FLOAT)),
+        OperandFacts::WarpSize => (Some(32), matches!(ty.class(), TypeClass::Integer | TypeClass::Bits | TypeClass::Predicate)),
+        OperandFacts::Float(constant) => (None, float_fits(ty, constant) || spec.flags.has(Flags::FLOAT)),
         _ => return Ok(()),
     };
     if !fits {
@@ -343,7 +350,7 @@ fn float_fits(ty: ScalarType, constant: Constant) -> bool {
     }
 }
 
-fn special_fits(ty: ScalarType, register: SpecialRegister, given: Parsed) -> Fit {
+fn special_fits(ty: ScalarType, register: SpecialRegister, given: ParsedOperand) -> Fit {
     if register.is_whole_vector() {
         return Err((given, Reason::Component));
     }
@@ -392,18 +399,18 @@ pub(crate) fn register_fits(wanted: ScalarType, given: ScalarType, value: &FormV
 }
 
 /// Matches a name with the kind of entity that the form requires.
-fn match_entity(entity: Entity, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_entity(entity: Entity, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let no = |wanted| Err((given, Reason::Kind(wanted)));
     match entity {
         Entity::Label => match given.facts {
-            Facts::Unknown(_) => Ok(()),
+            OperandFacts::Unknown(_) => Ok(()),
             // A label may have the name of a variable or function; labels are looked up by name only.
-            Facts::Variable { offset: None, .. } | Facts::Function { offset: None, .. } => Ok(()),
+            OperandFacts::Variable { offset: None, .. } | OperandFacts::Function { offset: None, .. } => Ok(()),
             _ => no("a label"),
         },
         Entity::Func => match given.facts {
-            Facts::Function { offset: None, .. } => Ok(()),
-            Facts::Unknown(_) => Err((given, Reason::UnknownName)),
+            OperandFacts::Function { offset: None, .. } => Ok(()),
+            OperandFacts::Unknown(_) => Err((given, Reason::UnknownName)),
             _ => no("a function"),
         },
         Entity::Texref => match_opaque(VariableType::Texture, "a texture", given, cx),
@@ -414,27 +421,27 @@ fn match_entity(entity: Entity, given: Parsed, cx: &Context<'_>) -> Fit {
 }
 
 /// Matches a texture, sampler or surface: its name, or a 64-bit handle in a register.
-fn match_opaque(wanted: VariableType, text: &'static str, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_opaque(wanted: VariableType, text: &'static str, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     match given.facts {
-        Facts::Variable { variable, .. } => {
+        OperandFacts::Variable { variable, .. } => {
             let variable = &cx.module.variables[variable];
             let handle = matches!(variable.ty, VariableType::Scalar(ty) if ty.bits() == 64 && variable.space == StateSpace::Param);
             if variable.ty == wanted || handle { Ok(()) } else { Err((given, Reason::Kind(text))) }
         }
-        Facts::Register { ty, lanes: 1, negated: false, .. } | Facts::AddressRegister { ty, offset: None | Some(0), .. } => {
+        OperandFacts::Register { ty, lanes: 1, negated: false, .. } | OperandFacts::AddressRegister { ty, offset: None | Some(0), .. } => {
             let fits = ty.bits() == 64 && matches!(ty.class(), TypeClass::Integer | TypeClass::Bits);
             if fits { Ok(()) } else { Err((given, Reason::Type(ScalarType::U64))) }
         }
-        Facts::Unknown(_) => Err((given, Reason::UnknownName)),
+        OperandFacts::Unknown(_) => Err((given, Reason::UnknownName)),
         _ => Err((given, Reason::Kind(text))),
     }
 }
 
 /// Matches the base of an address with a state space: width of a register, or space of a variable.
-fn match_address(space: AddressSpace, given: Parsed, cx: &Context<'_>) -> Fit {
+fn match_address(space: AddressSpace, given: ParsedOperand, cx: &MatchContext<'_>) -> Fit {
     let no = |reason| Err((given, reason));
     match given.facts {
-        Facts::AddressRegister { ty, .. } => {
+        OperandFacts::AddressRegister { ty, .. } => {
             let holds = matches!(ty.class(), TypeClass::Integer | TypeClass::Bits);
             let width = match ty.bits() {
                 64 => space != AddressSpace::Tmem,
@@ -443,20 +450,20 @@ fn match_address(space: AddressSpace, given: Parsed, cx: &Context<'_>) -> Fit {
             };
             if holds && width { Ok(()) } else { no(Reason::AddressRegister(space)) }
         }
-        Facts::Variable { variable, .. } => {
+        OperandFacts::Variable { variable, .. } => {
             let declared = cx.module.variables[variable].space;
             if space.holds(declared) { Ok(()) } else { no(Reason::Space(space)) }
         }
-        Facts::Function { .. } if space == AddressSpace::Generic => Ok(()),
-        Facts::Function { .. } => no(Reason::Space(space)),
-        Facts::AddressNumber(_) => {
+        OperandFacts::Function { .. } if space == AddressSpace::Generic => Ok(()),
+        OperandFacts::Function { .. } => no(Reason::Space(space)),
+        OperandFacts::AddressNumber(_) => {
             if matches!(space, AddressSpace::Local | AddressSpace::Tmem) {
                 Ok(())
             } else {
                 no(Reason::AddressNumber)
             }
         }
-        Facts::Unknown(_) => no(Reason::UnknownName),
+        OperandFacts::Unknown(_) => no(Reason::UnknownName),
         _ => no(Reason::Kind("an address")),
     }
 }

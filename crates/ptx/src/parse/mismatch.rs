@@ -1,8 +1,8 @@
 //! Explains why operands do not match. This is the cold path of `matching.rs`.
 
 use super::head::{HeadId, shape_of};
-use super::matching::{Context, Mismatch, Reason, match_form};
-use super::operand::{Facts, Parsed};
+use super::matching::{MatchContext, Mismatch, Reason, match_form};
+use super::operand::{OperandFacts, ParsedOperand};
 use super::{Parser, Reported};
 use crate::ast::{Form, FormShape, FormValue, TextureMode, ValueType, VariableType};
 use crate::diag::{Code, Diagnostic};
@@ -27,7 +27,7 @@ impl Parser<'_> {
             let finding = self.wrong_count(head_span, &form, &counts);
             return self.report(finding);
         }
-        let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
+        let cx = MatchContext { scratch: &self.scratch, module: &self.module, names: &self.module.names };
         let candidates = forms.iter().filter(|form| form.form.operands.len() == given);
         let nearest = candidates
             .filter_map(|form| match_form(&form.form, &cx).err().map(|mismatch| (&form.form, mismatch)))
@@ -61,7 +61,7 @@ impl Parser<'_> {
     /// Returns the reasons for which the forms with the same number of operands reject the operand at `position`.
     fn reasons_at(&self, head: HeadId, form: &Form, position: usize) -> Vec<Reason> {
         let forms = &self.heads.get(head).forms;
-        let cx = Context { scratch: &self.scratch, module: &self.module, names: &self.module.names };
+        let cx = MatchContext { scratch: &self.scratch, module: &self.module, names: &self.module.names };
         let same_count = forms.iter().filter(|other| other.form.operands.len() == form.operands.len());
         let refusals = same_count.filter_map(|other| match_form(&other.form, &cx).err());
         refusals.filter(|refusal| refusal.operand == position).map(|refusal| refusal.reason).collect()
@@ -116,14 +116,14 @@ impl Parser<'_> {
             Reason::ImmediateType(wanted) => {
                 let finding = new(Code::ImmediateType, format!("{what} must have type `.{}`", spelling(wanted))).label(self.describe(part));
                 match (part.facts, wanted) {
-                    (Facts::Integer { value, .. }, ScalarType::F32) => {
+                    (OperandFacts::Integer { value, .. }, ScalarType::F32) => {
                         finding.help(format!("write it as a float: `{value}.0` or `0f{:08X}`", (value as f32).to_bits()))
                     }
-                    (Facts::Integer { value, .. }, ScalarType::F64) => {
+                    (OperandFacts::Integer { value, .. }, ScalarType::F64) => {
                         finding.help(format!("write it as a float: `{value}.0` or `0d{:016X}`", (value as f64).to_bits()))
                     }
-                    (Facts::Float(_), ScalarType::B32) => finding.help("write the bits as `0f` and 8 hexadecimal digits"),
-                    (Facts::Float(_), _) => finding.help("an integer constant is needed here"),
+                    (OperandFacts::Float(_), ScalarType::B32) => finding.help("write the bits as `0f` and 8 hexadecimal digits"),
+                    (OperandFacts::Float(_), _) => finding.help("an integer constant is needed here"),
                     _ => finding.help("put it into a register first"),
                 }
             }
@@ -156,7 +156,7 @@ impl Parser<'_> {
             Reason::PairMissing => new(Code::OperandKind, format!("{what} must be a pair `a|b`")),
             Reason::Space(space) => {
                 let declared = match part.facts {
-                    Facts::Variable { variable, .. } => {
+                    OperandFacts::Variable { variable, .. } => {
                         let variable = &self.module.variables[variable];
                         format!("`{}` is in `{}`", self.module.name(variable.name), variable.space.spelling())
                     }
@@ -248,11 +248,14 @@ impl Parser<'_> {
     }
 
     /// Builds the finding for a register of the wrong type, with a suggestion.
-    fn wrong_type(&self, what: &str, part: Parsed, wanted: ScalarType) -> Diagnostic {
+    fn wrong_type(&self, what: &str, part: ParsedOperand, wanted: ScalarType) -> Diagnostic {
         let finding = Diagnostic::new(Code::OperandType, part.span, format!("{what} must have type `.{}`", spelling(wanted)))
             .label(self.describe(part));
         let given = match part.facts {
-            Facts::Register { ty, .. } | Facts::Element { ty, .. } | Facts::Selected { ty, .. } | Facts::AddressRegister { ty, .. } => ty,
+            OperandFacts::Register { ty, .. }
+            | OperandFacts::Element { ty, .. }
+            | OperandFacts::Selected { ty, .. }
+            | OperandFacts::AddressRegister { ty, .. } => ty,
             _ => return finding,
         };
         if given == ScalarType::Pred || wanted == ScalarType::Pred {
@@ -267,41 +270,43 @@ impl Parser<'_> {
         }
     }
 
-    fn lanes_of(&self, part: Parsed) -> String {
+    fn lanes_of(&self, part: ParsedOperand) -> String {
         match part.facts {
-            Facts::Vector(list) => self.scratch.list(list).len().to_string(),
-            Facts::Register { lanes, .. } if lanes > 1 => lanes.to_string(),
+            OperandFacts::Vector(list) => self.scratch.list(list).len().to_string(),
+            OperandFacts::Register { lanes, .. } if lanes > 1 => lanes.to_string(),
             _ => "a scalar".to_string(),
         }
     }
 
     /// Describes an operand in words.
-    pub(super) fn describe(&self, part: Parsed) -> String {
+    pub(super) fn describe(&self, part: ParsedOperand) -> String {
         match part.facts {
-            Facts::Register { ty, lanes: 1, .. }
-            | Facts::Element { ty, .. }
-            | Facts::Selected { ty, .. }
-            | Facts::AddressRegister { ty, .. } => {
+            OperandFacts::Register { ty, lanes: 1, .. }
+            | OperandFacts::Element { ty, .. }
+            | OperandFacts::Selected { ty, .. }
+            | OperandFacts::AddressRegister { ty, .. } => {
                 format!("this is a `.{}` register", spelling(ty))
             }
-            Facts::Register { ty, lanes, .. } => format!("this is a `.v{lanes} .{}` register", spelling(ty)),
-            Facts::Special { register, .. } => {
+            OperandFacts::Register { ty, lanes, .. } => format!("this is a `.v{lanes} .{}` register", spelling(ty)),
+            OperandFacts::Special { register, .. } => {
                 format!("`{}` is a `.{}` special register", register.row().name, spelling(register.row().ty))
             }
-            Facts::Integer { .. } | Facts::WarpSize | Facts::AddressNumber(_) => "this is an integer constant".to_string(),
-            Facts::Float(_) => "this is a float constant".to_string(),
-            Facts::Sink => "this discards the result".to_string(),
-            Facts::Variable { variable, .. } => match self.module.variables[variable].ty {
+            OperandFacts::Integer { .. } | OperandFacts::WarpSize | OperandFacts::AddressNumber(_) => {
+                "this is an integer constant".to_string()
+            }
+            OperandFacts::Float(_) => "this is a float constant".to_string(),
+            OperandFacts::Sink => "this discards the result".to_string(),
+            OperandFacts::Variable { variable, .. } => match self.module.variables[variable].ty {
                 VariableType::Texture => "this is a texture".to_string(),
                 VariableType::Sampler => "this is a sampler".to_string(),
                 VariableType::Surface => "this is a surface".to_string(),
                 VariableType::Scalar(_) => "this is a variable".to_string(),
             },
-            Facts::Function { .. } => "this is a function".to_string(),
-            Facts::Unknown(_) => "this name is not declared".to_string(),
-            Facts::Vector(list) => format!("this is a vector of {}", self.scratch.list(list).len()),
-            Facts::Pair(_) => "this is a pair".to_string(),
-            Facts::Bracket { .. } => "this is an address".to_string(),
+            OperandFacts::Function { .. } => "this is a function".to_string(),
+            OperandFacts::Unknown(_) => "this name is not declared".to_string(),
+            OperandFacts::Vector(list) => format!("this is a vector of {}", self.scratch.list(list).len()),
+            OperandFacts::Pair(_) => "this is a pair".to_string(),
+            OperandFacts::Bracket { .. } => "this is an address".to_string(),
         }
     }
 }
@@ -383,7 +388,7 @@ pub(super) fn operand_names(form: &Form) -> String {
 
 /// Adds ptxas' message for a constant that exceeds a hardware limit.
 fn in_ptxas_words(finding: Diagnostic, opcode: Opcode, mismatch: Mismatch) -> Diagnostic {
-    let Facts::Integer { value, .. } = mismatch.part.facts else { return finding };
+    let OperandFacts::Integer { value, .. } = mismatch.part.facts else { return finding };
     let value = value as u64;
     let words = match (opcode, mismatch.operand) {
         (Opcode::Bar | Opcode::Barrier, 0) => format!("Barrier number '{value}' out of range, expected to be in range [0..15]"),

@@ -33,7 +33,7 @@ pub(crate) use forms::{forms_of, unmet};
 use function::FunctionState;
 use head::Heads;
 pub(crate) use head::spell;
-use operand::Scratch;
+use operand::OperandScratch;
 use symbols::Symbols;
 
 /// Options of the checker.
@@ -105,7 +105,7 @@ pub(crate) struct Parser<'s> {
     symbols: Symbols,
     heads: Heads,
     function: FunctionState,
-    scratch: Scratch,
+    scratch: OperandScratch,
     globals: module::Globals,
 }
 
@@ -119,7 +119,7 @@ impl<'s> Parser<'s> {
             symbols: Symbols::default(),
             heads: Heads::default(),
             function: FunctionState::default(),
-            scratch: Scratch::default(),
+            scratch: OperandScratch::default(),
             globals: module::Globals::default(),
         }
     }

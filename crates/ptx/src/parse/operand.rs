@@ -1,7 +1,7 @@
 //! Parses operands, before they are matched with a form.
 //!
-//! An operand is represented by [`Facts`]: its kind and what is known about it, with names resolved. The elements of lists (vectors,
-//! brackets, pairs) are in [`Scratch`], which is reused for every instruction. Operands are appended to the body
+//! An operand is represented by [`OperandFacts`]: its kind and what is known about it, with names resolved. The elements of lists (vectors,
+//! brackets, pairs) are in [`OperandScratch`], which is reused for every instruction. Operands are appended to the body
 //! ([`Parser::commit`]) after a form has been selected.
 
 use oriole_support::Name;
@@ -19,14 +19,14 @@ use crate::types::ScalarType;
 
 /// A parsed operand with its position.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedOperand {
     pub span: Span,
-    pub facts: Facts,
+    pub facts: OperandFacts,
 }
 
 /// The kind of an operand and what is known about it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Facts {
+pub(crate) enum OperandFacts {
     Register {
         register: RegisterId,
         ty: ScalarType,
@@ -69,11 +69,11 @@ pub(crate) enum Facts {
     },
     /// A name that is not declared; it may be a label.
     Unknown(Name),
-    Vector(List),
-    Pair(List),
+    Vector(ElementRange),
+    Pair(ElementRange),
     /// Brackets; the first element is the address or reference. `unified` says whether `.unified` follows.
     Bracket {
-        list: List,
+        list: ElementRange,
         unified: bool,
     },
     /// An address whose base is a register.
@@ -87,37 +87,37 @@ pub(crate) enum Facts {
     AddressNumber(i64),
 }
 
-/// A range of [`Scratch::elements`].
+/// A range of [`OperandScratch::elements`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct List {
+pub(crate) struct ElementRange {
     start: u32,
     length: u32,
 }
 
 /// The operands of the instruction being parsed.
 #[derive(Default)]
-pub(crate) struct Scratch {
-    pub operands: Vec<Parsed>,
+pub(crate) struct OperandScratch {
+    pub operands: Vec<ParsedOperand>,
     /// Elements of all lists.
-    elements: Vec<Parsed>,
+    elements: Vec<ParsedOperand>,
     /// Whether the base of an address is being parsed. An offset then belongs to the address.
     in_brackets: bool,
 }
 
-impl Scratch {
+impl OperandScratch {
     pub fn clear(&mut self) {
         self.operands.clear();
         self.elements.clear();
     }
 
-    pub fn list(&self, list: List) -> &[Parsed] {
+    pub fn list(&self, list: ElementRange) -> &[ParsedOperand] {
         &self.elements[list.start as usize..(list.start + list.length) as usize]
     }
 
-    pub fn add_list(&mut self, elements: &[Parsed]) -> List {
+    pub fn add_list(&mut self, elements: &[ParsedOperand]) -> ElementRange {
         let start = self.elements.len() as u32;
         self.elements.extend_from_slice(elements);
-        List { start, length: elements.len() as u32 }
+        ElementRange { start, length: elements.len() as u32 }
     }
 }
 
@@ -146,18 +146,18 @@ impl Parser<'_> {
     }
 
     /// Parses the common case, a register alone. Returns `None` for everything else, which [`Self::parse_operand`] handles.
-    fn parse_plain_register(&mut self) -> Option<Parsed> {
+    fn parse_plain_register(&mut self) -> Option<ParsedOperand> {
         let span = self.span();
         if self.lexer.token.kind != TokenKind::Identifier || !(self.lexer.followed_by(b',') || self.lexer.followed_by(b';')) {
             return None;
         }
         let RegisterSymbol { register, ty, lanes } = self.symbols.find_fast(&self.module.names, self.lexer.slice(span))?;
         self.lexer.advance();
-        Some(Parsed { span, facts: Facts::Register { register, ty, lanes, negated: false } })
+        Some(ParsedOperand { span, facts: OperandFacts::Register { register, ty, lanes, negated: false } })
     }
 
     /// Parses one operand: a value, a vector, a pair or an address.
-    pub(super) fn parse_operand(&mut self) -> Parse<Parsed> {
+    pub(super) fn parse_operand(&mut self) -> Parse<ParsedOperand> {
         if self.at(b'[') {
             return self.parse_bracket();
         }
@@ -168,19 +168,19 @@ impl Parser<'_> {
         self.lexer.advance();
         let second = self.parse_element()?;
         let list = self.scratch.add_list(&[first, second]);
-        Ok(Parsed { span: first.span.to(second.span), facts: Facts::Pair(list) })
+        Ok(ParsedOperand { span: first.span.to(second.span), facts: OperandFacts::Pair(list) })
     }
 
     /// Parses a value or a vector.
-    fn parse_element(&mut self) -> Parse<Parsed> {
+    fn parse_element(&mut self) -> Parse<ParsedOperand> {
         if self.at(b'{') { self.parse_vector() } else { self.parse_scalar() }
     }
 
     /// Parses `{a, b, ...}`.
-    fn parse_vector(&mut self) -> Parse<Parsed> {
+    fn parse_vector(&mut self) -> Parse<ParsedOperand> {
         let open = self.span();
         self.lexer.advance();
-        let mut elements: SmallVec<[Parsed; 8]> = SmallVec::new();
+        let mut elements: SmallVec<[ParsedOperand; 8]> = SmallVec::new();
         if !self.at(b'}') {
             loop {
                 elements.push(self.parse_scalar()?);
@@ -195,11 +195,11 @@ impl Parser<'_> {
         let close = self.span();
         self.expect(b'}', "the elements of a vector")?;
         let list = self.scratch.add_list(&elements);
-        Ok(Parsed { span: open.to(close), facts: Facts::Vector(list) })
+        Ok(ParsedOperand { span: open.to(close), facts: OperandFacts::Vector(list) })
     }
 
     /// Parses a name, a number, or either with a negation.
-    fn parse_scalar(&mut self) -> Parse<Parsed> {
+    fn parse_scalar(&mut self) -> Parse<ParsedOperand> {
         let start = self.span();
         match self.lexer.token.kind {
             TokenKind::Identifier => self.parse_named(),
@@ -207,17 +207,17 @@ impl Parser<'_> {
                 // `!p` negates a predicate; `!` before anything else starts a constant expression.
                 self.lexer.advance();
                 let inner = self.parse_scalar_after_not(start)?;
-                Ok(Parsed { span: start.to(inner.span), facts: inner.facts })
+                Ok(ParsedOperand { span: start.to(inner.span), facts: inner.facts })
             }
             TokenKind::Punctuation(b'-') if self.minus_register() => {
                 self.lexer.advance();
                 let inner = self.parse_named()?;
                 let facts = match inner.facts {
-                    Facts::Register { register, ty, .. } => Facts::Selected { register, ty, selector: None, minus: true },
-                    Facts::Selected { register, ty, selector, .. } => Facts::Selected { register, ty, selector, minus: true },
+                    OperandFacts::Register { register, ty, .. } => OperandFacts::Selected { register, ty, selector: None, minus: true },
+                    OperandFacts::Selected { register, ty, selector, .. } => OperandFacts::Selected { register, ty, selector, minus: true },
                     _ => return self.error(Code::OperandKind, start.to(inner.span), "only registers and numbers can be negated with `-`"),
                 };
-                Ok(Parsed { span: start.to(inner.span), facts })
+                Ok(ParsedOperand { span: start.to(inner.span), facts })
             }
             TokenKind::Integer if matches!(self.lexer.next_significant_byte(), b',' | b';' | b'}' | b']' | b')') => {
                 let text = self.lexer.slice(start);
@@ -226,7 +226,10 @@ impl Parser<'_> {
                 match integer {
                     Some(integer) if !integer.overflow => {
                         let unsigned = integer.unsigned || integer.value > i64::MAX as u64;
-                        Ok(Parsed { span: start, facts: Facts::Integer { value: integer.value as i64, unsigned, negated: false } })
+                        Ok(ParsedOperand {
+                            span: start,
+                            facts: OperandFacts::Integer { value: integer.value as i64, unsigned, negated: false },
+                        })
                     }
                     _ => self.error(Code::IntegerOverflow, start, "the integer does not fit into 64 bits"),
                 }
@@ -244,40 +247,46 @@ impl Parser<'_> {
     }
 
     /// Parses the operand of `!`.
-    fn parse_scalar_after_not(&mut self, start: Span) -> Parse<Parsed> {
+    fn parse_scalar_after_not(&mut self, start: Span) -> Parse<ParsedOperand> {
         if self.lexer.token.kind != TokenKind::Identifier {
             let inner = self.parse_constant_operand()?;
             return match inner.facts {
-                Facts::Integer { value, unsigned, .. } => Ok(Parsed { facts: Facts::Integer { value, unsigned, negated: true }, ..inner }),
+                OperandFacts::Integer { value, unsigned, .. } => {
+                    Ok(ParsedOperand { facts: OperandFacts::Integer { value, unsigned, negated: true }, ..inner })
+                }
                 _ => self.error(Code::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
             };
         }
         let inner = self.parse_named()?;
         match inner.facts {
-            Facts::Register { register, ty, lanes, .. } => {
-                Ok(Parsed { facts: Facts::Register { register, ty, lanes, negated: true }, ..inner })
+            OperandFacts::Register { register, ty, lanes, .. } => {
+                Ok(ParsedOperand { facts: OperandFacts::Register { register, ty, lanes, negated: true }, ..inner })
             }
-            Facts::Special { register, .. } => Ok(Parsed { facts: Facts::Special { register, negated: true }, ..inner }),
-            Facts::WarpSize => Ok(Parsed { facts: Facts::Integer { value: 32, unsigned: false, negated: true }, ..inner }),
-            Facts::Unknown(_) => Ok(inner),
+            OperandFacts::Special { register, .. } => {
+                Ok(ParsedOperand { facts: OperandFacts::Special { register, negated: true }, ..inner })
+            }
+            OperandFacts::WarpSize => {
+                Ok(ParsedOperand { facts: OperandFacts::Integer { value: 32, unsigned: false, negated: true }, ..inner })
+            }
+            OperandFacts::Unknown(_) => Ok(inner),
             _ => self.error(Code::OperandKind, start.to(inner.span), "only predicates can be negated with `!`"),
         }
     }
 
-    fn parse_constant_operand(&mut self) -> Parse<Parsed> {
+    fn parse_constant_operand(&mut self) -> Parse<ParsedOperand> {
         let start = self.span();
         let value = self.parse_constant()?;
         let span = Span::new(start.start, self.lexer.last_end);
         let facts = match value {
-            Value::Signed(value) => Facts::Integer { value, unsigned: false, negated: false },
-            Value::Unsigned(value) => Facts::Integer { value: value as i64, unsigned: true, negated: false },
-            Value::Float(constant) => Facts::Float(constant),
+            Value::Signed(value) => OperandFacts::Integer { value, unsigned: false, negated: false },
+            Value::Unsigned(value) => OperandFacts::Integer { value: value as i64, unsigned: true, negated: false },
+            Value::Float(constant) => OperandFacts::Float(constant),
         };
-        Ok(Parsed { span, facts })
+        Ok(ParsedOperand { span, facts })
     }
 
     /// Parses a register, variable, function, special register, `_`, or an undeclared name.
-    fn parse_named(&mut self) -> Parse<Parsed> {
+    fn parse_named(&mut self) -> Parse<ParsedOperand> {
         let span = self.span();
         let text = self.lexer.slice(span);
         if let Some(register) = self.symbols.find_fast(&self.module.names, text) {
@@ -286,7 +295,7 @@ impl Parser<'_> {
         }
         if text == b"_" {
             self.lexer.advance();
-            return Ok(Parsed { span, facts: Facts::Sink });
+            return Ok(ParsedOperand { span, facts: OperandFacts::Sink });
         }
         let name = self.intern(span);
         let symbol = self.symbols.find(&self.module.names, name).map(|entry| entry.symbol);
@@ -300,35 +309,35 @@ impl Parser<'_> {
             Some(Symbol::VariableMember(variable, member)) => self.parse_variable_suffix(span, variable, Some(member)),
             Some(Symbol::Function(function)) => {
                 let offset = self.parse_offset()?;
-                Ok(Parsed { span: Span::new(span.start, self.lexer.last_end), facts: Facts::Function { function, offset } })
+                Ok(ParsedOperand { span: Span::new(span.start, self.lexer.last_end), facts: OperandFacts::Function { function, offset } })
             }
             None => match SpecialRegister::from_name(self.lexer.str(span)) {
                 Some(register) => self.parse_special_suffix(span, register),
-                None => Ok(Parsed { span, facts: Facts::Unknown(name) }),
+                None => Ok(ParsedOperand { span, facts: OperandFacts::Unknown(name) }),
             },
         }
     }
 
-    fn parse_warp_size(&mut self) -> Parse<Parsed> {
+    fn parse_warp_size(&mut self) -> Parse<ParsedOperand> {
         let span = self.span();
         if matches!(self.lexer.next_significant_byte(), b',' | b';' | b'}' | b']' | b')') {
             self.lexer.advance();
-            return Ok(Parsed { span, facts: Facts::WarpSize });
+            return Ok(ParsedOperand { span, facts: OperandFacts::WarpSize });
         }
         self.parse_constant_operand()
     }
 
     /// Parses the suffix of a register: `.x` of a vector register, `.b0` of a video operand, or `+offset`.
-    fn parse_register_suffix(&mut self, span: Span, symbol: RegisterSymbol) -> Parse<Parsed> {
+    fn parse_register_suffix(&mut self, span: Span, symbol: RegisterSymbol) -> Parse<ParsedOperand> {
         let RegisterSymbol { register, ty, lanes } = symbol;
         if self.at(b'+') && lanes == 1 && !self.scratch.in_brackets {
             let offset = self.parse_offset()?;
             let span = Span::new(span.start, self.lexer.last_end);
-            return Ok(Parsed { span, facts: Facts::AddressRegister { register, component: Component::Whole, ty, offset } });
+            return Ok(ParsedOperand { span, facts: OperandFacts::AddressRegister { register, component: Component::Whole, ty, offset } });
         }
         let has_suffix = self.lexer.token.kind == TokenKind::Directive && (self.lexer.is_adjacent() || lanes > 1);
         if !has_suffix {
-            return Ok(Parsed { span, facts: Facts::Register { register, ty, lanes, negated: false } });
+            return Ok(ParsedOperand { span, facts: OperandFacts::Register { register, ty, lanes, negated: false } });
         }
         let suffix = self.span();
         let word = &self.lexer.str(suffix)[1..];
@@ -336,10 +345,10 @@ impl Parser<'_> {
         let whole = span.to(suffix);
         if lanes == 1 {
             let selector = Some(self.module.names.intern(word));
-            return Ok(Parsed { span: whole, facts: Facts::Selected { register, ty, selector, minus: false } });
+            return Ok(ParsedOperand { span: whole, facts: OperandFacts::Selected { register, ty, selector, minus: false } });
         }
         match Component::parse(word).filter(|component| component.index().is_some_and(|index| index < lanes)) {
-            Some(component) => Ok(Parsed { span: whole, facts: Facts::Element { register, component, ty } }),
+            Some(component) => Ok(ParsedOperand { span: whole, facts: OperandFacts::Element { register, component, ty } }),
             None => {
                 let finding = Diagnostic::new(Code::BadComponent, suffix, format!("a vector of {lanes} has no component `.{word}`"))
                     .help(if lanes == 2 { "its components are `.x` and `.y`" } else { "its components are `.x`, `.y`, `.z` and `.w`" });
@@ -349,7 +358,7 @@ impl Parser<'_> {
     }
 
     /// Parses the component of a special register, and checks the requirements of the register.
-    fn parse_special_suffix(&mut self, span: Span, register: SpecialRegister) -> Parse<Parsed> {
+    fn parse_special_suffix(&mut self, span: Span, register: SpecialRegister) -> Parse<ParsedOperand> {
         let mut register = register;
         let mut whole = span;
         if self.lexer.token.kind == TokenKind::Directive && self.lexer.is_adjacent() {
@@ -367,21 +376,21 @@ impl Parser<'_> {
         }
         let row = register.row();
         self.require(&format!("`{}`", row.name), whole, &row.requirement);
-        Ok(Parsed { span: whole, facts: Facts::Special { register, negated: false } })
+        Ok(ParsedOperand { span: whole, facts: OperandFacts::Special { register, negated: false } })
     }
 
     /// Parses `var`, `var+4` or `var[4]`.
-    fn parse_variable_suffix(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<Parsed> {
+    fn parse_variable_suffix(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<ParsedOperand> {
         if self.at(b'[') {
             return self.parse_subscript(span, variable, member);
         }
         let offset = self.parse_offset()?;
         let whole = Span::new(span.start, self.lexer.last_end);
-        Ok(Parsed { span: whole, facts: Facts::Variable { variable, member, offset } })
+        Ok(ParsedOperand { span: whole, facts: OperandFacts::Variable { variable, member, offset } })
     }
 
     /// Parses the subscript of `var[4]`, which is the address of the variable plus four bytes.
-    fn parse_subscript(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<Parsed> {
+    fn parse_subscript(&mut self, span: Span, variable: VariableId, member: Option<u32>) -> Parse<ParsedOperand> {
         if self.module.variables[variable].dimensions.is_empty() {
             return self.error(Code::BadAddress, span, "only arrays take a subscript");
         }
@@ -389,9 +398,9 @@ impl Parser<'_> {
         let offset = self.parse_integer_constant("the subscript")?;
         self.expect(b']', "a subscript")?;
         let whole = Span::new(span.start, self.lexer.last_end);
-        let base = Parsed { span: whole, facts: Facts::Variable { variable, member, offset: Some(offset) } };
+        let base = ParsedOperand { span: whole, facts: OperandFacts::Variable { variable, member, offset: Some(offset) } };
         let list = self.scratch.add_list(&[base]);
-        Ok(Parsed { span: whole, facts: Facts::Bracket { list, unified: false } })
+        Ok(ParsedOperand { span: whole, facts: OperandFacts::Bracket { list, unified: false } })
     }
 
     /// Parses an optional `+ constant`.
@@ -409,10 +418,10 @@ impl Parser<'_> {
     }
 
     /// Parses `[a, b, ...]`, optionally followed by `.unified`.
-    fn parse_bracket(&mut self) -> Parse<Parsed> {
+    fn parse_bracket(&mut self) -> Parse<ParsedOperand> {
         let open = self.span();
         self.lexer.advance();
-        let mut elements: SmallVec<[Parsed; 4]> = SmallVec::new();
+        let mut elements: SmallVec<[ParsedOperand; 4]> = SmallVec::new();
         elements.push(self.parse_address_base()?);
         while self.eat(b',') {
             elements.push(self.parse_element()?);
@@ -424,11 +433,11 @@ impl Parser<'_> {
         self.expect(b']', "an address")?;
         let unified = self.eat_directive(".unified");
         let list = self.scratch.add_list(&elements);
-        Ok(Parsed { span: open.to(close), facts: Facts::Bracket { list, unified } })
+        Ok(ParsedOperand { span: open.to(close), facts: OperandFacts::Bracket { list, unified } })
     }
 
     /// Parses the first element in brackets, with its offset.
-    fn parse_address_base(&mut self) -> Parse<Parsed> {
+    fn parse_address_base(&mut self) -> Parse<ParsedOperand> {
         let start = self.span();
         if self.at(b']') {
             return self.unexpected("an address");
@@ -436,34 +445,34 @@ impl Parser<'_> {
         if self.lexer.token.kind != TokenKind::Identifier || self.lexer.text() == "WARP_SZ" {
             let value = self.parse_integer_constant("the address")?;
             let span = Span::new(start.start, self.lexer.last_end);
-            return Ok(Parsed { span, facts: Facts::AddressNumber(value) });
+            return Ok(ParsedOperand { span, facts: OperandFacts::AddressNumber(value) });
         }
         self.scratch.in_brackets = true;
         let base = self.parse_named();
         self.scratch.in_brackets = false;
         let base = base?;
         let facts = match base.facts {
-            Facts::Register { register, ty, lanes: 1, .. } => {
+            OperandFacts::Register { register, ty, lanes: 1, .. } => {
                 self.refuse_minus_offset()?;
                 let offset = self.parse_offset()?;
-                Facts::AddressRegister { register, component: Component::Whole, ty, offset }
+                OperandFacts::AddressRegister { register, component: Component::Whole, ty, offset }
             }
-            Facts::Element { register, component, ty } => {
+            OperandFacts::Element { register, component, ty } => {
                 let offset = self.parse_offset()?;
-                Facts::AddressRegister { register, component, ty, offset }
+                OperandFacts::AddressRegister { register, component, ty, offset }
             }
-            Facts::Variable { .. } | Facts::Function { .. } => {
+            OperandFacts::Variable { .. } | OperandFacts::Function { .. } => {
                 self.refuse_minus_offset()?;
                 base.facts
             }
-            Facts::Unknown(_) => {
+            OperandFacts::Unknown(_) => {
                 // The name is reported when a form requires an address; the offset must be skipped here.
                 self.parse_offset()?;
                 base.facts
             }
             _ => return self.error(Code::BadAddress, base.span, "an address is a register or a variable, plus a constant offset"),
         };
-        Ok(Parsed { span: Span::new(start.start, self.lexer.last_end), facts })
+        Ok(ParsedOperand { span: Span::new(start.start, self.lexer.last_end), facts })
     }
 
     fn refuse_minus_offset(&mut self) -> Parse<()> {
@@ -475,58 +484,61 @@ impl Parser<'_> {
     }
 
     /// Appends an operand to the body.
-    pub(super) fn commit(&mut self, parsed: Parsed) -> Operand {
+    pub(super) fn commit(&mut self, parsed: ParsedOperand) -> Operand {
         let body = &mut self.function.body;
         match parsed.facts {
-            Facts::Register { register, negated: false, .. } => Operand::Register(register),
-            Facts::Register { register, negated: true, .. } => Operand::NotRegister(register),
-            Facts::Element { register, component, .. } => Operand::Element(register, component),
-            Facts::Selected { register, selector, minus, .. } => {
+            OperandFacts::Register { register, negated: false, .. } => Operand::Register(register),
+            OperandFacts::Register { register, negated: true, .. } => Operand::NotRegister(register),
+            OperandFacts::Element { register, component, .. } => Operand::Element(register, component),
+            OperandFacts::Selected { register, selector, minus, .. } => {
                 let mut parts: SmallVec<[Operand; 3]> = SmallVec::new();
                 parts.push(Operand::Register(register));
                 parts.extend(minus.then_some(Operand::Minus));
                 parts.extend(selector.map(Operand::Selector));
                 Operand::Selected(self.commit_list(&parts))
             }
-            Facts::Special { register, negated: false } => Operand::Special(register),
-            Facts::Special { register, negated: true } => {
+            OperandFacts::Special { register, negated: false } => Operand::Special(register),
+            OperandFacts::Special { register, negated: true } => {
                 let parts = [Operand::Special(register), Operand::Minus];
                 Operand::Selected(self.commit_list(&parts))
             }
-            Facts::Integer { value, unsigned, negated } => match i32::try_from(value) {
+            OperandFacts::Integer { value, unsigned, negated } => match i32::try_from(value) {
                 Ok(small) if negated => Operand::NotInteger(small),
                 // As a predicate, every number but zero is true.
                 Err(_) if negated => Operand::NotInteger(1),
                 Ok(small) if !unsigned => Operand::Integer(small),
                 _ => Operand::Constant(body.constants.push(Constant::Integer(value, unsigned))),
             },
-            Facts::WarpSize => Operand::WarpSize,
-            Facts::Float(constant) => Operand::Constant(body.constants.push(constant)),
-            Facts::Sink => Operand::Sink,
-            Facts::Variable { variable, member: None, offset: None } => Operand::Variable(variable),
-            Facts::Variable { .. } | Facts::Function { offset: Some(_), .. } | Facts::AddressNumber(_) | Facts::AddressRegister { .. } => {
-                Operand::AddressOf(self.commit_address(parsed))
-            }
-            Facts::Function { function, offset: None } => Operand::Function(function),
-            Facts::Unknown(name) => Operand::Label(self.reference_label(name, parsed.span)),
-            Facts::Vector(list) => Operand::Vector(self.commit_parsed_list(list)),
-            Facts::Pair(list) => Operand::Pair(self.commit_parsed_list(list)),
-            Facts::Bracket { list, unified } => match *self.scratch.list(list) {
+            OperandFacts::WarpSize => Operand::WarpSize,
+            OperandFacts::Float(constant) => Operand::Constant(body.constants.push(constant)),
+            OperandFacts::Sink => Operand::Sink,
+            OperandFacts::Variable { variable, member: None, offset: None } => Operand::Variable(variable),
+            OperandFacts::Variable { .. }
+            | OperandFacts::Function { offset: Some(_), .. }
+            | OperandFacts::AddressNumber(_)
+            | OperandFacts::AddressRegister { .. } => Operand::AddressOf(self.commit_address(parsed)),
+            OperandFacts::Function { function, offset: None } => Operand::Function(function),
+            OperandFacts::Unknown(name) => Operand::Label(self.reference_label(name, parsed.span)),
+            OperandFacts::Vector(list) => Operand::Vector(self.commit_parsed_list(list)),
+            OperandFacts::Pair(list) => Operand::Pair(self.commit_parsed_list(list)),
+            OperandFacts::Bracket { list, unified } => match *self.scratch.list(list) {
                 [only] if unified => Operand::UnifiedAddress(self.commit_address(only)),
-                [only] if !matches!(only.facts, Facts::Unknown(_)) => Operand::Address(self.commit_address(only)),
+                [only] if !matches!(only.facts, OperandFacts::Unknown(_)) => Operand::Address(self.commit_address(only)),
                 _ => Operand::Bracket(self.commit_parsed_list(list)),
             },
         }
     }
 
-    fn commit_address(&mut self, parsed: Parsed) -> u32 {
+    fn commit_address(&mut self, parsed: ParsedOperand) -> u32 {
         let (base, offset) = match parsed.facts {
-            Facts::AddressRegister { register, component: Component::Whole, offset, .. } => (AddressBase::Register(register), offset),
-            Facts::AddressRegister { register, component, offset, .. } => (AddressBase::Element(register, component), offset),
-            Facts::Variable { variable, member: None, offset } => (AddressBase::Variable(variable), offset),
-            Facts::Variable { variable, member: Some(member), offset } => (AddressBase::VariableMember(variable, member), offset),
-            Facts::Function { function, offset } => (AddressBase::Function(function), offset),
-            Facts::AddressNumber(number) => (AddressBase::Absolute, Some(number)),
+            OperandFacts::AddressRegister { register, component: Component::Whole, offset, .. } => {
+                (AddressBase::Register(register), offset)
+            }
+            OperandFacts::AddressRegister { register, component, offset, .. } => (AddressBase::Element(register, component), offset),
+            OperandFacts::Variable { variable, member: None, offset } => (AddressBase::Variable(variable), offset),
+            OperandFacts::Variable { variable, member: Some(member), offset } => (AddressBase::VariableMember(variable, member), offset),
+            OperandFacts::Function { function, offset } => (AddressBase::Function(function), offset),
+            OperandFacts::AddressNumber(number) => (AddressBase::Absolute, Some(number)),
             _ => (AddressBase::Absolute, None),
         };
         let addresses = &mut self.function.body.addresses;
@@ -534,8 +546,8 @@ impl Parser<'_> {
         addresses.len() as u32 - 1
     }
 
-    fn commit_parsed_list(&mut self, list: List) -> crate::ast::ListId {
-        let elements: SmallVec<[Parsed; 8]> = SmallVec::from_slice(self.scratch.list(list));
+    fn commit_parsed_list(&mut self, list: ElementRange) -> crate::ast::ListId {
+        let elements: SmallVec<[ParsedOperand; 8]> = SmallVec::from_slice(self.scratch.list(list));
         let operands: SmallVec<[Operand; 8]> = elements.iter().map(|&element| self.commit(element)).collect();
         self.commit_list(&operands)
     }

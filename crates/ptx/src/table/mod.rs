@@ -84,12 +84,12 @@ pub struct OperandSpec {
     /// Zero if the operand is required, otherwise the number of optional groups that must be written for it to appear.
     pub level: u8,
     /// The syntax of the operand.
-    pub shape: Shape,
+    pub shape: OperandSyntax,
 }
 
 /// The syntax of an operand.
 #[derive(Debug)]
-pub enum Shape {
+pub enum OperandSyntax {
     /// A value, a vector or a name.
     Value(ValueSpec),
     /// `first|second`.

@@ -31,5 +31,5 @@ pub(crate) use ports::measure_allocated;
 pub use reason::Reason;
 pub use registry::Backend;
 pub use schedule::{Pick, Schedule};
-pub use settings::{Budget, Mode, Settings, Stage};
+pub use settings::{AllocationStage, Budget, ScheduleMode, Settings};
 pub use strategy::{Region, RegionScheduler, Strategy};

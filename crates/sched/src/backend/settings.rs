@@ -5,40 +5,40 @@ use crate::pressure::Counts;
 
 /// The optimization goal of a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Mode {
+pub enum ScheduleMode {
     /// Minimizes the number of live registers.
     ReduceReg,
     /// Minimizes cycles by instruction-level parallelism, within the register budget.
     Ilp,
-    /// As [`Mode::Ilp`], and issues matrix products consecutively, in batches.
+    /// As [`ScheduleMode::Ilp`], and issues matrix products consecutively, in batches.
     DynBatch,
 }
 
-impl Mode {
+impl ScheduleMode {
     /// All modes.
-    pub const ALL: [Mode; 3] = [Mode::ReduceReg, Mode::Ilp, Mode::DynBatch];
+    pub const ALL: [ScheduleMode; 3] = [ScheduleMode::ReduceReg, ScheduleMode::Ilp, ScheduleMode::DynBatch];
 
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Mode::ReduceReg => "reduce-reg",
-            Mode::Ilp => "ilp",
-            Mode::DynBatch => "dyn-batch",
+            ScheduleMode::ReduceReg => "reduce-reg",
+            ScheduleMode::Ilp => "ilp",
+            ScheduleMode::DynBatch => "dyn-batch",
         }
     }
 
     /// Returns the mode byte in the description of ptxas.
     pub fn code(self) -> u8 {
         match self {
-            Mode::ReduceReg => 0x39,
-            Mode::Ilp => 0x49,
-            Mode::DynBatch => 0x41,
+            ScheduleMode::ReduceReg => 0x39,
+            ScheduleMode::Ilp => 0x49,
+            ScheduleMode::DynBatch => 0x41,
         }
     }
 
     /// Returns the mode with this name on the command line.
-    pub fn parse(name: &str) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+    pub fn parse(name: &str) -> Option<ScheduleMode> {
+        ScheduleMode::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }
 
@@ -59,10 +59,10 @@ impl Budget {
     /// Returns the budget of a mode.
     ///
     /// `target` is the maximum number of live registers of each class; `committed` general registers of it are not available.
-    /// [`Mode::ReduceReg`] lowers the general budget by the knob `tighten-by`, by default one eighth of the target plus three.
-    pub fn new(mode: Mode, target: Counts, committed: i32, knobs: &Knobs) -> Budget {
+    /// [`ScheduleMode::ReduceReg`] lowers the general budget by the knob `tighten-by`, by default one eighth of the target plus three.
+    pub fn new(mode: ScheduleMode, target: Counts, committed: i32, knobs: &Knobs) -> Budget {
         let mut general = target[0] - committed;
-        if mode == Mode::ReduceReg {
+        if mode == ScheduleMode::ReduceReg {
             general -= knobs.tighten_by.unwrap_or(target[0] / 8 + 3);
         }
         let general = general.max(1);
@@ -72,7 +72,7 @@ impl Budget {
 
 /// Whether scheduling runs before or after register allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Stage {
+pub enum AllocationStage {
     /// Before register allocation: the order decides how many registers are live.
     Pre,
     /// After register allocation: the order decides about register bank conflicts and operand reuse.
@@ -83,9 +83,9 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The optimization goal.
-    pub mode: Mode,
+    pub mode: ScheduleMode,
     /// Before or after register allocation.
-    pub stage: Stage,
+    pub stage: AllocationStage,
     /// The register budget.
     pub budget: Budget,
     /// Numeric parameters of the backends.

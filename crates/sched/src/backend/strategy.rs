@@ -12,7 +12,7 @@ use super::schedule::Schedule;
 use super::settings::Settings;
 use crate::code::Code;
 use crate::graph::Graph;
-use crate::pressure::Tracker;
+use crate::pressure::PressureTracker;
 use crate::resource::Costs;
 
 /// A region to be scheduled, with everything that the choice of an order may depend on.
@@ -31,7 +31,7 @@ pub struct Region<'a> {
 /// Schedules one region after the other. It may keep what it has learnt from earlier regions of the same function.
 ///
 /// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
-pub type RegionScheduler = Box<dyn FnMut(&Region<'_>, &mut Tracker) -> Schedule>;
+pub type RegionScheduler = Box<dyn FnMut(&Region<'_>, &mut PressureTracker) -> Schedule>;
 
 /// A scheduling algorithm.
 pub trait Strategy {

@@ -13,9 +13,9 @@
 //! Asynchronous copies other than `LDGSTS` are ordered like barriers. Warp-group matrix products and tensor memory instructions access
 //! registers long after they issue, so they are scheduling barriers.
 
-use oriole_isa::{Effect as Property, Memory, Opcode, Symbol};
+use oriole_isa::{Effect, Memory, Opcode, Symbol};
 
-use super::{AliasSpace, Effect};
+use super::{AliasSpace, OrderEffect};
 
 /// The ordering constraint of an opcode, before its operands are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ pub(super) enum OpcodeOrder {
     /// A read of a special register. The register decides; see [`state`].
     State,
     /// A constraint that does not depend on operands.
-    Order(Effect),
+    Order(OrderEffect),
 }
 
 /// Returns the ordering constraint of an opcode.
@@ -40,12 +40,12 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
     // Opcodes whose properties in the table do not say enough about order.
     match opcode {
         // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a scheduling barrier when its operands are known.
-        Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return OpcodeOrder::Order(Effect::Sync),
+        Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return OpcodeOrder::Order(OrderEffect::Sync),
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => {}
         // These only write predicates, which register dependences order.
         Opcode::R2P | Opcode::UR2UP => return OpcodeOrder::Free,
         Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC | Opcode::WARPGROUP => {
-            return OpcodeOrder::Order(Effect::SchedBarrier);
+            return OpcodeOrder::Order(OrderEffect::SchedBarrier);
         }
         _ => {}
     }
@@ -57,30 +57,30 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         Memory::Constant | Memory::Attribute | Memory::None | Memory::Tensor => None,
     };
     match (properties.effect, space) {
-        (Property::None | Property::Lanes, _) => OpcodeOrder::Free,
-        (Property::State, _) => OpcodeOrder::State,
-        (Property::Control, _) => OpcodeOrder::Order(Effect::SchedBarrier),
-        (Property::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(Effect::Sync),
-        (Property::Fence, _) => OpcodeOrder::Order(Effect::Fence),
-        (Property::Barrier | Property::Other, _) => OpcodeOrder::Order(Effect::Sync),
-        (Property::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
+        (Effect::None | Effect::Lanes, _) => OpcodeOrder::Free,
+        (Effect::State, _) => OpcodeOrder::State,
+        (Effect::Control, _) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
+        (Effect::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(OrderEffect::Sync),
+        (Effect::Fence, _) => OpcodeOrder::Order(OrderEffect::Fence),
+        (Effect::Barrier | Effect::Other, _) => OpcodeOrder::Order(OrderEffect::Sync),
+        (Effect::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
         // Tensor and attribute memory: no alias information.
-        (Property::Reads | Property::Writes | Property::Updates, None) => OpcodeOrder::Order(Effect::SchedBarrier),
+        (Effect::Reads | Effect::Writes | Effect::Updates, None) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
         (effect, Some(space)) => access(opcode, effect, space, properties.memory),
     }
 }
 
 /// Returns the constraint of an opcode that accesses memory of a known space.
-fn access(opcode: Opcode, effect: Property, space: AliasSpace, memory: Memory) -> OpcodeOrder {
-    let writes = effect != Property::Reads;
+fn access(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memory) -> OpcodeOrder {
+    let writes = effect != Effect::Reads;
     match opcode {
         Opcode::LD | Opcode::LDG | Opcode::LDL | Opcode::LDS => OpcodeOrder::Access { space, writes },
         Opcode::ST | Opcode::STG | Opcode::STL | Opcode::STS => OpcodeOrder::Access { space, writes },
         Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG => OpcodeOrder::Access { space, writes },
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => OpcodeOrder::UnknownAddress { space, writes },
-        Opcode::BGMMA | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA => OpcodeOrder::Order(Effect::SchedBarrier),
+        Opcode::BGMMA | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA => OpcodeOrder::Order(OrderEffect::SchedBarrier),
         _ if matches!(memory, Memory::Texture | Memory::Surface) => OpcodeOrder::UnknownAddress { space, writes },
-        _ => OpcodeOrder::Order(Effect::Sync),
+        _ => OpcodeOrder::Order(OrderEffect::Sync),
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn is_atomic(opcode: Opcode) -> bool {
 
 /// Returns whether an opcode takes operands from other threads of the warp or acts for the whole warp.
 pub(super) fn needs_lanes(opcode: Opcode) -> bool {
-    opcode.properties().effect == Property::Lanes
+    opcode.properties().effect == Effect::Lanes
 }
 
 /// Returns whether a special register has the same value during the whole life of a thread. Clocks, counters and the physical location
@@ -122,9 +122,9 @@ pub fn special_register_is_fixed(name: Symbol) -> bool {
 
 /// Returns the constraint of an instruction that reads the special registers among `names`: none if all of them are fixed, otherwise that
 /// of a clock.
-pub(super) fn state(names: impl Iterator<Item = Symbol>) -> Effect {
+pub(super) fn state(names: impl Iterator<Item = Symbol>) -> OrderEffect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
-    if names.peek().is_some() && names.all(special_register_is_fixed) { Effect::None } else { Effect::Clock }
+    if names.peek().is_some() && names.all(special_register_is_fixed) { OrderEffect::None } else { OrderEffect::Clock }
 }
 
 #[cfg(test)]

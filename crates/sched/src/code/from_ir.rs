@@ -11,8 +11,8 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::from_machine::{self, Known, described_access, mix};
-use super::{Access, AccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
+use super::from_machine::{self, AccessKnowledge, described_access, mix};
+use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
 
 /// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
 fn pseudo_class() -> Class {
@@ -61,9 +61,9 @@ pub fn push_allocated(code: &mut Code, function: &Function, inst: Inst) {
     let instruction = machine_instruction(function, inst, &|_| 0);
     let is_relocated = function.operands(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Reference(_)));
     let known = match data.memory {
-        None => Known::Nothing,
-        Some(id) if is_relocated => Known::Relocated(&function.accesses[id]),
-        Some(id) => Known::Access(&function.accesses[id]),
+        None => AccessKnowledge::Nothing,
+        Some(id) if is_relocated => AccessKnowledge::Relocated(&function.accesses[id]),
+        Some(id) => AccessKnowledge::Access(&function.accesses[id]),
     };
     from_machine::push(code, &instruction, known);
 }
@@ -73,8 +73,8 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
     let data = &function.insts[inst];
     let (opcode, effect) = match data.op {
         Op::Machine(opcode) => (Some(opcode), effect_of(code, numbers, function, inst, opcode)),
-        Op::Pseudo(Pseudo::Copy | Pseudo::Pack) => (None, Effect::None),
-        Op::Pseudo(Pseudo::Entry | Pseudo::Keep) => (None, Effect::SchedBarrier),
+        Op::Pseudo(Pseudo::Copy | Pseudo::Pack) => (None, OrderEffect::None),
+        Op::Pseudo(Pseudo::Entry | Pseudo::Keep) => (None, OrderEffect::SchedBarrier),
         // A phi reads its operands in the predecessors, and its result is available when its block starts. So it has no accesses here.
         Op::Pseudo(Pseudo::Phi) => return push_sched_barrier(code),
     };
@@ -100,7 +100,7 @@ fn push_sched_barrier(code: &mut Code) {
         opcode: None,
         guarded: false,
         converged: false,
-        effect: Effect::SchedBarrier,
+        effect: OrderEffect::SchedBarrier,
         reads: &[],
         writes: &[],
     };
@@ -163,7 +163,7 @@ impl ValueAccesses {
 }
 
 /// Returns the ordering constraints of a machine instruction on values.
-fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst, opcode: Opcode) -> Effect {
+fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst, opcode: Opcode) -> OrderEffect {
     let data = &function.insts[inst];
     let names = || {
         function.operands(inst).iter().filter_map(|operand| match operand.kind {
@@ -173,30 +173,30 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
     };
     // `PR` and `UPR` access all predicates at once, which have no values here.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
-        return Effect::SchedBarrier;
+        return OrderEffect::SchedBarrier;
     }
     let described = data.memory.map(|id| &function.accesses[id]);
     match effect::opcode_order(opcode) {
-        OpcodeOrder::Free => Effect::None,
+        OpcodeOrder::Free => OrderEffect::None,
         // An `EXIT` without a guard ends the block, so nothing may move past it.
-        OpcodeOrder::Order(Effect::Sync) if opcode == Opcode::EXIT && data.guard.is_none() => Effect::SchedBarrier,
+        OpcodeOrder::Order(OrderEffect::Sync) if opcode == Opcode::EXIT && data.guard.is_none() => OrderEffect::SchedBarrier,
         OpcodeOrder::Order(effect) => effect,
         OpcodeOrder::State => effect::state(names()),
         OpcodeOrder::Constant => {
             let is_indexed = function.sources(inst).iter().any(|operand| operand.part().is_some());
-            let read = Access { kind: AccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
-            if is_indexed { Effect::Access(read) } else { Effect::None }
+            let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
+            if is_indexed { OrderEffect::Access(read) } else { OrderEffect::None }
         }
         OpcodeOrder::UnknownAddress { space, writes } => {
             let strong = effect::is_atomic(opcode) || described.is_some_and(|access| access.volatile);
-            let kind = if writes { AccessKind::Write } else { AccessKind::Read };
-            Effect::Access(Access { kind, space, strong, address: None })
+            let kind = if writes { MemAccessKind::Write } else { MemAccessKind::Read };
+            OrderEffect::Access(MemAccess { kind, space, strong, address: None })
         }
         OpcodeOrder::Access { space, writes } => {
             let Some(described) = described else {
-                let kind = if writes { AccessKind::Write } else { AccessKind::Read };
+                let kind = if writes { MemAccessKind::Write } else { MemAccessKind::Read };
                 // Nothing is known about the access: it aliases its whole space and keeps its order with other strong accesses.
-                return Effect::Access(Access { kind, space, strong: true, address: None });
+                return OrderEffect::Access(MemAccess { kind, space, strong: true, address: None });
             };
             let address = address_of(code, numbers, function, inst, described);
             described_access(described, space, writes, effect::is_atomic(opcode), address)

@@ -10,7 +10,7 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
-use super::{Access, AccessKind, Address, AliasSpace, Code, Effect, Group, NewItem, RegAccess, RegisterClass};
+use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
 
 /// Register files that order instructions, in the order of their register numbers.
 const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
@@ -35,7 +35,7 @@ pub fn register(file: RegFile, number: u16) -> Option<u32> {
 pub fn code(instructions: &[Instruction]) -> Code {
     let mut code = empty();
     for instruction in instructions {
-        push(&mut code, instruction, Known::Nothing);
+        push(&mut code, instruction, AccessKnowledge::Nothing);
     }
     code
 }
@@ -51,17 +51,17 @@ pub fn code(instructions: &[Instruction]) -> Code {
 ///
 /// `is_relocated` says that part of the address is filled in by a relocation, so the address must not be compared.
 pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bool) {
-    push(code, instruction, Known::Nothing);
+    push(code, instruction, AccessKnowledge::Nothing);
     let Some(item) = code.items.last_mut() else { return };
     let has_place = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)));
     let parts_threads =
         matches!(instruction.opcode, Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK | Opcode::WARPSYNC | Opcode::YIELD | Opcode::EXIT);
     item.effect = match item.effect {
-        _ if has_place || parts_threads => Effect::SchedBarrier,
-        Effect::Clock => Effect::SchedBarrier,
-        Effect::None if instruction.opcode == Opcode::NOP => Effect::Fence,
-        Effect::Access(access) if access.strong => Effect::Fence,
-        Effect::Access(access) => Effect::Access(Access {
+        _ if has_place || parts_threads => OrderEffect::SchedBarrier,
+        OrderEffect::Clock => OrderEffect::SchedBarrier,
+        OrderEffect::None if instruction.opcode == Opcode::NOP => OrderEffect::Fence,
+        OrderEffect::Access(access) if access.strong => OrderEffect::Fence,
+        OrderEffect::Access(access) => OrderEffect::Access(MemAccess {
             strong: access.space == AliasSpace::Shared,
             address: access.address.filter(|_| !is_relocated),
             ..access
@@ -72,7 +72,7 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
 
 /// Knowledge about the memory access of an instruction beyond its text.
 #[derive(Clone, Copy, Debug)]
-pub enum Known<'a> {
+pub enum AccessKnowledge<'a> {
     /// Only the text is known.
     Nothing,
     /// The compiler's description of the access.
@@ -82,7 +82,7 @@ pub enum Known<'a> {
 }
 
 /// Appends an instruction, with what the compiler knows about its memory access.
-pub fn push(code: &mut Code, instruction: &Instruction, known: Known<'_>) {
+pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'_>) {
     let class = Class::of(instruction);
     let found = accesses(instruction);
     let (reads, writes) = reg_accesses(instruction, class, &found);
@@ -132,14 +132,16 @@ fn reg_accesses(instruction: &Instruction, class: Class, found: &Accesses) -> (R
 }
 
 /// Returns the ordering constraints of an instruction.
-fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known: Known<'_>) -> Effect {
+fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known: AccessKnowledge<'_>) -> OrderEffect {
     let described = match known {
-        Known::Nothing => None,
-        Known::Access(access) | Known::Relocated(access) => Some(access),
+        AccessKnowledge::Nothing => None,
+        AccessKnowledge::Access(access) | AccessKnowledge::Relocated(access) => Some(access),
     };
     match effect::opcode_order(instruction.opcode) {
-        OpcodeOrder::Free => Effect::None,
-        OpcodeOrder::Order(Effect::Sync) if instruction.opcode == Opcode::EXIT && instruction.guard.is_always() => Effect::SchedBarrier,
+        OpcodeOrder::Free => OrderEffect::None,
+        OpcodeOrder::Order(OrderEffect::Sync) if instruction.opcode == Opcode::EXIT && instruction.guard.is_always() => {
+            OrderEffect::SchedBarrier
+        }
         OpcodeOrder::Order(effect) => effect,
         OpcodeOrder::State => effect::state(instruction.operands.iter().filter_map(|operand| match operand.value {
             Value::Name(name) => Some(name),
@@ -147,16 +149,16 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
         })),
         OpcodeOrder::Constant => {
             let is_indexed = found.iter().any(|access| matches!(access.place, AccessPlace::Address(_)));
-            let read = Access { kind: AccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
-            if is_indexed { Effect::Access(read) } else { Effect::None }
+            let read = MemAccess { kind: MemAccessKind::ReadConstant, space: AliasSpace::Global, strong: false, address: None };
+            if is_indexed { OrderEffect::Access(read) } else { OrderEffect::None }
         }
         OpcodeOrder::UnknownAddress { space, writes } => {
             let strong = effect::is_atomic(instruction.opcode) || described.is_some_and(|access| access.volatile);
-            Effect::Access(Access { kind: kind_of(writes, false), space, strong, address: None })
+            OrderEffect::Access(MemAccess { kind: kind_of(writes, false), space, strong, address: None })
         }
         OpcodeOrder::Access { space, writes } => {
             let address = match known {
-                Known::Relocated(_) => None,
+                AccessKnowledge::Relocated(_) => None,
                 _ => address_of(code, instruction, found, described),
             };
             access(instruction, space, writes, described, address)
@@ -165,11 +167,11 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
 }
 
 /// Returns the kind of an access.
-fn kind_of(writes: bool, is_constant: bool) -> AccessKind {
+fn kind_of(writes: bool, is_constant: bool) -> MemAccessKind {
     match (writes, is_constant) {
-        (true, _) => AccessKind::Write,
-        (false, true) => AccessKind::ReadConstant,
-        (false, false) => AccessKind::Read,
+        (true, _) => MemAccessKind::Write,
+        (false, true) => MemAccessKind::ReadConstant,
+        (false, false) => MemAccessKind::Read,
     }
 }
 
@@ -180,7 +182,7 @@ fn access(
     writes: bool,
     described: Option<&MemoryAccess>,
     address: Option<Address>,
-) -> Effect {
+) -> OrderEffect {
     let is_atomic = effect::is_atomic(instruction.opcode);
     if let Some(described) = described {
         return described_access(described, space, writes, is_atomic, address);
@@ -188,7 +190,7 @@ fn access(
     let has = |names: &[&str]| instruction.modifiers.iter().any(|modifier| names.contains(&modifier.spelling()));
     let strong = is_atomic || has(&[".STRONG", ".MMIO"]);
     let kind = kind_of(writes, has(&[".CONSTANT"]));
-    Effect::Access(Access { kind, space, strong, address })
+    OrderEffect::Access(MemAccess { kind, space, strong, address })
 }
 
 /// Returns the effect of an access that the compiler described. `space` is used where the description does not name a narrower space.
@@ -198,10 +200,10 @@ pub(super) fn described_access(
     writes: bool,
     is_atomic: bool,
     address: Option<Address>,
-) -> Effect {
+) -> OrderEffect {
     match described.order {
         Order::Weak | Order::Relaxed => {}
-        Order::Acquire | Order::Release | Order::AcquireRelease | Order::SequentiallyConsistent => return Effect::Fence,
+        Order::Acquire | Order::Release | Order::AcquireRelease | Order::SequentiallyConsistent => return OrderEffect::Fence,
     }
     let space = match described.space {
         oriole_ir::Space::Spill => AliasSpace::Spill,
@@ -212,7 +214,7 @@ pub(super) fn described_access(
     };
     let strong = is_atomic || described.volatile || described.order == Order::Relaxed;
     let is_constant = !strong && (described.constant || described.space == oriole_ir::Space::Constant);
-    Effect::Access(Access { kind: kind_of(writes, is_constant), space, strong, address })
+    OrderEffect::Access(MemAccess { kind: kind_of(writes, is_constant), space, strong, address })
 }
 
 /// Mixes a part of an address into the hash of its form. Equal hashes count as equal forms; with 64 bits, collisions are neglected.

@@ -7,7 +7,7 @@
 //! **Registers** are dense numbers. A *group* is a set of registers with one live range: an SSA value of four registers, or one physical
 //! register. Register pressure is counted by group.
 //!
-//! **Scheduling barriers** ([`Effect::SchedBarrier`]) are never moved, and no item moves across one. Calls, branches and every
+//! **Scheduling barriers** ([`OrderEffect::SchedBarrier`]) are never moved, and no item moves across one. Calls, branches and every
 //! instruction that passes registers outside its operand list are scheduling barriers. Scheduling barriers cut a block into regions
 //! ([`Code::regions`]); each region is scheduled separately.
 
@@ -54,7 +54,7 @@ pub enum AliasSpace {
 
 /// Whether an access reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum AccessKind {
+pub enum MemAccessKind {
     /// Reads memory that may be written while the kernel runs.
     Read,
     /// Writes, or reads and writes.
@@ -65,9 +65,9 @@ pub enum AccessKind {
 
 /// One memory access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Access {
+pub struct MemAccess {
     /// Whether it reads or writes.
-    pub kind: AccessKind,
+    pub kind: MemAccessKind,
     /// The memory space.
     pub space: AliasSpace,
     /// Whether the access is relaxed, volatile or atomic. Strong accesses keep their order among each other.
@@ -93,11 +93,11 @@ pub struct Address {
 
 /// Ordering constraints of an item beyond its register dependences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effect {
+pub enum OrderEffect {
     /// No constraint.
     None,
     /// A memory access. Keeps its order with accesses that may alias it, if one of the two writes.
-    Access(Access),
+    Access(MemAccess),
     /// A read of a clock or counter. Keeps its order with other clocks, strong accesses and fences.
     Clock,
     /// A fence. No memory access moves across it.
@@ -121,7 +121,7 @@ pub struct Item {
     /// of a uniform register, because diverged threads share uniform registers.
     pub converged: bool,
     /// Ordering constraints beyond registers.
-    pub effect: Effect,
+    pub effect: OrderEffect,
     /// Index in [`Code::reg_accesses`] of the first read; `reads` reads are followed by `writes` writes.
     first_access: u32,
     reads: u16,
@@ -199,7 +199,7 @@ pub struct NewItem<'a> {
     /// Whether the executing threads matter; see [`Item::converged`].
     pub converged: bool,
     /// Ordering constraints beyond registers.
-    pub effect: Effect,
+    pub effect: OrderEffect,
     /// Registers that the item reads.
     pub reads: &'a [RegAccess],
     /// Registers that the item writes.
@@ -305,7 +305,7 @@ impl Code {
         let mut regions = Vec::new();
         let mut start = within.start;
         for position in within.clone() {
-            let is_barrier = self.items[position].effect == Effect::SchedBarrier;
+            let is_barrier = self.items[position].effect == OrderEffect::SchedBarrier;
             if is_barrier || position - start == longest {
                 if position > start {
                     regions.push(start..position);

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::edges::{EdgeKind, Incoming};
-use crate::code::{Access, AccessKind, AliasSpace, Effect, Item};
+use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect};
 
 /// Bytes in a cell. Accesses with the same base that touch the same cell keep their order.
 const CELL: i64 = 4;
@@ -33,7 +33,7 @@ const SPACES: usize = 4;
 
 oriole_support::define_index!(
     /// An address base: equal bases mean equal base addresses.
-    pub struct Base,
+    pub struct AddressBase,
     "base"
 );
 
@@ -54,17 +54,17 @@ struct SpaceState {
     joined_stores: Option<u32>,
     /// The current run: stores since `joined_stores`, all with the base `current_base`.
     current_stores: Vec<u32>,
-    current_base: Option<Base>,
+    current_base: Option<AddressBase>,
     /// Node that follows the loads which every later store must follow.
     joined_loads: Option<u32>,
     /// Loads with the base `same_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
     /// must follow all of them.
     same_base_loads: Vec<u32>,
-    same_base: Option<Base>,
+    same_base: Option<AddressBase>,
     /// Loads since the latest store.
-    loads: Vec<(Base, u32)>,
+    loads: Vec<(AddressBase, u32)>,
     /// The latest accesses of each cell of each base.
-    cells: FxHashMap<(Base, i64), Cell>,
+    cells: FxHashMap<(AddressBase, i64), Cell>,
 }
 
 impl SpaceState {
@@ -77,7 +77,7 @@ impl SpaceState {
     }
 
     /// Creates the joins that an access needs. Its edges are added afterwards by [`SpaceState::connect`].
-    fn prepare(&mut self, base: Base, writes: bool, incoming: &mut Incoming) {
+    fn prepare(&mut self, base: AddressBase, writes: bool, incoming: &mut Incoming) {
         // The base changes: the stores of the run become part of the join, which the new access follows.
         if self.current_base != Some(base) && !self.current_stores.is_empty() {
             self.joined_stores = incoming.join(&self.current_stores, self.joined_stores);
@@ -102,7 +102,14 @@ impl SpaceState {
 
     /// Adds the edges of an access and records the access. `cells` is the range of cells that the access touches, `None` if its address is
     /// unknown.
-    fn connect(&mut self, node: u32, base: Base, cells: Option<std::ops::RangeInclusive<i64>>, writes: bool, incoming: &mut Incoming) {
+    fn connect(
+        &mut self,
+        node: u32,
+        base: AddressBase,
+        cells: Option<std::ops::RangeInclusive<i64>>,
+        writes: bool,
+        incoming: &mut Incoming,
+    ) {
         let mut add = |from: u32| incoming.add(from, 1, EdgeKind::Memory, false);
         self.joined_stores.into_iter().for_each(&mut add);
         if writes {
@@ -141,7 +148,7 @@ impl SpaceState {
 #[derive(Default)]
 pub(super) struct MemoryOrder {
     spaces: [SpaceState; SPACES],
-    bases: FxHashMap<BaseKey, Base>,
+    bases: FxHashMap<BaseKey, AddressBase>,
     /// Number of bases assigned so far. An access at an unknown address gets a base of its own, which equals no other.
     base_count: usize,
     /// The latest strong access or clock since the latest fence.
@@ -162,27 +169,27 @@ impl MemoryOrder {
     }
 
     /// Returns the base for an address form and its registers, each paired with the node that wrote it last.
-    pub(super) fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> Base {
-        let next = Base::new(self.base_count);
+    pub(super) fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> AddressBase {
+        let next = AddressBase::new(self.base_count);
         let base = *self.bases.entry((form, registers.collect())).or_insert(next);
         self.base_count += usize::from(base == next);
         base
     }
 
     /// Adds the edges of an item and records the item. `after` returns the number of cycles to wait after a fence or barrier node.
-    pub(super) fn place(&mut self, item: &Item, node: u32, base: Option<Base>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
-        if let Effect::Access(access) = item.effect {
+    pub(super) fn place(&mut self, item: &Item, node: u32, base: Option<AddressBase>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
+        if let OrderEffect::Access(access) = item.effect {
             self.access(access, node, base, incoming, &after);
         }
-        if matches!(item.effect, Effect::Clock | Effect::Fence | Effect::Sync | Effect::SchedBarrier) {
+        if matches!(item.effect, OrderEffect::Clock | OrderEffect::Fence | OrderEffect::Sync | OrderEffect::SchedBarrier) {
             self.last_strong.into_iter().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
             self.last_fence.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
         }
         match item.effect {
-            Effect::None | Effect::Access(_) => {}
-            Effect::Clock => self.last_strong = Some(node),
-            Effect::Fence | Effect::Sync | Effect::SchedBarrier => {
-                if item.effect != Effect::Fence {
+            OrderEffect::None | OrderEffect::Access(_) => {}
+            OrderEffect::Clock => self.last_strong = Some(node),
+            OrderEffect::Fence | OrderEffect::Sync | OrderEffect::SchedBarrier => {
+                if item.effect != OrderEffect::Fence {
                     self.last_sync = Some(node);
                     self.converged.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
                 }
@@ -193,7 +200,7 @@ impl MemoryOrder {
                 (self.last_strong, self.last_fence) = (None, Some(node));
             }
         }
-        if item.converged && item.effect != Effect::Sync {
+        if item.converged && item.effect != OrderEffect::Sync {
             if let Some(from) = self.last_sync {
                 incoming.add(from, 1, EdgeKind::Order, false);
             }
@@ -202,8 +209,8 @@ impl MemoryOrder {
     }
 
     /// Adds the edges of a memory access and records the access.
-    fn access(&mut self, access: Access, node: u32, base: Option<Base>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
-        if access.kind == AccessKind::ReadConstant {
+    fn access(&mut self, access: MemAccess, node: u32, base: Option<AddressBase>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
+        if access.kind == MemAccessKind::ReadConstant {
             // A constant read may move across stores and fences, but not across a barrier such as a guarded `EXIT`: for threads that
             // exit there, the address may be invalid and the read would fault.
             self.last_sync.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
@@ -222,9 +229,9 @@ impl MemoryOrder {
             .map(|address| address.offset.div_euclid(CELL)..=(address.offset + i64::from(address.bytes) - 1).div_euclid(CELL));
         let base = base.unwrap_or_else(|| {
             self.base_count += 1;
-            Base::new(self.base_count - 1)
+            AddressBase::new(self.base_count - 1)
         });
-        let writes = access.kind == AccessKind::Write;
+        let writes = access.kind == MemAccessKind::Write;
         for space in &mut self.spaces[spaces.clone()] {
             space.prepare(base, writes, incoming);
         }

@@ -27,7 +27,7 @@ use std::ops::Range;
 use oriole_hardware::{DependenceKind as Kind, Model, Port};
 use oriole_isa::RegFile;
 
-use crate::code::{Code, Effect, Item, RegAccess};
+use crate::code::{Code, Item, OrderEffect, RegAccess};
 pub use edges::{Edge, EdgeKind};
 use edges::{Incoming, NONE};
 use memory::MemoryOrder;
@@ -232,7 +232,7 @@ impl<'m> Builder<'m> {
     /// scheduling barrier does not read the item's results, or if no scheduling barrier follows.
     fn barrier_latencies(&self, code: &Code, region: &Range<usize>) -> Vec<u16> {
         let mut latencies = vec![0; region.len()];
-        let Some(barrier) = code.items.get(region.end).filter(|item| item.effect == Effect::SchedBarrier) else { return latencies };
+        let Some(barrier) = code.items.get(region.end).filter(|item| item.effect == OrderEffect::SchedBarrier) else { return latencies };
         for access in code.reads(barrier) {
             let state = &self.registers[access.register as usize];
             if state.stamp == self.stamp && state.writer != NONE {
@@ -248,7 +248,7 @@ impl<'m> Builder<'m> {
     /// ready when the scheduling barrier issues. Any other result that leaves the region must be ready [`BARRIER_CYCLES`] later, because
     /// control takes that long to reach a reader.
     fn tails(&self, code: &Code, graph: &Graph) -> Vec<u16> {
-        let has_barrier = code.items.get(graph.region.end).is_some_and(|item| item.effect == Effect::SchedBarrier);
+        let has_barrier = code.items.get(graph.region.end).is_some_and(|item| item.effect == OrderEffect::SchedBarrier);
         let tail = |(node, item): (usize, &Item)| {
             let is_read = || graph.successors(node as u32).iter().any(|edge| edge.kind == EdgeKind::Raw);
             let leaves = item.opcode.is_some() && !code.writes(item).is_empty() && !is_read();
@@ -336,11 +336,11 @@ impl<'m> Builder<'m> {
     /// Adds the edges of an item that do not follow from registers. Runs before [`Builder::add_register_edges`], for two reasons: the last
     /// writers of the address registers must be those that the item sees, and joins must be created before other edges are added.
     fn add_order_edges(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
-        if item.effect == Effect::None && !item.converged {
+        if item.effect == OrderEffect::None && !item.converged {
             return;
         }
         let base = match item.effect {
-            Effect::Access(access) => access.address.map(|address| {
+            OrderEffect::Access(access) => access.address.map(|address| {
                 let stamp = self.stamp;
                 let registers = code.address_registers(&address).iter().map(|&register| {
                     let state = &self.registers[register as usize];

@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::{self, Broken};
-use crate::code::{Access, AccessKind, AliasSpace, from_machine};
+use crate::code::{AliasSpace, MemAccess, MemAccessKind, from_machine};
 use oriole_isa::{Target, parse};
 
 fn code(lines: &[&str]) -> Code {
@@ -176,33 +176,34 @@ fn same_writers(code: &Code, old: &[usize], new: &[usize]) -> bool {
     of_items && (0..code.registers() as u32).all(|register| same(old.len(), new.len(), register))
 }
 
-fn is_memory(access: &Access) -> bool {
-    access.kind != AccessKind::ReadConstant
+fn is_memory(access: &MemAccess) -> bool {
+    access.kind != MemAccessKind::ReadConstant
 }
 
 /// Returns whether two items must keep their order regardless of registers. Applies the rules directly, pair by pair.
 fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
     let (a, b) = (&code.items[first], &code.items[second]);
-    let is_strong = |item: &Item| matches!(item.effect, Effect::Clock) || matches!(item.effect, Effect::Access(access) if access.strong);
+    let is_strong =
+        |item: &Item| matches!(item.effect, OrderEffect::Clock) || matches!(item.effect, OrderEffect::Access(access) if access.strong);
     let has_order = |item: &Item| match item.effect {
-        Effect::None => false,
-        Effect::Access(access) => is_memory(&access),
+        OrderEffect::None => false,
+        OrderEffect::Access(access) => is_memory(&access),
         _ => true,
     };
-    let is_fence = |item: &Item| matches!(item.effect, Effect::Fence | Effect::Sync);
-    let follows_sync = |item: &Item| item.converged || matches!(item.effect, Effect::Access(_));
+    let is_fence = |item: &Item| matches!(item.effect, OrderEffect::Fence | OrderEffect::Sync);
+    let follows_sync = |item: &Item| item.converged || matches!(item.effect, OrderEffect::Access(_));
     if is_strong(a) && is_strong(b) || is_fence(a) && has_order(b) || has_order(a) && is_fence(b) {
         return true;
     }
-    if a.effect == Effect::Sync && follows_sync(b) || follows_sync(a) && b.effect == Effect::Sync {
+    if a.effect == OrderEffect::Sync && follows_sync(b) || follows_sync(a) && b.effect == OrderEffect::Sync {
         return true;
     }
-    let (Effect::Access(a), Effect::Access(b)) = (a.effect, b.effect) else { return false };
+    let (OrderEffect::Access(a), OrderEffect::Access(b)) = (a.effect, b.effect) else { return false };
     let is_apart = a.space != b.space
         && (a.space == AliasSpace::Spill
             || b.space == AliasSpace::Spill
             || a.space != AliasSpace::Generic && b.space != AliasSpace::Generic);
-    if is_apart || !is_memory(&a) || !is_memory(&b) || a.kind == AccessKind::Read && b.kind == AccessKind::Read {
+    if is_apart || !is_memory(&a) || !is_memory(&b) || a.kind == MemAccessKind::Read && b.kind == MemAccessKind::Read {
         return false;
     }
     let (Some(x), Some(y)) = (a.address, b.address) else { return true };

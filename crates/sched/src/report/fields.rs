@@ -9,7 +9,7 @@
 use oriole_hardware::Class;
 use oriole_isa::{Opcode, Symbol};
 
-use crate::backend::Stage;
+use crate::backend::AllocationStage;
 
 /// Rows of scheduling class, field before allocation and field after allocation. `-` means no field; `mma` means see [`PRODUCTS`].
 const TABLE: &[(&str, &str, &str)] = &[
@@ -141,21 +141,21 @@ pub const AFTER: [&str; 26] = [
 ];
 
 /// Returns the fields of a stage, in the order of the lines.
-pub fn all(stage: Stage) -> &'static [&'static str] {
+pub fn all(stage: AllocationStage) -> &'static [&'static str] {
     match stage {
-        Stage::Pre => &BEFORE,
-        Stage::Post => &AFTER,
+        AllocationStage::Pre => &BEFORE,
+        AllocationStage::Post => &AFTER,
     }
 }
 
 /// Returns the index in [`all`] of the field that an instruction counts for, or `None` if it has no field.
-pub fn of(stage: Stage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
+pub fn of(stage: AllocationStage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
     let row = TABLE.iter().find(|row| row.0 == class.name())?;
     let name = match stage {
-        Stage::Pre => row.1,
-        Stage::Post if PACKED.contains(&opcode) => "fma2x",
-        Stage::Post if row.2 == "mma" => product(opcode, modifiers)?,
-        Stage::Post => row.2,
+        AllocationStage::Pre => row.1,
+        AllocationStage::Post if PACKED.contains(&opcode) => "fma2x",
+        AllocationStage::Post if row.2 == "mma" => product(opcode, modifiers)?,
+        AllocationStage::Post => row.2,
     };
     all(stage).iter().position(|field| *field == name)
 }
@@ -210,7 +210,7 @@ mod tests {
             let instruction = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             let class = Class::of(&instruction);
             let field = |stage| of(stage, class, instruction.opcode, &instruction.modifiers).map(|field| all(stage)[field]);
-            assert_eq!((field(Stage::Pre), field(Stage::Post)), (before, after), "{text}");
+            assert_eq!((field(AllocationStage::Pre), field(AllocationStage::Post)), (before, after), "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::statistics::Figure;
-use crate::backend::Stage;
+use crate::backend::AllocationStage;
 
 /// The condition for printing a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,9 +16,9 @@ enum When {
     UniformRegisters,
     /// The figure of this name is not zero.
     NonZero(&'static str),
-    /// The worst-case latency was requested ([`Case::Worst`]).
+    /// The worst-case latency was requested ([`ExtraLatency::Worst`]).
     Worst,
-    /// The average-case latency was requested ([`Case::Average`]).
+    /// The average-case latency was requested ([`ExtraLatency::Average`]).
     Average,
 }
 
@@ -87,7 +87,7 @@ const AFTER: &[(&str, When)] = &[
 
 /// The latency to print on a line of its own. The format allows at most one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Case {
+pub enum ExtraLatency {
     /// No such line.
     #[default]
     Neither,
@@ -103,10 +103,10 @@ fn find(figures: &[(String, Figure)], name: &str) -> Figure {
 }
 
 /// Formats the lines of a stage.
-pub fn text(stage: Stage, figures: &[(String, Figure)], has_uniform_registers: bool, case: Case) -> String {
+pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
     let lines = match stage {
-        Stage::Pre => BEFORE,
-        Stage::Post => AFTER,
+        AllocationStage::Pre => BEFORE,
+        AllocationStage::Post => AFTER,
     };
     let (instructions, registers) = (find(figures, "inst").number(), find(figures, "rregs").number());
     let mut text = format!("# {instructions} instructions, {registers} R-regs\n");
@@ -115,8 +115,8 @@ pub fn text(stage: Stage, figures: &[(String, Figure)], has_uniform_registers: b
             When::Always => true,
             When::UniformRegisters => has_uniform_registers,
             When::NonZero(name) => find(figures, name).number() != 0.0,
-            When::Worst => case == Case::Worst,
-            When::Average => case == Case::Average,
+            When::Worst => case == ExtraLatency::Worst,
+            When::Average => case == ExtraLatency::Average,
         };
         if is_there {
             fill(&mut text, template, figures);
@@ -204,12 +204,12 @@ mod tests {
 
     #[test]
     fn lines_match_the_sample_of_the_description() {
-        assert_eq!(text(Stage::Pre, &sample_figures(), true, Case::Worst), SAMPLE);
+        assert_eq!(text(AllocationStage::Pre, &sample_figures(), true, ExtraLatency::Worst), SAMPLE);
     }
 
     #[test]
     fn lines_are_omitted_by_condition() {
-        let text = text(Stage::Pre, &[], false, Case::Average);
+        let text = text(AllocationStage::Pre, &[], false, ExtraLatency::Average);
         for absent in ["urregs", "SharedMem Alloc", "worstcaseLat", "instPairs"] {
             assert!(!text.contains(absent), "{absent}");
         }
@@ -220,7 +220,7 @@ mod tests {
     /// work.
     #[test]
     fn the_second_format_has_the_pipes_and_no_commas() {
-        let all = text(Stage::Post, &[], true, Case::Neither);
+        let all = text(AllocationStage::Post, &[], true, ExtraLatency::Neither);
         assert!(all.lines().skip(1).all(|line| !line.contains(',')), "{all}");
         assert!(all.contains("[SRefillB=0] [SpillSize=0]\n") && !all.contains("LmemSpillSize"));
         for pipe in fields::AFTER {

@@ -22,10 +22,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::fields;
 use super::latency_hiding::{self, LatencyDistances};
 use super::timeline::{self, Controls, FlowSummary, HardwareFigures, LatencyAssumption, Listing, ResultsInFlight, Timing};
-use crate::backend::Stage;
+use crate::backend::AllocationStage;
 use crate::code::{Code, Item, RegisterClass};
 use crate::function::LiveValues;
-use crate::pressure::Tracker;
+use crate::pressure::PressureTracker;
 
 /// The value of a field.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -88,7 +88,7 @@ pub struct LoopMetrics {
 #[derive(Clone, Debug)]
 pub struct Gathered {
     /// Before or after register allocation.
-    pub stage: Stage,
+    pub stage: AllocationStage,
     /// Number of machine instructions.
     pub instructions: usize,
     /// Estimated cycles of one warp alone; see [`timeline`].
@@ -154,7 +154,7 @@ pub struct Final<'a> {
 
 /// Gathers the statistics of a function: before register allocation, or of final code.
 pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<Final<'_>>) -> Gathered {
-    let stage = if final_code.is_none() { Stage::Pre } else { Stage::Post };
+    let stage = if final_code.is_none() { AllocationStage::Pre } else { AllocationStage::Post };
     let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent.clone());
     let own;
     let flow_summary = match final_code {
@@ -306,13 +306,13 @@ fn class_name(function: &Function, inst: Inst) -> Option<&'static str> {
 /// Computes register pressure on SSA values. Does nothing after register allocation, when there is no liveness.
 struct Pressure {
     liveness: Option<Liveness>,
-    tracker: Tracker,
+    tracker: PressureTracker,
 }
 
 impl Pressure {
     fn new(function: &Function, listing: &Listing) -> Pressure {
         let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
-        Pressure { liveness, tracker: Tracker::new(listing.code.groups().len()) }
+        Pressure { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }
     }
 
     /// Returns the maximum number of live general registers in a block. Also updates the maxima of the function.
@@ -337,7 +337,7 @@ impl Pressure {
 }
 
 impl Gathered {
-    fn empty(stage: Stage) -> Gathered {
+    fn empty(stage: AllocationStage) -> Gathered {
         let fields = fields::all(stage).len();
         Gathered {
             stage,
@@ -497,7 +497,7 @@ impl Gathered {
         add("inst", count(self.instructions as u64));
         add("texInst", count(extra.textures));
         add("tepid", count(extra.texture_readers));
-        add("rregs", count(u64::from(if self.stage == Stage::Pre { self.live[0] as u32 } else { facts.registers })));
+        add("rregs", count(u64::from(if self.stage == AllocationStage::Pre { self.live[0] as u32 } else { facts.registers })));
         add("urregs", count(u64::from(facts.uniform_registers)));
         add("_lat2inst", Figure::Ratio(if self.issued > 0.0 { self.latency / self.issued } else { 0.0 }));
         add("FP16 inst", count(extra.half));
@@ -528,7 +528,7 @@ impl Gathered {
         for (number, field) in fields::all(self.stage).iter().enumerate() {
             add(&format!("{field} thru"), Figure::Ratio(busiest(number)));
         }
-        if self.stage == Stage::Pre {
+        if self.stage == AllocationStage::Pre {
             let place = |name| fields::BEFORE.iter().position(|field| *field == name).map_or(0.0, busiest);
             add("texLoadStore thru", Figure::Ratio(place("tex").max(place("loadStore"))));
         }

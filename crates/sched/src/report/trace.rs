@@ -8,7 +8,7 @@ use std::fmt::Write;
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst};
 
-use crate::backend::{Length, Mode, Reason, Schedule};
+use crate::backend::{Length, Reason, Schedule, ScheduleMode};
 
 /// One decision, with instructions given by index in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ impl TracedRegion {
 
 /// The outcome of one attempt to schedule a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum AttemptVerdict {
     /// The attempt is used. Regions whose new order is not faster keep their old order.
     Taken,
     /// The attempt needs too many registers and is dropped.
@@ -74,9 +74,9 @@ pub struct TracedAttempt {
     /// The block.
     pub block: Block,
     /// The scheduling mode.
-    pub mode: Mode,
+    pub mode: ScheduleMode,
     /// The outcome.
-    pub verdict: Verdict,
+    pub verdict: AttemptVerdict,
     /// All decisions, in issue order.
     pub picks: Vec<TracedPick>,
     /// For each region: index of its first instruction in the block, length of the old order, length of the new order, and whether the new
@@ -86,7 +86,7 @@ pub struct TracedAttempt {
 
 impl TracedAttempt {
     /// Records an attempt. `insts` lists the instructions of the block in the old order.
-    pub fn new(block: Block, insts: &[Inst], mode: Mode, regions: Vec<TracedRegion>, verdict: Verdict) -> TracedAttempt {
+    pub fn new(block: Block, insts: &[Inst], mode: ScheduleMode, regions: Vec<TracedRegion>, verdict: AttemptVerdict) -> TracedAttempt {
         let mut traced = TracedAttempt { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
             traced.regions.push((region.start, region.before, region.after, region.is_better));
@@ -110,8 +110,8 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
     let mut text = String::new();
     for attempt in attempts.iter().filter(|attempt| !attempt.regions.is_empty()) {
         let verdict = match attempt.verdict {
-            Verdict::Taken => String::new(),
-            Verdict::TooManyRegisters { found, allowed } => format!(": dropped, {found} live registers where {allowed} are allowed"),
+            AttemptVerdict::Taken => String::new(),
+            AttemptVerdict::TooManyRegisters { found, allowed } => format!(": dropped, {found} live registers where {allowed} are allowed"),
         };
         let _ = writeln!(text, "phase {phase} {:?} {}{verdict}", attempt.block, attempt.mode.name());
         for (number, &(start, before, after, is_better)) in attempt.regions.iter().enumerate() {

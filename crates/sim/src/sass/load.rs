@@ -6,7 +6,7 @@
 use oriole_cubin::info::{Attribute, Code as InfoCode, Value};
 use oriole_cubin::section::{Content, SectionKind};
 use oriole_cubin::symbol::SymbolSection;
-use oriole_cubin::{Cubin, Index};
+use oriole_cubin::{Cubin, CubinIndex};
 use oriole_isa::{Instruction, SystemLayout, Target, decode};
 use rustc_hash::FxHashMap;
 
@@ -232,7 +232,7 @@ impl Sections {
 /// Collects the attributes of each kernel.
 fn kernels(cubin: &Cubin, functions: &[Function], target: Target) -> FxHashMap<String, Kernel> {
     let mut kernels = FxHashMap::default();
-    let known = Index::new(cubin);
+    let known = CubinIndex::new(cubin);
     let mut by_name: FxHashMap<&str, usize> = FxHashMap::default();
     for (index, function) in functions.iter().enumerate() {
         by_name.entry(&function.name).or_insert(index);

@@ -4,7 +4,7 @@
 //! each one to a [`Source`], a [`Destination`] or a predicate. Constants `c[bank][offset]` become immediates, because a program is built
 //! for one launch. The decoder yields every operand of the form, including those that the text omits.
 
-use oriole_isa::{Format, Instruction, Opcode, Operand, RegFile, Target, Value};
+use oriole_isa::{Instruction, NumberFormat, Opcode, Operand, RegFile, Target, Value};
 
 use super::constants::Constants;
 use super::step::Unsupported;
@@ -189,7 +189,7 @@ impl<'a> Operands<'a> {
         let source = match &operand.value {
             Value::Register(RegFile::General, number) => WideSource::General(Row::source(self.site.checked(*number, 2)?)),
             Value::Register(RegFile::Uniform, number) => WideSource::Uniform(Row::source(*number)),
-            Value::Float(Format::F64High, bits) => WideSource::Immediate(bits << 32),
+            Value::Float(NumberFormat::F64High, bits) => WideSource::Immediate(bits << 32),
             Value::Float(_, bits) => WideSource::Immediate(*bits),
             Value::Integer(value) => WideSource::Immediate(*value as u64),
             value => WideSource::Immediate(self.constant(value, 8)?),

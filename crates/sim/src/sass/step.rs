@@ -12,13 +12,13 @@ use super::world::World;
 pub type Compute = Box<dyn Fn(&mut Warp, Mask) + Send + Sync>;
 
 /// Accesses memory or other state outside the warp's registers; may fail.
-pub type Access = Box<dyn Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault> + Send + Sync>;
+pub type AccessFn = Box<dyn Fn(&mut Warp, &mut World<'_>, Mask) -> Result<(), Fault> + Send + Sync>;
 
 /// The effect of an instruction.
 pub enum Action {
     Nothing,
     Compute(Compute),
-    Access(Access),
+    Access(AccessFn),
     Flow(Flow),
     /// The instruction cannot be simulated, for this reason. Becomes an error only when a warp executes it.
     Refused(String),

@@ -14,7 +14,7 @@ use oriole_isa::{Opcode, Target, Value};
 use oriole_sem::float::{Mode, fma};
 use oriole_sem::format::{BF16, E4M3, E5M2, F16, F64, Format, Rounding, TF32};
 use oriole_sem::int::{Int, S32};
-use oriole_sem::sparse::{Positions, SparseLayout};
+use oriole_sem::sparse::{SparseColumns, SparseLayout};
 use oriole_sem::tensor::{AMPERE, Accumulator, EIGHT_BIT, HOPPER, TURING, TensorCore};
 
 use super::memory::matrix::whole_warp;
@@ -190,7 +190,7 @@ impl Sparsity {
     }
 
     /// Returns the columns of the stored elements.
-    pub fn positions(self, warp: &Warp) -> Positions {
+    pub fn positions(self, warp: &Warp) -> SparseColumns {
         let metadata = warp.row(self.metadata);
         self.layout.positions(|lane| metadata[lane])
     }

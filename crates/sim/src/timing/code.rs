@@ -65,14 +65,14 @@ pub enum SharedUnitWork {
     /// Occupies the constant-bank unit for this number of cycles.
     Constant(u32),
     /// A memory access; its cost depends on the addresses, see [`super::trace::Footprint`].
-    Access(Access),
+    Access(TimedAccess),
     /// `LDGDEPBAR`: its scoreboard is released when all asynchronous copies of the warp have completed.
     CopyFence,
 }
 
 /// The kind of a memory access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AccessKind {
+pub enum TimedAccessKind {
     Load,
     Store,
     /// An atomic operation that returns the old value.
@@ -83,9 +83,9 @@ pub enum AccessKind {
 
 /// The static part of a memory access.
 #[derive(Clone, Debug)]
-pub struct Access {
+pub struct TimedAccess {
     pub space: Space,
-    pub kind: AccessKind,
+    pub kind: TimedAccessKind,
     /// Bytes accessed by each thread.
     pub bytes: u32,
     /// How to compute the address from registers; `None` for address forms that the model does not know.
@@ -208,7 +208,7 @@ impl Figures {
             ("uniform", _) => (one(Pipe::Uniform), cycles),
             ("bra" | "fence" | "bar", _) => (one(Pipe::None), 1),
             _ => match work {
-                SharedUnitWork::Access(access) if access.kind != AccessKind::Load => (one(Pipe::Memory), self.costs.store_issue),
+                SharedUnitWork::Access(access) if access.kind != TimedAccessKind::Load => (one(Pipe::Memory), self.costs.store_issue),
                 SharedUnitWork::None if instruction.opcode != Opcode::NOP => (one(Pipe::Memory), self.costs.memory_issue),
                 SharedUnitWork::None => (one(Pipe::None), 1),
                 _ => (one(Pipe::Memory), self.costs.memory_issue),
@@ -226,19 +226,19 @@ impl Figures {
     fn work(&self, class: Class, instruction: &Instruction) -> SharedUnitWork {
         let says = |name: &str| instruction.modifiers.iter().any(|symbol| symbol.spelling() == name);
         let (space, kind) = match instruction.opcode {
-            Opcode::LDG => (Space::Global, AccessKind::Load),
-            Opcode::LD => (Space::Generic, AccessKind::Load),
-            Opcode::LDS | Opcode::LDSM => (Space::Shared, AccessKind::Load),
-            Opcode::LDL => (Space::Local, AccessKind::Load),
-            Opcode::STG => (Space::Global, AccessKind::Store),
-            Opcode::ST => (Space::Generic, AccessKind::Store),
-            Opcode::STS | Opcode::STSM => (Space::Shared, AccessKind::Store),
-            Opcode::STL => (Space::Local, AccessKind::Store),
-            Opcode::LDGSTS => (Space::Global, AccessKind::Load),
-            Opcode::ATOMS => (Space::Shared, AccessKind::Atomic),
-            Opcode::ATOMG => (Space::Global, AccessKind::Atomic),
-            Opcode::ATOM => (Space::Generic, AccessKind::Atomic),
-            Opcode::RED | Opcode::REDG => (Space::Global, AccessKind::Reduction),
+            Opcode::LDG => (Space::Global, TimedAccessKind::Load),
+            Opcode::LD => (Space::Generic, TimedAccessKind::Load),
+            Opcode::LDS | Opcode::LDSM => (Space::Shared, TimedAccessKind::Load),
+            Opcode::LDL => (Space::Local, TimedAccessKind::Load),
+            Opcode::STG => (Space::Global, TimedAccessKind::Store),
+            Opcode::ST => (Space::Generic, TimedAccessKind::Store),
+            Opcode::STS | Opcode::STSM => (Space::Shared, TimedAccessKind::Store),
+            Opcode::STL => (Space::Local, TimedAccessKind::Store),
+            Opcode::LDGSTS => (Space::Global, TimedAccessKind::Load),
+            Opcode::ATOMS => (Space::Shared, TimedAccessKind::Atomic),
+            Opcode::ATOMG => (Space::Global, TimedAccessKind::Atomic),
+            Opcode::ATOM => (Space::Generic, TimedAccessKind::Atomic),
+            Opcode::RED | Opcode::REDG => (Space::Global, TimedAccessKind::Reduction),
             Opcode::LDGDEPBAR => return SharedUnitWork::CopyFence,
             Opcode::LDC => return SharedUnitWork::Constant(self.costs.constant_issue),
             _ => {
@@ -262,8 +262,8 @@ impl Figures {
             },
             _ => None,
         });
-        let cached = kind == AccessKind::Load && !says(".STRONG") && !says(".MMIO");
-        SharedUnitWork::Access(Access { space, kind, bytes, address, cached, is_copy: instruction.opcode == Opcode::LDGSTS })
+        let cached = kind == TimedAccessKind::Load && !says(".STRONG") && !says(".MMIO");
+        SharedUnitWork::Access(TimedAccess { space, kind, bytes, address, cached, is_copy: instruction.opcode == Opcode::LDGSTS })
     }
 }
 

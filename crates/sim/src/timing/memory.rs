@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use oriole_hardware::Time;
 use rustc_hash::FxHashMap;
 
-use super::code::{AccessKind, Figures, Op, SharedUnitWork};
+use super::code::{Figures, Op, SharedUnitWork, TimedAccessKind};
 use super::trace::{Footprint, Trace};
 
 /// The completion times of an access, as absolute cycles.
@@ -150,15 +150,15 @@ impl<'t> MemorySystem<'t> {
                 let read = start + read_time + further;
                 let conflicts = further * u64::from(self.figures.costs.shared_conflict);
                 let result = if footprint.is_shared {
-                    let is_atomic = matches!(access.kind, AccessKind::Atomic | AccessKind::Reduction);
+                    let is_atomic = matches!(access.kind, TimedAccessKind::Atomic | TimedAccessKind::Reduction);
                     start + u64::from(if is_atomic { self.figures.costs.atomic_shared } else { time.least.into() }) + conflicts
                 } else if footprint.is_local {
                     start + u64::from(time.least) + further
                 } else {
                     match access.kind {
-                        AccessKind::Load => self.load(footprint, access.cached, time, start + further),
-                        AccessKind::Store => self.store(footprint, start),
-                        AccessKind::Atomic | AccessKind::Reduction => self.atomic(footprint, time, start),
+                        TimedAccessKind::Load => self.load(footprint, access.cached, time, start + further),
+                        TimedAccessKind::Store => self.store(footprint, start),
+                        TimedAccessKind::Atomic | TimedAccessKind::Reduction => self.atomic(footprint, time, start),
                     }
                 };
                 Done { read, result: result.max(read) }

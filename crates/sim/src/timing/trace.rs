@@ -3,7 +3,7 @@
 use oriole_isa::Target;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::code::{Access, AccessKind, Figures, FlowEffect, Op, SharedUnitWork};
+use super::code::{Figures, FlowEffect, Op, SharedUnitWork, TimedAccess, TimedAccessKind};
 use crate::sass::memory::space::{Space, Where};
 use crate::sass::warp::{LANES, Mask, Warp, lanes_of};
 use crate::sass::world::Map;
@@ -131,7 +131,7 @@ impl<'f> Recorder<'f> {
         let address = access.address?;
         let addresses = address.of(warp);
         let footprint = footprint(self.figures, access, &addresses, issue.active, &self.map);
-        if matches!(access.kind, AccessKind::Atomic | AccessKind::Reduction) && !footprint.is_shared {
+        if matches!(access.kind, TimedAccessKind::Atomic | TimedAccessKind::Reduction) && !footprint.is_shared {
             let owner = (issue.block, issue.warp);
             for lane in lanes_of(issue.active) {
                 if *self.owners.entry(addresses[lane]).or_insert(owner) != owner {
@@ -164,13 +164,13 @@ impl Observer for Recorder<'_> {
 }
 
 /// Computes the memory that an access of the active threads touches.
-fn footprint(figures: &Figures, access: &Access, addresses: &[u64; LANES], active: Mask, map: &Map) -> Footprint {
+fn footprint(figures: &Figures, access: &TimedAccess, addresses: &[u64; LANES], active: Mask, map: &Map) -> Footprint {
     let costs = figures.costs;
     let lanes = active.count_ones();
     let words = access.bytes.div_ceil(4);
     // Even if all threads read one address, the data are written to registers, at most two words per thread and cycle.
     let passes = words.div_ceil(2);
-    let is_atomic = matches!(access.kind, AccessKind::Atomic | AccessKind::Reduction);
+    let is_atomic = matches!(access.kind, TimedAccessKind::Atomic | TimedAccessKind::Reduction);
     let first = lanes_of(active).next().map_or(0, |lane| addresses[lane]);
     let place = access.space.locate(first, map);
     match (access.space, place) {

@@ -38,7 +38,7 @@ mod section;
 
 use std::fmt;
 
-use oriole_cubin::{Cubin, Index};
+use oriole_cubin::{Cubin, CubinIndex};
 use oriole_isa::Target;
 
 pub use crate::hazard::Severity;
@@ -274,7 +274,7 @@ pub fn verify_cubin(bytes: &[u8], verifiers: &[Verifier]) -> Result<Report, Stri
 /// If its target has no instruction table.
 pub fn verify(cubin: &Cubin, verifiers: &[Verifier]) -> Result<Report, String> {
     let target = cubin.target().ok_or_else(|| format!("there is no table of instructions for {}", cubin.target_name()))?;
-    let index = Index::new(cubin);
+    let index = CubinIndex::new(cubin);
     let sections = cubin.functions().map(|function| {
         let section = Section::new(&index, &function, target);
         let mut report =

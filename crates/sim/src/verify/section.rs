@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use oriole_cubin::info::{Attribute, Code, Value as AttributeValue};
 use oriole_cubin::relocation::Relocation;
-use oriole_cubin::{Function, Index};
+use oriole_cubin::{CubinIndex, Function};
 use oriole_hardware::Model;
 use oriole_isa::{Instruction, Target, decode};
 
@@ -17,7 +17,7 @@ pub(crate) const INSTRUCTION_BYTES: usize = 16;
 
 /// The code of a function and what the cubin declares about it. Derived data are computed on first use.
 pub struct Section<'c> {
-    pub(super) index: &'c Index<'c>,
+    pub(super) index: &'c CubinIndex<'c>,
     /// Index of the section in the file.
     pub(super) number: usize,
     /// Declared number of general registers; `None` if the cubin does not say.
@@ -51,7 +51,7 @@ pub struct Section<'c> {
 
 impl<'c> Section<'c> {
     /// Decodes a function of the cubin.
-    pub(super) fn new(index: &'c Index<'c>, function: &Function<'c>, target: Target) -> Section<'c> {
+    pub(super) fn new(index: &'c CubinIndex<'c>, function: &Function<'c>, target: Target) -> Section<'c> {
         let (words, tail) = function.code.as_chunks::<INSTRUCTION_BYTES>();
         let words: Vec<u128> = words.iter().map(|word| u128::from_le_bytes(*word)).collect();
         let decoded = words.iter().map(|&word| decode(word, target)).collect();

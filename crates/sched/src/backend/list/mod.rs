@@ -8,7 +8,7 @@
 //! The window bounds the number of comparisons per step, so a region of *n* instructions takes O(n log n) time, however many instructions
 //! are ready at once.
 //!
-//! Modes differ in the register budget and in the first criterion of the comparison ([`Mode`]). With tracing on, each step records
+//! Modes differ in the register budget and in the first criterion of the comparison ([`ScheduleMode`]). With tracing on, each step records
 //! the deciding comparison and the second-best candidate ([`Pick`]).
 //!
 //! Example: `0: FADD R0, R1, R2`, `1: LDG R10, [R2]`, `2: FADD R3, R10, R0`. Items 0 and 1 are ready. Item 1 wins because it reads
@@ -22,11 +22,11 @@ use oriole_hardware::units::Unit;
 use super::clock::{Clock, release};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
-use super::settings::{Mode, Settings};
+use super::settings::{ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::{EdgeKind, Graph};
-use crate::pressure::Tracker;
+use crate::pressure::PressureTracker;
 use priority::{Candidate, Context, Statistics};
 use ready::Ready;
 
@@ -132,7 +132,7 @@ impl Strategy for ListScheduling {
 }
 
 /// Schedules a region.
-fn schedule(region: &Region<'_>, tracker: &mut Tracker) -> Schedule {
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     let heights = graph.heights();
     let mut scheduler = ListScheduler {
@@ -194,7 +194,7 @@ impl ListScheduler<'_> {
     /// Returns the best candidate, and the node of the second-best one with the deciding comparison.
     ///
     /// The second-best candidate is exact only when tracing; it is not used otherwise.
-    fn pick(&mut self, tracker: &Tracker, candidates: &mut Vec<Candidate>) -> (Candidate, Option<(u32, Reason)>) {
+    fn pick(&mut self, tracker: &PressureTracker, candidates: &mut Vec<Candidate>) -> (Candidate, Option<(u32, Reason)>) {
         self.ready.advance(self.clock.cycle, &self.heights);
         candidates.clear();
         let mut window = std::mem::take(&mut self.window);
@@ -231,7 +231,7 @@ impl ListScheduler<'_> {
     }
 
     /// Collects everything that the comparison needs to know about a ready item, except the eight-bit priority.
-    fn evaluate(&self, node: u32, tracker: &Tracker) -> Candidate {
+    fn evaluate(&self, node: u32, tracker: &PressureTracker) -> Candidate {
         let index = node as usize;
         let item = &self.code.items[self.graph.region.start + index];
         let unit = self.clock.costs.unit(item.class);
@@ -317,7 +317,7 @@ impl ListScheduler<'_> {
         if best.stall_cycles > 0 {
             self.state.yield_pending = true;
         }
-        if self.settings.mode == Mode::DynBatch {
+        if self.settings.mode == ScheduleMode::DynBatch {
             let unit = self.clock.costs.unit(item.class);
             self.state.batch = match self.state.batch {
                 Some((batch, left)) if batch == unit && left > 0 => Some((unit, left - 1)),

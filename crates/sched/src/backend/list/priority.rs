@@ -40,11 +40,11 @@
 
 use std::cmp::Ordering;
 
-use oriole_isa::{Effect as Property, Opcode};
+use oriole_isa::{Effect, Opcode};
 
 use super::super::reason::Reason;
-use super::super::settings::{Budget, Mode};
-use crate::code::{AccessKind, AliasSpace, Effect, Item};
+use super::super::settings::{Budget, ScheduleMode};
+use crate::code::{AliasSpace, Item, MemAccessKind, OrderEffect};
 use crate::pressure::Counts;
 
 /// Scoreboard sequence number of a candidate that reads no in-flight result.
@@ -221,7 +221,7 @@ impl Statistics {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
     /// The optimization goal.
-    pub mode: Mode,
+    pub mode: ScheduleMode,
     /// Whether the number of live general registers is above the scarcity threshold.
     pub is_tight: bool,
     /// Whether readers of in-flight results are being drained.
@@ -243,10 +243,10 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
     {
         return decision;
     }
-    if first.continues_batch != second.continues_batch && context.mode == Mode::DynBatch {
+    if first.continues_batch != second.continues_batch && context.mode == ScheduleMode::DynBatch {
         return (first.continues_batch, Reason::Batch);
     }
-    let saves = context.mode == Mode::ReduceReg || context.is_tight;
+    let saves = context.mode == ScheduleMode::ReduceReg || context.is_tight;
     if saves && let Some(decision) = lower(first.change, second.change, Reason::Registers) {
         return decision;
     }
@@ -297,15 +297,15 @@ fn lower<T: Ord>(first: T, second: T, reason: Reason) -> Option<(bool, Reason)> 
 /// Returns the latency class of the memory that an item accesses. Atomics count as reads; stores count only if they are to shared memory.
 pub(super) fn memory_latency(item: &Item) -> MemoryLatency {
     let Some(opcode) = item.opcode else { return MemoryLatency::None };
-    let reads = matches!(opcode.properties().effect, Property::Reads | Property::Updates);
+    let reads = matches!(opcode.properties().effect, Effect::Reads | Effect::Updates);
     match item.effect {
-        Effect::Access(access) if reads => match access.space {
+        OrderEffect::Access(access) if reads => match access.space {
             AliasSpace::Shared => MemoryLatency::Short,
             AliasSpace::Global | AliasSpace::Generic if !matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => MemoryLatency::Long,
             _ => MemoryLatency::Short,
         },
-        Effect::Access(access) if access.space == AliasSpace::Shared && access.kind == AccessKind::Write => MemoryLatency::Short,
-        Effect::None if reads => MemoryLatency::Short,
+        OrderEffect::Access(access) if access.space == AliasSpace::Shared && access.kind == MemAccessKind::Write => MemoryLatency::Short,
+        OrderEffect::None if reads => MemoryLatency::Short,
         _ => MemoryLatency::None,
     }
 }
@@ -315,12 +315,12 @@ pub(super) fn is_yield(item: &Item) -> bool {
     item.opcode == Some(Opcode::YIELD)
 }
 
-/// Returns whether an item is a barrier or control flow inside the region ([`Effect::Sync`]). Such items can have bit 6.
+/// Returns whether an item is a barrier or control flow inside the region ([`OrderEffect::Sync`]). Such items can have bit 6.
 pub(super) fn is_control(item: &Item) -> bool {
-    matches!(item.effect, Effect::Sync)
+    matches!(item.effect, OrderEffect::Sync)
 }
 
 /// Returns whether an item accesses shared memory.
 pub(super) fn is_shared(item: &Item) -> bool {
-    matches!(item.effect, Effect::Access(access) if access.space == AliasSpace::Shared)
+    matches!(item.effect, OrderEffect::Access(access) if access.space == AliasSpace::Shared)
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::{Budget, Knobs, Stage, estimate};
+use crate::backend::{AllocationStage, Budget, Knobs, estimate};
 use crate::check;
 use crate::code::{Code, from_machine};
 use crate::graph::{Builder, Graph};
@@ -20,19 +20,19 @@ fn graph(code: &Code) -> Graph {
     Builder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
 }
 
-fn run(code: &Code, mode: Mode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
+fn run(code: &Code, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
     run_with(code, mode, budget, live_in, live_out, Knobs::default())
 }
 
-fn run_with(code: &Code, mode: Mode, budget: Budget, live_in: &[u16], live_out: &[u16], knobs: Knobs) -> (Schedule, i32) {
+fn run_with(code: &Code, mode: ScheduleMode, budget: Budget, live_in: &[u16], live_out: &[u16], knobs: Knobs) -> (Schedule, i32) {
     let graph = graph(code);
     let costs = Costs::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live_in), numbers(live_out));
     let scheduled = |trace| {
-        let mut tracker = Tracker::new(code.groups().len());
+        let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
-        let settings = Settings { mode, stage: Stage::Pre, budget, knobs, trace };
+        let settings = Settings { mode, stage: AllocationStage::Pre, budget, knobs, trace };
         (schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings }, &mut tracker), tracker)
     };
     let (schedule, tracker) = scheduled(true);
@@ -55,7 +55,7 @@ fn loads_go_first_and_chains_are_interleaved() {
         "FADD R22, R21, R21",
     ];
     let code = code(&lines);
-    let (schedule, _) = run(&code, Mode::Ilp, Budget::UNLIMITED, &[2, 3, 4, 5], &[12, 22]);
+    let (schedule, _) = run(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[2, 3, 4, 5], &[12, 22]);
     assert_eq!(schedule.order[..2], [0, 3]);
     let graph = graph(&code);
     let before = estimate(&code, &graph, &Costs::new(&Profile::of(target())), 0..6);
@@ -70,12 +70,12 @@ fn few_registers_make_consumers_follow_producers() {
     lines.extend((0..8).map(|at| format!("STS [R1+{:#x}], R{}", 4 * at, 50 + at)));
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let code = code(&lines);
-    let (_, many) = run(&code, Mode::Ilp, Budget::UNLIMITED, &[0, 1], &[]);
-    let budget = Budget::new(Mode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
-    let (_, few) = run(&code, Mode::ReduceReg, budget, &[0, 1], &[]);
+    let (_, many) = run(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[0, 1], &[]);
+    let budget = Budget::new(ScheduleMode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
+    let (_, few) = run(&code, ScheduleMode::ReduceReg, budget, &[0, 1], &[]);
     assert!(few <= 6 && many > few, "{few} and {many} live registers");
-    let budget = Budget::new(Mode::Ilp, [10, 6, 6, 60], 0, &Knobs::default());
-    let (_, within) = run(&code, Mode::Ilp, budget, &[0, 1], &[]);
+    let budget = Budget::new(ScheduleMode::Ilp, [10, 6, 6, 60], 0, &Knobs::default());
+    let (_, within) = run(&code, ScheduleMode::Ilp, budget, &[0, 1], &[]);
     assert!(within <= 10, "{within} registers");
 }
 
@@ -89,7 +89,7 @@ fn batches_keep_products_together() {
     }
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let code = code(&lines);
-    let batched = |batch: u32| run_with(&code, Mode::DynBatch, Budget::UNLIMITED, &[], &[], Knobs { batch, ..Knobs::default() }).0;
+    let batched = |batch: u32| run_with(&code, ScheduleMode::DynBatch, Budget::UNLIMITED, &[], &[], Knobs { batch, ..Knobs::default() }).0;
     let schedule = batched(Knobs::default().batch);
     let first = schedule.order.iter().position(|&position| position % 2 == 0).unwrap();
     assert!(schedule.order[first..first + 4].iter().all(|position| position % 2 == 0), "{:?}", schedule.order);
@@ -101,7 +101,7 @@ fn batches_keep_products_together() {
 #[test]
 fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
-    let (schedule, _) = run(&code, Mode::Ilp, Budget::UNLIMITED, &[1, 2, 3], &[3]);
+    let (schedule, _) = run(&code, ScheduleMode::Ilp, Budget::UNLIMITED, &[1, 2, 3], &[3]);
     let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
     assert_eq!(told, [(1, Some(0), Reason::HotCounts), (0, None, Reason::OnlyOne), (2, None, Reason::OnlyOne)]);
 }
@@ -109,16 +109,19 @@ fn trace_records_reasons() {
 /// The budget arithmetic of the description: minus one eighth of the target and three; the scarcity threshold is one sixteenth below.
 #[test]
 fn budgets_tighten_as_described() {
-    let budget = Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 8, &Knobs::default());
+    let budget = Budget::new(ScheduleMode::ReduceReg, [64, 7, 7, 63], 8, &Knobs::default());
     assert_eq!((budget.registers[0], budget.scarce_above), (64 - 8 - 11, 45 - 2));
-    assert_eq!(Budget::new(Mode::ReduceReg, [64, 7, 7, 63], 0, &Knobs { tighten_by: Some(5), ..Knobs::default() }).registers[0], 59);
-    assert_eq!(Budget::new(Mode::Ilp, [64, 7, 7, 63], 0, &Knobs::default()).registers[0], 64);
+    assert_eq!(
+        Budget::new(ScheduleMode::ReduceReg, [64, 7, 7, 63], 0, &Knobs { tighten_by: Some(5), ..Knobs::default() }).registers[0],
+        59
+    );
+    assert_eq!(Budget::new(ScheduleMode::Ilp, [64, 7, 7, 63], 0, &Knobs::default()).registers[0], 64);
 }
 
 #[test]
 fn modes_have_names_and_codes() {
-    assert!(Mode::ALL.into_iter().all(|mode| Mode::parse(mode.name()) == Some(mode)));
-    assert_eq!(Mode::ALL.map(Mode::code), [0x39, 0x49, 0x41]);
+    assert!(ScheduleMode::ALL.into_iter().all(|mode| ScheduleMode::parse(mode.name()) == Some(mode)));
+    assert_eq!(ScheduleMode::ALL.map(ScheduleMode::code), [0x39, 0x49, 0x41]);
 }
 
 fn candidate(node: u32) -> Candidate {
@@ -145,7 +148,7 @@ fn candidate(node: u32) -> Candidate {
     }
 }
 
-fn context(mode: Mode) -> Context {
+fn context(mode: ScheduleMode) -> Context {
     Context { mode, is_tight: false, draining_readers: false, critical: false, compares_yields: true }
 }
 
@@ -158,7 +161,7 @@ fn each_bit_of_the_priority_has_its_condition() {
         assert_eq!(candidate.has_hot_flag(), candidate.byte & 0b0001_0000 != 0);
         candidate.byte
     };
-    let plain = || context(Mode::Ilp);
+    let plain = || context(ScheduleMode::Ilp);
     let hot = Candidate { memory_latency: priority::MemoryLatency::Long, ..candidate(1) };
     let reader = Candidate { scoreboard_sequence: 3, ..candidate(1) };
     assert_eq!(byte(candidate(1), plain(), None), 0b0000_1100);
@@ -225,15 +228,15 @@ fn each_criterion_decides_alone() {
     let worse = candidate(1);
     let reader = |sequence| Candidate { scoreboard_sequence: sequence, ..candidate(1) };
     let bits = |byte| Candidate { byte, ..candidate(1) };
-    let ilp = context(Mode::Ilp);
+    let ilp = context(ScheduleMode::Ilp);
     let over = |taken| Candidate { overflow: true, change: [taken, 0, 0, 0], ..candidate(1) };
     let taking = |taken| Candidate { change: [taken, 0, 0, 0], ..candidate(1) };
     let late = |earliest| Candidate { earliest, stall_free: false, ..candidate(1) };
     let cases = [
         (worse, Candidate { overflow: true, ..worse }, ilp, Reason::PressureOverflow),
         (over(1), over(2), ilp, Reason::PressureOverflow),
-        (Candidate { continues_batch: true, ..worse }, worse, context(Mode::DynBatch), Reason::Batch),
-        (taking(1), taking(2), context(Mode::ReduceReg), Reason::Registers),
+        (Candidate { continues_batch: true, ..worse }, worse, context(ScheduleMode::DynBatch), Reason::Batch),
+        (taking(1), taking(2), context(ScheduleMode::ReduceReg), Reason::Registers),
         (taking(1), taking(2), Context { is_tight: true, ..ilp }, Reason::Registers),
         (bits(1 << 4), worse, ilp, Reason::HotCounts),
         (bits(1 << 6), bits(1 << 1 | 1 << 2 | 1 << 5), ilp, Reason::YieldFlag),

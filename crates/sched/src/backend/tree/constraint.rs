@@ -1,4 +1,4 @@
-//! Live registers before register allocation, counted exactly as [`crate::pressure::Tracker`] counts them, on the renumbered registers of a
+//! Live registers before register allocation, counted exactly as [`crate::pressure::PressureTracker`] counts them, on the renumbered registers of a
 //! problem.
 
 use super::problem::{Group, Problem};

@@ -77,7 +77,7 @@ use super::clock::{Clock, release};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
 use super::strategy::{Region, RegionScheduler, Strategy};
-use crate::pressure::Tracker;
+use crate::pressure::PressureTracker;
 use cache::Solutions;
 use problem::Problem;
 use score::{OrderFigures, Weights};
@@ -128,7 +128,7 @@ impl Strategy for TreeScheduling {
 }
 
 /// Schedules a region, or takes its order from `solutions` if an identical region was scheduled before.
-fn schedule(region: &Region<'_>, tracker: &mut Tracker, solutions: &mut Solutions) -> Schedule {
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, solutions: &mut Solutions) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     tracker.enter_region(code, graph.region.clone());
     let problem = Problem::new(code, graph, costs, settings, tracker);
@@ -293,7 +293,7 @@ fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
 /// Issues an order on the clock that all backends share, and returns it as a schedule with issue cycles.
 ///
 /// The search models register banks in addition, so its cycles cannot be compared with those of other backends.
-fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &mut Tracker) -> Schedule {
+fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &mut PressureTracker) -> Schedule {
     let graph = problem.graph;
     let mut earliest = vec![0; graph.nodes()];
     let mut left = graph.dependences().to_vec();

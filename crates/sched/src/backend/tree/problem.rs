@@ -11,10 +11,10 @@ use oriole_hardware::units::UNITS;
 use rustc_hash::FxHashMap;
 
 use super::super::ports::{self, Ports};
-use super::super::settings::{Settings, Stage};
+use super::super::settings::{AllocationStage, Settings};
 use crate::code::{Code, RegisterClass};
 use crate::graph::Graph;
-use crate::pressure::{Counts, Tracker};
+use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
 
 /// Unit number of pseudo operations, which use no unit.
@@ -80,7 +80,13 @@ pub(super) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// Creates the problem of a region. The tracker must be at the start of the region.
-    pub(super) fn new(code: &'a Code, graph: &'a Graph, costs: &'a Costs, settings: &'a Settings, tracker: &Tracker) -> Problem<'a> {
+    pub(super) fn new(
+        code: &'a Code,
+        graph: &'a Graph,
+        costs: &'a Costs,
+        settings: &'a Settings,
+        tracker: &PressureTracker,
+    ) -> Problem<'a> {
         let items = &code.items[graph.region.clone()];
         let unit = |item: &crate::code::Item| if item.opcode.is_some() { costs.unit(item.class) } else { NO_UNIT } as u8;
         let mut problem = Problem {
@@ -97,8 +103,8 @@ impl<'a> Problem<'a> {
             ports: Vec::new(),
         };
         match settings.stage {
-            Stage::Pre => problem.find_groups(tracker),
-            Stage::Post => problem.ports = ports::ports_of_region(code, graph, costs),
+            AllocationStage::Pre => problem.find_groups(tracker),
+            AllocationStage::Post => problem.ports = ports::ports_of_region(code, graph, costs),
         }
         problem
     }
@@ -114,7 +120,7 @@ impl<'a> Problem<'a> {
 
     /// Returns whether live registers count: before register allocation.
     pub(super) fn counts_registers(&self) -> bool {
-        self.settings.stage == Stage::Pre
+        self.settings.stage == AllocationStage::Pre
     }
 
     /// Returns the register groups that an item reads, by their number in the problem.
@@ -128,7 +134,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Numbers the register groups in order of first mention and copies their liveness from the tracker.
-    fn find_groups(&mut self, tracker: &Tracker) {
+    fn find_groups(&mut self, tracker: &PressureTracker) {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let Problem { code, groups, reads, writes, .. } = self;
         let mut number = |group: u32| {
@@ -156,7 +162,7 @@ impl<'a> Problem<'a> {
         let settings = self.settings;
         words.extend([
             settings.mode.code().into(),
-            u32::from(settings.stage == Stage::Pre),
+            u32::from(settings.stage == AllocationStage::Pre),
             self.items() as u32,
             self.graph.nodes() as u32,
         ]);

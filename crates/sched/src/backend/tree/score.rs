@@ -18,7 +18,7 @@
 
 use super::super::clock::Length;
 use super::super::ports::{self, OrderLength};
-use super::super::settings::Mode;
+use super::super::settings::ScheduleMode;
 use super::constraint::Pressure;
 use super::problem::Problem;
 
@@ -42,7 +42,7 @@ pub(super) struct Weights {
 impl Weights {
     /// Returns the weights for the mode and the stage of a problem.
     pub(super) fn of(problem: &Problem<'_>) -> Weights {
-        let register = if problem.settings.mode == Mode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
+        let register = if problem.settings.mode == ScheduleMode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
         let conflict = problem.settings.knobs.tree_conflict_cycles;
         if problem.counts_registers() {
             Weights { cycle: 1.0, over_budget: OVER_BUDGET, register, hit: 0.0, conflict: 0.0 }

@@ -32,7 +32,7 @@ use super::super::clock::{Clock, release};
 use super::super::ports::{OrderLength, PortState};
 use super::super::reason::Reason;
 use super::super::schedule::Pick;
-use super::super::settings::Mode;
+use super::super::settings::ScheduleMode;
 use super::constraint::Pressure;
 use super::problem::{NO_UNIT, Problem};
 use super::score::OrderFigures;
@@ -260,7 +260,8 @@ impl Search<'_> {
 
     /// Returns whether candidates are compared by cost: registers are scarce, or the mode is `reduce-reg`.
     fn saves_registers(&self) -> bool {
-        self.problem.counts_registers() && (self.problem.settings.mode == Mode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
+        self.problem.counts_registers()
+            && (self.problem.settings.mode == ScheduleMode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
     }
 
     /// Selects the next item and removes it from the ready items.
@@ -412,7 +413,7 @@ impl Search<'_> {
         let by_position = self.by_position.iter().take(BY_POSITION).map(|&node| self.key(node));
         let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
         // In `reduce-reg` a register outweighs nearly every stall, but not a register above the budget.
-        let reduces = self.problem.settings.mode == Mode::ReduceReg;
+        let reduces = self.problem.settings.mode == ScheduleMode::ReduceReg;
         let weight = if reduces { OVER_BUDGET_CYCLES / 1024.0 } else { self.plan.register_cycles };
         let costs = of_trees.chain(by_position).chain(coming).map(|key| {
             let change = self.pressure.change(self.problem, key.2);
@@ -467,7 +468,7 @@ impl Search<'_> {
         } else {
             self.ports.step(&problem.ports[node as usize], at);
         }
-        if problem.settings.mode == Mode::DynBatch {
+        if problem.settings.mode == ScheduleMode::DynBatch {
             let is_product = self.unit(node) == Unit::Tensor.index();
             let size = if self.batch > 0 { self.batch } else { problem.settings.knobs.batch };
             self.batch = if is_product { size.saturating_sub(1) } else { 0 };

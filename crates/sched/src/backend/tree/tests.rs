@@ -1,6 +1,6 @@
 use super::*;
-use crate::backend::{Budget, Knobs, Mode, Settings, Stage, estimate};
-use crate::calls::{CallCosts, Callee};
+use crate::backend::{AllocationStage, Budget, Knobs, ScheduleMode, Settings, estimate};
+use crate::calls::{CallCosts, CallNode};
 use crate::check;
 use crate::code::{Code, from_machine};
 use crate::graph::Builder;
@@ -17,7 +17,7 @@ fn code(lines: &[impl AsRef<str>]) -> Code {
     from_machine::code(&lines.iter().map(|line| parse(line.as_ref()).unwrap()).collect::<Vec<_>>())
 }
 
-fn settings(mode: Mode, stage: Stage, budget: Budget) -> Settings {
+fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
     Settings { mode, stage, budget, knobs: Knobs::default(), trace: true }
 }
 
@@ -29,7 +29,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let costs = Costs::new(&Profile::of(target()));
     let numbers = |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<u32>>();
     let (live_in, live_out) = (numbers(live.0), numbers(live.1));
-    let mut tracker = Tracker::new(code.groups().len());
+    let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     let schedule = schedule(&Region { code, graph: &graph, costs: &costs, settings }, &mut tracker, solutions);
     assert_eq!(check::check(code, region.clone(), &schedule.order), Ok(()));
@@ -37,7 +37,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let picked: Vec<usize> = schedule.picks.iter().map(|pick| pick.picked).collect();
     assert_eq!(picked, schedule.order);
     let untraced = Settings { trace: false, ..*settings };
-    let mut tracker_again = Tracker::new(code.groups().len());
+    let mut tracker_again = PressureTracker::new(code.groups().len());
     tracker_again.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     let region = Region { code, graph: &graph, costs: &costs, settings: &untraced };
     let untraced = super::schedule(&region, &mut tracker_again, &mut Solutions::default());
@@ -62,8 +62,8 @@ fn loads_go_first_and_chains_are_interleaved() {
         "FADD R22, R21, R21",
     ];
     let code = code(&lines);
-    for stage in [Stage::Pre, Stage::Post] {
-        let (schedule, _) = run(&code, &settings(Mode::Ilp, stage, Budget::UNLIMITED), (&[2, 3, 4, 5], &[12, 22]));
+    for stage in [AllocationStage::Pre, AllocationStage::Post] {
+        let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, stage, Budget::UNLIMITED), (&[2, 3, 4, 5], &[12, 22]));
         let mut first = schedule.order[..2].to_vec();
         first.sort_unstable();
         assert_eq!(first, [0, 3]);
@@ -78,13 +78,13 @@ fn few_registers_make_consumers_follow_producers() {
     lines.extend((0..8).map(|at| format!("FADD R{}, R{}, R{}", 50 + at, 20 + 2 * at, 21 + 2 * at)));
     lines.extend((0..8).map(|at| format!("STS [R1+{:#x}], R{}", 4 * at, 50 + at)));
     let code = code(&lines);
-    let with = |mode: Mode, registers: i32| {
+    let with = |mode: ScheduleMode, registers: i32| {
         let budget = Budget::new(mode, [registers, 6, 6, 60], 0, &Knobs::default());
-        run(&code, &settings(mode, Stage::Pre, budget), (&[0, 1], &[])).1
+        run(&code, &settings(mode, AllocationStage::Pre, budget), (&[0, 1], &[])).1
     };
-    let (many, few) = (with(Mode::Ilp, 200), with(Mode::ReduceReg, 12));
+    let (many, few) = (with(ScheduleMode::Ilp, 200), with(ScheduleMode::ReduceReg, 12));
     assert!(few <= 6 && many > few, "{few} and {many} live registers");
-    assert!(with(Mode::Ilp, 10) <= 10);
+    assert!(with(ScheduleMode::Ilp, 10) <= 10);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn batches_keep_products_together() {
         lines.push(format!("FADD R{}, R{}, R{}", 180 + at, 150 + at, 170 + at));
     }
     let code = code(&lines);
-    let (schedule, _) = run(&code, &settings(Mode::DynBatch, Stage::Post, Budget::UNLIMITED), (&[], &[]));
+    let (schedule, _) = run(&code, &settings(ScheduleMode::DynBatch, AllocationStage::Post, Budget::UNLIMITED), (&[], &[]));
     let products: Vec<usize> = (0..12).filter(|&place| schedule.order[place] % 3 == 0).collect();
     assert_eq!(products[3] - products[0], 3, "{:?}", schedule.order);
     assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::Batch));
@@ -106,7 +106,7 @@ fn batches_keep_products_together() {
 #[test]
 fn trace_records_reasons() {
     let code = code(&["FADD R0, R1, R2", "LDG.E R10, desc[UR4][R2.64]", "FADD R3, R10, R0"]);
-    let (schedule, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), (&[1, 2, 3], &[3]));
+    let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), (&[1, 2, 3], &[3]));
     let told: Vec<(usize, Option<usize>, Reason)> = schedule.picks.iter().map(|pick| (pick.picked, pick.runner_up, pick.reason)).collect();
     assert_eq!(told, [(1, Some(0), Reason::Priority), (0, None, Reason::OnlyOne), (2, None, Reason::OnlyOne)]);
 }
@@ -122,7 +122,7 @@ fn operands_of_the_branch_are_computed_early() {
     lines.push("ISETP.LT.U32.AND P0, PT, R3, R8, PT".to_owned());
     lines.push("@P0 BRA 0x100".to_owned());
     let code = code(&lines);
-    let (schedule, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), (&[], &[]));
+    let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), (&[], &[]));
     let place = schedule.order.iter().position(|&position| position == 25).unwrap();
     assert!(place <= 26 - 7, "{:?}", schedule.order);
 }
@@ -135,7 +135,7 @@ fn reuse_cache_operands_are_preferred() {
         lines.push(format!("FFMA R{}, R{}, R{}, R{}", 20 + at, 2 + 2 * (at % 2), 60 + 2 * at, 80 + 2 * at));
     }
     let code = code(&lines);
-    let (schedule, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), (&[], &[]));
+    let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), (&[], &[]));
     let changes = schedule.order.windows(2).filter(|pair| pair[0] % 2 != pair[1] % 2).count();
     assert!(changes <= 2, "{:?}", schedule.order);
 }
@@ -145,9 +145,9 @@ fn reuse_cache_operands_are_preferred() {
 fn calls_hide_the_latency_of_in_flight_results() {
     let mut code = code(&["LDG.E R10, desc[UR4][R2.64]", "LDG.E R11, desc[UR4][R2.64+0x4]", "CALL.REL.NOINC 0x0"]);
     let costs = Costs::new(&Profile::of(target()));
-    let settings = settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED);
+    let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let graph = Builder::new(Model::of(target()), code.registers()).build(&code, 0..2);
-    let tracker = Tracker::new(code.groups().len());
+    let tracker = PressureTracker::new(code.groups().len());
     let tails = |code: &Code| Problem::new(code, &graph, &costs, &settings, &tracker).tails;
     let without = tails(&code);
     assert!(without[0] > 100);
@@ -159,7 +159,7 @@ fn calls_hide_the_latency_of_in_flight_results() {
 
 #[test]
 fn call_costs_handle_recursion() {
-    let callee = |name: &str, own_cycles: u32, calls: &[&str]| Callee {
+    let callee = |name: &str, own_cycles: u32, calls: &[&str]| CallNode {
         name: name.to_owned(),
         own_cycles,
         calls: calls.iter().map(|&call| call.to_owned()).collect(),
@@ -189,7 +189,7 @@ fn identical_regions_are_searched_once() {
         ]
     };
     let mut solutions = Solutions::default();
-    let settings = settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED);
+    let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let (first, _) = run_with(&code(&lines(20)), &settings, (&[], &[]), &mut solutions);
     let (second, _) = run_with(&code(&lines(60)), &settings, (&[], &[]), &mut solutions);
     assert_eq!((solutions.len(), solutions.hits), (1, 1));
@@ -210,13 +210,13 @@ fn different_regions_are_searched_separately() {
     };
     let few = Budget { registers: [12, 7, 7, 63], scarce_above: 11 };
     let live: (&[u16], &[u16]) = (&[2, 3, 22, 24], &[23]);
-    let base = settings(Mode::Ilp, Stage::Pre, few);
+    let base = settings(ScheduleMode::Ilp, AllocationStage::Pre, few);
     let cases = [
         (lines, base, live),
-        (lines, settings(Mode::ReduceReg, Stage::Pre, few), live),
-        (lines, settings(Mode::Ilp, Stage::Post, few), live),
-        (lines, settings(Mode::Ilp, Stage::Pre, Budget { registers: [13, 7, 7, 63], ..few }), live),
-        (lines, settings(Mode::Ilp, Stage::Pre, Budget { scarce_above: 10, ..few }), live),
+        (lines, settings(ScheduleMode::ReduceReg, AllocationStage::Pre, few), live),
+        (lines, settings(ScheduleMode::Ilp, AllocationStage::Post, few), live),
+        (lines, settings(ScheduleMode::Ilp, AllocationStage::Pre, Budget { registers: [13, 7, 7, 63], ..few }), live),
+        (lines, settings(ScheduleMode::Ilp, AllocationStage::Pre, Budget { scarce_above: 10, ..few }), live),
         // Other results or sources are needed after the region, or more is live before it.
         (lines, base, (live.0, &[21, 23][..])),
         (lines, base, (live.0, &[22, 23][..])),
@@ -308,10 +308,13 @@ fn random_code_keeps_its_meaning() {
         let lines: Vec<&str> = (0..length).map(|_| WORDS[random.below(WORDS.len())]).collect();
         let code = code(&lines);
         let mut solutions = Solutions::default();
-        for mode in Mode::ALL {
-            for (stage, registers) in [(Stage::Pre, 200), (Stage::Pre, 6), (Stage::Post, 200)] {
-                let budget =
-                    if stage == Stage::Pre { Budget::new(mode, [registers, 6, 6, 60], 0, &Knobs::default()) } else { Budget::UNLIMITED };
+        for mode in ScheduleMode::ALL {
+            for (stage, registers) in [(AllocationStage::Pre, 200), (AllocationStage::Pre, 6), (AllocationStage::Post, 200)] {
+                let budget = if stage == AllocationStage::Pre {
+                    Budget::new(mode, [registers, 6, 6, 60], 0, &Knobs::default())
+                } else {
+                    Budget::UNLIMITED
+                };
                 let live: Vec<u16> = (0..24).collect();
                 let settings = settings(mode, stage, budget);
                 let (schedule, peak) = run_with(&code, &settings, (&live, &live), &mut solutions);
@@ -336,8 +339,8 @@ fn pressure_matches_the_tracker() {
         let code = code(&lines);
         let graph = Builder::new(Model::of(target()), code.registers()).build(&code, 0..30);
         let costs = Costs::new(&Profile::of(target()));
-        let settings = settings(Mode::Ilp, Stage::Pre, Budget::UNLIMITED);
-        let mut tracker = Tracker::new(code.groups().len());
+        let settings = settings(ScheduleMode::Ilp, AllocationStage::Pre, Budget::UNLIMITED);
+        let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(&code, 0..30, BlockLiveness { live_in: &[0, 1, 2], live_out: &[2, 3, 12] });
         tracker.enter_region(&code, 0..30);
         let problem = Problem::new(&code, &graph, &costs, &settings, &tracker);

@@ -62,11 +62,11 @@ mod view;
 use super::clock::{Clock, Length, lower_bound, release};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
-use super::settings::{Mode, Settings, Stage};
+use super::settings::{AllocationStage, ScheduleMode, Settings};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::code::Code;
 use crate::graph::Graph;
-use crate::pressure::{Counts, Tracker};
+use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
 use pass::{Found, Pass, Work};
 use registers::{Groups, Live};
@@ -106,10 +106,10 @@ impl Strategy for WeightedScheduling {
 }
 
 /// Schedules a region.
-fn schedule(region: &Region<'_>, tracker: &mut Tracker) -> Schedule {
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     tracker.enter_region(code, graph.region.clone());
-    let counts_registers = settings.stage == Stage::Pre;
+    let counts_registers = settings.stage == AllocationStage::Pre;
     let groups = counts_registers.then(|| Groups::new(code, graph, tracker));
     let groups = groups.as_ref();
     let weights = Weights::new(settings, groups);
@@ -193,7 +193,7 @@ impl Attempt {
         let excess = self.excess(settings).cmp(&other.excess(settings));
         let registers = self.peak[0].cmp(&other.peak[0]);
         let cycles = (self.exit_cycle + self.length.done).cmp(&(other.exit_cycle + other.length.done));
-        let later = if settings.mode == Mode::ReduceReg { registers.then(cycles) } else { cycles.then(registers) };
+        let later = if settings.mode == ScheduleMode::ReduceReg { registers.then(cycles) } else { cycles.then(registers) };
         excess.then(later).is_lt()
     }
 

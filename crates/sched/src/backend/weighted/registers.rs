@@ -1,7 +1,7 @@
 //! Counts live registers during a pass over a region, forward or backward.
 //!
 //! Register groups that the region accesses are renumbered densely, so the tables are as large as the region and not as the function.
-//! Forward, the count equals that of [`crate::pressure::Tracker`]. Backward, a group becomes live at the first reader that the pass
+//! Forward, the count equals that of [`crate::pressure::PressureTracker`]. Backward, a group becomes live at the first reader that the pass
 //! places (the last one in issue order) and dies at its writer.
 //!
 //! Both directions report the items whose effect on the live registers changes with a placement, so that a ready list sorted by this effect
@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use super::view::Direction;
 use crate::code::{Code, REGISTER_CLASSES};
 use crate::graph::Graph;
-use crate::pressure::{Counts, Tracker};
+use crate::pressure::{Counts, PressureTracker};
 
 /// Registers that are allocated together.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ pub(super) struct Groups {
 
 impl Groups {
     /// Collects the groups of a region. The tracker must have entered the region.
-    pub(super) fn new(code: &Code, graph: &Graph, tracker: &Tracker) -> Groups {
+    pub(super) fn new(code: &Code, graph: &Graph, tracker: &PressureTracker) -> Groups {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let mut found = Groups {
             groups: Vec::new(),
@@ -76,7 +76,7 @@ impl Groups {
     }
 
     /// Appends the local numbers of `groups` to `lists`, without groups that have no register class.
-    fn add(&mut self, code: &Code, groups: &[u32], tracker: &Tracker, numbers: &mut FxHashMap<u32, u32>) {
+    fn add(&mut self, code: &Code, groups: &[u32], tracker: &PressureTracker, numbers: &mut FxHashMap<u32, u32>) {
         for &number in groups {
             let described = code.groups()[number as usize];
             let Some(class) = described.class else { continue };

@@ -14,7 +14,7 @@
 //! Exceeding the register budget is compared before the score ([`Score::beats`]).
 
 use super::super::reason::Reason;
-use super::super::settings::{Mode, Settings};
+use super::super::settings::{ScheduleMode, Settings};
 use super::registers::Groups;
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
@@ -84,7 +84,7 @@ impl Weights {
         let slopes = std::array::from_fn(|class| 1.0 / f64::from((budget[class] - least[class]).max(1)));
         let mut scarce: Counts = std::array::from_fn(|class| budget[class] - budget[class] / 16);
         scarce[0] = settings.budget.scarce_above;
-        if settings.mode == Mode::ReduceReg {
+        if settings.mode == ScheduleMode::ReduceReg {
             scarce[0] = i32::MIN;
         }
         Weights { pressure, parallelism: (1.0 - pressure).abs(), forward, penalty: (1.0 - forward).abs(), least, slopes, scarce, budget }

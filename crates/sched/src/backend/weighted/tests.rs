@@ -23,7 +23,7 @@ fn graph(code: &Code) -> Graph {
     Builder::new(Model::of(target()), code.registers()).build(code, 0..code.items.len())
 }
 
-fn settings(mode: Mode, stage: Stage, budget: Budget) -> Settings {
+fn settings(mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
     Settings { mode, stage, budget, knobs: Knobs::default(), trace: true }
 }
 
@@ -36,7 +36,7 @@ fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (
     let graph = graph(code);
     let (live_in, live_out) = (general(live_in), general(live_out));
     let scheduled = |settings: &Settings| {
-        let mut tracker = Tracker::new(code.groups().len());
+        let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
         (schedule(&Region { code, graph: &graph, costs: &costs(), settings }, &mut tracker), tracker)
     };
@@ -56,7 +56,7 @@ fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (
 }
 
 fn ilp(budget: Budget) -> Settings {
-    settings(Mode::Ilp, Stage::Pre, budget)
+    settings(ScheduleMode::Ilp, AllocationStage::Pre, budget)
 }
 
 /// Two loads, each followed by a chain of dependent additions: both loads must issue first.
@@ -72,8 +72,8 @@ fn loads_go_first_and_chains_are_interleaved() {
     ];
     let code = code(&lines);
     let before = estimate(&code, &graph(&code), &costs(), 0..6);
-    for stage in [Stage::Pre, Stage::Post] {
-        let (schedule, _) = run(&code, &settings(Mode::Ilp, stage, Budget::UNLIMITED), &[2, 3, 4, 5], &[12, 22]);
+    for stage in [AllocationStage::Pre, AllocationStage::Post] {
+        let (schedule, _) = run(&code, &settings(ScheduleMode::Ilp, stage, Budget::UNLIMITED), &[2, 3, 4, 5], &[12, 22]);
         let mut first = schedule.order[..2].to_vec();
         first.sort_unstable();
         assert_eq!(first, [0, 3]);
@@ -93,13 +93,13 @@ fn pairs() -> Code {
 fn few_registers_make_consumers_follow_producers() {
     let code = pairs();
     let (fast, many) = run(&code, &ilp(Budget::UNLIMITED), &[0, 1], &[]);
-    let budget = Budget::new(Mode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
-    let (slow, few) = run(&code, &settings(Mode::ReduceReg, Stage::Pre, budget), &[0, 1], &[]);
+    let budget = Budget::new(ScheduleMode::ReduceReg, [12, 6, 6, 60], 0, &Knobs::default());
+    let (slow, few) = run(&code, &settings(ScheduleMode::ReduceReg, AllocationStage::Pre, budget), &[0, 1], &[]);
     // R0 and R1 stay live. Two operands are live in addition; their sum reuses the register of one of them.
     assert!(few <= 5 && many > few, "{few} and {many} live registers");
     assert!(fast.length.is_shorter_than(slow.length));
     for registers in [6, 8, 10] {
-        let (_, within) = run(&code, &ilp(Budget::new(Mode::Ilp, [registers, 6, 6, 60], 0, &Knobs::default())), &[0, 1], &[]);
+        let (_, within) = run(&code, &ilp(Budget::new(ScheduleMode::Ilp, [registers, 6, 6, 60], 0, &Knobs::default())), &[0, 1], &[]);
         assert!(within <= registers, "{within} registers of {registers}");
     }
 }
@@ -108,9 +108,11 @@ fn few_registers_make_consumers_follow_producers() {
 #[test]
 fn pressure_is_ignored_after_allocation() {
     let code = pairs();
-    let (free, _) = run(&code, &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED), &[0, 1], &[]);
-    let heavy =
-        Settings { knobs: Knobs { pressure_weight: 50.0, ..Knobs::default() }, ..settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED) };
+    let (free, _) = run(&code, &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED), &[0, 1], &[]);
+    let heavy = Settings {
+        knobs: Knobs { pressure_weight: 50.0, ..Knobs::default() },
+        ..settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED)
+    };
     let (weighed, _) = run(&code, &heavy, &[0, 1], &[]);
     assert_eq!(free.length, weighed.length);
     assert!(free.picks.iter().chain(&weighed.picks).all(|pick| pick.reason != Reason::WeightedRegisters));
@@ -120,8 +122,8 @@ fn pressure_is_ignored_after_allocation() {
 #[test]
 fn weights_can_be_set() {
     let code = pairs();
-    let budget = Budget::new(Mode::Ilp, [24, 6, 6, 60], 0, &Knobs::default());
-    let mode = settings(Mode::ReduceReg, Stage::Pre, budget);
+    let budget = Budget::new(ScheduleMode::Ilp, [24, 6, 6, 60], 0, &Knobs::default());
+    let mode = settings(ScheduleMode::ReduceReg, AllocationStage::Pre, budget);
     let with = |weight: f64| {
         let knobs = Knobs { pressure_weight: weight, ..Knobs::default() };
         run(&code, &Settings { knobs, ..mode }, &[0, 1], &[])
@@ -153,10 +155,15 @@ fn branch_operands_are_ready_in_time() {
     let code = code(&lines);
     let region = 0..25;
     let graph = Builder::new(Model::of(target()), code.registers()).build(&code, region.clone());
-    let mut tracker = Tracker::new(code.groups().len());
+    let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(&code, 0..26, BlockLiveness { live_in: &[], live_out: &[] });
     let schedule = schedule(
-        &Region { code: &code, graph: &graph, costs: &costs(), settings: &settings(Mode::Ilp, Stage::Post, Budget::UNLIMITED) },
+        &Region {
+            code: &code,
+            graph: &graph,
+            costs: &costs(),
+            settings: &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED),
+        },
         &mut tracker,
     );
     let comparison = schedule.order.iter().position(|&position| position == 24).unwrap();
@@ -169,7 +176,7 @@ fn branch_operands_are_ready_in_time() {
 fn both_directions_count_the_same_registers() {
     let code = pairs();
     let graph = graph(&code);
-    let mut tracker = Tracker::new(code.groups().len());
+    let mut tracker = PressureTracker::new(code.groups().len());
     let (live_in, live_out) = (general(&[0, 1, 9]), general(&[9, 57]));
     tracker.enter_block(&code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
     tracker.enter_region(&code, 0..code.items.len());
@@ -230,10 +237,12 @@ fn random_code_keeps_its_meaning_in_all_modes() {
         let length = 1 + random.below(60);
         let lines: Vec<String> = (0..length).map(|_| random.line()).collect();
         let code = code(&lines);
-        for mode in Mode::ALL {
+        for mode in ScheduleMode::ALL {
             let registers = 4 + random.below(30) as i32;
             let narrow = Budget::new(mode, [registers, 2, 2, 8], 0, &Knobs::default());
-            for (stage, budget) in [(Stage::Pre, narrow), (Stage::Pre, Budget::UNLIMITED), (Stage::Post, Budget::UNLIMITED)] {
+            for (stage, budget) in
+                [(AllocationStage::Pre, narrow), (AllocationStage::Pre, Budget::UNLIMITED), (AllocationStage::Post, Budget::UNLIMITED)]
+            {
                 let settings = settings(mode, stage, budget);
                 let (schedule, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
                 let (again, _) = run(&code, &settings, &[0, 2, 4, 6], &[2, 8]);
@@ -255,14 +264,14 @@ fn tracker_is_at_the_region_end_after_scheduling() {
         let (live_in, live_out) = (general(&[0, 2, 4]), general(&[2, 8]));
         let liveness = BlockLiveness { live_in: &live_in, live_out: &live_out };
         let mut builder = Builder::new(Model::of(target()), code.registers());
-        let (mut old, mut new) = (Tracker::new(code.groups().len()), Tracker::new(code.groups().len()));
+        let (mut old, mut new) = (PressureTracker::new(code.groups().len()), PressureTracker::new(code.groups().len()));
         old.enter_block(&code, 0..40, liveness);
         new.enter_block(&code, 0..40, liveness);
         for region in [0..15, 15..40] {
             let graph = builder.build(&code, region.clone());
             old.enter_region(&code, region.clone());
             code.items[region].iter().for_each(|item| old.step(&code, item));
-            let settings = ilp(Budget::new(Mode::Ilp, [12, 6, 6, 8], 0, &Knobs::default()));
+            let settings = ilp(Budget::new(ScheduleMode::Ilp, [12, 6, 6, 8], 0, &Knobs::default()));
             schedule(&Region { code: &code, graph: &graph, costs: &costs(), settings: &settings }, &mut new);
             assert_eq!(old.live(), new.live());
         }

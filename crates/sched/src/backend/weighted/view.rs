@@ -4,7 +4,7 @@
 //! scheduler then places instructions from the last to the first. An item may be placed when all its readers are placed, and at least
 //! as many cycles before them as its latency.
 
-use crate::code::{Code, Effect};
+use crate::code::{Code, OrderEffect};
 use crate::graph::Graph;
 
 /// Results that are read after the region.
@@ -20,7 +20,7 @@ impl LiveOutTails {
     pub(super) fn of(code: &Code, graph: &Graph) -> LiveOutTails {
         let nodes = 0..graph.items() as u32;
         let tails: Vec<u32> = nodes.clone().map(|node| graph.tail(node)).collect();
-        let barrier = code.items.get(graph.region.end).filter(|item| item.effect == Effect::SchedBarrier);
+        let barrier = code.items.get(graph.region.end).filter(|item| item.effect == OrderEffect::SchedBarrier);
         let is_read = |node: &u32| {
             let item = &code.items[graph.region.start + *node as usize];
             tails[*node as usize] > 0 && barrier.is_some_and(|barrier| code.writes_for(item, barrier))

@@ -2,7 +2,7 @@
 
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
-use oriole_sem::approx::{self, Function};
+use oriole_sem::approx::{self, ApproxFunction};
 use oriole_sem::compare::{self, Property};
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::{self, Extreme, ExtremeMode};
@@ -140,21 +140,21 @@ type OfThree = Box<dyn Fn([u64; 3]) -> u64 + Send + Sync>;
 /// Returns the function of an instruction with one operand.
 fn function_of_one(ptx: &Ptx<'_>, format: Format) -> Decode<OfOne> {
     let (mode, ftz) = (mode(ptx), ptx.has(Modifier::Ftz));
-    let approximate = |function: Function| -> OfOne { Box::new(move |[a]| approx::evaluate(function, format, a, ftz)) };
+    let approximate = |function: ApproxFunction| -> OfOne { Box::new(move |[a]| approx::evaluate(function, format, a, ftz)) };
     let exact = !ptx.has(Modifier::Approx);
     Ok(match ptx.form.opcode {
         Opcode::Abs => Box::new(move |[a]| float::abs(format, a, ftz)),
         Opcode::Neg => Box::new(move |[a]| float::neg(format, a, ftz)),
         Opcode::Rcp if exact => Box::new(move |[a]| float::rcp(format, a, mode)),
         Opcode::Sqrt if exact => Box::new(move |[a]| float::sqrt(format, a, mode)),
-        Opcode::Rcp => approximate(Function::Rcp),
-        Opcode::Sqrt => approximate(Function::Sqrt),
-        Opcode::Rsqrt => approximate(Function::Rsqrt),
-        Opcode::Sin => approximate(Function::Sin),
-        Opcode::Cos => approximate(Function::Cos),
-        Opcode::Lg2 => approximate(Function::Lg2),
-        Opcode::Ex2 => approximate(Function::Ex2),
-        Opcode::Tanh => approximate(Function::Tanh),
+        Opcode::Rcp => approximate(ApproxFunction::Rcp),
+        Opcode::Sqrt => approximate(ApproxFunction::Sqrt),
+        Opcode::Rsqrt => approximate(ApproxFunction::Rsqrt),
+        Opcode::Sin => approximate(ApproxFunction::Sin),
+        Opcode::Cos => approximate(ApproxFunction::Cos),
+        Opcode::Lg2 => approximate(ApproxFunction::Lg2),
+        Opcode::Ex2 => approximate(ApproxFunction::Ex2),
+        Opcode::Tanh => approximate(ApproxFunction::Tanh),
         _ => return Err(Missing::new(ptx.spelling())),
     })
 }

@@ -3,7 +3,7 @@
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::ScalarType;
-use oriole_sem::video::{MultiplyAdd, Operation, Part, Scalar, Secondary, Simd};
+use oriole_sem::video::{BitRange, MultiplyAdd, Operation, Scalar, Secondary, Simd};
 
 use super::compare::comparison;
 use super::{Decode, Decoder, Missing, Ptx};
@@ -88,10 +88,10 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn video_part(&self, ptx: &Ptx<'_>, operand: &VideoOperand) -> Decode<Part> {
+    fn video_part(&self, ptx: &Ptx<'_>, operand: &VideoOperand) -> Decode<BitRange> {
         match &operand.selector {
-            Some(selector) => Part::of_selector(selector).ok_or_else(|| Missing::new(ptx.spelling())),
-            None => Ok(Part::WORD),
+            Some(selector) => BitRange::of_selector(selector).ok_or_else(|| Missing::new(ptx.spelling())),
+            None => Ok(BitRange::WORD),
         }
     }
 

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::block::Block;
-use super::races::Access;
+use super::races::SharedAccess;
 use super::warp::{Warp, lanes_of};
 use super::{Machine, Stop};
 use crate::memory::{Fault, FaultKind};
@@ -189,7 +189,7 @@ impl Warp {
             let place = self.place(machine, block, lane, &load.address, line);
             let (contents, undefined) = self.peek(machine, block, lane, place, bytes, line)?;
             if block.races.is_some() {
-                let access = Access { thread: self.thread(lane), line, strong: load.ordering.strong, is_write: false };
+                let access = SharedAccess { thread: self.thread(lane), line, strong: load.ordering.strong, is_write: false };
                 self.check_race(machine, block, lane, place, access, &contents);
                 if let Some(races) = block.races.as_mut().filter(|_| load.ordering.strong) {
                     races.strong_read(access.thread, place.key(), load.ordering.acquire);
@@ -245,7 +245,7 @@ impl Warp {
             }
             let is_written = |byte: usize| store.values[byte / size].is_some();
             if block.races.is_some() {
-                let access = Access { thread: self.thread(lane), line, strong: store.ordering.strong, is_write: true };
+                let access = SharedAccess { thread: self.thread(lane), line, strong: store.ordering.strong, is_write: true };
                 self.check_race(machine, block, lane, place, access, &contents);
                 if let Some(races) = block.races.as_mut().filter(|_| store.ordering.strong) {
                     races.strong_write(access.thread, place.key(), store.ordering.release);
@@ -271,7 +271,7 @@ impl Warp {
             let place = self.place(machine, block, lane, &atomic.address, line);
             let (old, old_undefined) = self.peek(machine, block, lane, place, bytes, line)?;
             if block.races.is_some() {
-                let access = Access { thread: self.thread(lane), line, strong: true, is_write: true };
+                let access = SharedAccess { thread: self.thread(lane), line, strong: true, is_write: true };
                 self.check_race(machine, block, lane, place, access, &old);
                 if let Some(races) = block.races.as_mut() {
                     races.strong_read(access.thread, place.key(), atomic.ordering.acquire);
@@ -330,7 +330,7 @@ impl Warp {
                     let place = self.place(machine, block, lane, &matrix.address, line);
                     let (contents, undefined) = self.peek(machine, block, lane, place, 16, line)?;
                     if block.races.is_some() {
-                        let access = Access { thread: self.thread(lane), line, strong: false, is_write: false };
+                        let access = SharedAccess { thread: self.thread(lane), line, strong: false, is_write: false };
                         self.check_race(machine, block, lane, place, access, &contents);
                     }
                     for (column, element) in elements.iter_mut().enumerate() {
@@ -357,7 +357,7 @@ impl Warp {
                     let bytes: Bytes = elements.iter().flat_map(|(value, _)| value.to_le_bytes()).collect();
                     let undefined: Bytes = elements.iter().flat_map(|(_, unknown)| unknown.to_le_bytes()).collect();
                     if block.races.is_some() {
-                        let access = Access { thread: self.thread(lane), line, strong: false, is_write: true };
+                        let access = SharedAccess { thread: self.thread(lane), line, strong: false, is_write: true };
                         self.check_race(machine, block, lane, place, access, &bytes);
                     }
                     self.poke(machine, block, lane, place, 16, line, |byte| Some((bytes[byte], undefined[byte])))?;
@@ -385,7 +385,7 @@ impl Warp {
         block: &mut Block,
         lane: usize,
         place: MemoryLocation,
-        access: Access,
+        access: SharedAccess,
         contents: &[u8],
     ) {
         if place.space != Space::Shared {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use super::access::MemoryLocation;
 use super::block::Block;
-use super::races::Access;
+use super::races::SharedAccess;
 use super::warp::{Warp, lanes_of};
 use super::{Machine, Stop};
 use crate::ptx::finding::FindingKind;
@@ -106,7 +106,7 @@ impl Warp {
             *byte = self.peek(machine, block, lane, place, 1, line)?.0[0];
         }
         if block.races.is_some() {
-            let access = Access { thread: self.thread(lane), line, strong: false, is_write: true };
+            let access = SharedAccess { thread: self.thread(lane), line, strong: false, is_write: true };
             self.check_race(machine, block, lane, to, access, &contents);
         }
         self.poke(machine, block, lane, to, bytes, line, |byte| Some((contents[byte], 0)))

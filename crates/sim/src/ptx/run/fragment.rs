@@ -5,7 +5,7 @@
 
 use super::access::little;
 use super::block::Block;
-use super::races::Access;
+use super::races::SharedAccess;
 use super::warp::{LANES, Warp};
 use super::{Machine, Stop};
 use crate::ptx::program::{Address, Fragment, FragmentMove, Role};
@@ -70,7 +70,7 @@ impl Warp {
                         let value = (self.read(&machine.pool, source, lane) >> shift).to_le_bytes();
                         let unknown = (self.read_undefined(source, lane) >> shift).to_le_bytes();
                         if block.races.is_some() {
-                            let access = Access { thread: self.thread(lane), line, strong: false, is_write: true };
+                            let access = SharedAccess { thread: self.thread(lane), line, strong: false, is_write: true };
                             self.check_race(machine, block, lane, place, access, &value[..bytes]);
                         }
                         self.poke(machine, block, lane, place, bytes, line, |byte| Some((value[byte], unknown[byte])))?;
@@ -78,7 +78,7 @@ impl Warp {
                     }
                     let (contents, undefined) = self.peek(machine, block, lane, place, bytes, line)?;
                     if block.races.is_some() {
-                        let access = Access { thread: self.thread(lane), line, strong: false, is_write: false };
+                        let access = SharedAccess { thread: self.thread(lane), line, strong: false, is_write: false };
                         self.check_race(machine, block, lane, place, access, &contents);
                     }
                     // Elements of less than a byte are taken out of theirs.

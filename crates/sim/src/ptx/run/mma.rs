@@ -16,7 +16,7 @@ use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::{self, Mode};
 use oriole_sem::format::{F16, F32, F64};
 use oriole_sem::int::S32;
-use oriole_sem::sparse::Positions;
+use oriole_sem::sparse::SparseColumns;
 use oriole_sem::tensor::{self, HOPPER};
 
 use super::block::Block;
@@ -110,7 +110,7 @@ impl Warp {
     }
 
     /// Returns the columns of the stored elements of a sparse matrix A.
-    pub(super) fn positions(&self, pool: &[u64], sparsity: Sparsity) -> Positions {
+    pub(super) fn positions(&self, pool: &[u64], sparsity: Sparsity) -> SparseColumns {
         sparsity.layout.positions(|lane| self.read(pool, sparsity.metadata, lane) as u32)
     }
 

@@ -27,7 +27,7 @@ const MOST_READS: usize = 8;
 
 /// An access to shared memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
+pub(crate) struct SharedAccess {
     pub(crate) thread: u32,
     pub(crate) line: u32,
     pub(crate) strong: bool,
@@ -106,7 +106,7 @@ impl Races {
     }
 
     /// Records an access to some bytes and returns an access it races with, if any. `changes` is whether a write changes the contents.
-    pub(crate) fn access(&mut self, start: usize, bytes: usize, access: Access, changes: bool) -> Option<Race> {
+    pub(crate) fn access(&mut self, start: usize, bytes: usize, access: SharedAccess, changes: bool) -> Option<Race> {
         let mut found = None;
         let stamp = Stamp {
             thread: access.thread,
@@ -225,10 +225,10 @@ impl Races {
 
 #[cfg(test)]
 mod tests {
-    use super::{Access, Races};
+    use super::{Races, SharedAccess};
 
     fn access(races: &mut Races, thread: u32, is_write: bool) -> bool {
-        races.access(0, 4, Access { thread, line: 1, strong: false, is_write }, is_write).is_some()
+        races.access(0, 4, SharedAccess { thread, line: 1, strong: false, is_write }, is_write).is_some()
     }
 
     #[test]
