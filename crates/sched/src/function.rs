@@ -24,6 +24,7 @@ use crate::calls::CallCosts;
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
+use crate::in_flight::InFlight;
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use crate::report::target::{Bounds, RegisterTarget};
@@ -146,13 +147,27 @@ impl ChunkCode {
         }
         ChunkCode { code, blocks: ranges }
     }
+
+    /// Walks the blocks that end with a back edge in their original order. The headers of their loops are scheduled before them, and should
+    /// know which results are in flight along the back edge.
+    fn walk_latches(&self, function: &Function, flow: &ControlFlow, in_flight: &mut InFlight<'_>, numbers: Option<&from_ir::ValueNumbers>) {
+        for (block, range) in &self.blocks {
+            let is_back_edge = |to: &Block| flow.position(*to) <= flow.position(*block);
+            if flow.successors(*block).iter().any(is_back_edge) {
+                in_flight.enter_block(function, flow, *block, numbers);
+                in_flight.finish_block(&self.code, *block, range.clone());
+            }
+        }
+    }
 }
 
 /// State that is reused from block to block.
-struct Scratch<'m> {
+struct Scratch<'a, 'm> {
     builder: Builder<'m>,
     tracker: PressureTracker,
     scheduler: RegionScheduler,
+    /// The results that are in flight at the current position.
+    in_flight: &'a mut InFlight<'m>,
 }
 
 /// A new order of a block.
@@ -201,8 +216,10 @@ impl Scheduler<'_> {
         let chunks = chunks(function, self.backend.strategy().largest_function());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
         let mut only_chunk_code = None;
+        let mut in_flight = InFlight::new(self.model, numbers.empty(function).registers(), function);
         for chunk in &chunks {
             let chunk_code = chunk_code_of(function, chunk);
+            chunk_code.walk_latches(function, &flow, &mut in_flight, Some(&numbers));
             for (block, range) in &chunk_code.blocks {
                 let live = LiveValues::of(function, &liveness, *block);
                 old_peaks[*block] = peak(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
@@ -221,10 +238,14 @@ impl Scheduler<'_> {
         let mut tradeoff = OccupancyTradeoff::new((self.occupancy_percent, target), budgets);
         for chunk in &chunks {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
-            let builder = Builder::new(self.model, chunk_code.code.registers());
-            let mut scratch =
-                Scratch { builder, tracker: PressureTracker::new(function.values.len()), scheduler: self.backend.strategy().scheduler() };
+            let mut scratch = Scratch {
+                builder: Builder::new(self.model, chunk_code.code.registers()),
+                tracker: PressureTracker::new(function.values.len()),
+                scheduler: self.backend.strategy().scheduler(),
+                in_flight: &mut in_flight,
+            };
             for (block, range) in &chunk_code.blocks {
+                scratch.in_flight.enter_block(function, &flow, *block, Some(&numbers));
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
                 let found = self.within_budget(&chunk_code.code, range, &mut scratch, &live, most_of(target, old));
@@ -245,6 +266,10 @@ impl Scheduler<'_> {
                 let insts = &function.blocks[*block].insts;
                 let tries = found.tries.into_iter();
                 stats.attempts.extend(tries.map(|(mode, regions, verdict)| TracedAttempt::new(*block, insts, mode, regions, verdict)));
+                match &found.attempt {
+                    Some(attempt) => scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied()),
+                    None => scratch.in_flight.finish_block(&chunk_code.code, *block, range.clone()),
+                }
                 self.accept(function, &chunk_code.code, *block, range, found.attempt, &mut stats)?;
             }
         }
@@ -253,7 +278,14 @@ impl Scheduler<'_> {
     }
 
     /// Returns cycles and live registers of a block that is scheduled with `allowed` registers.
-    fn outcome(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, live: &LiveValues, allowed: Counts) -> BlockOutcome {
+    fn outcome(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        scratch: &mut Scratch<'_, '_>,
+        live: &LiveValues,
+        allowed: Counts,
+    ) -> BlockOutcome {
         let untraced = Scheduler { trace: false, ..*self };
         let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
         scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
@@ -263,7 +295,7 @@ impl Scheduler<'_> {
     }
 
     /// Searches for an order of a block that needs at most `allowed` registers: in the given mode, then in the mode that reduces registers.
-    fn within_budget(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, live: &LiveValues, allowed: Counts) -> Found {
+    fn within_budget(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, live: &LiveValues, allowed: Counts) -> Found {
         let (mut tries, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
         let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
@@ -296,16 +328,20 @@ impl Scheduler<'_> {
     /// Schedules a function on physical registers (phase 110).
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
+        let flow = ControlFlow::compute(function);
+        let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
         for chunk in chunks(function, self.backend.strategy().largest_function()) {
             let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
-            let builder = Builder::new(self.model, chunk_code.code.registers());
+            chunk_code.walk_latches(function, &flow, &mut in_flight, None);
             let mut scratch = Scratch {
-                builder,
+                builder: Builder::new(self.model, chunk_code.code.registers()),
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
+                in_flight: &mut in_flight,
             };
             for (block, range) in &chunk_code.blocks {
+                scratch.in_flight.enter_block(function, &flow, *block, None);
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
@@ -315,6 +351,7 @@ impl Scheduler<'_> {
                     let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
                     stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, AttemptVerdict::Taken));
                 }
+                scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied());
                 self.accept(function, &chunk_code.code, *block, range, Some(attempt), &mut stats)?;
             }
         }
@@ -344,8 +381,9 @@ impl Scheduler<'_> {
     }
 
     /// Schedules the regions of a block. Regions whose new order is not faster keep their old order.
-    fn attempt(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_>, settings: &Settings) -> Attempt {
-        let Scratch { builder, tracker, scheduler } = scratch;
+    fn attempt(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, settings: &Settings) -> Attempt {
+        let Scratch { builder, tracker, scheduler, in_flight } = scratch;
+        in_flight.restart_block();
         let strategy = self.backend.strategy();
         let mut attempt = Attempt {
             order: Vec::with_capacity(range.len()),
@@ -356,8 +394,8 @@ impl Scheduler<'_> {
             regions: Vec::new(),
         };
         for region in code.regions(range.clone(), strategy.longest_region()) {
-            (attempt.order.len() + range.start..region.start).for_each(|barrier| attempt.add_barrier(code, barrier, tracker));
-            let graph = builder.build(code, region.clone());
+            (attempt.order.len() + range.start..region.start).for_each(|barrier| attempt.add_barrier(code, barrier, tracker, in_flight));
+            let graph = builder.build_after(code, region.clone(), &|register| in_flight.cycles_until(register));
             let before = backend::estimate(code, &graph, self.costs, region.clone());
             attempt.cycles_before += u64::from(before.issued);
             // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
@@ -372,7 +410,7 @@ impl Scheduler<'_> {
                 attempt.cycles += u64::from(before.issued);
                 tracker.enter_region(code, region.clone());
                 region.clone().for_each(|position| tracker.step(code, &code.items[position]));
-                attempt.order.extend(region);
+                attempt.add_region(code, region, in_flight);
                 continue;
             }
             let schedule = scheduler(&Region { code, graph: &graph, costs: self.costs, settings }, tracker);
@@ -384,12 +422,12 @@ impl Scheduler<'_> {
                 attempt.regions.push(TracedRegion::new(&schedule, range.start, start, before, is_better));
             }
             if is_better {
-                attempt.order.extend(schedule.order);
+                attempt.add_region(code, schedule.order, in_flight);
             } else {
-                attempt.order.extend(region);
+                attempt.add_region(code, region, in_flight);
             }
         }
-        (attempt.order.len() + range.start..range.end).for_each(|barrier| attempt.add_barrier(code, barrier, tracker));
+        (attempt.order.len() + range.start..range.end).for_each(|barrier| attempt.add_barrier(code, barrier, tracker, in_flight));
         attempt
     }
 
@@ -420,10 +458,17 @@ impl Scheduler<'_> {
 }
 
 impl Attempt {
+    /// Appends the items of a region to the order.
+    fn add_region(&mut self, code: &Code, order: impl IntoIterator<Item = usize>, in_flight: &mut InFlight<'_>) {
+        let start = self.order.len();
+        self.order.extend(order);
+        self.order[start..].iter().for_each(|&position| in_flight.step(code, &code.items[position]));
+    }
+
     /// Appends a scheduling barrier to the order and updates the register pressure.
-    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut PressureTracker) {
+    fn add_barrier(&mut self, code: &Code, barrier: usize, tracker: &mut PressureTracker, in_flight: &mut InFlight<'_>) {
         tracker.step_barrier(code, barrier);
-        self.order.push(barrier);
+        self.add_region(code, [barrier], in_flight);
     }
 }
 

@@ -20,6 +20,7 @@
 //! - [`calls`]: estimated execution times of called functions;
 //! - [`check`]: a checker that compares the meaning of two orders and shares no logic with the schedulers;
 //! - [`function`]: scheduling of whole functions, before and after register allocation;
+//! - `in_flight`: results in flight across the borders of blocks;
 //! - [`score`]: estimated execution time of a whole function, for choosing among schedules;
 //! - [`occupancy_tradeoff`]: estimate whether a schedule with more registers and lower occupancy would be faster;
 //! - [`report`]: statistics and traces of a schedule for the user.
@@ -40,6 +41,7 @@ pub mod code;
 mod descriptor;
 pub mod function;
 pub mod graph;
+mod in_flight;
 pub mod occupancy_tradeoff;
 pub mod pressure;
 mod register_cost;

@@ -95,7 +95,7 @@ impl<'a> Clock<'a> {
 
 /// Returns the length of the region in the given order of positions.
 pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
-    let mut earliest = vec![0; graph.nodes()];
+    let mut earliest = graph.start_cycles();
     let mut left = graph.dependences().to_vec();
     let mut clock = Clock::new(costs);
     let mut length = Length::default();

@@ -209,7 +209,7 @@ pub(super) fn measure_order(
     (tails, ports): (&[u32], &[Ports]),
     order: impl Iterator<Item = u32>,
 ) -> OrderLength {
-    let mut earliest = vec![0; graph.nodes()];
+    let mut earliest = graph.start_cycles();
     let mut left = graph.dependences().to_vec();
     let mut clock = Clock::new(costs);
     let mut state = PortState::default();

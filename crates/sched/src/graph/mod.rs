@@ -56,6 +56,8 @@ pub struct Graph {
     barrier_latencies: Vec<u16>,
     /// For each item, a less pessimistic `tails`; see [`Graph::typical_tail`].
     typical_tails: Vec<u16>,
+    /// For each item, the first cycle in which its operands from before the region are available; see [`Graph::start_cycles`].
+    starts: Vec<u32>,
 }
 
 impl Graph {
@@ -133,6 +135,14 @@ impl Graph {
         self.barrier_latencies[node as usize].into()
     }
 
+    /// Returns, for each node, the first cycle in which its operands from before the region are available: 0, or more if such an operand
+    /// is still in flight when the region starts.
+    pub fn start_cycles(&self) -> Vec<u32> {
+        let mut starts = self.starts.clone();
+        starts.resize(self.nodes(), 0);
+        starts
+    }
+
     /// Returns the height of each node, in cycles: the length of the longest path from its issue to the end of the region, tails included.
     pub fn heights(&self) -> Vec<u32> {
         let mut heights = vec![0; self.nodes()];
@@ -144,9 +154,10 @@ impl Graph {
         heights
     }
 
-    /// Returns the depth of each node, in cycles: the length of the longest path from the start of the region to its issue.
+    /// Returns the depth of each node, in cycles: the length of the longest path from the start of the region to its issue. A path may
+    /// start with the wait for an operand in flight.
     pub fn depths(&self) -> Vec<u32> {
-        let mut depths = vec![0; self.nodes()];
+        let mut depths = self.start_cycles();
         for &node in &self.order {
             let depth = depths[node as usize];
             for edge in self.successors(node) {
@@ -208,8 +219,15 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Builds the graph of a region, which must not contain scheduling barriers.
+    /// Builds the graph of a region, which must not contain scheduling barriers. No operand is in flight when the region starts.
     pub fn build(&mut self, code: &Code, region: Range<usize>) -> Graph {
+        self.build_after(code, region, &|_| 0)
+    }
+
+    /// Builds the graph of a region, which must not contain scheduling barriers. `cycles_until` returns for a register the cycles from the
+    /// start of the region until its latest result arrives.
+    pub(crate) fn build_after(&mut self, code: &Code, region: Range<usize>, cycles_until: &impl Fn(u32) -> u32) -> Graph {
+        let mut starts = Vec::with_capacity(region.len());
         self.stamp += 1;
         self.readers.clear();
         self.memory.start();
@@ -218,10 +236,13 @@ impl<'m> Builder<'m> {
             let item = &code.items[position];
             let node = (position - region.start) as u32;
             self.add_order_edges(code, &region, item, node);
+            let fresh = |register: &RegAccess| self.is_untouched(register.register).then(|| cycles_until(register.register));
+            starts.push(code.reads(item).iter().chain(code.writes(item)).filter_map(fresh).max().unwrap_or(0));
             self.add_register_edges(code, &region, item, node);
             self.incoming.finish(node);
         }
         let mut graph = Graph::from_incoming(&self.incoming, region);
+        graph.starts = starts;
         graph.barrier_latencies = self.barrier_latencies(code, &graph.region);
         graph.tails = self.tails(code, &graph);
         graph.typical_tails = self.typical_tails(code, &graph);
@@ -274,6 +295,12 @@ impl<'m> Builder<'m> {
             code.writes(item).iter().map(of_access).max().unwrap_or(0).min(tail).max(graph.barrier_latencies[node])
         };
         code.items[graph.region.clone()].iter().enumerate().map(typical).collect()
+    }
+
+    /// Returns whether no item of the current region so far has written a register.
+    fn is_untouched(&self, register: u32) -> bool {
+        let state = &self.registers[register as usize];
+        state.stamp != self.stamp || state.writer == NONE
     }
 
     /// Returns the state of a register in the current region, cleared if the state is of an earlier region.

@@ -142,7 +142,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         length: heights.iter().copied().max().unwrap_or(0),
         depths: graph.depths(),
         heights,
-        earliest: vec![0; graph.nodes()],
+        earliest: graph.start_cycles(),
         left: graph.dependences().to_vec(),
         scoreboard_sequence: vec![priority::NO_SEQUENCE; graph.nodes()],
         next_sequence: 0,
@@ -185,7 +185,7 @@ impl ListScheduler<'_> {
     fn start(&mut self, inserted: &mut Vec<u32>) {
         for node in 0..self.graph.items() as u32 {
             if self.graph.dependences()[node as usize] == 0 {
-                self.ready.insert(node, 0, self.heights[node as usize], 0);
+                self.ready.insert(node, self.earliest[node as usize], self.heights[node as usize], 0);
                 inserted.push(node);
             }
         }

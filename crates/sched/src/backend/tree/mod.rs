@@ -295,7 +295,7 @@ fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
 /// The search models register banks in addition, so its cycles cannot be compared with those of other backends.
 fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &mut PressureTracker) -> Schedule {
     let graph = problem.graph;
-    let mut earliest = vec![0; graph.nodes()];
+    let mut earliest = graph.start_cycles();
     let mut left = graph.dependences().to_vec();
     let mut clock = Clock::new(problem.costs);
     let mut schedule = Schedule { order: Vec::with_capacity(order.len()), ..Schedule::default() };

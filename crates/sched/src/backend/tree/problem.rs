@@ -180,6 +180,7 @@ impl<'a> Problem<'a> {
             let (unit, barrier_latency) = (self.units[node].into(), self.graph.barrier_latency(node as u32));
             words.extend([item.class.index() as u32, unit, self.tails[node], barrier_latency]);
         }
+        words.extend(self.graph.start_cycles());
         words.push(self.groups.len() as u32);
         for group in &self.groups {
             let class = group.class.map_or(u32::MAX, |class| class as u32);

@@ -145,7 +145,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
         by_position: BTreeSet::new(),
         waiting: BTreeSet::new(),
         rejected: Vec::new(),
-        earliest: vec![0; graph.nodes()],
+        earliest: graph.start_cycles(),
         left: graph.dependences().to_vec(),
         clock: Clock::new(problem.costs),
         pressure: Pressure::default(),
@@ -193,12 +193,16 @@ impl Search<'_> {
         self.problem.units[node as usize].into()
     }
 
-    /// Puts all items without predecessors into the trees. Building a tree from a list is faster than single insertions.
+    /// Puts all items without predecessors into the trees, or among the waiting items if an operand from before the region is in flight.
+    /// Building a tree from a list is faster than single insertions.
     fn fill(&mut self) {
         let mut ready: Vec<Vec<Key>> = vec![Vec::new(); NO_UNIT + 1];
         for node in 0..self.problem.items() as u32 {
             if self.left[node as usize] == 0 {
-                ready[self.unit(node)].push(self.key(node));
+                match self.earliest[node as usize] {
+                    0 => ready[self.unit(node)].push(self.key(node)),
+                    earliest => _ = self.waiting.insert((earliest, node)),
+                }
             }
         }
         if self.problem.counts_registers() {

@@ -151,7 +151,7 @@ impl Attempt {
     fn new(code: &Code, graph: &Graph, costs: &Costs, groups: Option<&Groups>, live_out_tails: &LiveOutTails, found: Found) -> Attempt {
         let Found { order, picks } = found;
         let mut clock = Clock::new(costs);
-        let mut earliest = vec![0; graph.nodes()];
+        let mut earliest = graph.start_cycles();
         let mut left = graph.dependences().to_vec();
         let mut cycles = vec![0; graph.items()];
         let mut length = Length::default();

@@ -77,7 +77,7 @@ impl<'g> DirectedGraph<'g> {
             view.first.push(view.links.len() as u32);
         }
         view.left = graph.dependences().to_vec();
-        view.earliest = vec![0; nodes];
+        view.earliest = graph.start_cycles();
         view.critical_path = vec![0; nodes];
         for &node in graph.order.iter().rev() {
             let below = graph.successors(node).iter().map(|edge| view.critical_path[edge.node as usize] + u32::from(edge.latency));

@@ -1,0 +1,209 @@
+//! Results that are still in flight when a block or a region starts.
+//!
+//! Blocks are scheduled one by one, but a load at the end of a block is not complete when the next block starts. [`InFlight`] follows the
+//! results of variable latency across the borders of regions and blocks, so that the dependency graph of a region knows when the operands
+//! from before the region arrive ([`crate::graph::Graph::start_cycles`]).
+//!
+//! Example: `bb0` ends with `LDG R14`, which usually takes 400 cycles, and a branch; `bb1` has `FADD R6, R7, R14` and then four more loads.
+//! Without this module the sum looks ready at once and stays first, and the loads wait for `R14` with it. With it the sum is known to wait
+//! for about 400 cycles, and the loads go first.
+//!
+//! The state at the start of a block is the maximum over its predecessors. Back edges count with the original order of their block, because
+//! that block is scheduled later. Time is counted roughly: a cycle per instruction, and the wait for operands in flight.
+
+use oriole_hardware::Model;
+use oriole_ir::analysis::ControlFlow;
+use oriole_ir::{Block, Function, OperandKind, Part};
+use oriole_support::IndexVec;
+
+use crate::code::from_ir::ValueNumbers;
+use crate::code::{Code, Item};
+
+/// A register whose latest result is in flight, and the cycles until it arrives.
+type Remaining = (u32, u32);
+
+/// The results in flight at the current position, and those at the ends of the blocks walked so far.
+pub(crate) struct InFlight<'m> {
+    model: &'m Model,
+    /// For each register, the cycle in which its latest result arrives, from the start of the block; 0 if it is not in flight.
+    arrivals: Vec<u32>,
+    /// The registers with an entry in `arrivals` that is not 0, and possibly others.
+    entered: Vec<u32>,
+    /// The current cycle, from the start of the block.
+    cycle: u32,
+    /// The results in flight at the start of the current block.
+    at_start: Vec<Remaining>,
+    /// The results in flight at the end of each block, ordered by register.
+    at_ends: IndexVec<Block, Vec<Remaining>>,
+}
+
+impl<'m> InFlight<'m> {
+    /// Creates the state for a function whose code has `registers` register numbers.
+    pub(crate) fn new(model: &'m Model, registers: usize, function: &Function) -> InFlight<'m> {
+        InFlight {
+            model,
+            arrivals: vec![0; registers],
+            entered: Vec::new(),
+            cycle: 0,
+            at_start: Vec::new(),
+            at_ends: IndexVec::filled(function.blocks.len(), Vec::new()),
+        }
+    }
+
+    /// Moves to the start of a block. `numbers` are the register numbers of values, if the code is on values.
+    pub(crate) fn enter_block(&mut self, function: &Function, flow: &ControlFlow, block: Block, numbers: Option<&ValueNumbers>) {
+        self.reset();
+        for &predecessor in flow.predecessors(block) {
+            let ends = &self.at_ends[predecessor];
+            for &(register, cycles) in ends {
+                enter(&mut self.arrivals, &mut self.entered, register, cycles);
+            }
+            // The result of a phi arrives with the source for this predecessor.
+            if let Some(numbers) = numbers.filter(|_| !ends.is_empty()) {
+                for (to, from) in phi_registers(function, block, predecessor, numbers) {
+                    if let Ok(found) = ends.binary_search_by_key(&from, |&(register, _)| register) {
+                        enter(&mut self.arrivals, &mut self.entered, to, ends[found].1);
+                    }
+                }
+            }
+        }
+        self.at_start = self.remaining();
+    }
+
+    /// Moves back to the start of the current block.
+    pub(crate) fn restart_block(&mut self) {
+        self.reset();
+        for &(register, cycles) in &self.at_start {
+            enter(&mut self.arrivals, &mut self.entered, register, cycles);
+        }
+    }
+
+    /// Moves across an item.
+    pub(crate) fn step(&mut self, code: &Code, item: &Item) {
+        let arrival = code.reads(item).iter().map(|access| self.arrivals[access.register as usize]).max().unwrap_or(0);
+        // A pseudo operation does not wait: its results arrive with its operands.
+        let result = if item.opcode.is_none() {
+            arrival
+        } else {
+            self.cycle = arrival.max(self.cycle) + 1;
+            self.model.time(item.class).map_or(0, |time| self.cycle - 1 + u32::from(time.usual))
+        };
+        for access in code.writes(item) {
+            self.arrivals[access.register as usize] = result;
+            if result > 0 {
+                self.entered.push(access.register);
+            }
+        }
+    }
+
+    /// Returns the cycles until the latest result of a register arrives; 0 if it is not in flight.
+    pub(crate) fn cycles_until(&self, register: u32) -> u32 {
+        self.arrivals[register as usize].saturating_sub(self.cycle)
+    }
+
+    /// Walks the current block in its final order and keeps the state at its end for the successors.
+    pub(crate) fn finish_block(&mut self, code: &Code, block: Block, order: impl Iterator<Item = usize>) {
+        self.restart_block();
+        for position in order {
+            self.step(code, &code.items[position]);
+        }
+        self.at_ends[block] = self.remaining();
+    }
+
+    fn reset(&mut self) {
+        for register in self.entered.drain(..) {
+            self.arrivals[register as usize] = 0;
+        }
+        self.cycle = 0;
+    }
+
+    /// Returns the registers whose results have not arrived yet, in ascending order.
+    fn remaining(&mut self) -> Vec<Remaining> {
+        self.entered.sort_unstable();
+        self.entered.dedup();
+        let left = self.entered.iter().map(|&register| (register, self.cycles_until(register)));
+        left.filter(|&(_, cycles)| cycles > 0).collect()
+    }
+}
+
+/// Enters the arrival of a register, unless a later one is known.
+fn enter(arrivals: &mut [u32], entered: &mut Vec<u32>, register: u32, cycles: u32) {
+    let arrival = &mut arrivals[register as usize];
+    *arrival = cycles.max(*arrival);
+    entered.push(register);
+}
+
+/// Returns the registers of the results of a block's phis, each with the register that it is copied from at the end of a predecessor.
+fn phi_registers<'f>(
+    function: &'f Function,
+    block: Block,
+    predecessor: Block,
+    numbers: &'f ValueNumbers,
+) -> impl Iterator<Item = (u32, u32)> + use<'f> {
+    function.phis(block).iter().flat_map(move |&phi| {
+        let source = function.sources(phi).chunks(2).find_map(|pair| match pair {
+            [source, from] if from.kind == OperandKind::Block(predecessor) => source.part(),
+            _ => None,
+        });
+        let result = function.defined(phi).next().map(|value| Part { value, first: 0, count: function.values[value].width });
+        result.zip(source).into_iter().flat_map(move |(to, from)| numbers.registers(to).zip(numbers.registers(from)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use oriole_ir::analysis::ControlFlow;
+    use oriole_isa::{RegFile, Target};
+
+    use super::*;
+    use crate::code::from_ir::push_values;
+    use crate::code::from_machine;
+
+    fn model() -> &'static Model {
+        Model::of(Target::parse("sm_90a").unwrap())
+    }
+
+    /// Walks a function on values block by block. Returns the cycles until each register arrives at the start of each block.
+    fn starts(text: &str) -> Vec<Vec<Remaining>> {
+        let function = oriole_ir::text::parse(text).unwrap().remove(0);
+        let flow = ControlFlow::compute(&function);
+        let numbers = ValueNumbers::new(&function);
+        let mut code = numbers.empty(&function);
+        let mut in_flight = InFlight::new(model(), code.registers(), &function);
+        let mut found = Vec::new();
+        for &block in &function.layout {
+            let start = code.items.len();
+            function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, &function, inst));
+            in_flight.enter_block(&function, &flow, block, Some(&numbers));
+            found.push(in_flight.at_start.clone());
+            in_flight.finish_block(&code, block, start..code.items.len());
+        }
+        found
+    }
+
+    /// The load of `bb0` is the last instruction before the branch; `bb1` starts one cycle later. A phi gets the arrival of its source.
+    #[test]
+    fn a_load_is_in_flight_in_the_next_block() {
+        let text = "func kernel @f ssa {\nbb0:\n    %0:UR2 = ULDC.64 c[0x0][0x208]\n    %1:R2 = IMAD.WIDE RZ, 0x4, c[0x0][0x210]\n    %2:R = LDG.E desc[%0][%1.64] !global.4\n    BRA bb1\nbb1:\n    %3:R = PHI %2, bb0\n    %4:R = FADD %2, %3\n    BRA bb2\nbb2:\n    EXIT\n}";
+        let starts = starts(text);
+        let usual = oriole_hardware::Classes::get().of(oriole_isa::Opcode::LDG, &[]);
+        let usual = u32::from(model().time(usual).expect("a load has a variable latency").usual);
+        // Registers: %0 is 0 and 1, %1 is 2 and 3, %2 is 4, %3 is 5. The load and the branch take a cycle each.
+        assert_eq!(starts[0], []);
+        assert_eq!(starts[1], [(4, usual - 2), (5, usual - 2)]);
+        // The sum has waited for both.
+        assert_eq!(starts[2], []);
+    }
+
+    #[test]
+    fn a_result_that_is_overwritten_is_not_in_flight() {
+        let lines = ["LDG.E R4, desc[UR4][R2.64]", "LDG.E R5, desc[UR4][R2.64+0x4]", "MOV R4, R9"];
+        let code = from_machine::code(&lines.map(|line| oriole_isa::parse(line).unwrap()));
+        let function = oriole_ir::text::parse("func kernel @f {\nbb0:\n    EXIT\n}").unwrap().remove(0);
+        let mut in_flight = InFlight::new(model(), code.registers(), &function);
+        code.items.iter().for_each(|item| in_flight.step(&code, item));
+        let cycles = |number| in_flight.cycles_until(from_machine::register(RegFile::General, number).unwrap());
+        assert_eq!(cycles(4), 0);
+        assert!(cycles(5) > 100, "{}", cycles(5));
+    }
+}
