@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the demo page of examples/web with the compiler as WebAssembly, under target/web.
+# Builds the demo page of examples/web with the compiler as WebAssembly, under target/web-demo.
 #
 #   tools/web-demo.sh                 build
 #   tools/web-demo.sh --serve [PORT]  build, then serve the page on http://localhost:PORT/ (8000)
@@ -34,7 +34,7 @@ cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$root=/oriole"$'\x1f'"--remap-path-prefix=$cargo_home=/cargo"
 cargo rustc --locked -p oriole-wasm --profile "$profile" --lib --crate-type cdylib --target "$triple" -- -C "link-arg=-zstack-size=$stack"
 
-out=$target/web
+out=$target/web-demo
 mkdir -p "$out"
 install -m 644 examples/web/*.{html,css,js,mjs} examples/*.ptx "$out/"
 install -m 644 "$target/$triple/$profile/oriole_wasm.wasm" "$out/oriole.wasm"

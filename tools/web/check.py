@@ -197,7 +197,7 @@ def cubin_of(oriole, path, arch, level, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pages", default=str(ROOT / "target/web"), help="the folder that tools/web-demo.sh writes")
+    parser.add_argument("--pages", default=str(ROOT / "target/web-demo"), help="the folder that tools/web-demo.sh writes")
     parser.add_argument("--oriole", default=str(ROOT / "target/debug/oriole"))
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     parser.add_argument("--axe", help="axe.min.js of the npm package axe-core")
