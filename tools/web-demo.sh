@@ -29,9 +29,8 @@ if [[ ! -d $(rustc --print sysroot)/lib/rustlib/$triple ]]; then
 fi
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 
-# Paths of this machine, which panic messages would have.
-cargo_home=${CARGO_HOME:-$HOME/.cargo}
-export CARGO_ENCODED_RUSTFLAGS="--remap-path-prefix=$root=/oriole"$'\x1f'"--remap-path-prefix=$cargo_home=/cargo"
+CARGO_ENCODED_RUSTFLAGS=$(tools/remap-flags.sh "$target")
+export CARGO_ENCODED_RUSTFLAGS
 cargo rustc --locked -p oriole-wasm --profile "$profile" --lib --crate-type cdylib --target "$triple" -- -C "link-arg=-zstack-size=$stack"
 
 out=$target/web-demo
