@@ -76,12 +76,6 @@ impl Settings {
             return Err("the maximum number of registers must be positive".to_owned());
         }
         let debug = self.lineinfo.then(|| DebugInfo { kind: DebugKind::Lines, texts: vec![Arc::from(ptx)] });
-        Ok(Options {
-            level: self.opt_level,
-            contract: self.fmad,
-            max_registers: self.maxrregcount,
-            debug,
-            ..Options::new(target)
-        })
+        Ok(Options { level: self.opt_level, contract: self.fmad, max_registers: self.maxrregcount, debug, ..Options::new(target) })
     }
 }
