@@ -36,7 +36,11 @@ installed() { [[ -d $(rustc --print sysroot)/lib/rustlib/$1 ]]; }
 build() {
     local flags=()
     installed "$1" || fail "the target $1 is not installed; run: rustup target add $1"
-    [[ $1 == *-musl ]] && flags+=(-Clinker=rust-lld -Clink-self-contained=yes -Ctarget-feature=+crt-static)
+    # Static programs at a fixed address (crates/cli/build.rs). A dependency asks for libdl, which is a part of musl; tools/dist has an empty one.
+    # That folder is relative, because flags are part of the names of symbols.
+    if [[ $1 == *-musl ]]; then
+        flags+=(-Clinker=rust-lld -Clink-self-contained=yes -Ctarget-feature=+crt-static -Crelocation-model=static -Lnative=tools/dist)
+    fi
     step "build for $1, profile $profile"
     CARGO_ENCODED_RUSTFLAGS=$(tools/remap-flags.sh "$target" ${flags[@]+"${flags[@]}"}) CARGO_TARGET_DIR=$target \
         cargo build --locked --profile "$profile" -p oriole-cli --bins --target "$1"

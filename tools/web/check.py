@@ -119,11 +119,13 @@ class Checks:
         page.keyboard.press("End")
         self.expect(page.locator("#explanation").is_visible(), "End chooses the last tab")
         page.keyboard.press("Home")
+        self.expect(page.locator("[role=tabpanel]:visible").count() == 1, "one panel is visible at a time")
         reached = set()
         for _ in range(20):
             page.keyboard.press("Tab")
             reached.add(page.evaluate("document.activeElement.id"))
-        self.expect({"example", "target", "level", "control", "compile", "ptx", "tab-messages", "download"} <= reached, "all controls are reached with the tabulator")
+        missed = {"example", "target", "level", "control", "compile", "ptx", "tab-messages", "download"} - reached
+        self.expect(not missed, f"all controls are reached with the tabulator {sorted(missed)}")
         self.expect(messages == [], f"no messages in the console, no requests elsewhere {messages[:3]}")
 
     def accessibility(self):
