@@ -21,6 +21,11 @@ step() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }
 
 cd "$package"
 export CARGO_TARGET_DIR=$target
+# Neither the programs nor the module name folders of this machine, and the files in the wheel have the time of the last commit.
+CARGO_ENCODED_RUSTFLAGS=$("$root/tools/remap-flags.sh" "$target")
+export CARGO_ENCODED_RUSTFLAGS
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 1000000000)}
+export SOURCE_DATE_EPOCH
 
 step "programs"
 # From the workspace of the package, so that the module and the programs share all compiled crates.
@@ -39,6 +44,16 @@ rm -rf "$target/wheels"
 "$target/build-env/bin/maturin" build --release --locked --out "$target/wheels" --interpreter "$target/build-env/bin/python"
 wheels=("$target"/wheels/*.whl)
 [[ ${#wheels[@]} == 1 && -f ${wheels[0]} ]] || { echo "python-wheel.sh: expected one wheel in $target/wheels" >&2; exit 1; }
+
+step "paths"
+rm -rf "$target/unpacked"
+python3 -m zipfile -e "${wheels[0]}" "$target/unpacked"
+for path in "$root" "${CARGO_HOME:-$HOME/.cargo}"; do
+    if found=$(grep -rlF -- "$path" "$target/unpacked"); then
+        echo "python-wheel.sh: these files of the wheel name $path: $found" >&2
+        exit 1
+    fi
+done
 
 if [[ ${1-} != --no-test ]]; then
     step "install"

@@ -106,7 +106,9 @@ fn samples_show_what_the_commands_print() {
     fs::create_dir_all(folder.join("examples")).unwrap();
     for entry in fs::read_dir(root().join("examples")).unwrap() {
         let path = entry.unwrap().path();
-        fs::copy(&path, folder.join("examples").join(path.file_name().unwrap())).unwrap();
+        if path.is_file() {
+            fs::copy(&path, folder.join("examples").join(path.file_name().unwrap())).unwrap();
+        }
     }
     let mut pages = vec![root().join("README.md")];
     pages.extend(fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()));

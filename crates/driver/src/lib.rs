@@ -16,6 +16,7 @@
 //! ```
 
 pub mod account;
+mod clock;
 mod compile_function;
 mod compiled;
 mod convention;

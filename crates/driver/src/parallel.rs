@@ -4,6 +4,8 @@
 //! therefore limited by the total work, and the calling thread is one of them. A thread that finishes a job takes the next one. The largest
 //! jobs start first, so that no large job is left for the end while the other threads are idle. Results are returned in the order of the
 //! jobs, independent of the thread that ran them.
+//!
+//! On WebAssembly without threads `available_parallelism` is an error, and the calling thread runs all jobs.
 
 use std::cmp::Reverse;
 use std::panic::resume_unwind;

@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use oriole_ir::Function;
 
+use crate::clock::Clock;
 use crate::options::{Bisect, BisectDecision, PassOptions};
 
 /// What a compilation recorded about its passes, in the order of the functions in the source.
@@ -137,7 +138,7 @@ pub struct Recorder<'a> {
 pub struct Started {
     instructions: usize,
     objects: IrObjects,
-    at: Instant,
+    at: Clock,
 }
 
 impl<'a> Recorder<'a> {
@@ -153,7 +154,7 @@ impl<'a> Recorder<'a> {
 
     /// Starts a measurement, if the options request measurements.
     pub fn start(&self, function: &Function) -> Option<Started> {
-        let start = || Started { instructions: instruction_count(function), objects: IrObjects::of(function), at: Instant::now() };
+        let start = || Started { instructions: instruction_count(function), objects: IrObjects::of(function), at: Clock::start() };
         self.options.measure.then(start)
     }
 
