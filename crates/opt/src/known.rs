@@ -78,7 +78,7 @@ impl<'a> Known<'a> {
         match self.function.insts[inst].op {
             Op::Pseudo(Pseudo::Copy) if operands.len() == 2 => self.word(&operands[1]),
             Op::Machine(Opcode::MOV | Opcode::UMOV) if operands.len() == 2 && self.has_modifiers(inst, &[]) => self.word(&operands[1]),
-            Op::Machine(Opcode::LOP3) if self.is_logic(inst) => {
+            Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if self.is_logic(inst) => {
                 let [a, b, c] = [self.word(&operands[1])?, self.word(&operands[2])?, self.word(&operands[3])?];
                 Some(logic(operands[4].integer()?, a, b, c))
             }
@@ -156,7 +156,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns whether an instruction is `LOP3.LUT` with a single result and no predicate.
+    /// Returns whether an instruction is `LOP3.LUT` or `ULOP3.LUT` with a single result and no predicate.
     fn is_logic(self, inst: Inst) -> bool {
         let operands = self.function.operands(inst);
         self.has_modifiers(inst, &[".LUT"])
@@ -219,14 +219,16 @@ impl<'a> Known<'a> {
             return any;
         }
         match self.function.insts[inst].op {
-            Op::Machine(Opcode::LOP3) if deeper.is_logic(inst) && operands[4].integer() == Some(LUT_AND) => {
+            Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if deeper.is_logic(inst) && operands[4].integer() == Some(LUT_AND) => {
                 deeper.maximum(&operands[1]).min(deeper.maximum(&operands[2])).min(any)
             }
-            Op::Machine(Opcode::SGXT) if self.has_modifiers(inst, &[".U32"]) => match operands[2].integer() {
+            Op::Machine(Opcode::SGXT | Opcode::USGXT) if self.has_modifiers(inst, &[".U32"]) => match operands[2].integer() {
                 Some(bits @ 0..=31) => (1 << bits) - 1,
                 _ => any,
             },
-            Op::Machine(Opcode::SHF) if self.has_modifiers(inst, &[".R", ".U32", ".HI"]) && deeper.word(&operands[1]) == Some(0) => {
+            Op::Machine(Opcode::SHF | Opcode::USHF)
+                if self.has_modifiers(inst, &[".R", ".U32", ".HI"]) && deeper.word(&operands[1]) == Some(0) =>
+            {
                 match operands[2].integer() {
                     Some(bits @ 0..=31) => deeper.maximum(&operands[3]).min(any) >> bits,
                     _ => any,
