@@ -6,6 +6,8 @@
 //! with numbers are combined. Each change is checked against the encoding forms of the target, and sources may be swapped to make it fit.
 //! Definitions that are no longer read are left to dead-code elimination.
 //!
+//! Asynchronous copies that copy all bytes or none are given simpler addresses and predicates ([`fills`]).
+//!
 //! **64-bit addresses** are register pairs: the addition of the low halves writes a carry that the addition of the high halves reads. The
 //! 64-bit sum is folded only if both halves come from such a pair of additions, because only then is it exact. Halves of the base that are
 //! not an aligned register pair are packed after the later one of their definitions; all addresses with the same halves share one pack.
@@ -20,6 +22,7 @@ use crate::rewrite::{Draft, piece};
 use bases::Bases;
 
 mod bases;
+mod fills;
 
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -91,6 +94,7 @@ impl Folder {
             return;
         }
         self.join_sums(function, inst, opcode);
+        self.drop_fill(function, inst, opcode);
         let takes_numbers = opcode.properties().effect == Effect::None || opcode == Opcode::SHFL;
         while self.fold_constant(function, inst, opcode, takes_numbers) {
             self.stats.constants += 1;
@@ -192,7 +196,7 @@ impl Folder {
         let Some(part) = operand.part().filter(|part| function.values[part.value].file == RegFile::General) else { return };
         // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
         match part.count {
-            1 if is_narrow(opcode, &operand) => self.fold_narrow(function, inst, opcode, at),
+            1 if is_narrow(opcode, &operand) || is_copy_target(function, inst, opcode, at) => self.fold_narrow(function, inst, opcode, at),
             2 => self.fold_wide(function, inst, opcode, at, part),
             _ => {}
         }
@@ -343,6 +347,12 @@ impl Folder {
 /// Returns whether an instruction has 32-bit addresses and the base is not scaled.
 fn is_narrow(opcode: Opcode, base: &Operand) -> bool {
     matches!(opcode.properties().memory, Memory::Shared | Memory::Local | Memory::Constant) && base.suffixes().next().is_none()
+}
+
+/// Returns whether an operand is the base of the shared address that an asynchronous copy writes to, its first address.
+fn is_copy_target(function: &Function, inst: Inst, opcode: Opcode, at: usize) -> bool {
+    let is_first = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
+    opcode == Opcode::LDGSTS && function.operands(inst).iter().position(is_first) == Some(at)
 }
 
 /// Returns whether an operand is the 64-bit addend of a wide product.

@@ -15,14 +15,16 @@
 //!   stay, because the passes after this one make constants operands, unless another instruction that moves reads them.
 //! - A load moves if every execution of the loop executes it, if the loop writes no memory and waits for no other thread, and if the loop
 //!   counts. A loop that does not count may wait for another thread to change the memory.
+//! - A broadcast, `SHFL.IDX` of a fixed lane among all threads of the warp, moves with its `WARPSYNC` if it is in the first block of the loop:
+//!   the threads that enter the loop execute it next.
 //!
 //! The results stay in registers during the whole loop, so their number is limited ([`MAX_REGISTERS`]).
 //!
 //! **Before** and **after**: SSA. A loop is left as it is unless one block with no other successor comes before it.
 
-use oriole_ir::analysis::{ControlFlow, Dominators, LoopId, Loops};
+use oriole_ir::analysis::{ControlFlow, Dominators, LoopId, Loops, is_broadcast};
 use oriole_ir::{Block, Function, Inst, Op, Order, Pseudo, RegFile, Role, Space, Target, Value};
-use oriole_isa::{Effect, Opcode};
+use oriole_isa::{Effect, Opcode, Symbol};
 use oriole_support::Index;
 
 use crate::definitions::Definitions;
@@ -137,12 +139,15 @@ struct Mover<'a> {
 impl Mover<'_> {
     /// Chooses instructions of a block. All blocks that dominate it in the loop must have been visited.
     fn choose_from(&mut self, function: &Function, block: Block, before: Block, moves_loads: bool, stats: &mut Stats) {
-        for &inst in &function.blocks[block].insts {
+        let is_first = block == self.loops.get(self.id).header;
+        for (at, &inst) in function.blocks[block].insts.iter().enumerate() {
+            let synchronization = is_first.then(|| synchronization_of(function, block, at)).flatten();
             let is_load = moves_loads && is_movable_load(function, inst);
             let is_computation = !is_load && is_pure(function, inst) && !is_bare(function, inst);
             let registers: usize = function.defined(inst).map(|value| usize::from(function.values[value].width)).sum();
             let is_general = function.defined(inst).all(|value| function.values[value].file == RegFile::General);
-            if !is_load && !is_computation || !is_general || self.registers + registers > MAX_REGISTERS {
+            let may_move = (is_load || is_computation) && is_general || synchronization.is_some();
+            if !may_move || self.registers + registers > MAX_REGISTERS {
                 continue;
             }
             let uses: Vec<Value> = function.used(inst).map(|part| part.value).collect();
@@ -154,6 +159,9 @@ impl Mover<'_> {
                 if let Some(constant) = self.inside(value) {
                     self.choose(constant, before);
                 }
+            }
+            if let Some(synchronization) = synchronization {
+                self.choose(synchronization, before);
             }
             self.choose(inst, before);
             self.registers += registers;
@@ -177,6 +185,18 @@ impl Mover<'_> {
         self.homes[inst.position()] = Some(before);
         self.chosen.push(inst);
     }
+}
+
+/// Returns the `WARPSYNC` before a broadcast of a fixed lane to the whole warp; `None` if the instruction at the position is no broadcast.
+fn synchronization_of(function: &Function, block: Block, at: usize) -> Option<Inst> {
+    let insts = &function.blocks[block].insts;
+    let (before, inst) = (insts[at.checked_sub(1)?], insts[at]);
+    let is_bare = |inst: Inst| function.insts[inst].guard.is_none() && function.insts[inst].memory.is_none();
+    let is_synchronization = function.insts[before].is_machine(Opcode::WARPSYNC)
+        && function.insts[before].modifiers.as_slice() == [Symbol::ALL]
+        && function.operands(before).is_empty();
+    let is_broadcast = is_broadcast(function, inst);
+    (is_broadcast && is_synchronization && is_bare(before) && is_bare(inst)).then_some(before)
 }
 
 /// Moves instructions from a loop to the end of the block before it.

@@ -17,12 +17,22 @@ pub(crate) struct Known<'a> {
     function: &'a Function,
     definitions: &'a Definitions,
     depth: usize,
+    /// A value that is assumed to be this number.
+    assumed: Option<(Value, u32)>,
+}
+
+/// A value that is one of two numbers, chosen by a predicate.
+struct Selection {
+    value: Value,
+    /// The numbers if the predicate holds and if not.
+    numbers: [u32; 2],
+    predicate: Operand,
 }
 
 impl<'a> Known<'a> {
     /// Creates the analysis, which computes nothing in advance.
     pub(crate) fn new(function: &'a Function, definitions: &'a Definitions) -> Known<'a> {
-        Known { function, definitions, depth: 0 }
+        Known { function, definitions, depth: 0, assumed: None }
     }
 
     /// Returns the analysis for the sources of an instruction; `None` if too many instructions have been looked through.
@@ -49,7 +59,10 @@ impl<'a> Known<'a> {
         match operand.kind {
             OperandKind::Integer(number) => Some(number as u32),
             OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(0),
-            OperandKind::Value(_) => {
+            OperandKind::Value(part) => {
+                if let Some((_, number)) = self.assumed.filter(|assumed| assumed.0 == part.value) {
+                    return Some(number);
+                }
                 let (value, inst) = self.definition(operand)?;
                 self.deeper()?.word_of_result(value, inst)
             }
@@ -65,9 +78,12 @@ impl<'a> Known<'a> {
         match self.function.insts[inst].op {
             Op::Pseudo(Pseudo::Copy) if operands.len() == 2 => self.word(&operands[1]),
             Op::Machine(Opcode::MOV | Opcode::UMOV) if operands.len() == 2 && self.has_modifiers(inst, &[]) => self.word(&operands[1]),
-            Op::Machine(Opcode::LOP3) if self.is_logic(inst) => {
+            Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if self.is_logic(inst) => {
                 let [a, b, c] = [self.word(&operands[1])?, self.word(&operands[2])?, self.word(&operands[3])?];
                 Some(logic(operands[4].integer()?, a, b, c))
+            }
+            Op::Machine(Opcode::IADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
+                operands[3..6].iter().try_fold(0_u32, |sum, summand| Some(sum.wrapping_add(self.summand(summand)?)))
             }
             Op::Machine(Opcode::IADD3) if self.has_modifiers(inst, &[".X"]) && operands.len() == 8 => {
                 let is_without_carry = self.truth(&operands[6]) == Some(false) && self.truth(&operands[7]) == Some(false);
@@ -78,7 +94,69 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns whether an instruction is `LOP3.LUT` with a single result and no predicate.
+    /// Returns the number that an operand adds to a sum, which may have a negative sign.
+    fn summand(self, operand: &Operand) -> Option<u32> {
+        let number = self.word(&operand.with_signs(Signs::NONE))?;
+        match operand.signs {
+            Signs::NONE => Some(number),
+            Signs::NEGATE => Some(number.wrapping_neg()),
+            _ => None,
+        }
+    }
+
+    /// Returns whether an operand is zero: known to be zero, or computed from one of two numbers and zero for both.
+    pub(crate) fn is_always_zero(self, operand: &Operand) -> bool {
+        if let Some(number) = self.word(operand) {
+            return number == 0;
+        }
+        self.selection(operand).is_some_and(|selection| {
+            selection.numbers.iter().all(|&number| Known { assumed: Some((selection.value, number)), ..self }.word(operand) == Some(0))
+        })
+    }
+
+    /// Returns the predicate that has the same truth value as `operand`, if that compares a number which depends on a predicate:
+    /// `a ? 16 : 0 != 0` is `a`.
+    pub(crate) fn choice(self, operand: &Operand) -> Option<Operand> {
+        let (_, inst) = self.definition(operand)?;
+        if !matches!(self.function.insts[inst].op, Op::Machine(Opcode::ISETP) | Op::Pseudo(Pseudo::Copy)) {
+            return None;
+        }
+        let compared = self.function.sources(inst).first()?;
+        if self.function.insts[inst].is(Pseudo::Copy) {
+            let inner = self.deeper()?.choice(compared)?;
+            return Some(if operand.signs.has(Signs::NOT) { inner.inverted_predicate() } else { inner });
+        }
+        let selection = self.selection(compared)?;
+        let truth = |number: u32| Known { assumed: Some((selection.value, number)), ..self }.truth(operand);
+        match [truth(selection.numbers[0])?, truth(selection.numbers[1])?] {
+            [true, true] => Some(Operand::PT),
+            [true, false] => Some(selection.predicate),
+            [false, true] => Some(selection.predicate.inverted_predicate()),
+            [false, false] => Some(Operand::PT.inverted_predicate()),
+        }
+    }
+
+    /// Returns the value with one of two numbers that an operand is computed from, together with known numbers only.
+    fn selection(self, operand: &Operand) -> Option<Selection> {
+        let (value, inst) = self.definition(operand)?;
+        let deeper = self.deeper()?;
+        let sources = self.function.sources(inst);
+        match self.function.insts[inst].op {
+            Op::Machine(Opcode::SEL) if self.has_modifiers(inst, &[]) && sources.len() == 3 => {
+                let numbers = [deeper.word(&sources[0])?, deeper.word(&sources[1])?];
+                Some(Selection { value, numbers, predicate: sources[2] })
+            }
+            Op::Machine(Opcode::LOP3 | Opcode::IADD3 | Opcode::MOV) | Op::Pseudo(Pseudo::Copy) => {
+                let is_unknown = |source: &&Operand| source.value().is_some() && deeper.word(&source.with_signs(Signs::NONE)).is_none();
+                let mut unknown = sources.iter().filter(is_unknown);
+                let (source, None) = (unknown.next()?, unknown.next()) else { return None };
+                deeper.selection(source)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether an instruction is `LOP3.LUT` or `ULOP3.LUT` with a single result and no predicate.
     fn is_logic(self, inst: Inst) -> bool {
         let operands = self.function.operands(inst);
         self.has_modifiers(inst, &[".LUT"])
@@ -141,14 +219,16 @@ impl<'a> Known<'a> {
             return any;
         }
         match self.function.insts[inst].op {
-            Op::Machine(Opcode::LOP3) if deeper.is_logic(inst) && operands[4].integer() == Some(LUT_AND) => {
+            Op::Machine(Opcode::LOP3 | Opcode::ULOP3) if deeper.is_logic(inst) && operands[4].integer() == Some(LUT_AND) => {
                 deeper.maximum(&operands[1]).min(deeper.maximum(&operands[2])).min(any)
             }
-            Op::Machine(Opcode::SGXT) if self.has_modifiers(inst, &[".U32"]) => match operands[2].integer() {
+            Op::Machine(Opcode::SGXT | Opcode::USGXT) if self.has_modifiers(inst, &[".U32"]) => match operands[2].integer() {
                 Some(bits @ 0..=31) => (1 << bits) - 1,
                 _ => any,
             },
-            Op::Machine(Opcode::SHF) if self.has_modifiers(inst, &[".R", ".U32", ".HI"]) && deeper.word(&operands[1]) == Some(0) => {
+            Op::Machine(Opcode::SHF | Opcode::USHF)
+                if self.has_modifiers(inst, &[".R", ".U32", ".HI"]) && deeper.word(&operands[1]) == Some(0) =>
+            {
                 match operands[2].integer() {
                     Some(bits @ 0..=31) => deeper.maximum(&operands[3]).min(any) >> bits,
                     _ => any,
@@ -170,7 +250,7 @@ pub(crate) fn logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use oriole_ir::{Function, Operand, text};
+    use oriole_ir::{Function, Operand, Signs, text};
 
     use super::{Known, logic};
     use crate::definitions::Definitions;
@@ -241,6 +321,28 @@ mod tests {
         );
         // 0x20 is true for the inputs true, false, true only.
         assert_eq!(found, [Some(true), Some(false), Some(false), None]);
+    }
+
+    #[test]
+    fn numbers_that_depend_on_a_predicate_are_followed() {
+        let (function, operands) = kept(
+            "%2:R = SEL RZ, 0x10, !%1
+             %3:R, PT, PT = IADD3 -%2, 0x10, RZ
+             %4:R = LOP3.LUT %3, 0xf, RZ, 0xc0, !PT
+             %5:R = LOP3.LUT %3, 0x1f, RZ, 0xc0, !PT
+             %6:P, PT = ISETP.NE.U32.AND %2, 0x0, PT
+             %7:P, PT = ISETP.EQ.U32.AND %2, 0x0, PT
+             %8:P, PT = ISETP.NE.U32.AND %2, 0x8, PT
+             %9:P, PT = ISETP.NE.U32.AND %0, 0x8, PT
+             KEEP %4, %5, %6, !%6, %7, %8, %9",
+        );
+        let definitions = Definitions::compute(&function);
+        let known = Known::new(&function, &definitions);
+        assert_eq!([known.is_always_zero(&operands[0]), known.is_always_zero(&operands[1])], [true, false]);
+        let choice = |at: usize| known.choice(&operands[at]).map(|found| (found.value().is_some(), found.signs.has(Signs::NOT)));
+        // %2 is 0x10 where %1 holds: `%2 != 0` is %1.
+        assert_eq!([choice(2), choice(3), choice(4)], [Some((true, false)), Some((true, true)), Some((true, true))]);
+        assert_eq!([choice(5), choice(6)], [Some((false, false)), None], "always true; unknown");
     }
 
     #[test]

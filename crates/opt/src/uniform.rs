@@ -17,6 +17,8 @@
 //!
 //! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`, and repeated copies of one value in a block by the first.
 //!
+//! The descriptors of products that follow each other are derived from one another ([`tuples`]).
+//!
 //! **Before** and **after**: SSA, legal instructions, none of them dead: dead uses would keep an instruction from being moved. The cost is
 //! linear, except for the number of rounds that find the instructions of a block, which is at most the length of the longest chain of them.
 
@@ -32,6 +34,8 @@ use crate::known::Known;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
+mod tuples;
+
 /// Number of the register that stands for a uniform register while a form is searched.
 const EXAMPLE_REGISTER: u16 = 4;
 
@@ -42,6 +46,8 @@ pub struct Stats {
     pub moved: usize,
     /// Number of copies to uniform registers that became constants or were removed.
     pub removed: usize,
+    /// Number of tuples of descriptors that were derived from another one.
+    pub derived: usize,
 }
 
 /// Moves the uniform computations of a whole function.
@@ -68,6 +74,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     }
     encodability.put_back();
     replace_uses(function, &replaced);
+    stats.derived = tuples::run(function);
     if stats != Stats::default() {
         dead::run(function, target);
     }

@@ -50,6 +50,7 @@ impl Assigner<'_> {
         if !is_entry {
             self.enter_block(block);
         }
+        self.in_flight.enter(block, &self.registers.usable.without(&self.registers.free));
         // The old list stays in the function: terminators, phis and liveness of the block are still read until the blocks are rewritten.
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut out = Vec::with_capacity(insts.len() + insts.len() / 8);

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Inputs`] | environment, control flow, liveness | nothing during a file |
 //! | [`Hints`] | webs of values that should be in related registers | choices of registers |
+//! | [`InFlight`] | registers that products may still read at the start of a loop | the walk |
 //! | [`RegisterFile`] | which value is in which register now | the walk, instruction by instruction |
 //! | [`Walk`] | next uses and definitions of values | the walk |
 //! | [`Spills`] | dropped values, their slots and shadows | the walk and the edges |
@@ -17,6 +18,7 @@ use crate::banks::choose_banks;
 use crate::borders::Borders;
 use crate::environment::Environment;
 use crate::hints::Hints;
+use crate::in_flight::InFlight;
 use crate::inputs::Inputs;
 use crate::outcome::{AllocateError, Allocation};
 use crate::register_file::RegisterFile;
@@ -44,6 +46,7 @@ pub(crate) struct Assigner<'a> {
     pub function: &'a mut Function,
     pub inputs: Inputs<'a>,
     pub hints: Hints,
+    pub in_flight: InFlight,
     pub registers: RegisterFile,
     pub walk: Walk,
     pub spills: Spills,
@@ -59,6 +62,7 @@ impl<'a> Assigner<'a> {
         Assigner {
             inputs: Inputs::new(function, env),
             hints: Hints::default(),
+            in_flight: InFlight::default(),
             registers: RegisterFile::new(),
             walk: Walk::new(function.entry()),
             spills: Spills::new(env.stack_pointer),
@@ -74,6 +78,9 @@ impl<'a> Assigner<'a> {
         let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
         self.inputs.start_file(self.function, file)?;
         self.hints.add_webs(self.function, &self.inputs.liveness, file);
+        if file == RegFile::General {
+            self.in_flight = InFlight::find(self.function, &self.inputs.flow.graph, &mut self.hints);
+        }
         if file == RegFile::General && self.has_banks {
             choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
         }
@@ -105,8 +112,15 @@ impl<'a> Assigner<'a> {
     }
 
     /// Chooses among free registers for a value and returns the first; `None` if no aligned gap is wide enough. See [`Hints::choose`].
+    /// Operands of products that run across a back edge prefer registers that the next iteration does not need ([`InFlight`]).
     pub fn choose(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
-        self.hints.choose(value, self.function.values[value], free)
+        let class = self.function.values[value];
+        if let Some(avoided) = self.in_flight.to_avoid(&mut self.hints, value)
+            && let Some(place) = self.hints.choose(value, class, &free.without(avoided))
+        {
+            return Some(place);
+        }
+        self.hints.choose(value, class, free)
     }
 
     /// Returns the estimated cost of dropping a value at a position of the block, at least 16.

@@ -47,6 +47,7 @@ impl Assigner<'_> {
         for result in &state.results {
             self.registers.occupy(result.value, result.chosen());
             self.walk.note_definition(result.value, state.inst, state.position, result.next, result.chosen());
+            self.in_flight.note_written(self.walk.block, state.position, result.chosen(), self.function.values[result.value].width);
         }
         // Unused results free their registers only after all results have theirs: an instruction writes all of them.
         for result in state.results.iter().filter(|result| result.next.is_never()) {

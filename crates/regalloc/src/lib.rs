@@ -33,7 +33,7 @@
 //! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, space for tuples, the code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
 //! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the new blocks; sharing of slots |
-//! | `assign`, `normalize`, `products` | all steps for one register file; the form of the input that they need |
+//! | `assign`, `normalize`, `products`, `in_flight` | all steps for one register file; the form of the input that they need |
 //!
 //! [`check`] verifies an allocation. It shares with the allocator the types of registers, environment and outcome, and no logic.
 //!
@@ -65,6 +65,7 @@ mod enter_block;
 mod environment;
 mod frame;
 mod hints;
+mod in_flight;
 mod inputs;
 mod inst_state;
 mod lists;

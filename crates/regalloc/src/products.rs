@@ -42,7 +42,7 @@ fn operands_of(function: &Function, inst: Inst, with_accumulator: bool) -> impl 
 }
 
 /// Returns the number of groups of products that an instruction leaves pending; `None` if it is no wait for products.
-fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
+pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
     let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
     function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
 }

@@ -19,4 +19,4 @@ pub use frequency::{BlockFrequencies, Divergence, LoopModel};
 pub(crate) use liveness::Walk;
 pub use liveness::{LiveIn, Liveness, Need, walk_back};
 pub use loops::{Loop, LoopId, Loops};
-pub use uniformity::Uniformity;
+pub use uniformity::{Uniformity, is_broadcast};

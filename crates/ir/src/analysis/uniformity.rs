@@ -2,7 +2,7 @@
 //!
 //! A value is *uniform* if all threads that execute its definition together get the same result; otherwise it is *divergent*. Divergence
 //! starts at instructions with a different result in each thread ([`Source`]: thread and lane numbers, clocks, loads, atomics, shuffles,
-//! parameters of device functions). It propagates in three ways until nothing changes:
+//! parameters of device functions), except shuffles that broadcast a fixed lane. It propagates in three ways until nothing changes:
 //!
 //! - **data**: a result of divergent sources, or under a divergent guard, is divergent. Results in uniform registers never are;
 //! - **joins**: at a branch with a divergent condition, threads take different paths. In a block where such paths join, up to and
@@ -145,6 +145,7 @@ fn source_of(function: &Function, inst: Inst) -> Source {
             let is_shared = names().all(|name| SHARED_REGISTERS.contains(&name));
             if is_shared { Source::Uniform } else { Source::Divergent }
         }
+        Effect::Lanes if is_broadcast(function, inst) => Source::Uniform,
         Effect::Lanes if matches!(opcode, Opcode::VOTE | Opcode::VOTEU | Opcode::REDUX | Opcode::CREDUX | Opcode::R2UR) => Source::Uniform,
         Effect::Reads if is_known_constant() || matches!(opcode, Opcode::LDC | Opcode::LDCU | Opcode::ULDC) => Source::Operands,
         Effect::Lanes
@@ -157,6 +158,19 @@ fn source_of(function: &Function, inst: Inst) -> Source {
         | Effect::Other => Source::Divergent,
     }
 }
+
+/// Returns whether an instruction gives all threads the value of one lane whose number is known: `SHFL.IDX` among all 32 lanes.
+pub fn is_broadcast(function: &Function, inst: Inst) -> bool {
+    let is_indexed = || function.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).eq([".IDX"]);
+    let from_known_lane = || match function.sources(inst) {
+        [_, lane, clamp] => lane.integer().is_some_and(|lane| (0..32).contains(&lane)) && clamp.integer() == Some(LAST_LANE),
+        _ => false,
+    };
+    function.insts[inst].is_machine(Opcode::SHFL) && is_indexed() && from_known_lane()
+}
+
+/// Number of the last lane of a warp.
+const LAST_LANE: i64 = 31;
 
 /// The propagation of divergence.
 struct Spread<'a> {

@@ -1,0 +1,96 @@
+//! Asynchronous copies of all bytes or none.
+//!
+//! `LDGSTS.ZFILL` copies the first bytes of its source and fills the rest of the target with zeros. The number of missing bytes is added to
+//! the address of the source, and a predicate says whether there is anything to copy. Programs mostly choose between all bytes and none:
+//!
+//! ```text
+//! %2:R = SEL 0x10, RZ, %1                        // the number of bytes to copy
+//! %3:R, PT, PT = IADD3 -%2, 0x10, RZ
+//! %4:R = LOP3.LUT %3, 0xf, RZ, 0xc0, !PT         // the number of missing bytes, modulo 16: always 0
+//! %5:R, %6:P, PT = IADD3 %0[0], %4, RZ
+//! %7:R, PT, PT = IADD3.X %0[1], RZ, RZ, %6, !PT
+//! %8:R2 = PACK %5, %7
+//! %9:P, PT = ISETP.NE.U32.AND %2, 0x0, PT
+//! LDGSTS.E.BYPASS.128.ZFILL [%10], desc[%11][%8.64], %9
+//! ```
+//!
+//! Then nothing has to be added to the address, and the choice itself is the predicate: `LDGSTS.E.BYPASS.128 [%10], desc[%11][%0.64], %1`,
+//! which writes zeros where the predicate does not hold.
+
+use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role};
+use oriole_isa::{Opcode, Symbol};
+
+use super::{Base, Folder, aligned_pair};
+use crate::known::Known;
+use crate::rewrite::piece;
+
+/// The modifier of copies that fill the rest with zeros.
+const FILL: &str = ".ZFILL";
+
+impl Folder {
+    /// Rewrites a copy with fill as one without, if it copies all bytes or none.
+    pub(super) fn drop_fill(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+        if opcode != Opcode::LDGSTS || !function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == FILL) {
+            return;
+        }
+        let is_source = |operand: &Operand| matches!(operand.role, Role::Bracket(_)) && general_pair(function, operand).is_some();
+        let Some(at) = function.operands(inst).iter().position(is_source) else { return };
+        let Some(pair) = general_pair(function, &function.operands(inst)[at]) else { return };
+        let Some(base) = self.without_zero(function, pair) else { return };
+        let base = match base {
+            Base::Halves(low, high) => self.bases.pack(function, &self.definitions, low, high),
+            Base::Registers(base) => Some(base),
+            Base::Absent => None,
+        };
+        let Some(base) = base else { return };
+        function.operands_mut(inst)[at].kind = OperandKind::Value(base);
+        let modifiers = function.insts[inst].modifiers.iter().copied().filter(|modifier| modifier.spelling() != FILL);
+        function.insts[inst].modifiers = modifiers.collect();
+        let is_predicate = |operand: &Operand| operand.value().is_some_and(|value| function.values[value].file == RegFile::Predicate);
+        if let Some(at) = function.operands(inst).iter().position(is_predicate)
+            && let Some(choice) = Known::new(function, &self.definitions).choice(&function.operands(inst)[at])
+        {
+            function.operands_mut(inst)[at] = choice;
+        }
+        self.stats.offsets += 1;
+    }
+
+    /// Returns the base of an address that is a base plus a number that is always zero.
+    fn without_zero(&self, function: &Function, pair: Part) -> Option<Base> {
+        let (low, carry) = self.zero_addition(function, piece(pair, 0))?;
+        let origin = self.definitions.origin(function, piece(pair, 1));
+        let inst = self.definitions.unguarded(function, origin.value)?;
+        let is_carrying = function.insts[inst].is_machine(Opcode::IADD3) && function.insts[inst].modifiers.as_slice() == [Symbol::X];
+        let [first, second, third, carry_in, other_carry] = function.sources(inst) else { return None };
+        let reads_carry = carry_in.value() == carry && carry.is_some() && carry_in.signs.is_empty();
+        let is_first_result = function.results(inst).first().and_then(Operand::value) == Some(origin.value);
+        if !is_carrying || !is_first_result || !reads_carry || *other_carry != Operand::PT.inverted_predicate() {
+            return None;
+        }
+        let (high, 0) = self.register_and_number(function, &[*first, *second, *third])? else { return None };
+        Some(aligned_pair(function, low, high).map_or(Base::Halves(low, high), Base::Registers))
+    }
+
+    /// Matches a 32-bit addition of a register and another one that is always zero. Returns the former and the predicate with the carry.
+    fn zero_addition(&self, function: &Function, part: Part) -> Option<(Part, Option<oriole_ir::Value>)> {
+        let origin = self.definitions.origin(function, part);
+        let inst = self.definitions.unguarded(function, origin.value)?;
+        let data = &function.insts[inst];
+        let is_first_result = function.results(inst).first().and_then(Operand::value) == Some(origin.value);
+        if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || !is_first_result {
+            return None;
+        }
+        let [first, second, third] = function.sources(inst) else { return None };
+        let known = Known::new(function, &self.definitions);
+        let mut others = [first, second, third].into_iter().filter(|source| !known.is_always_zero(source));
+        let (base, None) = (others.next()?, others.next()) else { return None };
+        let base = base.part().filter(|part| base.signs.is_empty() && function.values[part.value].file == RegFile::General)?;
+        let carry = function.results(inst).get(1).and_then(Operand::value);
+        Some((self.definitions.origin(function, base), carry))
+    }
+}
+
+/// Returns the pair of general registers of an operand.
+fn general_pair(function: &Function, operand: &Operand) -> Option<Part> {
+    operand.part().filter(|part| part.count == 2 && function.values[part.value].file == RegFile::General)
+}

@@ -1,0 +1,177 @@
+//! Derives the descriptors of a product of a warpgroup from those of the product before it.
+//!
+//! The descriptors of a product are four consecutive uniform registers. Two products after each other mostly differ in two of them, by
+//! small numbers. If the second tuple takes the other words from the first one, and the sums start from its words, the register allocator
+//! updates one tuple in place:
+//!
+//! ```text
+//! %5:UR4 = PACK %1, %2, %3, %4                     %5:UR4 = PACK %1, %2, %3, %4
+//! HGMMA gdesc[%5]                                  HGMMA gdesc[%5]
+//! %6:UR = UIADD3 %1, 0x2, URZ                      %6:UR = UIADD3 %5[0], 0x2, URZ
+//! %7:UR = UMOV 0x40000040       // as %2
+//! %8:UR = UIADD3 %3, 0x2, URZ                      %8:UR = UIADD3 %5[2], 0x2, URZ
+//! %9:UR = UMOV 0x40000040       // as %4
+//! %10:UR4 = PACK %6, %7, %8, %9                    %10:UR4 = PACK %6, %5[1], %8, %5[3]
+//! HGMMA gdesc[%10]                                 HGMMA gdesc[%10]
+//! ```
+//!
+//! A product with matrix A in registers does not read the first two words, so they may be anything.
+
+use oriole_ir::analysis::DefUse;
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Value};
+use oriole_isa::{Opcode, Symbols};
+use rustc_hash::FxHashMap;
+
+use crate::definitions::Definitions;
+use crate::known::Known;
+use crate::rewrite::piece;
+
+/// Number of words of the descriptors of a product.
+const WORDS: usize = 4;
+/// Truth table of `ULOP3` for the disjunction of its first two sources.
+const LUT_OR: i64 = 0xfc;
+
+/// The content of a word of a tuple.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Number(u32),
+    /// A register plus a number.
+    Sum(Part, u32),
+    Unknown,
+}
+
+/// The descriptors of a product.
+#[derive(Clone, Copy)]
+struct Tuple {
+    value: Value,
+    /// Position of its pack in the block.
+    position: usize,
+    words: [Word; WORDS],
+}
+
+/// Rewrites the tuples of all products. Returns the number of tuples that were derived from another one.
+pub(super) fn run(function: &mut Function) -> usize {
+    let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_product(function, inst));
+    let blocks: Vec<Block> = function.layout.iter().copied().filter(has_products).collect();
+    if blocks.is_empty() {
+        return 0;
+    }
+    let definitions = Definitions::compute(function);
+    let def_use = DefUse::compute(function);
+    blocks.into_iter().map(|block| rewrite_block(function, &definitions, &def_use, block)).sum()
+}
+
+fn is_product(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
+}
+
+fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &DefUse, block: Block) -> usize {
+    let insts = function.blocks[block].insts.clone();
+    let positions: FxHashMap<Inst, usize> = insts.iter().enumerate().map(|(position, &inst)| (inst, position)).collect();
+    let mut added: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
+    let mut last: Option<Tuple> = None;
+    let mut derived = 0;
+    for &inst in &insts {
+        if !is_product(function, inst) {
+            continue;
+        }
+        let Some((value, pack)) = tuple_of(function, definitions, inst) else { continue };
+        let Some(&position) = positions.get(&pack) else { continue };
+        if last.is_some_and(|last| last.value == value) {
+            continue;
+        }
+        let words = std::array::from_fn(|at| content(function, definitions, &function.sources(pack)[at]));
+        let tuple = Tuple { value, position, words };
+        // A tuple that several products read is needed again after this product.
+        let has_one_reader = |value: Value| def_use.uses(value).len() == 1;
+        if let Some(last) = last.filter(|last| last.position < position && has_one_reader(last.value)) {
+            let new = derive(function, inst, pack, &last, &tuple);
+            derived += 1;
+            added.insert(pack, new);
+        }
+        last = Some(tuple);
+    }
+    if !added.is_empty() {
+        let with_new = |inst: Inst| added.remove(&inst).unwrap_or_default().into_iter().chain([inst]);
+        function.blocks[block].insts = insts.into_iter().flat_map(with_new).collect();
+    }
+    derived
+}
+
+/// Returns the value with the descriptors of a product, and the pack of four words that defines it.
+fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<(Value, Inst)> {
+    let is_tuple = |part: &Part| function.values[part.value].file == RegFile::Uniform && usize::from(part.count) == WORDS;
+    let part = function.sources(inst).iter().filter_map(Operand::part).find(is_tuple)?;
+    let pack = definitions.unguarded(function, part.value)?;
+    let is_word = |source: &Operand| source.part().is_some_and(|part| part.count == 1);
+    let is_pack = function.insts[pack].is(Pseudo::Pack) && function.sources(pack).len() == WORDS;
+    (is_pack && function.sources(pack).iter().all(is_word)).then_some((part.value, pack))
+}
+
+/// Returns what is known about a word.
+fn content(function: &Function, definitions: &Definitions, operand: &Operand) -> Word {
+    let known = Known::new(function, definitions);
+    if let Some(number) = known.word(operand) {
+        return Word::Number(number);
+    }
+    let Some(part) = operand.part().filter(|_| operand.signs.is_empty()) else { return Word::Unknown };
+    sum(function, definitions, part).unwrap_or(Word::Sum(part, 0))
+}
+
+/// Matches a sum of a register and a number. A disjunction with bits that the register does not have is a sum as well.
+fn sum(function: &Function, definitions: &Definitions, part: Part) -> Option<Word> {
+    let inst = definitions.unguarded(function, part.value)?;
+    let data = &function.insts[inst];
+    let sources = function.sources(inst);
+    let [first, second, ..] = sources else { return None };
+    let base = first.part().filter(|_| first.signs.is_empty() && second.signs.is_empty())?;
+    let number = second.integer()? as u32;
+    let is_base = base.count == 1 && function.values[base.value].file == RegFile::Uniform;
+    let is_sum = match data.op {
+        Op::Machine(Opcode::UIADD3) => data.modifiers.is_empty() && matches!(sources[2].kind, OperandKind::Zero(_)) && sources.len() == 3,
+        Op::Machine(Opcode::ULOP3) => {
+            let most = Known::new(function, definitions).maximum(first);
+            let is_disjunction = data.modifiers.iter().map(|modifier| modifier.spelling()).eq([".LUT"])
+                && data.result_count() == 1
+                && sources.get(3).and_then(Operand::integer) == Some(LUT_OR)
+                && matches!(sources[2].kind, OperandKind::Zero(_));
+            // All bits up to the highest one of `most` may be set.
+            is_disjunction && most.checked_add(1).is_some_and(|end| u64::from(number).is_multiple_of(end.next_power_of_two()))
+        }
+        _ => false,
+    };
+    (is_base && is_sum && function.operands(inst)[0].value() == Some(part.value)).then_some(Word::Sum(base, number))
+}
+
+/// Lets the pack of a tuple take what it can from the tuple of the product before. Returns the new instructions before the pack.
+fn derive(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tuple: &Tuple) -> Vec<Inst> {
+    let has_matrix_in_registers = function.sources(product)[0].value().is_some();
+    let whole = function.whole(last.value);
+    let mut new = Vec::new();
+    for at in 0..WORDS {
+        let word = piece(whole, at as u8);
+        let is_read = at >= WORDS / 2 || !has_matrix_in_registers;
+        let source = match (last.words[at], tuple.words[at]) {
+            _ if !is_read => Operand::from(word),
+            (Word::Number(old), Word::Number(number)) if old == number => Operand::from(word),
+            (Word::Sum(old_base, old), Word::Sum(base, number)) if old_base == base => {
+                let step = number.wrapping_sub(old);
+                if step == 0 { Operand::from(word) } else { advance(function, pack, word, step, &mut new) }
+            }
+            _ => continue,
+        };
+        function.sources_mut(pack)[at] = source;
+    }
+    new
+}
+
+/// Returns the sum of a word and a number, computed by a new instruction.
+fn advance(function: &mut Function, pack: Inst, word: Part, step: u32, new: &mut Vec<Inst>) -> Operand {
+    let value = function.new_value(Class::UR);
+    let result = Operand::from(function.whole(value));
+    let operands = [result, Operand::UPT, Operand::UPT, word.into(), Operand::from(i64::from(step)), Operand::URZ];
+    let inst = function.new_inst(Op::Machine(Opcode::UIADD3), Symbols::new(), None, &operands, 3);
+    function.insts[inst].location = function.insts[pack].location;
+    new.push(inst);
+    result
+}
