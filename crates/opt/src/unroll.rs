@@ -17,7 +17,8 @@
 //! ```
 //!
 //! The test of the new loop says that the next tests of the old loop hold, in arithmetic that does not wrap around ([`bound`]). Where it is
-//! false the old loop decides, so nothing has to be known about the number of iterations, and a counter may wrap around.
+//! false the old loop decides, so nothing has to be known about the number of iterations, and a counter may wrap around. Where threads
+//! of a warp may execute different numbers of iterations, they meet before the rest ([`divergent`]).
 //!
 //! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp is unrolled
 //! only if all threads of a warp execute the same number of iterations, because threads that communicate must execute the same copy of the
@@ -27,6 +28,7 @@
 //! **Before** and **after**: SSA, without convergence barriers. The growth of a function is limited ([`Budget`]).
 
 use oriole_hardware::Hardware;
+use oriole_hardware::costs::Costs;
 use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity, remove_unreachable_blocks};
 use oriole_ir::{Block, Function, Guard, Inst, Op, Operand, OperandKind, Part, Value};
 use oriole_isa::{Effect, Opcode, Pipe, Symbols};
@@ -34,7 +36,6 @@ use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
-use crate::known::Known;
 use crate::redirect_edges::split_edges;
 use crate::remarks::{Remarks, location_of};
 use crate::straighten;
@@ -45,6 +46,7 @@ use wide::WideBound;
 
 pub(crate) mod bound;
 mod copies;
+mod divergent;
 pub(crate) mod shape;
 mod trips;
 mod wide;
@@ -82,6 +84,10 @@ enum Plan {
     Exact(u32),
     /// A loop with this number of copies, and the old loop for the rest.
     Guarded(u32),
+    /// The same for threads that execute different numbers of iterations; they meet before the rest.
+    Divergent(u32),
+    /// The same, with copies of the body for the rest instead of the old loop.
+    Straight(u32),
 }
 
 impl Plan {
@@ -91,7 +97,10 @@ impl Plan {
             Plan::Full(1) => "the loop has one iteration; it was replaced by its body".to_owned(),
             Plan::Full(tests) => format!("the loop was replaced by its iterations (its condition is computed {tests} times)"),
             Plan::Exact(factor) => format!("{factor} iterations were joined into one"),
-            Plan::Guarded(factor) => format!("{factor} iterations were joined into one; the old loop executes the rest"),
+            Plan::Guarded(factor) | Plan::Divergent(factor) => {
+                format!("{factor} iterations were joined into one; the old loop executes the rest")
+            }
+            Plan::Straight(factor) => format!("{factor} iterations were joined into one; guarded copies of the body execute the rest"),
         }
     }
 }
@@ -106,7 +115,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
 
 /// Unrolls the loops of a function, and records for each loop what was done or why nothing was done.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
-    let chosen = choose(function, remarks);
+    let chosen = choose(function, Costs::of(hardware.target).taken_branch as usize, remarks);
     let mut stats = Stats::default();
     if chosen.is_empty() {
         return stats;
@@ -120,6 +129,8 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
             Plan::Full(tests) => unroll_fully(function, shape, *tests),
             Plan::Exact(factor) => unroll_exactly(function, shape, *factor),
             Plan::Guarded(factor) => unroll_guarded(function, &definitions, shape, *factor),
+            Plan::Divergent(factor) => divergent::unroll(function, &definitions, shape, (*factor, false)),
+            Plan::Straight(factor) => divergent::unroll(function, &definitions, shape, (*factor, true)),
         };
         let place = location_of(function, shape.header);
         if let Some(blocks) = blocks {
@@ -153,8 +164,8 @@ struct Budget {
     left: usize,
 }
 
-/// Chooses the loops to unroll.
-fn choose(function: &Function, remarks: &mut Remarks) -> Vec<(Shape, Plan)> {
+/// Chooses the loops to unroll. `taken_branch` is the number of cycles of a taken branch.
+fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, Plan)> {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let mut chosen = Vec::new();
@@ -186,7 +197,7 @@ fn choose(function: &Function, remarks: &mut Remarks) -> Vec<(Shape, Plan)> {
             });
             found.is_uniform(condition)
         };
-        match plan_for(function, &definitions, &shape, &body, &mut is_uniform) {
+        match plan_for(function, &definitions, &shape, &body, taken_branch, &mut is_uniform) {
             Ok((plan, growth)) if growth <= budget.left => {
                 budget.left -= growth;
                 chosen.push((shape, plan));
@@ -248,6 +259,7 @@ fn plan_for(
     definitions: &Definitions,
     shape: &Shape,
     body: &Body,
+    taken_branch: usize,
     is_uniform: &mut dyn FnMut(Value) -> bool,
 ) -> Result<(Plan, usize), &'static str> {
     if body.is_unique {
@@ -273,11 +285,10 @@ fn plan_for(
         }
     }
     let condition = shape.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
-    // Threads of a warp that leave the new loop at different times execute the rest together with the last of them. An inner loop is
-    // executed often, so its rest counts, and only waiting for memory less often makes up for it.
-    let needs_uniformity = body.has_lanes || shape.is_nested && !body.has_loads;
-    if needs_uniformity && !is_uniform(condition) {
-        return Err("threads of a warp may execute different numbers of iterations");
+    let is_divergent = !is_uniform(condition);
+    const UNEVEN: &str = "threads of a warp may execute different numbers of iterations";
+    if body.has_lanes && is_divergent {
+        return Err(UNEVEN);
     }
     let counting =
         Counting::find(function, definitions, shape).ok_or("it does not count up or down to a number that is fixed before the loop")?;
@@ -286,10 +297,22 @@ fn plan_for(
     let is_short =
         counting.max_trips(function, definitions, shape) < 2 * u64::from(factor) || trips.is_some_and(|trips| trips < 2 * factor);
     let is_guardable = counting.can_guard(function, definitions, tests_of(shape, factor));
-    match (is_short, is_guardable) {
-        (true, _) => Err("it has too few iterations"),
-        (false, false) => Err("its exit test cannot be made for several iterations at once"),
-        (false, true) => Ok((Plan::Guarded(factor), size * factor as usize)),
+    if is_short {
+        return Err("it has too few iterations");
+    }
+    if !is_guardable {
+        return Err("its exit test cannot be made for several iterations at once");
+    }
+    let meets = is_divergent && shape.tests_at_end() && matches!(counting, Counting::Narrow(_));
+    if meets && divergent::is_small(function, shape, taken_branch) && counting.is_exact(function, definitions, shape, factor) {
+        return Ok((Plan::Straight(factor), size * 2 * (factor as usize - 1)));
+    }
+    // The old loop executes the rest for as long as the thread with the longest rest needs. An inner loop is executed often, so its rest
+    // counts, and only waiting for memory less often makes up for it.
+    match (is_divergent && shape.is_nested && !body.has_loads, meets) {
+        (true, _) => Err(UNEVEN),
+        (false, true) => Ok((Plan::Divergent(factor), size * factor as usize)),
+        (false, false) => Ok((Plan::Guarded(factor), size * factor as usize)),
     }
 }
 
@@ -333,12 +356,15 @@ impl Counting {
     /// Returns an upper bound of the number of iterations.
     fn max_trips(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> u64 {
         let Counting::Narrow(bound) = self else { return u64::MAX };
-        let known = Known::new(function, definitions);
-        let upper = |operand: Option<Operand>| match operand {
-            Some(operand) => (known.maximum(&operand), known.word(&operand).is_some()),
-            None => (u64::from(u32::MAX), false),
-        };
-        bound.max_trips(upper(shape.entry_source(function, bound.counter)), upper(Some(bound.limit)))
+        let (start, limit) = bound.ends(function, definitions, shape);
+        bound.max_trips(start, limit)
+    }
+
+    /// Returns whether at most `factor - 1` iterations follow the joined ones.
+    fn is_exact(&self, function: &Function, definitions: &Definitions, shape: &Shape, factor: u32) -> bool {
+        let Counting::Narrow(bound) = self else { return false };
+        let (start, limit) = bound.ends(function, definitions, shape);
+        bound.is_exact(start.0, limit.0, factor)
     }
 
     /// Writes the test whether the next `tests` tests hold: appends the test for the counter `start` to `before` and that for the counter

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::shape::Shape;
 use crate::definitions::{Definitions, KnownWord};
+use crate::known::Known;
 
 /// Maximum number of additions between two values of a counter.
 const MAX_SUMS: usize = 8;
@@ -110,6 +111,16 @@ impl Bound {
         self.relation == Symbol::NE || limit.is_none_or(|limit| self.moved_limit(limit, reach).is_some())
     }
 
+    /// Returns upper bounds of the counter's start and of the limit, and whether each is a known number.
+    pub(crate) fn ends(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> ((u64, bool), (u64, bool)) {
+        let known = Known::new(function, definitions);
+        let upper = |operand: Option<Operand>| match operand {
+            Some(operand) => (known.maximum(&operand), known.word(&operand).is_some()),
+            None => (u64::from(u32::MAX), false),
+        };
+        (upper(shape.entry_source(function, self.counter)), upper(Some(self.limit)))
+    }
+
     /// Returns an upper bound of the distance between the limit and the counter from its start, in steps, for given upper bounds of both.
     pub(crate) fn max_trips(&self, start: (u64, bool), limit: (u64, bool)) -> u64 {
         // Upper bounds help only if the other end is known to be zero.
@@ -119,6 +130,32 @@ impl Bound {
             _ => return u64::MAX,
         };
         distance / u64::from(self.step.unsigned_abs())
+    }
+
+    /// Returns whether no sum of the counter wraps around in the iterations up to the limit and the next `2 * factor` ones, for given upper
+    /// bounds of the counter's start and of the limit. Then the tests of the loop are true up to some iteration and false after it.
+    pub(crate) fn is_exact(&self, start: u64, limit: u64, factor: u32) -> bool {
+        let goes_down = self.step < 0;
+        let farthest = u64::from(self.step.unsigned_abs()) * 2 * u64::from(factor) + u64::from(self.offset.unsigned_abs());
+        let is_ordered = self.relation != Symbol::NE && !(goes_down && self.is_unsigned);
+        is_ordered && start.saturating_add(limit).saturating_add(farthest) < 1 << 30
+    }
+
+    /// Appends the test whether the loop is left after `number` more tests, where the first one compares the counter plus the offset; that
+    /// is, whether the test of number `number` is false. The result is combined with a predicate by a conjunction.
+    pub(crate) fn stops(
+        &self,
+        function: &mut Function,
+        counter: Operand,
+        number: i64,
+        and: Operand,
+        into: &mut Vec<Inst>,
+    ) -> Option<Operand> {
+        let first = if self.includes_last { self.offset.wrapping_add(self.step) } else { self.offset };
+        let distance = i64::from(first) + i64::from(self.step) * number;
+        let mut emit = Emit { function, location: self.compare, into };
+        let tested = emit.sum(counter, Operand::from(distance as u32));
+        Some(emit.compare(inverted(self.relation)?, self.is_unsigned, tested, self.limit, and))
     }
 
     /// Returns `limit - reach`, unless it wraps around.

@@ -1,0 +1,202 @@
+//! Loops that threads of a warp leave at different times.
+//!
+//! The threads that have left the joined iterations wait for the others before any thread executes the rest; otherwise each group of
+//! threads would execute a rest of its own. So the path around the joined iterations and the path through them meet in one block:
+//!
+//! ```text
+//! bb0:  %q = (the joined iterations may be executed)
+//!       @%q BRA bb3 ; BRA bb4
+//! bb3:  %a = PHI %0, bb0, %e, bb3
+//!       ... (four iterations)
+//!       @%r BRA bb3 ; BRA bb4
+//! bb4:  %c = PHI %0, bb0, %e, bb3
+//!       %s = ISETP.GE.U32.AND %c, %n, %q             // was the last test of the joined iterations false?
+//!       @%s BRA bb2 ; BRA bb1
+//! bb1:  (the old loop)
+//! ```
+//!
+//! If the counter and its limit are known to be so small that no sum wraps around, at most `factor - 1` iterations are left. A small body is
+//! then copied as often, each copy with a branch around it that if-conversion turns into guards; the old loop is removed:
+//!
+//! ```text
+//! bb4:  %s = ISETP.GE.U32.AND %c, %n, %q ; %t = ISETP.GE.U32.AND %c + 1, %n ; %u = ISETP.GE.U32.AND %c + 2, %n
+//!       @%s BRA bb6 ; BRA bb5
+//! bb5:  ... (one iteration)
+//! bb6:  @%t BRA bb8 ; BRA bb7
+//! ...
+//! ```
+
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Value};
+use oriole_isa::{Opcode, Symbols};
+
+use super::NewLoop;
+use super::bound::Bound;
+use super::copies::{Mapping, add_source, copy, insert_before_end, set_branches, set_jump};
+use super::shape::Shape;
+use crate::definitions::Definitions;
+
+/// The values of a loop at a place after some of its iterations.
+struct State {
+    /// The value of each phi of the header in the next iteration.
+    starts: Vec<(Inst, Value)>,
+    /// What each value that is read after the loop is at the end of the last iteration.
+    results: Vec<(Value, Value)>,
+}
+
+/// Joins `factor` iterations of a loop whose condition is computed at its end. The rest is executed by copies of the body if `is_straight`,
+/// else by the old loop. Returns the new blocks.
+pub(super) fn unroll(
+    function: &mut Function,
+    definitions: &Definitions,
+    shape: &Shape,
+    (factor, is_straight): (u32, bool),
+) -> Option<Vec<Block>> {
+    let bound = Bound::find(function, definitions, shape)?;
+    let entry = shape.entries[0];
+    let (start, next) = (shape.entry_source(function, bound.counter)?, shape.latch_source(function, bound.counter)?);
+    let new = NewLoop::create(function, shape, factor, None);
+    let last = new.last();
+    let (header, latch) = (new.copies[0].block(shape.header), last.block(shape.latch));
+    let (mut before, mut end) = (Vec::new(), Vec::new());
+    let guarded = bound.prepare(function, definitions, factor - 1, &mut before)?;
+    let is_worth = bound.guard(function, &guarded, start, true, &mut before);
+    let goes_on = bound.guard(function, &guarded, last.operand(next), false, &mut end);
+    let meeting = new_block(function, shape);
+    insert_before_end(function, latch, end);
+    set_branches(function, latch, Some((goes_on, header)), meeting);
+    new.complete_phis(function, shape);
+    insert_before_end(function, entry, before);
+    set_branches(function, entry, Some((is_worth, header)), meeting);
+
+    let state = State::after(function, shape, meeting, (entry, None), (latch, last));
+    let counter = Operand::from(function.whole(state.start(bound.counter)));
+    let mut tests = Vec::new();
+    // The threads that went around the joined iterations execute the first iteration in any case.
+    let count = if is_straight { i64::from(factor) - 1 } else { 1 };
+    let stops: Option<Vec<Operand>> = (0..count)
+        .map(|number| bound.stops(function, counter, number - 1, if number == 0 { is_worth } else { Operand::PT }, &mut tests))
+        .collect();
+    insert_before_end(function, meeting, tests);
+    let stops = stops?;
+    let mut blocks: Vec<Block> = new.copies.iter().flat_map(Mapping::copies).chain([meeting]).collect();
+    if is_straight {
+        write_copies(function, shape, meeting, state, &stops, &mut blocks);
+    } else {
+        write_old_loop(function, shape, meeting, &state, stops[0]);
+    }
+    Some(blocks)
+}
+
+/// Continues with the old loop where `stops` does not hold.
+fn write_old_loop(function: &mut Function, shape: &Shape, meeting: Block, state: &State, stops: Operand) {
+    set_branches(function, meeting, Some((stops, shape.exit)), shape.header);
+    let entry = shape.entries[0];
+    for &(phi, value) in &state.starts {
+        let value = Operand::from(function.whole(value));
+        let mut operands: Vec<Operand> = function.operands(phi).to_vec();
+        if let Some(at) = operands.iter().position(|operand| operand.kind == OperandKind::Block(entry)) {
+            (operands[at - 1], operands[at]) = (value, meeting.into());
+        }
+        function.set_operands(phi, &operands, 1);
+    }
+    for phi in function.phis(shape.exit).to_vec() {
+        let Some(source) = function.sources(phi)[0].value() else { continue };
+        let value = Operand::from(function.whole(state.result(source)));
+        add_source(function, phi, value, meeting);
+    }
+}
+
+/// Appends a copy of the body for each predicate of `stops`, with a branch around it. Then the loop is left.
+fn write_copies(function: &mut Function, shape: &Shape, meeting: Block, state: State, stops: &[Operand], blocks: &mut Vec<Block>) {
+    let (mut state, mut block) = (state, meeting);
+    for &stop in stops {
+        let mapping = copy(function, shape, |_, phi| state.start(phi));
+        let (first, last) = (mapping.block(shape.header), mapping.block(shape.latch));
+        let after = new_block(function, shape);
+        set_branches(function, block, Some((stop, after)), first);
+        set_jump(function, last, after);
+        state = State::after(function, shape, after, (block, Some(&state)), (last, &mapping));
+        blocks.extend(mapping.copies().chain([after]));
+        block = after;
+    }
+    for phi in function.phis(shape.exit).to_vec() {
+        let Some(source) = function.sources(phi)[0].value() else { continue };
+        let operands = [function.results(phi)[0], Operand::from(function.whole(state.result(source))), block.into()];
+        function.set_operands(phi, &operands, 1);
+    }
+}
+
+impl State {
+    /// Creates the phis of a block where a path around some iterations meets the path through them. `around` has the predecessor on the first
+    /// path and the state there (`None`: no iteration was executed), `through` the predecessor on the other path and its last iteration.
+    fn after(function: &mut Function, shape: &Shape, block: Block, around: (Block, Option<&State>), through: (Block, &Mapping)) -> State {
+        let mut state = State { starts: Vec::new(), results: Vec::new() };
+        let mut insts = Vec::new();
+        for phi in function.phis(shape.header).to_vec() {
+            let old = match around.1 {
+                Some(state) => Some(Operand::from(function.whole(state.start(phi)))),
+                None => shape.entry_source(function, phi),
+            };
+            let (Some(old), Some(next)) = (old, shape.latch_source(function, phi)) else { continue };
+            let value = join(function, (old, around.0), (through.1.operand(next), through.0), phi, &mut insts);
+            state.starts.push((phi, value));
+            // What the next iteration starts with is also what the last one computed. Where no iteration was executed the loop is not left.
+            if let Some(next) = next.value() {
+                state.results.push((next, value));
+            }
+        }
+        for phi in function.phis(shape.exit).to_vec() {
+            let source = function.sources(phi)[0];
+            let Some(value) = source.value().filter(|value| state.results.iter().all(|pair| pair.0 != *value)) else { continue };
+            let old = match around.1 {
+                Some(state) => Operand::from(function.whole(state.result(value))),
+                None => Operand::new(OperandKind::Undefined),
+            };
+            let joined = join(function, (old, around.0), (through.1.operand(source), through.0), phi, &mut insts);
+            state.results.push((value, joined));
+        }
+        function.blocks[block].insts.splice(0..0, insts);
+        state
+    }
+
+    fn start(&self, phi: Inst) -> Value {
+        let found = self.starts.iter().find(|pair| pair.0 == phi);
+        found.unwrap_or_else(|| panic!("{phi:?} has no value for the next iteration")).1
+    }
+
+    fn result(&self, value: Value) -> Value {
+        let found = self.results.iter().find(|pair| pair.0 == value);
+        found.unwrap_or_else(|| panic!("{value:?} has no value after the loop")).1
+    }
+}
+
+/// Creates a block that leaves the loop.
+fn new_block(function: &mut Function, shape: &Shape) -> Block {
+    let block = function.new_block();
+    set_jump(function, block, shape.exit);
+    block
+}
+
+/// Creates a phi of two sources like `model` and returns its result.
+fn join(function: &mut Function, one: (Operand, Block), other: (Operand, Block), model: Inst, into: &mut Vec<Inst>) -> Value {
+    let class = function.results(model)[0].value().map_or(oriole_ir::Class::R, |value| function.values[value]);
+    let value = function.new_value(class);
+    let operands = [Operand::from(function.whole(value)), one.0, one.1.into(), other.0, other.1.into()];
+    let phi = function.new_inst(Op::Pseudo(Pseudo::Phi), Symbols::new(), None, &operands, 1);
+    function.insts[phi].location = function.insts[model].location;
+    into.push(phi);
+    value
+}
+
+/// Returns whether a body may be copied instead of being executed in a loop: one block of few instructions that may be guarded.
+pub(super) fn is_small(function: &Function, shape: &Shape, limit: usize) -> bool {
+    let [block] = shape.blocks.as_slice() else { return false };
+    let insts = &function.blocks[*block].insts;
+    let is_plain = |inst: Inst| match function.insts[inst].op {
+        Op::Machine(Opcode::BRA) => true,
+        Op::Machine(_) => function.insts[inst].guard.is_none(),
+        Op::Pseudo(pseudo) => matches!(pseudo, Pseudo::Phi | Pseudo::Copy),
+    };
+    let count = insts.iter().filter(|&&inst| function.insts[inst].op.machine().is_some_and(|opcode| opcode != Opcode::BRA)).count();
+    count <= limit && insts.iter().all(|&inst| is_plain(inst))
+}
