@@ -133,7 +133,7 @@ fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages<'
             Fault::TooMuch(excess) => messages.too_much(&excess.ptxas_text(error.function.as_deref().unwrap_or_default())),
             Fault::Limit(what) if error.function.is_none() => messages.error(place, what),
             Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
-            Fault::Internal(_) => messages.error(place, &error.to_string()),
+            Fault::Cancelled | Fault::Internal(_) => messages.error(place, &error.to_string()),
         }
     }
 }
