@@ -18,9 +18,11 @@
 mod arch;
 mod cached;
 mod command_line;
+pub mod file_name;
 mod generate;
 mod help;
 mod messages;
+pub mod missing;
 mod program;
 mod settings;
 mod table;
@@ -29,6 +31,7 @@ pub use cached::ProgramCache;
 use command_line::CommandLine;
 pub use messages::{Kind, Message};
 use messages::{Messages, Sink, Warnings};
+pub use oriole_driver::Hooks;
 pub use program::Input;
 use settings::Settings;
 
@@ -65,7 +68,12 @@ pub const RELEASE: (u32, u32) = (13, 0);
 /// Performs one call with the given arguments, without the program's name. The inputs are `inputs`, or, if there are
 /// none, the files that the arguments name.
 pub fn run(arguments: impl IntoIterator<Item = String>, inputs: Vec<Input>, sink: Sink<'_>) -> Outcome {
-    run_with_cache(arguments, inputs, sink, None)
+    perform(arguments, inputs, sink, None, Hooks::default())
+}
+
+/// Like [`run`], with functions to call while the compiler runs. A call that is cancelled fails.
+pub fn run_with_hooks(arguments: impl IntoIterator<Item = String>, inputs: Vec<Input>, sink: Sink<'_>, hooks: Hooks) -> Outcome {
+    perform(arguments, inputs, sink, None, hooks)
 }
 
 /// Like [`run`], with a cache of compiled programs.
@@ -74,6 +82,16 @@ pub fn run_with_cache(
     inputs: Vec<Input>,
     sink: Sink<'_>,
     cache: Option<&dyn ProgramCache>,
+) -> Outcome {
+    perform(arguments, inputs, sink, cache, Hooks::default())
+}
+
+fn perform(
+    arguments: impl IntoIterator<Item = String>,
+    inputs: Vec<Input>,
+    sink: Sink<'_>,
+    cache: Option<&dyn ProgramCache>,
+    hooks: Hooks,
 ) -> Outcome {
     let line = match CommandLine::parse(arguments) {
         Ok(line) => line,
@@ -103,19 +121,19 @@ pub fn run_with_cache(
     } else if inputs.is_empty() {
         Outcome::Text(help::help())
     } else {
-        compile(&line, &inputs, &mut messages, cache)
+        compile(&line, &inputs, &mut messages, cache, hooks)
     }
 }
 
 /// Checks the inputs and generates code if the options request it.
-fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, cache: Option<&dyn ProgramCache>) -> Outcome {
+fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, cache: Option<&dyn ProgramCache>, hooks: Hooks) -> Outcome {
     if line.has("verbose") {
         for option in line.without_effect() {
             messages.print(None, Kind::Info, &format!("Option '--{option}' has no effect in Oriole"));
         }
     }
     let settings = match Settings::new(line, messages) {
-        Ok(settings) => settings,
+        Ok(settings) => Settings { hooks, ..settings },
         Err(text) => return fail(messages, &text),
     };
     let modules = match program::check(inputs, &settings, messages) {
