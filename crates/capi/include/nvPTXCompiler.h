@@ -58,7 +58,8 @@ nvPTXCompileResult nvPTXCompilerGetInfoLogSize(nvPTXCompilerHandle compiler, siz
 /* Copies the warnings and other messages, with a zero byte at the end, to memory of that length plus one. */
 nvPTXCompileResult nvPTXCompilerGetInfoLog(nvPTXCompilerHandle compiler, char *infoLog);
 
-/* Registers a function that is called before a compilation with `payload` and NULL. If it returns 1, the compilation is cancelled. */
+/* Registers a function that is called with `payload` and NULL before a compilation and before each of its passes, by one thread at a time, but
+ * not always the same one. If it returns 1, the compilation is cancelled. */
 nvPTXCompileResult nvPTXCompilerSetFlowCallback(nvPTXCompilerHandle compiler, int (*callback)(void *payload, void *reserved), void *payload);
 
 #ifdef __cplusplus

@@ -2,14 +2,39 @@
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use oriole_ptxas::{CallOutcome, Input, MessageKind};
+use oriole_ptxas::{Hooks, Input, MessageKind, Message, CallOutcome};
 
 use crate::Status;
 
 /// Stack size in bytes of the thread that compiles: more than the bounded recursions of the compiler need. Only the used part takes memory.
 const STACK_BYTES: usize = 64 << 20;
+
+/// Whether the caller cancelled a compilation, and the lock that lets one thread at a time ask.
+#[derive(Default)]
+struct Cancellation {
+    is_requested: AtomicBool,
+    asking: Mutex<()>,
+}
+
+impl Cancellation {
+    /// Returns a function that asks the caller, and does not ask again after a cancellation.
+    fn function(cancellation: &Arc<Cancellation>, ask: Arc<CancelFunction>) -> Arc<CancelFunction> {
+        let cancellation = Arc::clone(cancellation);
+        Arc::new(move || {
+            let _one_at_a_time = cancellation.asking.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_requested = cancellation.is_requested.load(Ordering::Relaxed) || ask();
+            cancellation.is_requested.store(is_requested, Ordering::Relaxed);
+            is_requested
+        })
+    }
+}
+
+/// A function of the caller that returns whether to cancel.
+pub type CancelFunction = dyn Fn() -> bool + Send + Sync;
 
 /// A program and the results of its last compilation.
 #[derive(Default)]
@@ -31,15 +56,21 @@ impl Compiler {
     }
 
     /// Compiles the program. The results replace those of an earlier compilation.
-    pub fn compile(&mut self, options: Vec<String>) -> Status {
+    pub fn compile(&mut self, options: Vec<String>, cancel: Option<Arc<CancelFunction>>) -> Status {
         *self = Compiler { ptx: std::mem::take(&mut self.ptx), ..Compiler::default() };
+        let cancellation = Arc::new(Cancellation::default());
+        let hooks = Hooks { cancel: cancel.map(|ask| Cancellation::function(&cancellation, ask)), ..Hooks::default() };
+        if hooks.cancel.as_ref().is_some_and(|cancel| cancel()) {
+            return Status::Cancelled;
+        }
         let (mut errors, mut info) = (String::new(), String::new());
         let ptx = self.ptx.clone();
         let outcome = on_large_stack(|| {
-            oriole_ptxas::run(options, vec![Input::Text(ptx)], &mut |message| {
+            let mut sink = |message: &Message<'_>| {
                 let log = if matches!(message.kind, MessageKind::Error | MessageKind::Fatal) { &mut errors } else { &mut info };
                 *log += &format!("{message}\n");
-            })
+            };
+            oriole_ptxas::run_with_hooks(options, vec![Input::Text(ptx)], &mut sink, hooks)
         });
         (self.errors, self.info) = (errors, info);
         match outcome {
@@ -55,6 +86,7 @@ impl Compiler {
                 self.errors += "ptxas fatal   : The options request a text, not a program\n";
                 Status::CompilationFailure
             }
+            Ok(CallOutcome::Failed { .. }) if cancellation.is_requested.load(Ordering::Relaxed) => Status::Cancelled,
             Ok(CallOutcome::Failed { needs_later_ptx: true }) => Status::UnsupportedPtxVersion,
             Ok(CallOutcome::Failed { .. }) => Status::CompilationFailure,
             Err(payload) => {
@@ -83,13 +115,15 @@ fn message_of(payload: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
 
     const PROGRAM: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n";
 
     fn compiled(ptx: &str, options: &[&str]) -> (Status, Compiler) {
         let mut compiler = Compiler::new(ptx.as_bytes());
-        let status = compiler.compile(options.iter().map(ToString::to_string).collect());
+        let status = compiler.compile(options.iter().map(ToString::to_string).collect(), None);
         (status, compiler)
     }
 
@@ -104,7 +138,7 @@ mod tests {
         let (status, mut compiler) = compiled(PROGRAM, &["--gpu-name=sm_90", "-v"]);
         assert_eq!(status, Status::Success);
         assert!(compiler.info.contains("Compiling entry function 'k' for 'sm_90'"), "{}", compiler.info);
-        assert_eq!(compiler.compile(vec!["--gpu-name=sm_1".into()]), Status::CompilationFailure);
+        assert_eq!(compiler.compile(vec!["--gpu-name=sm_1".into()], None), Status::CompilationFailure);
         assert_eq!((compiler.cubin, compiler.info.as_str()), (None, ""));
         assert_eq!(compiler.errors, "ptxas fatal   : Value 'sm_1' is not defined for option 'gpu-name'\n");
     }
@@ -131,6 +165,18 @@ mod tests {
             let (status, compiler) = compiled(PROGRAM, &[option]);
             assert_eq!(status, Status::CompilationFailure, "{option}");
             assert!(compiler.errors.contains(reason), "{option}: {}", compiler.errors);
+        }
+    }
+
+    #[test]
+    fn the_caller_cancels_before_and_during_a_compilation() {
+        for questions in [0, 1, 5] {
+            let asked = Arc::new(AtomicUsize::new(0));
+            let count = Arc::clone(&asked);
+            let cancel: Arc<CancelFunction> = Arc::new(move || count.fetch_add(1, Ordering::Relaxed) == questions);
+            let mut compiler = Compiler::new(PROGRAM.as_bytes());
+            assert_eq!(compiler.compile(vec!["-arch=sm_90".into()], Some(cancel)), Status::Cancelled, "{questions}");
+            assert_eq!((compiler.cubin, asked.load(Ordering::Relaxed)), (None, questions + 1));
         }
     }
 

@@ -1,13 +1,16 @@
-//! Oriole as a C library with the interface of nvPTXCompiler, so that programs which use that library relink without change.
+//! Oriole as a C library with two interfaces: its own ([`own`]), and that of nvPTXCompiler, so that programs which use that library
+//! relink without change.
 //!
-//! `include/nvPTXCompiler.h` declares the functions; [`compiler`] has what they do. A handle may be used by one thread at a time;
-//! different handles are independent.
+//! `include/nvPTXCompiler.h` declares the functions of this file; [`compiler`] has what they do. A handle may be used by one thread at a
+//! time; different handles are independent.
 
 mod compiler;
+pub mod own;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::Arc;
 
 pub use compiler::Compiler;
 
@@ -27,6 +30,21 @@ pub enum Status {
 
 /// A function of the caller that can cancel a compilation by returning 1.
 type Callback = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+
+/// What the caller registered with a callback. It is only handed back.
+#[derive(Clone, Copy)]
+struct Payload(*mut c_void);
+
+impl Payload {
+    fn pointer(self) -> *mut c_void {
+        self.0
+    }
+}
+
+// SAFETY: the pointer is not dereferenced here. The header says that the callback comes from other threads, one at a time.
+unsafe impl Send for Payload {}
+// SAFETY: as above.
+unsafe impl Sync for Payload {}
 
 /// What a handle points to.
 pub struct Handle {
@@ -154,13 +172,13 @@ pub unsafe extern "C" fn nvPTXCompilerCompile(handle: *mut Handle, count: c_int,
     // SAFETY: the pointers are C strings, by this function's contract.
     let texts = pointers.iter().map(|&pointer| unsafe { CStr::from_ptr(pointer) });
     let options = texts.map(|text| text.to_string_lossy().into_owned()).collect();
-    if let Some((callback, payload)) = handle.callback {
+    let cancel = handle.callback.map(|(callback, payload)| {
+        let payload = Payload(payload);
         // SAFETY: the caller registered this function with this payload.
-        if unsafe { callback(payload, std::ptr::null_mut()) } == 1 {
-            return Status::Cancelled;
-        }
-    }
-    handle.compiler.compile(options)
+        let asked = move || unsafe { callback(payload.pointer(), std::ptr::null_mut()) } == 1;
+        Arc::new(asked) as Arc<dyn Fn() -> bool + Send + Sync>
+    });
+    handle.compiler.compile(options, cancel)
 }
 
 /// Returns the size of the compiled program in bytes.
@@ -243,7 +261,7 @@ pub unsafe extern "C" fn nvPTXCompilerGetInfoLog(handle: *mut Handle, log: *mut 
     unsafe { copy_text(log, &handle.compiler.info) }
 }
 
-/// Registers a function that can cancel a compilation before it starts; null removes it.
+/// Registers a function that can cancel a compilation before it starts and before every pass; null removes it.
 ///
 /// # Safety
 ///

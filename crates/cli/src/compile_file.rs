@@ -238,7 +238,8 @@ pub fn diagnostic(error: &CompileError) -> Diagnostic {
         Fault::Unsupported(_) => Code::Unsupported,
         Fault::Unresolved(_) => Code::UnknownName,
         Fault::Limit(_) | Fault::TooMuch(_) => Code::ResourceLimit,
-        Fault::Internal(_) => Code::InternalError,
+        // Nothing cancels a compilation here.
+        Fault::Cancelled | Fault::Internal(_) => Code::InternalError,
     };
     Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
 }

@@ -1,3 +1,3 @@
 //! The library part of the command line, for other tools: converts machine code to text and back.
 
-pub mod sass;
+pub use oriole_sass as sass;

@@ -1,4 +1,4 @@
-//! Compilation errors, classified by cause: unsupported input, limits of the machine, unresolved names, internal errors.
+//! Compilation errors, classified by cause: unsupported input, limits of the machine, unresolved names, cancellation, internal errors.
 
 use std::fmt;
 
@@ -46,6 +46,8 @@ pub enum Fault {
     TooMuch(Excess),
     /// A function that is called but not defined; holds its name.
     Unresolved(String),
+    /// The caller cancelled the compilation ([`Hooks::cancel`](crate::Hooks::cancel)).
+    Cancelled,
     /// A bug in Oriole; holds the message.
     Internal(String),
 }
@@ -129,6 +131,7 @@ impl fmt::Display for CompileError {
             Fault::Limit(what) => f.write_str(what)?,
             Fault::TooMuch(excess) => excess.fmt(f)?,
             Fault::Unresolved(name) => write!(f, "unresolved extern function `{name}`")?,
+            Fault::Cancelled => f.write_str("the compilation was cancelled")?,
             Fault::Internal(what) => write!(f, "internal error: {what}")?,
         }
         self.function.as_ref().map_or(Ok(()), |function| write!(f, " (in {function})"))

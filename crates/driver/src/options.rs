@@ -7,6 +7,7 @@ use oriole_isa::Target;
 use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 
 use crate::debug::{DebugInfo, DebugKind};
+use crate::hooks::Hooks;
 
 /// Target and settings of a compilation.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct Options {
     pub reports: Reports,
     /// The debug information to write, if any. It does not change the code.
     pub debug: Option<DebugInfo>,
+    /// What to call while the compilation runs. It does not change the result.
+    pub hooks: Hooks,
 }
 
 impl Options {
@@ -56,6 +59,7 @@ impl Options {
             scheduling: Scheduling::default(),
             reports: Reports::default(),
             debug: None,
+            hooks: Hooks::default(),
         }
     }
 

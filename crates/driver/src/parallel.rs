@@ -3,14 +3,17 @@
 //! Most files have a few functions and compile in less time than a thread pool for all processors takes to start. The number of threads is
 //! therefore limited by the total work, and the calling thread is one of them. A thread that finishes a job takes the next one. The largest
 //! jobs start first, so that no large job is left for the end while the other threads are idle. Results are returned in the order of the
-//! jobs, independent of the thread that ran them.
+//! jobs, independent of the thread that ran them. The caller of the compiler may run the jobs itself ([`Executor`]).
 //!
 //! On WebAssembly without threads `available_parallelism` is an error, and the calling thread runs all jobs.
 
 use std::cmp::Reverse;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
+
+use crate::hooks::{Executor, Parallelism};
 
 /// Number of PTX instructions that justify one more thread: compiling them takes a little longer than starting a thread.
 const WORK_OF_A_THREAD: usize = 150;
@@ -19,9 +22,34 @@ const WORK_OF_A_THREAD: usize = 150;
 const STACK_BYTES: usize = 64 << 20;
 
 /// Runs all jobs and returns their results in order. `size` returns the size of a job in PTX instructions.
-pub fn map<J: Sync, R: Send>(jobs: &[J], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+pub fn map<J: Sync, R: Send>(parallelism: &Parallelism, jobs: &[J], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job| Reverse(size(&jobs[job])));
+    match parallelism {
+        Parallelism::Threads => on_threads(jobs, &order, size, run),
+        Parallelism::Sequential => jobs.iter().map(run).collect(),
+        Parallelism::Executor(executor) => on_executor(executor.as_ref(), jobs, &order, run),
+    }
+}
+
+/// Runs all jobs on threads of the caller, in this order. A job that the executor leaves out runs on the calling thread.
+fn on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order: &[usize], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+    let results: Vec<Mutex<Option<thread::Result<R>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    executor.execute(jobs.len(), &|number| {
+        let Some(&job) = order.get(number) else { return };
+        // Panics are passed on by the calling thread, so that they do not end a thread of the caller.
+        let result = catch_unwind(AssertUnwindSafe(|| run(&jobs[job])));
+        *results[job].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    });
+    let take = |(job, result): (&J, Mutex<Option<thread::Result<R>>>)| {
+        let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+        result.unwrap_or_else(|| Ok(run(job))).unwrap_or_else(|panic| resume_unwind(panic))
+    };
+    jobs.iter().zip(results).map(take).collect()
+}
+
+/// Runs all jobs on threads that are started here, in this order.
+fn on_threads<J: Sync, R: Send>(jobs: &[J], order: &[usize], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let work: usize = jobs.iter().map(size).sum();
     let useful = jobs.len().min(work / WORK_OF_A_THREAD);
     let threads = if useful > 1 { thread::available_parallelism().map_or(1, usize::from).min(useful) } else { 1 };
@@ -49,23 +77,49 @@ pub fn map<J: Sync, R: Send>(jobs: &[J], size: impl Fn(&J) -> usize, run: impl F
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    /// Runs the tasks from the last to the first, each second one on another thread, and leaves some out.
+    struct Backwards {
+        left_out: usize,
+    }
+
+    impl Executor for Backwards {
+        fn execute(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
+            thread::scope(|scope| {
+                for number in (0..count).rev().filter(|number| number % 10 != self.left_out) {
+                    if number % 2 == 0 { task(number) } else { drop(scope.spawn(move || task(number))) }
+                }
+            });
+        }
+    }
+
+    fn all_kinds() -> [Parallelism; 4] {
+        let backwards = |left_out| Parallelism::Executor(Arc::new(Backwards { left_out }));
+        [Parallelism::Threads, Parallelism::Sequential, backwards(10), backwards(3)]
+    }
 
     #[test]
     fn results_come_in_the_order_of_the_jobs() {
-        for size in [0, 10, 1000] {
-            let jobs: Vec<usize> = (0..100).collect();
-            assert_eq!(map(&jobs, |job| size + job % 7, |job| job * 2), (0..200).step_by(2).collect::<Vec<_>>());
+        for parallelism in all_kinds() {
+            for size in [0, 10, 1000] {
+                let jobs: Vec<usize> = (0..100).collect();
+                let results = map(&parallelism, &jobs, |job| size + job % 7, |job| job * 2);
+                assert_eq!(results, (0..200).step_by(2).collect::<Vec<_>>());
+            }
+            assert_eq!(map(&parallelism, &[] as &[usize], |_| 1, |job| *job), []);
         }
-        assert_eq!(map(&[] as &[usize], |_| 1, |job| *job), []);
     }
 
     #[test]
     fn a_panic_of_any_thread_reaches_the_caller() {
         let jobs: Vec<usize> = (0..100).collect();
-        for bad in [0, 50, 99] {
+        for (parallelism, bad) in all_kinds().iter().flat_map(|parallelism| [0, 50, 99].map(|bad| (parallelism, bad))) {
             let run = |&job: &usize| assert_ne!(job, bad, "job {bad} fails");
-            let caught = std::panic::catch_unwind(|| map(&jobs, |_| WORK_OF_A_THREAD, run)).unwrap_err();
+            let call = AssertUnwindSafe(|| map(parallelism, &jobs, |_| WORK_OF_A_THREAD, run));
+            let caught = catch_unwind(call).unwrap_err();
             let message = caught.downcast_ref::<String>().unwrap();
             assert!(message.contains(&format!("job {bad} fails")), "{message}");
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use oriole_ir::Function;
 
 use crate::clock::Clock;
+use crate::hooks::Tracker;
 use crate::options::{Bisect, BisectDecision, PassOptions};
 
 /// What a compilation recorded about its passes, in the order of the functions in the source.
@@ -130,6 +131,8 @@ impl BisectCounter {
 pub struct Recorder<'a> {
     /// What to record.
     pub options: &'a PassOptions,
+    /// What to call between passes.
+    pub tracker: &'a Tracker<'a>,
     bisect: Option<&'a BisectCounter>,
     runs: RefCell<Vec<PassRun>>,
 }
@@ -143,8 +146,8 @@ pub struct Started {
 
 impl<'a> Recorder<'a> {
     /// Returns a recorder for one function.
-    pub fn new(options: &'a PassOptions, bisect: Option<&'a BisectCounter>) -> Recorder<'a> {
-        Recorder { options, bisect, runs: RefCell::default() }
+    pub fn new(options: &'a PassOptions, tracker: &'a Tracker<'a>, bisect: Option<&'a BisectCounter>) -> Recorder<'a> {
+        Recorder { options, tracker, bisect, runs: RefCell::default() }
     }
 
     /// Returns whether an optional pass may run on a function.

@@ -38,6 +38,7 @@ fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Ve
     let is_allowed = |state: &FunctionState<'_>| !pass.is_optional || recorder.allows(pass.name, &state.function.name);
     let runs = pass.is_enabled(state) && is_allowed(state);
     if runs {
+        recorder.tracker.start_pass(&state.function.name, pass.name).map_err(|cancelled| vec![cancelled])?;
         if recorder.options.print_before.contains(pass.name) {
             dump(state, pass, Moment::Before);
         }

@@ -19,6 +19,7 @@ use crate::compile_function::{Finished, FunctionOutcome, compile_function};
 use crate::compiled::Compiled;
 use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
 use crate::functions::{FunctionFacts, FunctionIndex};
+use crate::hooks::Tracker;
 use crate::job::{self, Job};
 use crate::link::{self, Program};
 use crate::options::Options;
@@ -47,7 +48,8 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         return Err(excesses);
     }
     let bisect = options.passes.bisect.map(BisectCounter::new);
-    let settings = Settings { options, hardware, bisect: bisect.as_ref() };
+    let tracker = Tracker::new(&options.hooks);
+    let settings = Settings { options, hardware, tracker: &tracker, bisect: bisect.as_ref() };
     let mut results = Results { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
     results.compile(&jobs, &indices, settings);
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
@@ -58,6 +60,9 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         results.compile(&jobs[first..], &indices, settings);
     }
     let Results { finished, mut errors, .. } = results;
+    if tracker.check().is_err() || errors.iter().any(|error| error.fault == Fault::Cancelled) {
+        return Err(vec![CompileError::in_program(Fault::Cancelled)]);
+    }
     if options.passes.stop_after.is_some() {
         return if errors.is_empty() { Ok(Compiled::default()) } else { Err(errors) };
     }
@@ -113,6 +118,7 @@ fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<Comp
 struct Settings<'a> {
     options: &'a Options,
     hardware: &'a Hardware<'a>,
+    tracker: &'a Tracker<'a>,
     bisect: Option<&'a BisectCounter>,
 }
 
@@ -129,19 +135,25 @@ impl Results<'_> {
     /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which numbers the passes in
     /// the order in which they run.
     fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: Settings<'_>) {
-        let Settings { options, hardware, bisect } = settings;
+        let Settings { options, hardware, tracker, bisect } = settings;
         let mut facts: FxHashMap<usize, FunctionFacts> = FxHashMap::default();
         for job in jobs {
             facts.entry(job.module_number).or_insert_with(|| FunctionFacts::of(&indices[job.module_number]));
         }
         let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
         let run = |job: &Job<'_>| {
-            let recorder = Recorder::new(&options.passes, bisect);
+            let recorder = Recorder::new(&options.passes, tracker, bisect);
             let &Job { module, id, ref variables, register_limit, .. } = job;
             let facts = &facts[&job.module_number];
-            compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder })
+            let outcome = compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder });
+            tracker.finish_function(job.name(), size(job));
+            outcome
         };
-        let outcomes = if bisect.is_some() { jobs.iter().map(run).collect() } else { parallel::map(jobs, size, run) };
+        tracker.add(jobs.len(), jobs.iter().map(size).sum());
+        let outcomes = match bisect {
+            Some(_) => jobs.iter().map(run).collect(),
+            None => parallel::map(tracker.parallelism(), jobs, size, run),
+        };
         for (job, FunctionOutcome { result, callees, log }) in jobs.iter().zip(outcomes) {
             self.callees.extend(callees);
             self.log.append(log);

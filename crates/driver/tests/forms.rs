@@ -182,6 +182,7 @@ fn check_forms(guard: &str, forms_per_row: usize) -> BTreeMap<&'static str, Reco
                     Fault::Unsupported(_) => "refused",
                     Fault::Unresolved(_) => "unresolved",
                     Fault::Limit(_) | Fault::TooMuch(_) => "limit",
+                    Fault::Cancelled => "cancelled",
                     Fault::Internal(_) => "internal",
                 };
                 if kind == "refused" && is_left_out_form(cases[number].text.trim_start_matches(guard)) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use crate::arch::Arch;
+use crate::file_name::unescape;
 use crate::table::{NO_EFFECT, OPTIONS, OptionKind, Spec};
 
 /// Limit on the nesting of options files, so that a file that names itself does not recurse forever.
@@ -118,7 +119,7 @@ impl CommandLine {
     }
 
     fn read_options_file(&mut self, file: &str, depth: usize) -> Result<(), Fatal> {
-        let text = fs::read(file).ok().filter(|_| depth < DEEPEST_OPTIONS_FILE);
+        let text = fs::read(unescape(file)).ok().filter(|_| depth < DEEPEST_OPTIONS_FILE);
         let text = text.ok_or_else(|| format!("Could not open options file '{file}'"))?;
         self.read(split_words(&String::from_utf8_lossy(&text)), depth + 1)
     }

@@ -14,6 +14,7 @@ use oriole_ptx::source::LineIndex;
 use crate::arch::ArchKind;
 use crate::command_line::CommandLine;
 use crate::messages::{MessageKind, MessagePlace, Messages};
+use crate::missing;
 use crate::program::ParsedModule;
 use crate::settings::Settings;
 
@@ -39,6 +40,7 @@ pub fn generate(
         launch: settings.launch,
         relocatable: line.has("compile-only"),
         entries: settings.entries.clone(),
+        hooks: settings.hooks.clone(),
         ..Options::new(target)
     };
     if line.has("device-debug") {
@@ -121,19 +123,22 @@ fn warn_of_missing_sections(modules: &[ParsedModule], messages: &mut Messages<'_
 /// Prints the errors of the compiler in ptxas' format.
 fn report(modules: &[ParsedModule], errors: &[CompileError], messages: &mut Messages<'_>) {
     let mut indices: Vec<Option<LineIndex>> = modules.iter().map(|_| None).collect();
-    for error in errors {
+    for (error, count) in missing::grouped(errors) {
         // Code that Oriole itself adds has no position in a file.
         let place = error.span.zip(modules.get(error.module)).map(|(span, parsed)| {
             let lines = indices[error.module].get_or_insert_with(|| LineIndex::new(&parsed.text));
             MessagePlace { file: &parsed.name, line: lines.line_column(span.start).0 }
         });
         match &error.fault {
-            Fault::Unsupported(feature) => messages.error(place, &format!("{feature} is not supported by Oriole yet")),
+            Fault::Unsupported(feature) => {
+                let places = if count > 1 { format!(" ({count} places)") } else { String::new() };
+                messages.error(place, &format!("{feature} is not supported by Oriole yet{places}"));
+            }
             Fault::Unresolved(name) => messages.fatal(&format!("Unresolved extern function '{name}'")),
             Fault::TooMuch(excess) => messages.too_much(&excess.ptxas_text(error.function.as_deref().unwrap_or_default())),
             Fault::Limit(what) if error.function.is_none() => messages.error(place, what),
             Fault::Limit(what) => messages.error(place, &format!("Register allocation failed: {what}")),
-            Fault::Internal(_) => messages.error(place, &error.to_string()),
+            Fault::Cancelled | Fault::Internal(_) => messages.error(place, &error.to_string()),
         }
     }
 }

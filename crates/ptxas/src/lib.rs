@@ -5,12 +5,12 @@
 //! 13.0.88, even where it is odd.
 //!
 //! ```
-//! use oriole_ptxas::{Input, Outcome, run};
+//! use oriole_ptxas::{CallOutcome, Input, run};
 //!
 //! let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }";
 //! let mut log = Vec::new();
 //! let outcome = run(["-arch=sm_90".to_string()], vec![Input::text(ptx)], &mut |message| log.push(message.to_string()));
-//! let Outcome::Compiled { cubin, .. } = outcome else { panic!("{log:?}") };
+//! let CallOutcome::Compiled { cubin, .. } = outcome else { panic!("{log:?}") };
 //! assert_eq!(&cubin[..4], b"\x7fELF");
 //! assert!(log.is_empty());
 //! ```
@@ -18,9 +18,11 @@
 mod arch;
 mod cached;
 mod command_line;
+pub mod file_name;
 mod generate;
 mod help;
 mod messages;
+pub mod missing;
 mod program;
 mod settings;
 mod table;
@@ -29,6 +31,7 @@ pub use cached::ProgramCache;
 use command_line::CommandLine;
 pub use messages::{Message, MessageKind};
 use messages::{Messages, Sink, Warnings};
+pub use oriole_driver::Hooks;
 pub use program::Input;
 use settings::Settings;
 
@@ -65,7 +68,12 @@ pub const RELEASE: (u32, u32) = (13, 0);
 /// Performs one call with the given arguments, without the program's name. The inputs are `inputs`, or, if there are
 /// none, the files that the arguments name.
 pub fn run(arguments: impl IntoIterator<Item = String>, inputs: Vec<Input>, sink: Sink<'_>) -> CallOutcome {
-    run_with_cache(arguments, inputs, sink, None)
+    perform(arguments, inputs, sink, None, Hooks::default())
+}
+
+/// Like [`run`], with functions to call while the compiler runs. A call that is cancelled fails.
+pub fn run_with_hooks(arguments: impl IntoIterator<Item = String>, inputs: Vec<Input>, sink: Sink<'_>, hooks: Hooks) -> CallOutcome {
+    perform(arguments, inputs, sink, None, hooks)
 }
 
 /// Like [`run`], with a cache of compiled programs.
@@ -74,6 +82,16 @@ pub fn run_with_cache(
     inputs: Vec<Input>,
     sink: Sink<'_>,
     cache: Option<&dyn ProgramCache>,
+) -> CallOutcome {
+    perform(arguments, inputs, sink, cache, Hooks::default())
+}
+
+fn perform(
+    arguments: impl IntoIterator<Item = String>,
+    inputs: Vec<Input>,
+    sink: Sink<'_>,
+    cache: Option<&dyn ProgramCache>,
+    hooks: Hooks,
 ) -> CallOutcome {
     let line = match CommandLine::parse(arguments) {
         Ok(line) => line,
@@ -103,19 +121,19 @@ pub fn run_with_cache(
     } else if inputs.is_empty() {
         CallOutcome::Text(help::help())
     } else {
-        compile(&line, &inputs, &mut messages, cache)
+        compile(&line, &inputs, &mut messages, cache, hooks)
     }
 }
 
 /// Checks the inputs and generates code if the options request it.
-fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, cache: Option<&dyn ProgramCache>) -> CallOutcome {
+fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, cache: Option<&dyn ProgramCache>, hooks: Hooks) -> CallOutcome {
     if line.has("verbose") {
         for option in line.without_effect() {
             messages.print(None, MessageKind::Info, &format!("Option '--{option}' has no effect in Oriole"));
         }
     }
     let settings = match Settings::new(line, messages) {
-        Ok(settings) => settings,
+        Ok(settings) => Settings { hooks, ..settings },
         Err(text) => return fail(messages, &text),
     };
     let modules = match program::check(inputs, &settings, messages) {

@@ -10,6 +10,7 @@ use oriole_ptx::lexer::{Lexer, TokenKind};
 use oriole_ptx::source::{LineIndex, Source};
 
 use crate::arch::{Arch, ArchKind};
+use crate::file_name::unescape;
 use crate::messages::{MessagePlace, Messages};
 use crate::settings::Settings;
 
@@ -47,7 +48,7 @@ impl Input {
                 io::stdin().lock().read_to_end(&mut text).ok()?;
                 Some(text)
             }
-            Input::File(name) => match fs::read(name) {
+            Input::File(name) => match fs::read(unescape(name)) {
                 Ok(text) => Some(text),
                 // ptxas treats a directory as an empty file.
                 Err(error) if error.kind() == io::ErrorKind::IsADirectory => Some(Vec::new()),

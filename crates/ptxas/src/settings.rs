@@ -1,6 +1,6 @@
 //! Interprets the options together: conflicts, ranges, and the resulting settings.
 
-use oriole_driver::LaunchOptions;
+use oriole_driver::{Hooks, LaunchOptions};
 
 use crate::arch::{Arch, ArchKind};
 use crate::command_line::CommandLine;
@@ -24,6 +24,8 @@ pub struct Settings {
     pub max_registers: Option<u32>,
     /// Launch bounds for all kernels.
     pub launch: LaunchOptions,
+    /// What the compiler calls while it runs.
+    pub hooks: Hooks,
 }
 
 impl Settings {
@@ -38,7 +40,7 @@ impl Settings {
         check_debug_options(line, messages);
         let generates = arch.kind == ArchKind::Real && !line.has("dry-run");
         let entries = if generates { line.values("entry").to_vec() } else { Vec::new() };
-        Ok(Settings { arch, wants_code: generates, entries, max_registers, launch })
+        Ok(Settings { arch, wants_code: generates, entries, max_registers, launch, hooks: Hooks::default() })
     }
 }
 

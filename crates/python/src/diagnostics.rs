@@ -47,7 +47,8 @@ fn code_of(fault: &Fault) -> Code {
         Fault::Unsupported(_) => Code::Unsupported,
         Fault::Unresolved(_) => Code::UnknownName,
         Fault::Limit(_) | Fault::TooMuch(_) => Code::ResourceLimit,
-        Fault::Internal(_) => Code::InternalError,
+        // Nothing cancels a compilation here.
+        Fault::Cancelled | Fault::Internal(_) => Code::InternalError,
     }
 }
 

@@ -10,10 +10,10 @@
 pub mod exports;
 mod settings;
 
-use oriole_cli::sass::control::ControlListing;
-use oriole_cli::sass::labels::Labels;
-use oriole_cli::sass::listing::Listing;
-use oriole_cli::sass::program::Program;
+use oriole_sass::control::ControlListing;
+use oriole_sass::labels::Labels;
+use oriole_sass::listing::Listing;
+use oriole_sass::program::Program;
 use oriole_cubin::{Cubin, FileTraits};
 use oriole_driver::{CompileError, Fault, FunctionReport};
 use oriole_explain::text::Detail;

@@ -1,0 +1,145 @@
+//! What a compilation tells its caller while it runs, and what it asks: progress, cancellation, and the threads to run on.
+//!
+//! None of this changes the result: the same input and options give the same bytes with any [`Parallelism`].
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Failure, Fault};
+
+/// A function that receives [`Progress`]. It is called by one thread at a time.
+pub type ProgressFunction = dyn Fn(&Progress<'_>) + Send + Sync;
+
+/// A function that returns whether to cancel. Several threads may call it at the same time.
+pub type CancelFunction = dyn Fn() -> bool + Send + Sync;
+
+/// What a compilation calls while it runs. The default calls nothing and starts threads as needed.
+#[derive(Clone, Default)]
+pub struct Hooks {
+    /// Called when a pass starts on a function and when a function is finished.
+    pub progress: Option<Arc<ProgressFunction>>,
+    /// Called before every pass. If it returns true, the compilation ends with [`Fault::Cancelled`].
+    pub cancel: Option<Arc<CancelFunction>>,
+    /// The threads that compile functions.
+    pub parallelism: Parallelism,
+}
+
+/// Prints nothing about the hooks, because they do not change the result: the text of the options is a part of cache keys.
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hooks")
+    }
+}
+
+/// The threads that compile the functions of a program.
+#[derive(Clone, Default)]
+pub enum Parallelism {
+    /// Threads that are started for the compilation, at most one for each processor.
+    #[default]
+    Threads,
+    /// The calling thread alone.
+    Sequential,
+    /// The threads of the caller.
+    Executor(Arc<dyn Executor>),
+}
+
+/// Runs independent tasks, for example on a thread pool.
+pub trait Executor: Send + Sync {
+    /// Calls `task` once with each number below `count`, in any order and on any threads, and returns when all calls have returned. The
+    /// tasks with low numbers take the longest, so starting them first is best.
+    fn execute(&self, count: usize, task: &(dyn Fn(usize) + Sync));
+}
+
+impl<F: Fn(usize, &(dyn Fn(usize) + Sync)) + Send + Sync> Executor for F {
+    fn execute(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
+        self(count, task);
+    }
+}
+
+/// How far a compilation is. The totals grow if the code turns out to call functions of the run-time library.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress<'a> {
+    /// Name of the function that this is about.
+    pub function: &'a str,
+    /// The pass that starts; `None` if the function is finished.
+    pub pass: Option<&'static str>,
+    /// Number of finished functions.
+    pub functions_done: usize,
+    /// Number of functions to compile.
+    pub functions: usize,
+    /// Number of PTX instructions of the finished functions, a measure of the work done.
+    pub instructions_done: usize,
+    /// Number of PTX instructions of all functions.
+    pub instructions: usize,
+}
+
+/// Numbers of functions and of their PTX instructions.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counts {
+    functions: usize,
+    instructions: usize,
+}
+
+/// Counts what is done in a compilation, and calls its hooks.
+#[derive(Debug)]
+pub struct Tracker<'a> {
+    hooks: &'a Hooks,
+    /// What is done, and the totals.
+    counts: Mutex<(Counts, Counts)>,
+}
+
+impl<'a> Tracker<'a> {
+    /// Returns a tracker of a compilation that starts.
+    pub fn new(hooks: &'a Hooks) -> Tracker<'a> {
+        Tracker { hooks, counts: Mutex::default() }
+    }
+
+    /// Returns the threads to use.
+    pub fn parallelism(&self) -> &'a Parallelism {
+        &self.hooks.parallelism
+    }
+
+    /// Adds functions to the totals.
+    pub fn add(&self, functions: usize, instructions: usize) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.1.functions += functions;
+        counts.1.instructions += instructions;
+    }
+
+    /// Returns an error if the caller cancels the compilation.
+    pub fn check(&self) -> Result<(), Failure> {
+        match &self.hooks.cancel {
+            Some(cancel) if cancel() => Err(Failure::from(Fault::Cancelled)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports that a pass starts, unless the caller cancels the compilation.
+    pub fn start_pass(&self, function: &str, pass: &'static str) -> Result<(), Failure> {
+        self.check()?;
+        self.report(function, Some(pass), Counts::default());
+        Ok(())
+    }
+
+    /// Reports that a function with this number of PTX instructions is finished.
+    pub fn finish_function(&self, function: &str, instructions: usize) {
+        self.report(function, None, Counts { functions: 1, instructions });
+    }
+
+    fn report(&self, function: &str, pass: Option<&'static str>, done: Counts) {
+        let Some(progress) = &self.hooks.progress else { return };
+        // The lock is kept during the call, so that the reported numbers never decrease.
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.0.functions += done.functions;
+        counts.0.instructions += done.instructions;
+        let (done, total) = *counts;
+        progress(&Progress {
+            function,
+            pass,
+            functions_done: done.functions,
+            functions: total.functions,
+            instructions_done: done.instructions,
+            instructions: total.instructions,
+        });
+    }
+}
