@@ -11,6 +11,7 @@ use oriole_isa::{Control, Instruction, encode, parse};
 use oriole_support::Index;
 
 use crate::debug::registers::RegisterRange;
+use crate::history::InstHistory;
 
 /// Size of an instruction in bytes.
 pub const INSTRUCTION_BYTES: usize = 16;
@@ -42,6 +43,8 @@ pub struct Code {
     pub register_ranges: Vec<RegisterRange>,
     /// Offsets of the instructions that access spill slots, if they are requested.
     pub spill_code: Vec<u32>,
+    /// Which passes and decisions made each instruction what it is, in the order of the code, if it is requested.
+    pub history: Vec<InstHistory>,
 }
 
 /// An instruction that needs an address filled in.

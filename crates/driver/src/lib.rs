@@ -25,6 +25,7 @@ mod emit;
 mod error;
 mod function_report;
 mod functions;
+mod history;
 mod images;
 mod job;
 mod layout;
@@ -53,6 +54,7 @@ pub use debug::{DebugInfo, DebugKind};
 pub use decisions::{DecisionRemark, Decisions, HeldRegister};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
 pub use function_report::{FunctionReport, PerformanceRemark};
+pub use history::{FormChange, InstHistory, PlaceDecision, RunnerUp};
 pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{
     BackendChoice, Bisect, BisectDecision, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports, Scheduling,
