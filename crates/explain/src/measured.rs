@@ -34,7 +34,8 @@ pub fn overlay(explanation: &mut Explanation, samples: &Samples) -> Result<(), S
     let mut is_used = false;
     let only = if let [_] = explanation.functions.as_slice() { samples.get("") } else { None };
     for function in &mut explanation.functions {
-        let Some(found) = samples.get(&function.name).or(only) else { continue };
+        let named = || samples.iter().find(|(name, _)| is_mangled(&function.name, name)).map(|(_, found)| found);
+        let Some(found) = samples.get(&function.name).or_else(named).or(only) else { continue };
         is_used = true;
         overlay_function(function, found)?;
     }
@@ -43,6 +44,13 @@ pub fn overlay(explanation: &mut Explanation, samples: &Samples) -> Result<(), S
     }
     let names: Vec<&str> = samples.keys().map(String::as_str).collect();
     Err(format!("the samples are of other functions: {}", names.join(", ")))
+}
+
+/// Returns whether a mangled C++ name contains a name as a profiler prints it, such as `_ZN1a4deepEPii` for `a::deep<int>`.
+fn is_mangled(mangled: &str, name: &str) -> bool {
+    let plain = name.split('<').next().unwrap_or_default();
+    let plain = plain.rsplit([':', ' ']).next().unwrap_or_default();
+    mangled.starts_with("_Z") && !plain.is_empty() && mangled.contains(&format!("{}{plain}", plain.len()))
 }
 
 fn overlay_function(function: &mut Function, found: &BTreeMap<u64, Measured>) -> Result<(), String> {
@@ -124,7 +132,7 @@ fn read_csv(text: &str) -> Result<Samples, String> {
     let mut table: BTreeMap<u64, Measured> = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
         let fields = fields(line);
-        if fields.first().is_some_and(|first| first == "Kernel Name") && fields.len() == 2 {
+        if fields.first().is_some_and(|first| first == "Kernel Name") && fields.len() >= 2 && Columns::of(&fields).is_none() {
             finish_table(&mut samples, &name, std::mem::take(&mut table));
             // Nsight Compute prints a C++ name with its parameters.
             name = fields[1].split('(').next().unwrap_or_default().trim().to_owned();

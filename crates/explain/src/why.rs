@@ -36,8 +36,8 @@ pub fn place(history: &InstHistory, name: &dyn Fn(u32) -> String) -> Place {
     match history.place {
         PlaceDecision::Chosen { phase, cycle, runner_up, reason } => {
             let (text, runner_up) = match runner_up {
-                RunnerUp::At(other) => (format!("preferred to {}, because {reason}", name(other)), Some(u64::from(other))),
-                RunnerUp::Gone => (format!("preferred to an instruction that a later pass removed, because {reason}"), None),
+                RunnerUp::At(other) => (format!("chosen instead of {}, because {reason}", name(other)), Some(u64::from(other))),
+                RunnerUp::Gone => (format!("chosen instead of an instruction that a later pass removed, because {reason}"), None),
                 RunnerUp::None => (reason.to_owned(), None),
             };
             let text = format!("phase {phase}, cycle {cycle}: {text}");

@@ -38,6 +38,17 @@ fn csv_of_nsight_compute() {
     assert!(html::write(&explanation).contains("<td>99.7%</td>"));
 }
 
+/// Nsight Compute prints names as in the source; cubins have mangled names.
+#[test]
+fn mangled_names() {
+    let mut explanation = explanation();
+    explanation.functions[0].name = "_Z5saxpyPfS_".to_owned();
+    measured::overlay(&mut explanation, &measured::read(CSV).unwrap()).unwrap();
+    assert_eq!(explanation.functions[0].samples, Some(1020));
+    explanation.functions[0].name = "_Z6saxpy2Pf".to_owned();
+    assert!(measured::overlay(&mut explanation, &measured::read(CSV).unwrap()).is_err());
+}
+
 #[test]
 fn text_with_tabs() {
     let samples = measured::read("# CUPTI\nsaxpy\t0x10\t5\tlong_scoreboard\nsaxpy\t10\t2\twait\n\nsaxpy\t20\t7\n").unwrap();

@@ -24,6 +24,7 @@ mod messages;
 mod program;
 mod settings;
 mod table;
+mod time_trace;
 
 pub use cached::ProgramCache;
 use command_line::CommandLine;
@@ -129,8 +130,9 @@ fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, ca
         return Outcome::Checked;
     }
     let generated = match cache {
-        Some(cache) => cached::generate(&modules, &settings, line, messages, cache),
-        None => generate::generate(&modules, &settings, line, messages),
+        // A trace has the times of a compilation, so nothing is taken from the cache.
+        Some(cache) if !line.has("fdevice-time-trace") => cached::generate(&modules, &settings, line, messages, cache),
+        _ => generate::generate(&modules, &settings, line, messages),
     };
     match generated {
         Ok(_) if messages.is_aborted() => fail(messages, ABORTED),
