@@ -47,9 +47,9 @@ pub fn rules(function: &Function) -> Vec<SavedRule> {
     if function.kind == FunctionKind::Kernel {
         return Vec::new();
     }
-    let written = |inst: &Inst| registers_of(function, *inst).collect::<Vec<_>>();
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
-    let mut tracked: Vec<u16> = insts.flat_map(written).filter(|&register| convention::is_preserved(register)).collect();
+    let written = insts.flat_map(|&inst| registers_of(function, inst));
+    let mut tracked: Vec<u16> = written.filter(|&register| convention::is_preserved(register)).collect();
     tracked.sort_unstable();
     tracked.dedup();
     if tracked.is_empty() {
@@ -114,12 +114,10 @@ fn registers_of(function: &Function, inst: Inst) -> impl Iterator<Item = u16> + 
 fn frame_offset(function: &Function, inst: Inst) -> Option<i64> {
     let operands = function.operands(inst);
     let at = operands.iter().position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
-    match operands.get(at + 1..at + 3)?.iter().map(|operand| operand.kind).collect::<Vec<_>>()[..] {
-        [OperandKind::Register { file: RegFile::General, first, .. }, OperandKind::Integer(offset)]
-            if first == u16::from(STACK_POINTER) =>
-        {
-            Some(offset)
-        }
+    let [base, offset] = operands.get(at + 1..at + 3)? else { return None };
+    let is_stack_pointer = OperandKind::Register { file: RegFile::General, first: u16::from(STACK_POINTER), count: 1 } == base.kind;
+    match offset.kind {
+        OperandKind::Integer(offset) if is_stack_pointer => Some(offset),
         _ => None,
     }
 }
@@ -158,12 +156,12 @@ fn step(function: &Function, inst: Inst, state: &mut State) {
             }
         }
         Some(Opcode::LDL) if is_certain => {
-            let written: Vec<u16> = registers_of(function, inst).collect();
-            if let ([written], Some(offset)) = (written.as_slice(), frame_offset(function, inst)) {
+            let written = function.results(inst).first().and_then(|operand| single(operand.kind));
+            if let (Some(written), Some(offset)) = (written, frame_offset(function, inst)) {
                 for (register, places) in state.iter_mut() {
-                    write(places, *register, *written);
+                    write(places, *register, written);
                     if places.in_frame == Some(offset) {
-                        receive(places, *register, *written);
+                        receive(places, *register, written);
                     }
                 }
                 return;
