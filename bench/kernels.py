@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles bench/kernels/*.cu to kernel tests, bench/kernels/*.ptx, with NVRTC.
+"""Compiles bench/kernels/*.cu and examples/stories/*.cu to kernel tests, *.ptx in the same folders, with NVRTC.
 
     bench/kernels.py [NAME ...]
 
@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools")
 import corpus
 
 KERNELS = pathlib.Path(__file__).resolve().parent / "kernels"
+STORIES = KERNELS.parent.parent / "examples" / "stories"
 # Fills buffers on the GPU; measure.py hands it to the driver.
 FILL = KERNELS.parent / "fill.cu"
 # What NVRTC says of itself, which differs from version to version.
@@ -34,7 +35,7 @@ def header(text):
 
 def main():
     wanted = set(sys.argv[1:])
-    sources = [path for path in [*sorted(KERNELS.glob("*.cu")), FILL] if not wanted or path.stem in wanted]
+    sources = [path for path in [*sorted(KERNELS.glob("*.cu")), *sorted(STORIES.glob("*.cu")), FILL] if not wanted or path.stem in wanted]
     jobs = [(corpus.oracle_folder(), corpus.variants(path)[0]) for path in sources]
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
         results = pool.starmap(corpus.compile_variant, jobs, chunksize=1)
@@ -45,6 +46,8 @@ def main():
             failed += 1
             continue
         first = header(variant.source.read_text()) if variant.source != FILL else "// bench/fill.cu, compiled"
+        # NVRTC puts the source into the root folder.
+        text = text.replace('.file\t1 "/', '.file\t1 "')
         variant.output.write_text(f"{first}\n\n{BANNER.sub('', text, count=1)}")
     print(f"{len(results) - failed} kernels, {failed} failed")
     return 1 if failed else 0

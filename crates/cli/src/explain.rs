@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use oriole_cubin::ImageKind;
 use oriole_explain::text::Detail;
-use oriole_explain::{Explanation, Failure, Options, compare, explain_cubin, explain_module, html, text};
+use oriole_explain::{Explanation, Failure, Options, compare, explain_cubin, explain_module, html, measured, text};
 use oriole_isa::Target;
 use oriole_ptx::source::Source;
 
@@ -20,13 +20,15 @@ use crate::print;
 ///   $ oriole explain kernel.ptx --summary                 without the instructions
 ///   $ oriole explain kernel.ptx --html kernel.html        as one page that needs no network
 ///   $ oriole explain kernel.cubin --json                  code of any compiler, as data
-///   $ oriole explain kernel.ptx --against ptxas.cubin     compared line by line
+///   $ oriole explain kernel.ptx --against ptxas.cubin     compared line by line; with --html as a page
+///   $ oriole explain kernel.cubin --measured ncu.csv      with the samples of a profiler
 ///
 /// For each function: its registers and the values that are live where most are live, the occupancy and what limits it, spills, predicted
 /// cycles of blocks and loops, what bounds each loop, what passes did and did not do, and warnings ranked by predicted cycles. For each
-/// instruction: the PTX and source line, why it stalls, which instruction it waits for and how long, and which one waits for it.
+/// instruction: the PTX and source line, why it is here and has this form, why it stalls, which instruction it waits for and how long, and
+/// which one waits for it.
 ///
-/// Cycles are predictions of the hardware model (`oriole profile`) for one warp alone; nothing is measured.
+/// Cycles are predictions of the hardware model (`oriole profile`) for one warp alone. Samples are shown only if --measured names a file.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct ExplainArguments {
@@ -55,8 +57,12 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "OUT", conflicts_with = "json")]
     html: Option<String>,
     /// Compare with another file: PTX, or a cubin of any compiler
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "summary"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "summary")]
     against: Option<String>,
+    /// Samples of a profiler, to show next to the prediction: CSV of `ncu --page source --print-source sass --csv`, or text with tabs as in
+    /// docs/explain.md
+    #[arg(long, value_name = "FILE", conflicts_with = "against")]
+    measured: Option<String>,
 }
 
 /// Exit codes of a call without output.
@@ -77,20 +83,28 @@ fn fail(message: &str, code: u8) -> u8 {
 }
 
 fn respond(arguments: &ExplainArguments) -> Result<(), u8> {
-    let first = explain(arguments, &arguments.file)?;
+    let mut first = explain(arguments, &arguments.file)?;
+    if let Some(path) = &arguments.measured {
+        let data = read_input(path).map_err(|error| fail(&format!("{path}: {error}"), USAGE_ERROR))?;
+        let samples = measured::read(&String::from_utf8_lossy(&data));
+        let wrong = |message: String| fail(&format!("{path}: {message}"), INPUT_ERROR);
+        measured::overlay(&mut first, &samples.map_err(wrong)?).map_err(wrong)?;
+    }
+    let write_page =
+        |path: &str, page: &str| write_output(path, page.as_bytes()).map_err(|error| fail(&format!("{path}: {error}"), USAGE_ERROR));
     let json = |text: serde_json::Result<String>| text.map_err(|error| fail(&error.to_string(), INPUT_ERROR));
     let output = match &arguments.against {
         Some(other) => {
             let second = explain(arguments, other)?;
             let comparison = compare::compare(&first, &second);
+            if let Some(path) = &arguments.html {
+                return write_page(path, &html::comparison::write(&first, &second, &comparison));
+            }
             if arguments.json { json(serde_json::to_string(&comparison))? + "\n" } else { compare::write(&comparison) }
         }
         None if arguments.json => json(serde_json::to_string(&first))? + "\n",
         None => match &arguments.html {
-            Some(path) => {
-                let page = html::write(&first);
-                return write_output(path, page.as_bytes()).map_err(|error| fail(&format!("{path}: {error}"), USAGE_ERROR));
-            }
+            Some(path) => return write_page(path, &html::write(&first)),
             None => text::write(&first, if arguments.summary { Detail::Summary } else { Detail::Full }),
         },
     };

@@ -36,7 +36,7 @@ use crate::sass::program::{CodeSection, Program, SIZE};
 /// --schedule also moves instructions inside their blocks, on the registers that they have. A block gets a new order
 /// only where that is predicted to be faster, with its new control words, for one warp alone and for as many as can be
 /// resident. What the file says about places of instructions follows. A function for which that cannot be done (it has
-/// a line table, say) keeps its order and gets new control words only; it is named.
+/// debug information of variables, say) keeps its order and gets new control words only; it is named.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct RescoreArguments {

@@ -12,7 +12,7 @@ use std::process::Command;
 
 const ORIOLE: &str = env!("CARGO_BIN_EXE_oriole");
 /// The fewest samples that must be found, so that a change of notation does not make the test pass without checking.
-const FEWEST: usize = 6;
+const FEWEST: usize = 13;
 const OMISSION: &str = "...";
 
 fn root() -> PathBuf {
@@ -103,13 +103,17 @@ fn rewritten(sample: &[&str], output: &[String]) -> Vec<String> {
 #[test]
 fn samples_show_what_the_commands_print() {
     let folder = common::folder("samples");
-    fs::create_dir_all(folder.join("examples")).unwrap();
-    let examples = fs::read_dir(root().join("examples")).unwrap().map(|entry| entry.unwrap().path());
-    for path in examples.filter(|path| path.is_file()) {
-        fs::copy(&path, folder.join("examples").join(path.file_name().unwrap())).unwrap();
+    for examples in ["examples", "examples/stories"] {
+        fs::create_dir_all(folder.join(examples)).unwrap();
+        let paths = fs::read_dir(root().join(examples)).unwrap().map(|entry| entry.unwrap().path());
+        for path in paths.filter(|path| path.is_file()) {
+            fs::copy(&path, folder.join(examples).join(path.file_name().unwrap())).unwrap();
+        }
     }
     let mut pages = vec![root().join("README.md")];
-    pages.extend(fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()));
+    for docs in ["docs", "docs/stories"] {
+        pages.extend(fs::read_dir(root().join(docs)).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()));
+    }
     pages.sort();
     let (mut checked, mut stale) = (0, Vec::new());
     for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {

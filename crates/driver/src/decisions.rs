@@ -1,5 +1,5 @@
 //! What `oriole explain` needs to know about a compiled function beyond its machine code: remarks of passes, the machine registers that hold
-//! PTX registers, and the spill code.
+//! PTX registers, the spill code, and the history of each instruction.
 //!
 //! Recorded only if [`Reports::decisions`](crate::Reports::decisions) is set.
 
@@ -9,6 +9,7 @@ use oriole_opt::remarks::PassRemark;
 use crate::compile_function::Finished;
 use crate::emit::INSTRUCTION_BYTES;
 use crate::function_report::FunctionReport;
+use crate::history::InstHistory;
 use crate::job::Job;
 
 /// What was recorded about a function.
@@ -22,6 +23,8 @@ pub struct Decisions {
     pub spill_code: Vec<u32>,
     /// Bytes of local variables in the stack frame.
     pub variable_bytes: u32,
+    /// Which passes and decisions made each instruction what it is, in the order of the code, without padding.
+    pub history: Vec<InstHistory>,
 }
 
 /// What a pass did, or did not do and why.
@@ -81,7 +84,13 @@ impl Decisions {
             None => Vec::new(),
         };
         registers.sort_unstable();
-        Decisions { remarks, registers, spill_code: finished.code.spill_code.clone(), variable_bytes: finished.report_data.variables_size }
+        Decisions {
+            remarks,
+            registers,
+            spill_code: finished.code.spill_code.clone(),
+            variable_bytes: finished.report_data.variables_size,
+            history: finished.code.history.clone(),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ mod error;
 mod function_report;
 mod functions;
 mod hooks;
+mod history;
 mod images;
 mod job;
 mod layout;
@@ -56,6 +57,7 @@ pub use decisions::{DecisionRemark, Decisions, HeldRegister};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
 pub use function_report::{FunctionReport, PerformanceRemark};
 pub use hooks::{CancelFunction, Executor, Hooks, Parallelism, Progress, ProgressFunction};
+pub use history::{FormChange, InstHistory, PlaceDecision, RunnerUp};
 pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{
     BackendChoice, Bisect, BisectDecision, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports, Scheduling,

@@ -231,7 +231,8 @@ pub struct Reports {
     pub traced_functions: Vec<String>,
     /// Write a note section with a record of each function into the file.
     pub record: bool,
-    /// Record what passes did and did not do, where PTX registers are, and the spill code ([`Decisions`](crate::Decisions)).
+    /// Record what passes did and did not do, where PTX registers are, the spill code, and the history of each instruction
+    /// ([`Decisions`](crate::Decisions)).
     pub decisions: bool,
 }
 

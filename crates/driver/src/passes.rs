@@ -15,7 +15,7 @@ use oriole_isel::{Selected, select_function};
 use oriole_opt as opt;
 use oriole_regalloc::Environment;
 
-use crate::debug::registers;
+use crate::debug::{registers, saved_registers};
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
 use crate::{convention, decisions, emit, layout, prologue, report_data, resident_blocks, schedule};
@@ -369,7 +369,9 @@ fn pre_schedule(state: &mut FunctionState<'_>) -> Outcome {
     let (context, environment, offered) = (state.schedule_context(), state.environment(), state.occupancies_to_estimate);
     let stats = schedule::before_allocation(&mut state.function, plan, offered, context, &environment, state.input.options);
     state.schedule_stats = stats.map_err(internal)?;
-    state.report_data.note(schedule::PHASE_BEFORE_ALLOCATION, &state.function, &state.schedule_stats);
+    let with_trace = state.options().reports.traces(&state.function.name);
+    state.report_data.note(schedule::PHASE_BEFORE_ALLOCATION, &state.function, &state.schedule_stats, with_trace);
+    state.history.note_schedule(schedule::PHASE_BEFORE_ALLOCATION, &state.schedule_stats);
     Ok(())
 }
 
@@ -430,7 +432,9 @@ fn post_schedule(state: &mut FunctionState<'_>) -> Outcome {
     let Some(plan) = state.plan else { return Ok(()) };
     let (context, environment) = (state.schedule_context(), state.environment());
     let stats = schedule::after_allocation(&mut state.function, plan, context, &environment, state.input.options).map_err(internal)?;
-    state.report_data.note(schedule::PHASE_AFTER_ALLOCATION, &state.function, &stats);
+    let with_trace = state.options().reports.traces(&state.function.name);
+    state.report_data.note(schedule::PHASE_AFTER_ALLOCATION, &state.function, &stats, with_trace);
+    state.history.note_schedule(schedule::PHASE_AFTER_ALLOCATION, &stats);
     Ok(())
 }
 
@@ -465,8 +469,13 @@ fn encode(state: &mut FunctionState<'_>) -> Outcome {
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
+    // The frame of a function that moves its stack pointer at run time has no constant offsets.
+    if !state.selection.has_dynamic_stack {
+        code.saved_registers = saved_registers::rules(&state.function);
+    }
     if state.options().reports.decisions {
         code.spill_code = decisions::spill_code(&state.function);
+        code.history = state.history.finish(&state.function);
     }
     state.code = Some(code);
     Ok(())

@@ -45,6 +45,7 @@ fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Ve
         let started = recorder.start(&state.function);
         (pass.run)(state)?;
         recorder.finish(started, pass.name, &state.function);
+        state.history.note_pass(pass.name, &state.function);
         if state.options().verify && state.function.is_ssa {
             let broken = |report| vec![Failure::from(Fault::Internal(format!("after {}: {report}", pass.name)))];
             verify(&state.function).map_err(broken)?;

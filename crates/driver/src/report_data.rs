@@ -39,12 +39,14 @@ pub struct ReportData {
 }
 
 impl ReportData {
-    /// Records the result of a scheduling pass.
-    pub fn note(&mut self, phase: u8, function: &Function, stats: &Stats) {
+    /// Records the result of a scheduling pass, and with `with_trace` its decisions as text.
+    pub fn note(&mut self, phase: u8, function: &Function, stats: &Stats, with_trace: bool) {
         let &Stats { blocks, cycles_before, cycles_after, live_before, live_after, .. } = stats;
         self.passes.push(PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after });
         self.target = self.target.or(stats.target);
-        self.trace.push_str(&trace::text(function, phase, &stats.attempts));
+        if with_trace {
+            self.trace.push_str(&trace::text(function, phase, &stats.attempts));
+        }
     }
 
     /// Records that another attempt was dropped because its order before allocation caused spills.

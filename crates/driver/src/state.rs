@@ -19,6 +19,7 @@ use crate::convention;
 use crate::debug::registers::WordDefinition;
 use crate::emit::Code;
 use crate::functions::FunctionFacts;
+use crate::history::History;
 use crate::options::Options;
 use crate::pass_log::{Dump, Recorder};
 use crate::report_data::ReportData;
@@ -99,6 +100,8 @@ pub struct FunctionState<'a> {
     pub remarks: Vec<Remark>,
     /// What passes did and did not do, if it is requested.
     pub pass_remarks: Remarks,
+    /// Which passes and decisions made the instructions what they are, if it is requested.
+    pub history: History,
     /// The results that hold PTX registers. Set by instruction selection, if debuggers need them.
     pub register_definitions: Vec<WordDefinition>,
     /// Data for the scheduling report.
@@ -130,6 +133,7 @@ impl<'a> FunctionState<'a> {
             code: None,
             remarks: Vec::new(),
             pass_remarks: if input.options.reports.decisions { Remarks::recording() } else { Remarks::default() },
+            history: History::new(input.options.reports.decisions),
             register_definitions: Vec::new(),
             report_data: ReportData::default(),
             dumps: Vec::new(),
@@ -165,7 +169,7 @@ impl<'a> FunctionState<'a> {
             hardware: input.hardware,
             calls: &input.facts.calls,
             launch: self.launch,
-            trace: input.options.reports.traces(&self.function.name),
+            trace: input.options.reports.traces(&self.function.name) || input.options.reports.decisions,
         }
     }
 

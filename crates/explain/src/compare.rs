@@ -72,6 +72,17 @@ pub struct PlaceComparison {
     pub first: Totals,
     /// In the second file.
     pub second: Totals,
+    /// The instructions of both files, aligned by opcode.
+    pub pairs: Vec<Pair>,
+}
+
+/// Instructions of the two files that correspond to each other.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Pair {
+    /// Address in the first file; absent if only the second has such an instruction.
+    pub first: Option<u64>,
+    /// Address in the second file.
+    pub second: Option<u64>,
 }
 
 /// What instructions are matched by.
@@ -109,14 +120,15 @@ fn compare_functions(first: &Function, second: &Function, ptx: &[String]) -> Fun
         () if all(|instruction| !instruction.origin.source.is_empty()) => Key::Source,
         () => Key::Block,
     };
-    let mut places: BTreeMap<(String, u64), [Totals; 2]> = BTreeMap::new();
+    let mut places: BTreeMap<(String, u64), [Side<'_>; 2]> = BTreeMap::new();
     for (side, function) in [first, second].into_iter().enumerate() {
         for instruction in &function.instructions {
-            let place = places.entry(place_of(instruction, key)).or_default();
-            add(&mut place[side], function, instruction);
+            let place = &mut places.entry(place_of(instruction, key)).or_default()[side];
+            add(&mut place.totals, function, instruction);
+            place.instructions.push(instruction);
         }
     }
-    let describe = |((file, number), [first, second]): ((String, u64), [Totals; 2])| {
+    let describe = |((file, number), [first, second]): ((String, u64), [Side<'_>; 2])| {
         let text = if key == Key::Ptx { ptx.get((number as usize).wrapping_sub(1)).cloned().unwrap_or_default() } else { String::new() };
         let place = match key {
             Key::Ptx if number == 0 => String::new(),
@@ -125,7 +137,8 @@ fn compare_functions(first: &Function, second: &Function, ptx: &[String]) -> Fun
             Key::Source => format!("{file}:{number}"),
             Key::Block => format!("bb{number}"),
         };
-        PlaceComparison { place, text: text.trim().to_owned(), first, second }
+        let pairs = align(&first.instructions, &second.instructions);
+        PlaceComparison { place, text: text.trim().to_owned(), first: first.totals, second: second.totals, pairs }
     };
     FunctionComparison {
         name: first.name.clone(),
@@ -139,6 +152,55 @@ fn compare_functions(first: &Function, second: &Function, ptx: &[String]) -> Fun
         .to_owned(),
         places: places.into_iter().map(describe).collect(),
     }
+}
+
+/// The instructions of one file at a place.
+#[derive(Default)]
+struct Side<'a> {
+    totals: Totals,
+    instructions: Vec<&'a Instruction>,
+}
+
+/// Largest table of the alignment. Longer lists are paired in their order.
+const LARGEST_TABLE: usize = 1 << 20;
+
+/// Aligns two lists of instructions so that as many as possible have the same opcode as their partner (longest common subsequence).
+///
+/// For `LDG FFMA STG` and `LDG FADD FFMA STG` the pairs are LDG LDG, none FADD, FFMA FFMA, STG STG.
+fn align(first: &[&Instruction], second: &[&Instruction]) -> Vec<Pair> {
+    let (rows, columns) = (first.len(), second.len());
+    let is_same = |row: usize, column: usize| mnemonic(&first[row].text) == mnemonic(&second[column].text);
+    let width = columns + 1;
+    let is_small = (rows + 1).saturating_mul(width) <= LARGEST_TABLE;
+    // For each pair of positions, the length of the common subsequence of the rests.
+    let mut common = vec![0_u32; if is_small { (rows + 1) * width } else { 0 }];
+    for row in (0..rows).rev().filter(|_| is_small) {
+        for column in (0..columns).rev() {
+            common[row * width + column] = match is_same(row, column) {
+                true => common[(row + 1) * width + column + 1] + 1,
+                false => common[(row + 1) * width + column].max(common[row * width + column + 1]),
+            };
+        }
+    }
+    let mut pairs = Vec::with_capacity(rows.max(columns));
+    let (mut row, mut column) = (0, 0);
+    while row < rows || column < columns {
+        let both = row < rows && column < columns;
+        let takes_both = both && (!is_small || is_same(row, column));
+        // Of two equally long alignments, the instruction of the first file comes first.
+        let takes_first = takes_both || column == columns || both && common[(row + 1) * width + column] >= common[row * width + column + 1];
+        let takes_second = takes_both || !takes_first;
+        pairs.push(Pair { first: takes_first.then(|| first[row].address), second: takes_second.then(|| second[column].address) });
+        row += usize::from(takes_first);
+        column += usize::from(takes_second);
+    }
+    pairs
+}
+
+/// Returns the opcode of an instruction, without guard and modifiers.
+fn mnemonic(text: &str) -> &str {
+    let text = text.strip_prefix('@').map_or(text, |rest| rest.split_once(' ').map_or(rest, |(_, rest)| rest));
+    text.split([' ', '.']).next().unwrap_or_default()
 }
 
 fn place_of(instruction: &Instruction, key: Key) -> (String, u64) {

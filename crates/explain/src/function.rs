@@ -19,6 +19,7 @@ use crate::origin::LineTables;
 use crate::resources::Site;
 use crate::time::Times;
 use crate::warnings;
+use crate::why;
 
 /// What a function is explained from.
 pub struct Input<'a> {
@@ -61,6 +62,8 @@ fn empty(input: &Input<'_>) -> Function {
         passes: Vec::new(),
         schedule: Vec::new(),
         warnings: Vec::new(),
+        unknown: if decisions.is_some() { Vec::new() } else { why::UNKNOWN_IN_A_CUBIN.map(str::to_owned).to_vec() },
+        samples: None,
         instructions: Vec::new(),
     }
 }
@@ -91,6 +94,9 @@ fn explain_listing(input: Input<'_>, words: &[u128], obstacle: String) -> Functi
             sets: Vec::new(),
             waiting: Waiting::default(),
             live: 0,
+            place: None,
+            form: None,
+            measured: None,
         }
     };
     let instructions = words.iter().enumerate().map(instruction).collect();
@@ -115,6 +121,12 @@ fn explain_analysed(input: Input<'_>, words: &[u128], analysis: &Analysis) -> Fu
     function.cycles = function.blocks.iter().map(|block| block.executions * f64::from(block.cycles)).sum();
     let causes = Causes::new(&code, input.is_serial);
     function.instructions = instructions(&code, words, &times, &live, &causes, origins);
+    let history = input.site.decisions.map_or(&[][..], |decisions| &decisions.history);
+    let name = |offset: u32| code.place(offset as usize / SIZE);
+    for (instruction, history) in function.instructions.iter_mut().zip(history) {
+        instruction.place = Some(why::place(history, &name));
+        instruction.form = Some(why::form(history));
+    }
     function.warnings = warnings(&code, &function, &ptx_lines, &costs);
     function
 }
@@ -179,6 +191,9 @@ fn instructions(
                 sets: causes.of_sets(number),
                 waiting: Waiting { cycles: delay.cycles(), reason },
                 live: live.before[number].len(),
+                place: None,
+                form: None,
+                measured: None,
             });
         }
     }

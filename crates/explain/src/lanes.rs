@@ -44,6 +44,10 @@ impl Factor {
         if let Factor::Constant(_) = self { Factor::Known(0) } else { self }
     }
 
+    fn differs_in_threads(self) -> bool {
+        matches!(self, Factor::Known(factor) if factor != 0)
+    }
+
     fn is_equal_in_threads(self) -> bool {
         self.without_value() == Factor::Known(0)
     }
@@ -71,20 +75,34 @@ impl Factor {
     }
 }
 
-/// The factors of all general registers.
+/// The factors of all general registers and of all predicates.
 type State = Vec<Factor>;
 
 /// Largest number of blocks that are analysed.
 const MOST_BLOCKS: usize = 4096;
 
-/// Returns for each instruction the distance in bytes between the addresses of neighbouring threads, if it accesses memory through a
-/// general register and the distance is known.
-pub fn strides(code: &Code<'_>) -> Vec<Option<i64>> {
-    let mut strides = vec![None; code.instructions().len()];
+/// What is known about the threads of a warp at each instruction.
+pub struct Lanes {
+    /// The distance in bytes between the addresses of neighbouring threads, if the instruction accesses memory through a general register
+    /// and the distance is known.
+    pub strides: Vec<Option<i64>>,
+    /// Whether the guard of the instruction provably depends on the number of the thread.
+    pub is_divergent: Vec<bool>,
+}
+
+/// Number of general registers; the predicate registers follow in a state.
+const GENERAL: usize = 256;
+/// Number of predicate registers.
+const PREDICATES: usize = 8;
+
+/// Analyses a function.
+pub fn analyse(code: &Code<'_>) -> Lanes {
+    let count = code.instructions().len();
+    let mut lanes = Lanes { strides: vec![None; count], is_divergent: vec![false; count] };
     if code.blocks().len() > MOST_BLOCKS {
-        return strides;
+        return lanes;
     }
-    let mut entry: Vec<State> = vec![vec![Factor::Open; 256]; code.blocks().len()];
+    let mut entry: Vec<State> = vec![vec![Factor::Open; GENERAL + PREDICATES]; code.blocks().len()];
     let mut pending: Vec<usize> = Vec::new();
     for &root in code.blocks().first().map_or(&[][..], |block| &block.successors) {
         entry[root].fill(Factor::Unknown);
@@ -113,12 +131,23 @@ pub fn strides(code: &Code<'_>) -> Vec<Option<i64>> {
         let mut state = entry[block].clone();
         for number in code.blocks()[block].range.clone() {
             if let Some(Factor::Known(stride)) = address_factor(&code.instructions()[number], &state).map(Factor::without_value) {
-                strides[number] = Some(stride);
+                lanes.strides[number] = Some(stride);
             }
+            lanes.is_divergent[number] = guard_factor(code, number, &state).is_some_and(Factor::differs_in_threads);
             step(code, number, &mut state);
         }
     }
-    strides
+    lanes
+}
+
+/// Returns the factor of the guard of an instruction; `None` if it has no guard in a predicate register.
+fn guard_factor(code: &Code<'_>, number: usize, state: &State) -> Option<Factor> {
+    if code.is_unguarded(number) {
+        return None;
+    }
+    let mut read = code.accesses[number].iter().filter(|access| access.file == RegFile::Predicate && !access.written);
+    let register = read.next()?.registers().next()?;
+    state.get(GENERAL + usize::from(register)).copied()
 }
 
 /// Returns the factor of the address of a memory access; `None` if the address has no general register.
@@ -151,6 +180,14 @@ fn step(code: &Code<'_>, number: usize, state: &mut State) {
         // The high word of a 64-bit sum.
         state[usize::from(register)] = Factor::Unknown;
     }
+    let compared = compared_factor(instruction, state);
+    for access in code.accesses[number].iter().filter(|access| access.file == RegFile::Predicate && access.written) {
+        for register in access.registers() {
+            if let Some(known) = state.get_mut(GENERAL + usize::from(register)) {
+                *known = if code.is_unguarded(number) { compared } else { known.meet(compared) };
+            }
+        }
+    }
     if let Some(first) = first {
         let old = state[usize::from(first)];
         state[usize::from(first)] = if code.is_unguarded(number) { result } else { old.meet(result) };
@@ -158,6 +195,30 @@ fn step(code: &Code<'_>, number: usize, state: &mut State) {
     if code.is_call(number) {
         state.fill(Factor::Unknown);
     }
+}
+
+/// Returns the factor of the predicates that a comparison writes: 0 if all its operands are equal in all threads, 1 if one of them is known
+/// to differ.
+fn compared_factor(instruction: &Instruction, state: &State) -> Factor {
+    let sources: Vec<Factor> = instruction
+        .operands
+        .iter()
+        .zip(instruction.written())
+        .filter(|(operand, written)| !written && !is_constant_predicate(operand))
+        .map(|(operand, _)| operand_factor(operand, state))
+        .collect();
+    match () {
+        () if instruction.opcode != Opcode::ISETP => Factor::Unknown,
+        () if sources.contains(&Factor::Open) => Factor::Open,
+        () if sources.iter().all(|factor| factor.is_equal_in_threads()) => Factor::Known(0),
+        () if sources.iter().any(|factor| factor.differs_in_threads()) => Factor::Known(1),
+        () => Factor::Unknown,
+    }
+}
+
+/// Returns whether an operand is `PT`, which changes nothing.
+fn is_constant_predicate(operand: &Operand) -> bool {
+    matches!(operand.value, Value::Register(RegFile::Predicate | RegFile::UniformPredicate, None))
 }
 
 /// Returns the factor of the first result of an instruction.
@@ -208,7 +269,12 @@ fn is_predicate(operand: &Operand) -> bool {
 
 /// Returns whether all threads of a warp have the same value of a special register.
 fn is_same_in_warp(name: &str) -> bool {
-    name.starts_with("SR_CTAID") || name.starts_with("SR_NCTAID") || name.starts_with("SR_NTID") || name == "SR_CgaCtaId"
+    // A warp has one `tid.y` if blocks are a multiple of 32 threads wide; docs/explain.md states that assumption.
+    matches!(name, "SR_TID.Y" | "SR_TID.Z")
+        || name.starts_with("SR_CTAID")
+        || name.starts_with("SR_NCTAID")
+        || name.starts_with("SR_NTID")
+        || name == "SR_CgaCtaId"
 }
 
 fn shifted(factor: Factor, shift: i64) -> Factor {
@@ -230,6 +296,7 @@ fn product(one: Factor, one_number: Option<i64>, two: Factor, two_number: Option
 fn operand_factor(operand: &Operand, state: &State) -> Factor {
     let factor = match &operand.value {
         Value::Register(RegFile::General, Some(number)) => state[usize::from(*number)],
+        Value::Register(RegFile::Predicate, Some(number)) => state.get(GENERAL + usize::from(*number)).copied().unwrap_or(Factor::Unknown),
         Value::Register(_, None) => Factor::Constant(0),
         Value::Register(..) => Factor::Known(0),
         Value::Integer(number) => Factor::Constant(i64::from(*number as i32)),

@@ -17,6 +17,7 @@
 //! }
 //! ```
 
+mod barriers;
 mod causes;
 mod code;
 pub mod compare;
@@ -26,6 +27,7 @@ pub mod html;
 mod lanes;
 mod live;
 mod loops;
+pub mod measured;
 pub mod model;
 mod origin;
 mod resources;
@@ -33,6 +35,7 @@ mod scoreboards;
 pub mod text;
 mod time;
 mod warnings;
+mod why;
 
 use std::sync::Arc;
 

@@ -66,6 +66,10 @@ pub struct Function {
     pub schedule: Vec<String>,
     /// What costs time and may be changed in the source, the most expensive first.
     pub warnings: Vec<Warning>,
+    /// What cannot be known about this code, because its compiler recorded nothing. Empty for PTX.
+    pub unknown: Vec<String>,
+    /// Samples of a profiler at all instructions; absent without a measurement.
+    pub samples: Option<u64>,
     /// All instructions in address order, without padding at the end.
     pub instructions: Vec<Instruction>,
 }
@@ -332,6 +336,65 @@ pub struct Instruction {
     pub waiting: Waiting,
     /// General registers that are live when it issues.
     pub live: u32,
+    /// Why it is where it is. Absent for a cubin.
+    pub place: Option<Place>,
+    /// Why it has its form. Absent for a cubin.
+    pub form: Option<Form>,
+    /// What a profiler measured; absent without a measurement.
+    pub measured: Option<Measured>,
+}
+
+/// Why an instruction is where it is in its block.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Place {
+    /// The reason in words.
+    pub text: String,
+    /// Phase of the scheduler that decided, 97 before and 110 after register allocation; absent if none did.
+    pub phase: Option<u8>,
+    /// The comparison that decided.
+    pub reason: Option<String>,
+    /// The second-best candidate.
+    pub runner_up: Option<u64>,
+}
+
+/// Why an instruction has its form: opcode, modifiers and kinds of operands.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Form {
+    /// The reason in words.
+    pub text: String,
+    /// The pass that created it.
+    pub created_by: String,
+    /// The passes that changed it, in order.
+    pub changes: Vec<FormChange>,
+}
+
+/// A change of the form of an instruction.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct FormChange {
+    /// The pass.
+    pub pass: String,
+    /// The form before, such as `IADD3 R, R, R`.
+    pub before: String,
+    /// The form after.
+    pub after: String,
+}
+
+/// Samples of a profiler at one instruction.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Measured {
+    /// Samples in which a warp was at this instruction.
+    pub samples: u64,
+    /// The samples by what the warp waited for, the most frequent first; empty if the file does not say.
+    pub reasons: Vec<SampleReason>,
+}
+
+/// Samples with one reason.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct SampleReason {
+    /// The reason in the words of the profiler, such as `long_sb`.
+    pub reason: String,
+    /// Samples.
+    pub samples: u64,
 }
 
 /// Where an instruction comes from.

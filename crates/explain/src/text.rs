@@ -62,6 +62,9 @@ impl Writer<'_> {
         if let Some(obstacle) = &function.obstacle {
             line!(self, "  The code could not be analysed: {obstacle}");
         }
+        for sentence in &function.unknown {
+            line!(self, "  Not known: {sentence}");
+        }
         self.registers(&function.registers);
         self.occupancy();
         let memory = &function.memory;
@@ -274,6 +277,17 @@ impl Writer<'_> {
             let readers: Vec<String> = set.readers.iter().map(|reader| format!("{reader:#06x}")).collect();
             let readers = if readers.is_empty() { "no instruction waits for it".to_owned() } else { format!("for {}", readers.join(", ")) };
             line!(self, "{INDENT}{letter}{}: {readers}", set.scoreboard);
+        }
+        if let Some(place) = &instruction.place {
+            line!(self, "{INDENT}here: {}", place.text);
+        }
+        if let Some(form) = instruction.form.as_ref().filter(|form| form.created_by != "select" || !form.changes.is_empty()) {
+            line!(self, "{INDENT}form: {}", form.text);
+        }
+        if let (Some(measured), Some(all)) = (&instruction.measured, self.function.samples) {
+            let reasons: Vec<String> = measured.reasons.iter().map(|part| format!("{} {}", part.reason, part.samples)).collect();
+            let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
+            line!(self, "{INDENT}measured {} of {all} samples{reasons}", measured.samples);
         }
         for cause in instruction.stall_causes.iter().filter(|cause| cause.kind != "minimum") {
             line!(self, "{INDENT}S: {} of {}: {}", cause.cycles, instruction.stall, cause.text);

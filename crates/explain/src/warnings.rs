@@ -10,6 +10,7 @@ use oriole_hardware::costs::Costs;
 use oriole_hardware::units::Unit;
 use oriole_isa::{Instruction, Opcode, Operand, RegFile, Value};
 
+use crate::barriers;
 use crate::code::{Code, SIZE};
 use crate::lanes;
 use crate::model::{Remark, Spills, Warning};
@@ -46,21 +47,24 @@ pub fn find(input: &Input<'_>) -> Vec<Warning> {
     found.extend(unvectorized(input));
     found.extend(double_precision(input));
     found.extend(dynamic_local(input));
-    found.extend(strided(input));
+    let lanes = lanes::analyse(input.code);
+    found.extend(strided(input, &lanes.strides));
+    found.extend(barriers::divergent(input, &lanes.is_divergent));
+    found.extend(barriers::serialization(input));
     found.extend(serialized_products(input));
     found.sort_by(|one, two| two.cycles.total_cmp(&one.cycles).then_with(|| one.addresses.cmp(&two.addresses)));
     found
 }
 
 impl Input<'_> {
-    fn warning(&self, kind: &str, cycles: f64, text: String, numbers: &[usize]) -> Warning {
+    pub fn warning(&self, kind: &str, cycles: f64, text: String, numbers: &[usize]) -> Warning {
         let addresses = numbers.iter().map(|&number| (number * SIZE) as u64).collect();
         let ptx_line = numbers.first().and_then(|&number| self.ptx_lines[number]);
         Warning { kind: kind.to_owned(), cycles, text, addresses, ptx_line }
     }
 
     /// Returns the cycles that an instruction costs in all its executions: its unit, and the waits for its scoreboards.
-    fn cost(&self, number: usize) -> f64 {
+    pub fn cost(&self, number: usize) -> f64 {
         let waited: u32 = (self.readers)(number).into_iter().map(|reader| self.waiting[reader]).max().unwrap_or(0);
         self.code.executions_of_inst(number) * (self.unit_cycles(number) + f64::from(waited))
     }
@@ -74,25 +78,44 @@ impl Input<'_> {
     }
 }
 
-/// Spill code inside of loops, one warning for each slot.
+/// Spill code inside of loops, one warning for each innermost loop.
 fn spills_in_loops(input: &Input<'_>) -> Vec<Warning> {
-    let mut found = Vec::new();
+    // For each loop its spill code, the number of values, and the names of those that have one.
+    let mut by_loop: BTreeMap<usize, (Vec<usize>, usize, Vec<&str>)> = BTreeMap::new();
     for slot in input.spills.slots.iter().filter(|slot| slot.depth > 0) {
         let all = slot.stores.iter().chain(&slot.loads).map(|&address| address as usize / SIZE);
-        let inside: Vec<usize> = all.filter(|&number| input.code.depth_of_inst(number) > 0).collect();
-        let cycles = inside.iter().map(|&number| input.cost(number)).sum();
-        let what = slot.name.as_ref().map_or_else(|| "a register".to_owned(), |name| format!("`{name}`"));
-        let certainty = if input.spills.is_exact { "is spilled" } else { "seems to be spilled (or is a local variable)" };
-        let text = format!(
-            "{what} {certainty}: {} instructions in a loop access local memory at offset {:#x}; allow more registers (`.maxnreg`, \
-             `--maxrregcount`, launch bounds), or keep fewer values live across the loop",
-            inside.len(),
-            slot.offset
-        );
-        found.push(input.warning("spill-in-loop", cycles, text, &inside));
+        let mut seen = Vec::new();
+        for (number, innermost) in all.filter_map(|number| Some((number, input.code.loop_of[input.code.block_of[number] as usize]?))) {
+            let (numbers, values, names) = by_loop.entry(innermost).or_default();
+            numbers.push(number);
+            if !seen.contains(&innermost) {
+                seen.push(innermost);
+                *values += 1;
+                names.extend(slot.name.as_deref());
+            }
+        }
     }
-    found
+    let warn = |(mut numbers, values, names): (Vec<usize>, usize, Vec<&str>)| {
+        numbers.sort_unstable();
+        let cycles = numbers.iter().map(|&number| input.cost(number)).sum();
+        let named = match names.as_slice() {
+            [] => String::new(),
+            names if names.len() <= MOST_NAMES => format!(" ({})", names.join(", ")),
+            names => format!(" ({}, ...)", names[..MOST_NAMES].join(", ")),
+        };
+        let certainty = if input.spills.is_exact { "spilled" } else { "spilled, or local variables" };
+        let text = format!(
+            "{values} values{named} {certainty}: {} instructions in a loop access the stack frame; allow more registers (`.maxnreg`, \
+             `--maxrregcount`, launch bounds), or keep fewer values live across the loop",
+            numbers.len()
+        );
+        input.warning("spill-in-loop", cycles, text, &numbers)
+    };
+    by_loop.into_values().map(warn).collect()
 }
+
+/// Names of spilled registers in a message at most.
+const MOST_NAMES: usize = 6;
 
 /// An access to memory of one word: the registers of its address, and its offset.
 struct WordAccess {
@@ -196,17 +219,27 @@ fn double_precision(input: &Input<'_>) -> Vec<Warning> {
     for number in (0..input.code.length).filter(is_double) {
         by_depth.entry(input.code.depth_of_inst(number)).or_default().push(number);
     }
+    if by_depth.is_empty() {
+        return Vec::new();
+    }
     let converts = |instruction: &Instruction| {
         let wide = instruction.modifiers.iter().filter(|modifier| modifier.spelling() == ".F64").count();
         instruction.opcode == Opcode::F2F && wide == 1
     };
-    let has_conversions = (0..input.code.length).any(|number| converts(&input.code.instructions()[number]));
+    let conversions: Vec<usize> = (0..input.code.length).filter(|&number| converts(&input.code.instructions()[number])).collect();
     let warn = |(depth, numbers): (u32, Vec<usize>)| {
-        let cycles = numbers.iter().map(|&number| input.code.executions_of_inst(number) * input.unit_cycles(number)).sum();
+        // Without double precision, the conversions would not be needed either.
+        let here: Vec<usize> = conversions.iter().copied().filter(|&number| input.code.depth_of_inst(number) == depth).collect();
+        let busy = |number: &usize| input.code.executions_of_inst(*number) * input.unit_cycles(*number);
+        let cycles = numbers.iter().chain(&here).map(busy).sum();
         let place = if depth > 0 { format!(" in loops of depth {depth}") } else { String::new() };
-        let accident = match has_conversions {
-            true => "; values are converted between single and double precision, which a constant without `f` causes in CUDA",
-            false => "",
+        let accident = match here.first() {
+            Some(&first) => format!(
+                "; {} instructions convert between single and double precision, {} cycles each, which a constant without `f` causes in CUDA",
+                here.len(),
+                input.unit_cycles(first)
+            ),
+            None => String::new(),
         };
         let each = numbers.first().map_or(0.0, |&number| input.unit_cycles(number));
         let text = format!("{} instructions in double precision{place}; each occupies its unit for {each} cycles{accident}", numbers.len());
@@ -240,12 +273,11 @@ fn dynamic_local(input: &Input<'_>) -> Option<Warning> {
 }
 
 /// Accesses whose addresses provably lie apart in neighbouring threads.
-fn strided(input: &Input<'_>) -> Vec<Warning> {
-    let strides = lanes::strides(input.code);
+fn strided(input: &Input<'_>, strides: &[Option<i64>]) -> Vec<Warning> {
     let costs = Costs::of(input.code.hardware.target);
     let sector = i64::from(costs.sector_bytes);
     let mut found = Vec::new();
-    for (number, stride) in strides.into_iter().enumerate().take(input.code.length) {
+    for (number, &stride) in strides.iter().enumerate().take(input.code.length) {
         let (Some(stride), instruction) = (stride, &input.code.instructions()[number]) else { continue };
         let bytes = access_bytes(instruction);
         let executions = input.code.executions_of_inst(number);
@@ -259,7 +291,7 @@ fn strided(input: &Input<'_>) -> Vec<Warning> {
                         "uncoalesced: neighbouring threads access {bytes} bytes at a distance of {stride} bytes, so a warp touches {touched} \
                          sectors instead of {needed}; let neighbouring threads access neighbouring words"
                     );
-                    found.push(input.warning("uncoalesced", cycles, text, &[number]));
+                    add(&mut found, input.warning("uncoalesced", cycles, text, &[number]));
                 }
             }
             Opcode::LDS | Opcode::STS if bytes == BANK && stride != 0 && stride % BANK == 0 => {
@@ -270,13 +302,24 @@ fn strided(input: &Input<'_>) -> Vec<Warning> {
                         "bank conflict: neighbouring threads access words of shared memory at a distance of {stride} bytes, so {ways} of \
                          them share a bank; pad the rows of the array by one word"
                     );
-                    found.push(input.warning("bank-conflict", cycles, text, &[number]));
+                    add(&mut found, input.warning("bank-conflict", cycles, text, &[number]));
                 }
             }
             _ => {}
         }
     }
     found
+}
+
+/// Adds a warning; accesses with the same distance are one warning.
+fn add(found: &mut Vec<Warning>, warning: Warning) {
+    match found.iter_mut().find(|known| (&known.kind, &known.text) == (&warning.kind, &warning.text)) {
+        Some(known) => {
+            known.cycles += warning.cycles;
+            known.addresses.extend(warning.addresses);
+        }
+        None => found.push(warning),
+    }
 }
 
 fn greatest_common_divisor(one: u64, two: u64) -> u64 {

@@ -192,3 +192,101 @@ fn serialized_products_are_reported() {
     let warnings = of_kind(&function, "serialized-wgmma");
     assert!(!warnings.is_empty() && warnings.iter().all(|warning| warning.ptx_line.is_some()), "{:?}", function.remarks);
 }
+
+#[test]
+fn bank_conflicts_depend_on_the_pitch() {
+    let body = |pitch: u32| {
+        format!(
+            ".shared .align 4 .b8 tile[8448]; {ADDRESSES} mov.u32 %r1, %tid.y; mov.u32 %r2, tile; mad.lo.u32 %r3, %r0, {pitch}, %r2; mad.lo.u32 %r3, %r1, 4, %r3; st.shared.u32 [%r3], %r0; bar.sync 0; ld.shared.u32 %r4, [%r3]; ld.shared.u32 %r5, [%r3+32]; add.u32 %r4, %r4, %r5; st.global.u32 [%a1], %r4;"
+        )
+    };
+    let conflicting = explain_body(&body(128), None);
+    let warnings = of_kind(&conflicting, "bank-conflict");
+    // A row of 32 words lies in one bank for all threads; both loads and the store are one warning.
+    assert_eq!(warnings.len(), 1, "{:?}", conflicting.warnings);
+    assert!(warnings[0].text.contains("32 of them share a bank") && warnings[0].addresses.len() == 3, "{:?}", warnings[0]);
+    assert!(of_kind(&explain_body(&body(132), None), "bank-conflict").is_empty());
+}
+
+#[test]
+fn spills_in_a_loop_are_one_warning() {
+    let products: String =
+        (1..=40).map(|number| format!("fma.rn.f32 %f{number}, %f{number}, %f{number}, %f{};", number % 40 + 1)).collect();
+    let start: String = (2..=40).map(|number| format!("ld.volatile.global.f32 %f{number}, [%a0+{}];", number * 512)).collect();
+    let end: String = (2..=40).map(|number| format!("add.f32 %f1, %f1, %f{number};")).collect();
+    let body = loop_over(&products)
+        .replace("again:", &format!("{start}\nagain:"))
+        .replace("st.global.f32 [%a1], %f1;", &format!("{end} st.global.f32 [%a1], %f1;"));
+    let tight = explain_body(&body, Some(32));
+    let warnings = of_kind(&tight, "spill-in-loop");
+    assert_eq!(warnings.len(), 1, "{:?}", tight.warnings);
+    assert!(warnings[0].addresses.len() > 10 && warnings[0].text.contains("values"), "{:?}", warnings[0]);
+    assert!(of_kind(&explain_body(&body, None), "spill-in-loop").is_empty());
+}
+
+/// A barrier that half of the threads skip, and the same barrier after the branch.
+#[test]
+fn barriers_in_divergent_code() {
+    let body = |inside: &str, after: &str, compared: &str| {
+        format!(
+            ".shared .align 4 .b8 words[1024]; {ADDRESSES} ld.param.u32 %r2, [n]; mov.u32 %r3, words; mad.lo.u32 %r3, %r0, 4, %r3; st.shared.u32 [%r3], %r0; setp.ge.u32 %p0, {compared}, 16; @%p0 bra over;\n{inside} ld.volatile.shared.u32 %r5, [%r3+64]; st.volatile.shared.u32 [%r3], %r5; ld.volatile.shared.u32 %r5, [%r3+128]; st.volatile.shared.u32 [%r3+4], %r5; ld.volatile.shared.u32 %r5, [%r3+256]; st.volatile.shared.u32 [%r3+8], %r5;\nover:\n{after} ld.shared.u32 %r6, [%r3]; st.global.u32 [%a1], %r6;"
+        )
+    };
+    let inside = explain_body(&body("bar.sync 0;", "", "%r0"), None);
+    let warnings = of_kind(&inside, "divergent-barrier");
+    assert_eq!(warnings.len(), 1, "{:?}", inside.instructions.iter().map(|inst| &inst.text).collect::<Vec<_>>());
+    assert!(warnings[0].text.contains("BRA"), "{}", warnings[0].text);
+    assert!(of_kind(&explain_body(&body("", "bar.sync 0;", "%r0"), None), "divergent-barrier").is_empty());
+    // A branch on a parameter is the same for all threads.
+    assert!(of_kind(&explain_body(&body("bar.sync 0;", "", "%r2"), None), "divergent-barrier").is_empty());
+}
+
+#[test]
+fn two_barriers_in_an_iteration() {
+    let body = |barriers: [&str; 2]| {
+        let [first, second] = barriers;
+        loop_over(&format!("ld.volatile.shared.u32 %r4, [%r3]; {first} st.volatile.shared.u32 [%r3+128], %r4; {second}"))
+            .replace("mov.u32 %r1, 0;", "mov.u32 %r1, 0; mov.u32 %r3, words; mad.lo.u32 %r3, %r0, 4, %r3;")
+            .replacen("ld.param.u64 %a0", ".shared .align 4 .b8 words[1024]; ld.param.u64 %a0", 1)
+    };
+    let two = explain_body(&body(["bar.sync 0;", "bar.sync 0;"]), None);
+    let warnings = of_kind(&two, "barrier-serialization");
+    assert_eq!(warnings.len(), 1, "{:?}", two.warnings);
+    assert!(warnings[0].addresses.len() == 2 && warnings[0].cycles > 0.0, "{:?}", warnings[0]);
+    assert!(of_kind(&explain_body(&body(["bar.sync 0;", ""]), None), "barrier-serialization").is_empty());
+}
+
+/// The decision of the scheduler is recorded with its runner-up, and follows the code: an independent load goes first because a chain
+/// depends on it, and has no competitor if it is alone.
+#[test]
+fn a_place_has_its_decision() {
+    let two = explain_body(
+        &format!(
+            "{ADDRESSES}mul.f32 %f3, %f4, 0f40400000; mul.f32 %f5, %f3, %f3; ld.global.f32 %f1, [%a0]; add.f32 %f2, %f1, %f5; st.global.f32 [%a1], %f2;"
+        ),
+        None,
+    );
+    let load = two.instructions.iter().find(|instruction| instruction.text.starts_with("LDG")).unwrap();
+    let place = load.place.as_ref().unwrap();
+    assert!(place.phase.is_some() && place.reason.is_some(), "{place:?}");
+    let runners: Vec<u64> = two.instructions.iter().filter_map(|instruction| instruction.place.as_ref()?.runner_up).collect();
+    assert!(!runners.is_empty() && runners.iter().all(|address| two.instructions.iter().any(|other| other.address == *address)));
+    // Nothing competes with the end of a chain of dependent instructions.
+    let chain = explain_body(&format!("{ADDRESSES}ld.global.f32 %f1, [%a0]; add.f32 %f2, %f1, %f1; st.global.f32 [%a1], %f2;"), None);
+    let store = chain.instructions.iter().find(|instruction| instruction.text.starts_with("STG")).unwrap();
+    assert!(store.place.as_ref().unwrap().text.contains("nothing else was ready"), "{:?}", store.place);
+}
+
+/// The form names the pass that changed it.
+#[test]
+fn a_form_has_its_passes() {
+    let body = |operation: &str| format!("{ADDRESSES}ld.global.f32 %f1, [%a0]; {operation} st.global.f32 [%a1], %f3;");
+    let fused = explain_body(&body("mul.f32 %f2, %f1, %f1; add.f32 %f3, %f2, %f1;"), None);
+    let product = fused.instructions.iter().find(|instruction| instruction.text.starts_with("FFMA")).unwrap();
+    let form = product.form.as_ref().unwrap();
+    assert!(form.created_by == "contract" || form.changes.iter().any(|change| change.pass == "contract"), "{form:?}");
+    let written = explain_body(&body("fma.rn.f32 %f3, %f1, %f1, %f1;"), None);
+    let product = written.instructions.iter().find(|instruction| instruction.text.starts_with("FFMA")).unwrap();
+    let form = product.form.as_ref().unwrap();
+    assert!(form.created_by == "select" && form.changes.iter().all(|change| change.pass != "contract"), "{form:?}");
+}

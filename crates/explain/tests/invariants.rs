@@ -89,7 +89,18 @@ fn check_all(paths: &[PathBuf], target: &str, level: u8) -> usize {
             let is_added = function.name.starts_with("__oriole");
             let with_line = function.instructions.iter().filter(|instruction| instruction.origin.ptx_line.is_some()).count();
             assert!(is_added || with_line * 10 >= function.instructions.len() * 9, "{what} {}: {with_line}", function.name);
-            assert!(!function.passes.is_empty() && function.spills.is_exact);
+            assert!(!function.passes.is_empty() && function.spills.is_exact && function.unknown.is_empty());
+            for instruction in &function.instructions {
+                let at = instruction.address;
+                let place = instruction.place.as_ref().unwrap_or_else(|| panic!("{what} {at:#x}: no reason for its place"));
+                let form = instruction.form.as_ref().unwrap_or_else(|| panic!("{what} {at:#x}: no reason for its form"));
+                assert!(!place.text.is_empty() && !form.text.is_empty() && !form.created_by.is_empty(), "{what} {at:#x}");
+                assert!(
+                    place.runner_up.is_none_or(|other| other != at && other < function.instructions.len() as u64 * 16),
+                    "{what} {at:#x}"
+                );
+                assert!(place.runner_up.is_none() || place.phase.is_some() && place.reason.is_some(), "{what} {at:#x}");
+            }
         }
     }
     count
@@ -117,6 +128,30 @@ fn examples_on_other_targets() {
     }
 }
 
+/// Recording changes nothing: the code that is explained is the code that `oriole compile` writes.
+#[test]
+fn the_explained_code_is_the_compiled_code() {
+    let mut count = 0;
+    for path in files("corpus").into_iter().chain(files("examples/stories")) {
+        let Some(explanation) = explain(&path, "sm_90a", 3) else { continue };
+        let text = std::fs::read(&path).unwrap();
+        let checked = oriole_ptx::check(&text, &oriole_ptx::Options::default());
+        let mut options = oriole_driver::Options::new(Target::parse("sm_90a").unwrap());
+        options.verify = false;
+        let cubin = oriole_driver::compile(&[&checked.module], &options).unwrap().cubin;
+        let file = oriole_cubin::Cubin::read(&cubin).unwrap();
+        for (function, code) in explanation.functions.iter().zip(file.functions()) {
+            assert_eq!(function.name, code.name);
+            for (instruction, word) in function.instructions.iter().zip(code.code.as_chunks::<16>().0) {
+                let control = oriole_isa::Control::of(u128::from_le_bytes(*word)).to_string();
+                assert_eq!(instruction.control, control, "{} {} {:#x}", path.display(), function.name, instruction.address);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 10_000, "{count}");
+}
+
 /// A cubin alone has the same control words and reasons as the PTX that it was compiled from; only what passes recorded is missing.
 #[test]
 fn a_cubin_alone_has_the_same_reasons() {
@@ -133,6 +168,9 @@ fn a_cubin_alone_has_the_same_reasons() {
     let function = &from_cubin.functions[0];
     check(function, "cubin");
     assert!(function.remarks.is_empty() && function.passes.is_empty() && from_cubin.ptx.is_empty());
+    // What cannot be known is said once, and nothing is invented.
+    assert!(!function.unknown.is_empty());
+    assert!(function.instructions.iter().all(|instruction| instruction.place.is_none() && instruction.form.is_none()));
 }
 
 #[test]
@@ -151,6 +189,8 @@ fn json_keeps_everything() {
         (&value["functions"][0]["instructions"][0], "instruction"),
         (&value["functions"][0]["blocks"][0], "block"),
         (&value["functions"][0]["registers"], "registers"),
+        (&value["functions"][0]["instructions"][0]["place"], "place"),
+        (&value["functions"][0]["instructions"][0]["form"], "form"),
     ] {
         for field in object.as_object().unwrap().keys() {
             assert!(page.contains(&format!("`{field}`")), "docs/explain.md does not describe the field {field} of a {place}");

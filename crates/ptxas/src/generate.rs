@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use oriole_cubin::FileTraits;
 use oriole_cubin::target::LayoutGeneration;
-use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, FunctionReport, Options};
+use oriole_driver::{CompileError, Compiled, DebugInfo, DebugKind, Fault, FunctionReport, Options, PassOptions};
 use oriole_isa::Target;
 use oriole_ptx::ast::Item;
 use oriole_ptx::source::LineIndex;
@@ -17,6 +17,7 @@ use crate::messages::{MessageKind, MessagePlace, Messages};
 use crate::missing;
 use crate::program::ParsedModule;
 use crate::settings::Settings;
+use crate::time_trace::TimeTrace;
 
 /// Compiles the modules; returns the program. Errors of the input go to `messages`; a returned error is fatal.
 pub fn generate(
@@ -32,7 +33,9 @@ pub fn generate(
     if is_debugged(modules, line) && level(modules, line) > 0 {
         return Err("Optimized debugging not supported".to_owned());
     }
+    let trace = line.value("fdevice-time-trace").map(TimeTrace::open).transpose()?;
     let options = Options {
+        passes: PassOptions { measure: trace.is_some(), ..PassOptions::default() },
         level: level(modules, line),
         contract: line.value("fmad") != Some("false"),
         debug: debug_info(modules, line),
@@ -48,14 +51,16 @@ pub fn generate(
     }
     let started = Instant::now();
     let parsed: Vec<_> = modules.iter().map(|parsed| &parsed.module).collect();
-    let compiled = match oriole_driver::compile(&parsed, &options) {
+    let (result, log) = oriole_driver::compile_with_log(&parsed, &options);
+    let compiled = match result {
         Ok(compiled) => compiled,
         Err(errors) => {
             report(modules, &errors, messages);
             return Ok(None);
         }
     };
-    let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+    let finished = Instant::now();
+    let milliseconds = (finished - started).as_secs_f64() * 1e3;
     for warning in compiled.functions.iter().rev().flat_map(|function| &function.warnings) {
         messages.warning(None, warning);
     }
@@ -81,6 +86,10 @@ pub fn generate(
             let (name, bytes) = (&function.name, function.stack_bytes);
             messages.warning(None, &format!("Local memory used for function '{name}', size of stack frame: {bytes} bytes"));
         }
+    }
+    if let Some(trace) = trace {
+        let input = modules.first().map_or("", |parsed| &parsed.name);
+        trace.write(input, [settings.started, started, finished], &log)?;
     }
     if line.has("verbose") {
         print_usage(&compiled, target, milliseconds, messages);

@@ -26,6 +26,7 @@ pub mod missing;
 mod program;
 mod settings;
 mod table;
+mod time_trace;
 
 pub use cached::ProgramCache;
 use command_line::CommandLine;
@@ -147,8 +148,9 @@ fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, ca
         return CallOutcome::Checked;
     }
     let generated = match cache {
-        Some(cache) => cached::generate(&modules, &settings, line, messages, cache),
-        None => generate::generate(&modules, &settings, line, messages),
+        // A trace has the times of a compilation, so nothing is taken from the cache.
+        Some(cache) if !line.has("fdevice-time-trace") => cached::generate(&modules, &settings, line, messages, cache),
+        _ => generate::generate(&modules, &settings, line, messages),
     };
     match generated {
         Ok(_) if messages.is_aborted() => fail(messages, ABORTED),

@@ -1,5 +1,7 @@
 //! Interprets the options together: conflicts, ranges, and the resulting settings.
 
+use std::time::Instant;
+
 use oriole_driver::{Hooks, LaunchOptions};
 
 use crate::arch::{Arch, ArchKind};
@@ -26,11 +28,14 @@ pub struct Settings {
     pub launch: LaunchOptions,
     /// What the compiler calls while it runs.
     pub hooks: Hooks,
+    /// When the call started.
+    pub started: Instant,
 }
 
 impl Settings {
     /// Checks the options in ptxas' order. Errors go to `messages`; a returned error is fatal.
     pub fn new(line: &CommandLine, messages: &mut Messages<'_>) -> Result<Settings, String> {
+        let started = Instant::now();
         let arch = line.value("gpu-name").and_then(Arch::parse).unwrap_or_default();
         check_levels(line, messages)?;
         refuse_unsupported(line)?;
@@ -40,7 +45,7 @@ impl Settings {
         check_debug_options(line, messages);
         let generates = arch.kind == ArchKind::Real && !line.has("dry-run");
         let entries = if generates { line.values("entry").to_vec() } else { Vec::new() };
-        Ok(Settings { arch, wants_code: generates, entries, max_registers, launch, hooks: Hooks::default() })
+        Ok(Settings { arch, wants_code: generates, entries, max_registers, launch, hooks: Hooks::default(), started })
     }
 }
 

@@ -38,6 +38,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+use oriole_cubin::debug::MovedCode;
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_cubin::section::Content;
 use oriole_cubin::{Cubin, CubinIndex};
@@ -126,6 +127,8 @@ pub struct RewrittenSection {
     pub schedule: Option<Reordering>,
     /// The words in the original order with new control words; `None` if the order did not change.
     in_old_order: Option<Vec<u128>>,
+    /// The new number of each instruction; `None` if the order did not change.
+    moved: Option<Vec<usize>>,
     /// Changes to other parts of the file that refer to addresses of instructions, for the new order.
     patches: Vec<BytePatch>,
     /// Offset of the section in the file, in bytes.
@@ -138,6 +141,7 @@ impl RewrittenSection {
         self.new.clone_from(&self.old);
         self.obstacle = Some(Obstacle::Refused(reason));
         self.patches.clear();
+        self.moved = None;
         self.in_old_order = None;
     }
 
@@ -147,6 +151,7 @@ impl RewrittenSection {
         self.new = words;
         self.added_waits = 0;
         self.patches.clear();
+        self.moved = None;
         if let Some(schedule) = &mut self.schedule {
             schedule.stay(reason);
         }
@@ -192,6 +197,7 @@ pub struct Rescored {
     /// The requested sections.
     pub sections: Vec<RewrittenSection>,
     data: Vec<u8>,
+    has_line_tables: bool,
 }
 
 impl Rescored {
@@ -206,6 +212,11 @@ impl Rescored {
             for patch in &section.patches {
                 bytes[patch.offset..patch.offset + patch.bytes.len()].copy_from_slice(&patch.bytes);
             }
+        }
+        let moved: MovedCode = self.sections.iter().filter_map(|section| Some((section.index, section.moved.clone()?))).collect();
+        if self.has_line_tables && !moved.is_empty() {
+            // That the tables can be rewritten was tested before anything moved.
+            return places::rewrite_lines(&bytes, &moved).unwrap_or(bytes);
         }
         bytes
     }
@@ -237,7 +248,8 @@ pub fn rescore(data: &[u8], options: &Options) -> Result<Rescored, String> {
         Ok(work.section(function, offset))
     });
     let sections: Vec<RewrittenSection> = sections.collect::<Result<_, _>>()?;
-    Ok(Rescored { target, sections, data: data.to_vec() })
+    let has_line_tables = layout.has_line_tables();
+    Ok(Rescored { target, sections, data: data.to_vec(), has_line_tables })
 }
 
 /// The hardware model that the results depend on.
@@ -279,6 +291,7 @@ impl Work<'_> {
             added_waits: 0,
             schedule: None,
             in_old_order: None,
+            moved: None,
             patches: Vec::new(),
             offset,
         };
@@ -336,7 +349,9 @@ impl Work<'_> {
         let timing = TimingModel { hardware: figures, costs, register_banks: *register_banks };
         let plan = reorder::plan(decoded, graph, waits, &limits, &timing);
         if plan.schedule.reordered > 0 {
-            section.patches = places::relocate_addresses(site, &reorder::places(&plan.order))?;
+            let moved = reorder::places(&plan.order);
+            section.patches = places::relocate_addresses(site, &moved)?;
+            section.moved = Some(moved);
             let words = plan.order.iter().zip(plan.controls).map(|(&number, control)| with_control(section.old[number], control));
             let new = words.collect();
             section.in_old_order = Some(std::mem::replace(&mut section.new, new));

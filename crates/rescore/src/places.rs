@@ -4,17 +4,20 @@
 //!   [`relocate_addresses`].
 //! * Addresses that other code may jump to, and addresses at which unwinding rules change, must not change: [`fixed_addresses`] returns
 //!   them, and no instruction moves across one.
-//! * Line tables map each address to a source line, and some attributes hold addresses in unknown formats. Functions with either keep their
-//!   order.
+//! * Line tables are written anew ([`oriole_cubin::debug::reorder_lines`]), unless they cannot be read.
+//! * Debug information has addresses in many places, and some attributes hold addresses in unknown formats. Functions with either keep
+//!   their order.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use oriole_cubin::CubinIndex;
+use oriole_cubin::debug::{MovedCode, reorder_lines};
 use oriole_cubin::info::Code;
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::{Content, Section, SectionType};
 use oriole_cubin::segment::FileRange;
 use oriole_cubin::symbol::SymbolSection;
+use oriole_cubin::{Cubin, Index};
 use oriole_isa::{Instruction, Opcode, Value};
 
 use crate::SIZE;
@@ -41,6 +44,10 @@ pub struct CubinLayout<'a> {
     frames: HashMap<usize, Vec<FrameStart>>,
     /// The line tables of the file, with the code sections that they cover.
     line_tables: Vec<(&'static str, Lines)>,
+    /// Whether the file has debug information besides line tables.
+    has_debug_info: bool,
+    /// Why the line tables cannot be rewritten.
+    lines_obstacle: Option<String>,
 }
 
 /// A relocation of `.debug_frame`.
@@ -89,8 +96,26 @@ impl<'a> CubinLayout<'a> {
         }
         let frame_bytes = index.find(".debug_frame").and_then(|table| index.cubin().bytes_of(table));
         let frame_programs = frame_programs(frame_bytes.unwrap_or_default());
-        CubinLayout { data, index, places, referred, frame_programs, frames, line_tables }
+        let has_debug_info = index.find(".debug_info").is_some();
+        let lines_obstacle = if line_tables.is_empty() { None } else { rewrite_lines(data, &MovedCode::new()).err() };
+        CubinLayout { data, index, places, referred, frame_programs, frames, line_tables, has_debug_info, lines_obstacle }
     }
+}
+
+impl CubinLayout<'_> {
+    /// Returns whether the file has a line table.
+    pub fn has_line_tables(&self) -> bool {
+        !self.line_tables.is_empty()
+    }
+}
+
+/// Returns the file with line tables for code that moved.
+pub fn rewrite_lines(data: &[u8], moved: &MovedCode) -> Result<Vec<u8>, String> {
+    let mut cubin = Cubin::read(data).map_err(|error| error.to_string())?;
+    for name in LINE_TABLES {
+        reorder_lines(&mut cubin, name, moved).map_err(|error| error.to_string())?;
+    }
+    cubin.write().map_err(|error| error.to_string())
 }
 
 /// Returns the relocations in a section, each with the section and offset that its symbol and addend refer to.
@@ -282,10 +307,17 @@ fn relocate_attributes(site: &FunctionSite<'_>, places: &[usize], patches: &mut 
     Ok(())
 }
 
-/// Fails if a line table covers the function. Line tables have an entry for each address where the line changes; they are not rewritten.
+/// Fails if a line table covers the function and cannot be rewritten, or if there is debug information of variables.
 fn refuse_line_tables(site: &FunctionSite<'_>) -> Result<(), String> {
-    match site.cubin.line_tables.iter().find(|(_, lines)| lines.is_about_any || lines.sections.contains(&site.section)) {
-        Some((name, _)) => Err(format!("its line table ({name}) would not fit a new order; compile without -lineinfo or -g")),
+    let cubin = site.cubin;
+    let Some((name, _)) = cubin.line_tables.iter().find(|(_, lines)| lines.is_about_any || lines.sections.contains(&site.section)) else {
+        return Ok(());
+    };
+    if cubin.has_debug_info {
+        return Err("its debug information (.debug_info) would not fit a new order; compile without -g".to_owned());
+    }
+    match &cubin.lines_obstacle {
+        Some(reason) => Err(format!("its line table ({name}) cannot be rewritten: {reason}")),
         None => Ok(()),
     }
 }

@@ -15,9 +15,9 @@ use crate::symbol::SymbolSection;
 
 type Bytes<'c> = EndianSlice<'c, LittleEndian>;
 
-const ADDRESS_BYTES: u8 = 8;
+pub(super) const ADDRESS_BYTES: u8 = 8;
 /// Size of the length field of a unit.
-const LENGTH_BYTES: usize = 4;
+pub(super) const LENGTH_BYTES: usize = 4;
 
 /// The line table of a cubin.
 #[derive(Clone, Debug, Default)]

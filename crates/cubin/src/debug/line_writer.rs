@@ -2,15 +2,15 @@
 
 use super::DW_LNE_INLINED_CALL;
 
-const VERSION: u16 = 2;
-const MINIMUM_INSTRUCTION_BYTES: u8 = 1;
+pub(super) const VERSION: u16 = 2;
+pub(super) const MINIMUM_INSTRUCTION_BYTES: u8 = 1;
 const DEFAULT_IS_STATEMENT: u8 = 1;
-const LINE_BASE: i64 = -5;
-const LINE_RANGE: i64 = 14;
+pub(super) const LINE_BASE: i64 = -5;
+pub(super) const LINE_RANGE: i64 = 14;
 /// Number of operands of the standard opcodes 1 to 9.
 const OPERAND_COUNTS: [u8; 9] = [0, 1, 1, 1, 1, 0, 0, 0, 1];
 /// The first special opcode.
-const OPCODE_BASE: i64 = OPERAND_COUNTS.len() as i64 + 1;
+pub(super) const OPCODE_BASE: i64 = OPERAND_COUNTS.len() as i64 + 1;
 
 const DW_LNS_COPY: u8 = 1;
 const DW_LNS_ADVANCE_PC: u8 = 2;
@@ -134,7 +134,8 @@ fn set_length(bytes: &mut [u8], field: usize) {
 }
 
 impl Sequence {
-    fn encode(&self, out: &mut EncodedLines) {
+    /// Appends the encoding of the rows.
+    pub(super) fn encode(&self, out: &mut EncodedLines) {
         push_extended(&mut out.bytes, DW_LNE_SET_ADDRESS, &[0; 8]);
         out.addresses.push((out.bytes.len() as u64 - 8, self.function.clone()));
         let out = &mut out.bytes;

@@ -4,9 +4,11 @@
 //! lines of the PTX text, which `.nv_debug_ptx_txt` holds. Each function has one sequence of rows; its start address is relocated. Both
 //! differ from standard DWARF in one extended opcode for inlined code, [`DW_LNE_INLINED_CALL`], see `docs/debugging.md`.
 
+mod line_editor;
 mod line_reader;
 mod line_writer;
 
+pub use line_editor::{MovedCode, reorder_lines};
 pub use line_reader::{LineRow, LineTable, SourcePosition, ptx_text, read_lines};
 pub use line_writer::{EncodedLines, LineProgram, Row, Sequence, SourceFile};
 

@@ -7,6 +7,7 @@ mod dwarf;
 mod lines;
 mod ptx_text;
 pub(crate) mod registers;
+pub(crate) mod saved_registers;
 mod source_places;
 
 use std::sync::Arc;

@@ -8,6 +8,7 @@
 //! they come into view (`content-visibility`).
 
 mod charts;
+pub mod comparison;
 
 use std::fmt::Write;
 
@@ -30,7 +31,8 @@ pub fn write(explanation: &Explanation) -> String {
          initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
          <body>\n<a class=\"skip\" href=\"#main\">Skip to the code</a>\n"
     );
-    header(&mut out, explanation, &title);
+    let names: Vec<&str> = explanation.functions.iter().map(|function| function.name.as_str()).collect();
+    header(&mut out, &names, &title);
     let layout = if explanation.ptx.is_empty() && explanation.sources.is_empty() { "single" } else { "double" };
     let _ = writeln!(out, "<div class=\"{layout}\">\n<main id=\"main\" tabindex=\"-1\">");
     for (number, function) in explanation.functions.iter().enumerate() {
@@ -67,17 +69,17 @@ fn escaped(text: &str) -> String {
     out
 }
 
-fn header(out: &mut String, explanation: &Explanation, title: &str) {
+fn header(out: &mut String, functions: &[&str], title: &str) {
     let _ = write!(
         out,
         "<header>\n<h1>{title}</h1>\n<div role=\"search\"><label for=\"search\">Search</label> <input id=\"search\" type=\"search\" \
          autocomplete=\"off\" placeholder=\"instruction, register, address\"/> <button type=\"button\" id=\"previous\">Previous</button> \
          <button type=\"button\" id=\"next\">Next</button> <span id=\"found\" role=\"status\"></span></div>\n"
     );
-    if explanation.functions.len() > 1 {
+    if functions.len() > 1 {
         out.push_str("<nav aria-label=\"Functions\">\n<ul>\n");
-        for (number, function) in explanation.functions.iter().enumerate() {
-            let _ = writeln!(out, "<li><a href=\"#f{number}\">{}</a></li>", escaped(&function.name));
+        for (number, function) in functions.iter().enumerate() {
+            let _ = writeln!(out, "<li><a href=\"#f{number}\">{}</a></li>", escaped(function));
         }
         out.push_str("</ul>\n</nav>\n");
     }
@@ -115,6 +117,13 @@ impl Page<'_> {
         );
         if let Some(obstacle) = &function.obstacle {
             put!(self, "<p class=\"problem\">The code could not be analysed: {}</p>\n", escaped(obstacle));
+        }
+        if !function.unknown.is_empty() {
+            put!(self, "<details><summary>What is not known about this code</summary>\n<ul>\n");
+            for sentence in &function.unknown {
+                put!(self, "<li>{}</li>\n", escaped(sentence));
+            }
+            self.out.push_str("</ul></details>\n");
         }
         self.summary();
         self.warnings();
@@ -352,14 +361,25 @@ impl Page<'_> {
             self,
             "<div class=\"chunk\" style=\"contain-intrinsic-size: auto {}px\"><table class=\"listing\"><caption>{}</caption><thead><tr><th \
              scope=\"col\">Address</th><th scope=\"col\">Instruction</th><th scope=\"col\">Cycle</th><th scope=\"col\">Stall</th><th \
-             scope=\"col\">Wait</th><th scope=\"col\">Live</th><th scope=\"col\">PTX</th></tr></thead><tbody>\n",
+             scope=\"col\">Wait</th><th scope=\"col\">Live</th><th scope=\"col\">PTX</th>{}</tr></thead><tbody>\n",
             (instructions.len() + 2) * 22,
-            escaped(&caption)
+            escaped(&caption),
+            if self.function.samples.is_some() { "<th scope=\"col\">Measured</th>" } else { "" }
         );
         for instruction in instructions {
             self.row(instruction);
         }
         self.out.push_str("</tbody></table></div>\n");
+    }
+
+    /// Returns the cell with the share of the samples at an instruction; nothing without a measurement.
+    fn measured(&self, instruction: &Instruction) -> String {
+        let Some(all) = self.function.samples else { return String::new() };
+        let share = instruction
+            .measured
+            .as_ref()
+            .map_or_else(String::new, |measured| format!("{:.1}%", measured.samples as f64 * 100.0 / all.max(1) as f64));
+        format!("<td>{share}</td>")
     }
 
     fn row(&mut self, instruction: &Instruction) {
@@ -371,8 +391,9 @@ impl Page<'_> {
         put!(
             self,
             "<tr id=\"{id}\" data-line=\"{line}\"{class}><th scope=\"row\"><a href=\"#{id}\">{address:04x}</a></th><td>{}</td><td>{issue_cycle}</td>\
-             <td>{stall}</td><td>{wait}</td><td>{live}</td><td>{line}</td></tr>\n",
-            escaped(text)
+             <td>{stall}</td><td>{wait}</td><td>{live}</td><td>{line}</td>{}</tr>\n",
+            escaped(text),
+            self.measured(instruction)
         );
     }
 }

@@ -6,7 +6,9 @@
   // The data is large, so it is read when it is first needed.
   const data = () => (parsed ??= JSON.parse(byId("data").textContent));
   const hex = (number) => "0x" + number.toString(16).padStart(4, "0");
-  const rowId = (f, address) => "f" + f + "-i" + address.toString(16).padStart(4, "0");
+  // On a page that compares two files, `j` marks addresses of the second one.
+  const rowId = (f, address, letter = "i") => "f" + f + "-" + letter + address.toString(16).padStart(4, "0");
+  const isComparison = document.body.classList.contains("comparison");
 
   // Returns an element with text and children.
   const make = (name, text, ...children) => {
@@ -16,24 +18,35 @@
     return element;
   };
 
-  const link = (f, address) => {
-    const anchor = make("a", hex(address));
-    anchor.href = "#" + rowId(f, address);
-    return anchor;
-  };
-
-  // Returns the function number and the instruction of a row.
-  const instructionOf = (row) => {
-    const match = /^f(\d+)-i([0-9a-f]+)$/.exec(row.id);
-    const f = Number(match[1]);
-    return [f, data().functions[f].instructions[parseInt(match[2], 16) / 16]];
+  // Returns the instructions of a row: one, or one of each file, with the function number and a function that makes links.
+  const instructionsOf = (row) => {
+    const section = row.closest(".function");
+    const f = Number(/^f(\d+)/.exec(row.id)[1]);
+    const linkIn = (letter) => (address) => {
+      const anchor = make("a", hex(address));
+      anchor.href = "#" + rowId(f, address, letter);
+      return anchor;
+    };
+    if (!isComparison) {
+      const address = parseInt(/-i([0-9a-f]+)$/.exec(row.id)[1], 16);
+      return [["", linkIn("i"), data().functions[f].instructions[address / 16]]];
+    }
+    return [["first", "i"], ["second", "j"]].flatMap(([side, letter]) => {
+      const address = row.dataset[side];
+      if (address === undefined) return [];
+      const instructions = data()[side].functions[Number(section.dataset[side])].instructions;
+      return [[data()[side].input + ": ", linkIn(letter), instructions[parseInt(address, 16) / 16]]];
+    });
   };
 
   const joined = (items) => items.flatMap((item, number) => (number ? [", ", item] : [item]));
 
   // Shows why an instruction is as it is.
   const explain = (row) => {
-    const [f, inst] = instructionOf(row);
+    const parts = instructionsOf(row).flatMap(([title, link, inst]) => describe(title, link, inst));
+    details.replaceChildren(...parts);
+  };
+  const describe = (title, link, inst) => {
     const list = make("ul");
     const add = (...parts) => {
       const item = make("li");
@@ -41,23 +54,29 @@
       list.append(item);
     };
     for (const wait of inst.waits) {
-      add("Waits for scoreboard " + wait.scoreboard + ", set at ", ...joined(wait.producers.map((at) => link(f, at))), ": " + wait.text);
+      add("Waits for scoreboard " + wait.scoreboard + ", set at ", ...joined(wait.producers.map(link)), ": " + wait.text);
     }
     if (inst.waiting.cycles) add("Predicted to wait " + inst.waiting.cycles + " cycles for " + inst.waiting.reason);
     for (const set of inst.sets) {
       const what = set.event === "results" ? "its results are written" : "its operands have been read";
-      const readers = set.readers.length ? joined(set.readers.map((at) => link(f, at))) : ["no instruction"];
+      const readers = set.readers.length ? joined(set.readers.map(link)) : ["no instruction"];
       add("Sets scoreboard " + set.scoreboard + " until " + what + "; waited for by ", ...readers);
     }
     for (const cause of inst.stall_causes) {
-      add("Stall, " + cause.cycles + " of " + inst.stall + " cycles: " + cause.text, ...(cause.first === null ? [] : [" ", link(f, cause.first)]));
+      add("Stall, " + cause.cycles + " of " + inst.stall + " cycles: " + cause.text, ...(cause.first === null ? [] : [" ", link(cause.first)]));
+    }
+    if (inst.place) add("Here: " + inst.place.text, ...(inst.place.runner_up === null ? [] : [" ", link(inst.place.runner_up)]));
+    if (inst.form) add("Form: " + inst.form.text);
+    if (inst.measured) {
+      const reasons = inst.measured.reasons.map((part) => part.reason + " " + part.samples);
+      add("Measured: " + inst.measured.samples + " samples" + (reasons.length ? ": " + reasons.join(", ") : ""));
     }
     const origin = [];
     if (inst.origin.ptx_line) origin.push("PTX line " + inst.origin.ptx_line);
     for (const place of inst.origin.source) origin.push(place.file + ":" + place.line);
     const about = hex(inst.address) + ", " + inst.unit + " unit, [" + inst.control + "], cycle " + inst.issue_cycle + " of its block, " +
       inst.live + " registers live" + (origin.length ? ", " + origin.join(", inlined at ") : "");
-    details.replaceChildren(make("p", "", make("code", inst.text), " " + about), list);
+    return [make("p", title, make("code", inst.text), " " + about), list];
   };
 
   let chosen = null;
@@ -116,7 +135,9 @@
   });
 
   const follow = () => {
-    const target = byId(decodeURIComponent(location.hash.slice(1)));
+    const named = byId(decodeURIComponent(location.hash.slice(1)));
+    // The address of the second file is an element inside of the row.
+    const target = named?.matches("tr[id] a") ? named.closest("tr") : named;
     if (target?.matches("tr[id]")) choose(target, true);
     else if (target?.matches(".lines li")) highlight(target.dataset.line, null);
   };
@@ -138,7 +159,9 @@
     const wanted = field.value.trim().toLowerCase();
     hits = [];
     at = -1;
-    if (wanted) {
+    if (wanted && isComparison) {
+      hits = [...document.querySelectorAll("tr[id]")].filter((row) => row.textContent.toLowerCase().includes(wanted)).map((row) => row.id);
+    } else if (wanted) {
       data().functions.forEach((func, f) => {
         for (const inst of func.instructions) {
           if (inst.text.toLowerCase().includes(wanted) || hex(inst.address).endsWith(wanted)) hits.push(rowId(f, inst.address));
@@ -212,6 +235,10 @@
   document.querySelectorAll(".timeline").forEach((element) => watcher.observe(element));
   document.querySelectorAll("select[data-function]").forEach((select) => {
     select.addEventListener("change", () => draw(Number(select.dataset.function), Number(select.value)));
+  });
+  // Hides places that are the same in both files.
+  document.querySelectorAll("input.filter").forEach((box) => {
+    box.addEventListener("change", () => box.closest(".function").classList.toggle("filtered", box.checked));
   });
   follow();
   document.documentElement.dataset.ready = "true";

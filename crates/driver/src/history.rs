@@ -1,0 +1,201 @@
+//! The history of instructions for `oriole explain`: which pass created an instruction, which passes changed its form, and which decision
+//! of the scheduler gave it its place.
+//!
+//! Recorded only if [`Reports::decisions`](crate::Reports::decisions) is set; otherwise every function here returns at once.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use oriole_ir::{Function, Inst, OperandKind};
+use oriole_sched::function::Stats;
+use oriole_sched::report::trace::Verdict;
+use oriole_support::Index;
+
+use crate::emit::INSTRUCTION_BYTES;
+
+/// The history of one machine instruction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InstHistory {
+    /// The pass that created the instruction.
+    pub created_by: &'static str,
+    /// The passes that changed its form, in order.
+    pub changes: Vec<FormChange>,
+    /// Why it is where it is.
+    pub place: PlaceDecision,
+}
+
+/// A change of the form of an instruction: its mnemonic, its modifiers, its guard, or the kinds of its operands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FormChange {
+    /// The pass.
+    pub pass: &'static str,
+    /// The form before the pass, such as `IADD3 R, R, R`.
+    pub before: String,
+    /// The form after the pass.
+    pub after: String,
+}
+
+/// Why an instruction has its place in its block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlaceDecision {
+    /// The scheduler chose it.
+    Chosen {
+        /// Phase of the scheduler, 97 or 110.
+        phase: u8,
+        /// Issue cycle, from the start of the scheduled region.
+        cycle: u32,
+        /// The second-best candidate.
+        runner_up: RunnerUp,
+        /// The deciding comparison; completes the sentence "it goes first because ...".
+        reason: &'static str,
+    },
+    /// The scheduler found no faster order of the region, which therefore keeps its order.
+    Kept {
+        /// Phase of the scheduler.
+        phase: u8,
+    },
+    /// The instruction does not move, or was inserted next to another one after scheduling.
+    Fixed,
+    /// The function was not scheduled.
+    NotScheduled,
+}
+
+/// The second-best candidate of a decision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunnerUp {
+    /// No other instruction was ready.
+    None,
+    /// The instruction at this offset in bytes.
+    At(u32),
+    /// An instruction that a later pass removed or replaced.
+    Gone,
+}
+
+/// The history of all instructions of a function; empty unless it is requested.
+#[derive(Clone, Default, Debug)]
+pub struct History {
+    is_recording: bool,
+    /// Forms by instruction number.
+    forms: Vec<Form>,
+    picks: HashMap<Inst, Pick>,
+    is_scheduled: bool,
+}
+
+#[derive(Clone, Default, Debug)]
+struct Form {
+    created_by: &'static str,
+    text: String,
+    changes: Vec<FormChange>,
+}
+
+/// The last decision about an instruction.
+#[derive(Clone, Copy, Debug)]
+enum Pick {
+    Chosen { phase: u8, cycle: u32, runner_up: Option<Inst>, reason: &'static str },
+    Kept { phase: u8 },
+}
+
+impl History {
+    /// Returns an empty history.
+    pub fn new(is_recording: bool) -> History {
+        History { is_recording, ..History::default() }
+    }
+
+    /// Compares the instructions with those before a pass.
+    pub fn note_pass(&mut self, pass: &'static str, function: &Function) {
+        if !self.is_recording {
+            return;
+        }
+        let known = self.forms.len();
+        self.forms.resize_with(function.insts.len(), || Form { created_by: pass, ..Form::default() });
+        let mut text = String::new();
+        for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
+            text.clear();
+            write_form(&mut text, function, inst);
+            let form = &mut self.forms[inst.position()];
+            if inst.position() >= known || form.text.is_empty() {
+                form.text.clone_from(&text);
+            } else if form.text != text {
+                let before = std::mem::replace(&mut form.text, text.clone());
+                form.changes.push(FormChange { pass, before, after: text.clone() });
+            }
+        }
+    }
+
+    /// Records the decisions of a scheduling pass. A later phase replaces the decisions of an earlier one only where it found a faster order.
+    pub fn note_schedule(&mut self, phase: u8, stats: &Stats) {
+        if !self.is_recording {
+            return;
+        }
+        self.is_scheduled = true;
+        for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == Verdict::Taken) {
+            for pick in &attempt.picks {
+                let is_better = attempt.regions.get(pick.region).is_some_and(|&(_, _, _, is_better)| is_better);
+                if is_better {
+                    let chosen = Pick::Chosen { phase, cycle: pick.cycle, runner_up: pick.runner_up, reason: pick.reason.text() };
+                    self.picks.insert(pick.picked, chosen);
+                } else {
+                    self.picks.entry(pick.picked).or_insert(Pick::Kept { phase });
+                }
+            }
+        }
+    }
+
+    /// Returns the history of the instructions in the order of the final code.
+    pub fn finish(&self, function: &Function) -> Vec<InstHistory> {
+        if !self.is_recording {
+            return Vec::new();
+        }
+        let insts: Vec<Inst> = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied().collect();
+        let offsets: HashMap<Inst, u32> =
+            insts.iter().enumerate().map(|(number, &inst)| (inst, (number * INSTRUCTION_BYTES) as u32)).collect();
+        let history = |inst: Inst| {
+            let form = self.forms.get(inst.position()).cloned().unwrap_or_default();
+            let place = match self.picks.get(&inst) {
+                Some(&Pick::Chosen { phase, cycle, runner_up, reason }) => {
+                    let at = |other: Inst| offsets.get(&other).map_or(RunnerUp::Gone, |&offset| RunnerUp::At(offset));
+                    PlaceDecision::Chosen { phase, cycle, runner_up: runner_up.map_or(RunnerUp::None, at), reason }
+                }
+                Some(&Pick::Kept { phase }) => PlaceDecision::Kept { phase },
+                None if self.is_scheduled => PlaceDecision::Fixed,
+                None => PlaceDecision::NotScheduled,
+            };
+            InstHistory { created_by: form.created_by, changes: form.changes, place }
+        };
+        insts.into_iter().map(history).collect()
+    }
+}
+
+/// Writes the form of an instruction: mnemonic, modifiers and kinds of operands, without numbers of registers and values.
+fn write_form(text: &mut String, function: &Function, inst: Inst) {
+    let data = &function.insts[inst];
+    if data.guard.is_some() {
+        text.push_str("@P ");
+    }
+    text.push_str(data.op.mnemonic());
+    data.modifiers.iter().for_each(|modifier| text.push_str(modifier.spelling()));
+    // The number of operands of a phi or copy says nothing about its form.
+    if data.op.machine().is_none() {
+        return;
+    }
+    for (number, operand) in function.operands(inst).iter().enumerate() {
+        text.push_str(if number == 0 { " " } else { ", " });
+        match operand.kind {
+            OperandKind::Value(part) => text.push_str(function.values[part.value].file.prefix()),
+            OperandKind::Register { file, .. } => text.push_str(file.prefix()),
+            OperandKind::Zero(file) => {
+                text.push_str(file.prefix());
+                text.extend(file.constant_letter());
+            }
+            OperandKind::Integer(_) | OperandKind::Set(_) => text.push_str("number"),
+            OperandKind::Constant { .. } => text.push_str("c[]"),
+            OperandKind::Name(name) => text.push_str(name.spelling()),
+            OperandKind::Block(_) => text.push_str("block"),
+            OperandKind::Reference(_) => text.push_str("symbol"),
+            OperandKind::Address(word) => {
+                let _ = write!(text, "{}[]", word.spelling());
+            }
+            OperandKind::Undefined => text.push('?'),
+        }
+    }
+}
