@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use oriole_ptxas::{Hooks, Input, MessageKind, Message, CallOutcome};
+use oriole_ptxas::{CallOutcome, Hooks, Input, Message, MessageKind};
 
 use crate::Status;
 

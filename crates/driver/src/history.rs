@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use oriole_ir::{Function, Inst, OperandKind};
 use oriole_sched::function::Stats;
-use oriole_sched::report::trace::Verdict;
+use oriole_sched::report::trace::AttemptVerdict;
 use oriole_support::Index;
 
 use crate::emit::INSTRUCTION_BYTES;
@@ -128,7 +128,7 @@ impl History {
             return;
         }
         self.is_scheduled = true;
-        for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == Verdict::Taken) {
+        for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == AttemptVerdict::Taken) {
             for pick in &attempt.picks {
                 let is_better = attempt.regions.get(pick.region).is_some_and(|&(_, _, _, is_better)| is_better);
                 if is_better {

@@ -26,8 +26,8 @@ mod emit;
 mod error;
 mod function_report;
 mod functions;
-mod hooks;
 mod history;
+mod hooks;
 mod images;
 mod job;
 mod layout;
@@ -56,8 +56,8 @@ pub use debug::{DebugInfo, DebugKind};
 pub use decisions::{DecisionRemark, Decisions, HeldRegister};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
 pub use function_report::{FunctionReport, PerformanceRemark};
-pub use hooks::{CancelFunction, Executor, Hooks, Parallelism, Progress, ProgressFunction};
 pub use history::{FormChange, InstHistory, PlaceDecision, RunnerUp};
+pub use hooks::{CancelFunction, Executor, Hooks, Parallelism, Progress, ProgressFunction};
 pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{
     BackendChoice, Bisect, BisectDecision, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports, Scheduling,

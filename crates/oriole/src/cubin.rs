@@ -2,7 +2,7 @@
 
 use oriole_cubin::info::Code;
 use oriole_cubin::section::Content;
-use oriole_cubin::{FileType, Image, ImageKind, Index};
+use oriole_cubin::{FileType, Image, ImageKind, CubinIndex};
 use oriole_driver::FunctionReport;
 use oriole_isa::SystemLayout;
 use oriole_sass::control::ControlListing;
@@ -102,7 +102,7 @@ impl Cubin {
     /// Reads a cubin.
     fn read(bytes: Vec<u8>) -> Result<Cubin, Error> {
         let file = oriole_cubin::Cubin::read(&bytes).map_err(wrong_file)?;
-        let index = Index::new(&file);
+        let index = CubinIndex::new(&file);
         let reserved = file.target().map_or(0, |target| u64::from(SystemLayout::of(target).reserved_shared));
         let functions = file.functions().map(|function| {
             let text = file.section(function.section);

@@ -127,7 +127,13 @@ fn perform(
 }
 
 /// Checks the inputs and generates code if the options request it.
-fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, cache: Option<&dyn ProgramCache>, hooks: Hooks) -> CallOutcome {
+fn compile(
+    line: &CommandLine,
+    inputs: &[Input],
+    messages: &mut Messages<'_>,
+    cache: Option<&dyn ProgramCache>,
+    hooks: Hooks,
+) -> CallOutcome {
     if line.has("verbose") {
         for option in line.without_effect() {
             messages.print(None, MessageKind::Info, &format!("Option '--{option}' has no effect in Oriole"));

@@ -10,14 +10,13 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use oriole_cubin::CubinIndex;
 use oriole_cubin::debug::{MovedCode, reorder_lines};
 use oriole_cubin::info::Code;
 use oriole_cubin::relocation::Relocation;
 use oriole_cubin::section::{Content, Section, SectionType};
 use oriole_cubin::segment::FileRange;
 use oriole_cubin::symbol::SymbolSection;
-use oriole_cubin::{Cubin, Index};
+use oriole_cubin::{Cubin, CubinIndex};
 use oriole_isa::{Instruction, Opcode, Value};
 
 use crate::SIZE;

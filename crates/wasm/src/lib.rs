@@ -10,10 +10,6 @@
 pub mod exports;
 mod settings;
 
-use oriole_sass::control::ControlListing;
-use oriole_sass::labels::Labels;
-use oriole_sass::listing::Listing;
-use oriole_sass::program::Program;
 use oriole_cubin::{Cubin, FileTraits};
 use oriole_driver::{CompileError, Fault, FunctionReport};
 use oriole_explain::text::Detail;
@@ -21,6 +17,10 @@ use oriole_explain::{Failure, html, text};
 use oriole_ptx::Checked;
 use oriole_ptx::diag::{self, Code, Diagnostic, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
+use oriole_sass::control::ControlListing;
+use oriole_sass::labels::Labels;
+use oriole_sass::listing::Listing;
+use oriole_sass::program::Program;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -217,7 +217,7 @@ fn of_errors(ptx: &[u8], settings: &Settings, errors: &[CompileError]) -> Vec<Va
             Fault::Unsupported(_) => Code::Unsupported,
             Fault::Unresolved(_) => Code::UnknownName,
             Fault::Limit(_) | Fault::TooMuch(_) => Code::ResourceLimit,
-            Fault::Internal(_) => Code::InternalError,
+            Fault::Internal(_) | Fault::Cancelled => Code::InternalError,
         };
         Diagnostic::new(code, error.span.unwrap_or(Span::new(0, 0)), error.to_string())
     };

@@ -17,7 +17,7 @@ use super::line_writer::{EncodedLines, LINE_BASE, LINE_RANGE, MINIMUM_INSTRUCTIO
 use super::{DW_LNE_INLINED_CALL, line_reader};
 use crate::cubin::Cubin;
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::index::CubinIndex;
 use crate::relocation::RelocationType;
 use crate::section::Content;
 use crate::symbol::SymbolSection;
@@ -35,10 +35,10 @@ pub type MovedCode = HashMap<usize, Vec<usize>>;
 pub fn reorder_lines(cubin: &mut Cubin, name: &str, moved: &MovedCode) -> Result<()> {
     let Some(section) = cubin.find(name) else { return Ok(()) };
     let (bytes, offsets) = {
-        let index = Index::new(cubin);
+        let index = CubinIndex::new(cubin);
         rewrite(cubin, &index, section, moved).map_err(|error| Error::new(format!("{name}: {error}")))?
     };
-    let tables: Vec<usize> = Index::new(cubin).relocation_tables(section).to_vec();
+    let tables: Vec<usize> = CubinIndex::new(cubin).relocation_tables(section).to_vec();
     for table in tables {
         if let Some(Content::Relocations(list)) = cubin.section_mut(table).map(|section| &mut section.content) {
             for relocation in list.iter_mut() {
@@ -50,7 +50,7 @@ pub fn reorder_lines(cubin: &mut Cubin, name: &str, moved: &MovedCode) -> Result
 }
 
 /// Returns the new content of the section, and the new offset of each relocated field by its old one.
-fn rewrite(cubin: &Cubin, index: &Index<'_>, section: usize, moved: &MovedCode) -> Result<(Vec<u8>, HashMap<u64, u64>)> {
+fn rewrite(cubin: &Cubin, index: &CubinIndex<'_>, section: usize, moved: &MovedCode) -> Result<(Vec<u8>, HashMap<u64, u64>)> {
     let bytes = cubin.bytes_of(section).unwrap_or_default();
     let mut starts = Vec::new();
     let mut fields = Vec::new();
