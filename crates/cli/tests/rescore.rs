@@ -343,8 +343,7 @@ fn line_tables_follow_a_new_order() {
             let (old, new) = (bytes(&folder, "in.cubin"), bytes(&folder, "out.cubin"));
             let (before, after) = (positions(&old), positions(&new));
             assert!(before.iter().filter(|(_, chain)| !chain.is_empty()).count() > 100, "{test}");
-            let is_equal = |(one, two): (&(u128, Vec<String>), &(u128, Vec<String>))| one == two;
-            let different = before.iter().zip(&after).position(|pair| !is_equal(pair));
+            let different = before.iter().zip(&after).position(|(one, two)| one != two);
             assert!(before.len() == after.len() && different.is_none(), "{test} {is_own}: {different:?}");
             assert_verified(&folder, &test);
             // NVIDIA's disassembler reads the new tables and names the same lines.

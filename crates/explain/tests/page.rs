@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use oriole_explain::{Explanation, Options, explain_ptx, html};
+use oriole_explain::{Explanation, Options, compare, explain_ptx, html};
 use oriole_isa::Target;
 
 fn explanation(file: &str) -> Explanation {
@@ -64,6 +64,49 @@ fn pages_are_well_formed_and_complete() {
         }
         let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
         assert_eq!(serde_json::from_str::<Explanation>(data).unwrap(), explanation);
+    }
+}
+
+/// Two files side by side: well-formed, and every instruction of both files is in exactly one row, next to one with the same opcode and line
+/// if there is such a one.
+#[test]
+fn comparisons_are_well_formed_and_complete() {
+    for file in ["examples/block_sum.ptx", "corpus/calls.ptx", "corpus/softmax_layernorm.lineinfo.ptx"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+        let mut options = Options::new(Target::parse("sm_90a").unwrap());
+        options.compiler.level = 1;
+        let (first, second) = (explanation(file), explain_ptx("old.ptx", &std::fs::read(path).unwrap(), &options).unwrap());
+        let comparison = compare::compare(&first, &second);
+        let page = html::comparison::write(&first, &second, &comparison);
+        let ids = check_elements(&page);
+        for link in page.split(" href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+            assert!(link.strip_prefix('#').is_some_and(|id| ids.contains(id)), "{file}: {link}");
+        }
+        let mut aligned = 0;
+        for function in &comparison.functions {
+            let find = |side: &'_ Explanation| side.functions.iter().position(|other| other.name == function.name).unwrap();
+            let (one, two) = (&first.functions[find(&first)], &second.functions[find(&second)]);
+            let pairs = || function.places.iter().flat_map(|place| &place.pairs);
+            let (mut ones, mut twos): (Vec<u64>, Vec<u64>) =
+                (pairs().filter_map(|pair| pair.first).collect(), pairs().filter_map(|pair| pair.second).collect());
+            ones.sort_unstable();
+            twos.sort_unstable();
+            assert_eq!(ones, one.instructions.iter().map(|instruction| instruction.address).collect::<Vec<_>>(), "{file}");
+            assert_eq!(twos, two.instructions.iter().map(|instruction| instruction.address).collect::<Vec<_>>(), "{file}");
+            for pair in pairs() {
+                if let (Some(first), Some(second)) = (pair.first, pair.second) {
+                    let (first, second) = (&one.instructions[first as usize / 16], &two.instructions[second as usize / 16]);
+                    assert_eq!(first.origin.ptx_line, second.origin.ptx_line, "{file}");
+                    let opcode = |text: &str| {
+                        let rest = if text.starts_with('@') { text.split_once(' ').unwrap().1 } else { text };
+                        rest.split([' ', '.']).next().unwrap().to_owned()
+                    };
+                    assert_eq!(opcode(&first.text), opcode(&second.text), "{file}: {} {}", first.text, second.text);
+                    aligned += 1;
+                }
+            }
+        }
+        assert!(aligned > 10, "{file}: {aligned}");
     }
 }
 

@@ -74,16 +74,19 @@ fn function_part(out: &mut String, number: usize, comparison: &FunctionCompariso
     out.push_str("</div>\n</section>\n");
 }
 
+/// Returns a figure as text.
+type Figure = fn(&Totals) -> String;
+
 /// Writes the figures of both functions.
 fn totals(out: &mut String, comparison: &FunctionComparison, first: &str, second: &str) {
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<table class=\"totals\"><caption>Both files</caption><thead><tr><th scope=\"col\">Figure</th><th scope=\"col\">{}</th><th scope=\"col\">{}\
-         </th></tr></thead><tbody>\n",
+         </th></tr></thead><tbody>",
         escaped(first),
         escaped(second)
     );
-    let rows: [(&str, fn(&Totals) -> String); 5] = [
+    let rows: [(&str, Figure); 5] = [
         ("Registers", |totals| totals.registers.to_string()),
         ("Instructions", |totals| totals.instructions.to_string()),
         ("Stall cycles", |totals| totals.stalls.to_string()),
@@ -112,11 +115,11 @@ fn place_part(out: &mut String, number: usize, by: &str, place: &PlaceComparison
     for (piece, pairs) in place.pairs.chunks(ROWS).enumerate() {
         let height = (pairs.len() + 2) * 22;
         let caption = if piece == 0 { escaped(&caption) } else { format!("{by} {}, continued", escaped(name)) };
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<div class=\"chunk{same}\" style=\"contain-intrinsic-size: auto {height}px\"><table class=\"listing both\"><caption>{caption}\
              </caption><thead><tr><th scope=\"col\">Address</th><th scope=\"col\">First</th><th scope=\"col\">Stall</th><th scope=\"col\">Wait</th>\
-             <th scope=\"col\">Address</th><th scope=\"col\">Second</th><th scope=\"col\">Stall</th><th scope=\"col\">Wait</th></tr></thead><tbody>\n"
+             <th scope=\"col\">Address</th><th scope=\"col\">Second</th><th scope=\"col\">Stall</th><th scope=\"col\">Wait</th></tr></thead><tbody>"
         );
         pairs.iter().for_each(|pair| row(out, number, *pair, sides));
         out.push_str("</tbody></table></div>\n");
