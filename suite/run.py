@@ -17,6 +17,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -66,17 +67,22 @@ def has_header(nvcc, name):
 
 def build(nvcc, source, output, arch, log):
     """Returns None and the seconds, or what went wrong and the seconds."""
-    command = [nvcc, f"-arch={arch}", "-O3", "-std=c++17", "-w", *shlex.split(directives(source).get("options", ""))]
+    # No PTX in the program: the driver must not compile it if it rejects the machine code.
+    target = f"arch={arch.replace('sm_', 'compute_')},code={arch}"
+    command = [nvcc, "-gencode", target, "-O3", "-std=c++17", "-w", *shlex.split(directives(source).get("options", ""))]
     # The packages of PyPI have the runtime library in a folder that nvcc does not search.
     library = nvcc.parent.parent / "lib"
     if (library / "libcudart_static.a").exists():
         command += ["-L", library]
     start = time.monotonic()
-    try:
-        done = subprocess.run([*command, source, "-o", output], capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
-        complaint = None if done.returncode == 0 else (done.stderr + done.stdout).strip() or f"exit status {done.returncode}"
-    except subprocess.TimeoutExpired:
-        complaint = f"more than {BUILD_SECONDS} seconds"
+    with subprocess.Popen([*command, source, "-o", output], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
+        try:
+            text, _ = process.communicate(timeout=BUILD_SECONDS)
+            complaint = None if process.returncode == 0 else text.strip() or f"exit status {process.returncode}"
+        except subprocess.TimeoutExpired:
+            # The compilers that nvcc has started as well.
+            os.killpg(process.pid, signal.SIGKILL)
+            complaint = f"more than {BUILD_SECONDS} seconds"
     if complaint:
         log.write_text(complaint + "\n")
         errors = [line for line in complaint.splitlines() if "error" in line or "fatal" in line]
