@@ -16,6 +16,7 @@
 //! ```
 
 pub mod account;
+mod caches;
 mod compile_function;
 mod compiled;
 mod convention;

@@ -15,6 +15,7 @@ use oriole_ptx::source::Span;
 use oriole_ptx::types::StateSpace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::caches::Caches;
 use crate::compile_function::{Finished, FunctionOutcome, compile_function};
 use crate::compiled::Compiled;
 use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
@@ -135,13 +136,19 @@ impl Results<'_> {
             facts.entry(job.module_number).or_insert_with(|| FunctionFacts::of(&indices[job.module_number]));
         }
         let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
-        let run = |job: &Job<'_>| {
+        let run = |caches: &mut Caches, job: &Job<'_>| {
             let recorder = Recorder::new(&options.passes, bisect);
             let &Job { module, id, ref variables, register_limit, .. } = job;
             let facts = &facts[&job.module_number];
-            compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder })
+            compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder, caches })
         };
-        let outcomes = if bisect.is_some() { jobs.iter().map(run).collect() } else { parallel::map(jobs, size, run) };
+        let start = || Caches::new(options.target);
+        let outcomes = if bisect.is_some() {
+            let mut caches = start();
+            jobs.iter().map(|job| run(&mut caches, job)).collect()
+        } else {
+            parallel::map(jobs, size, start, run)
+        };
         for (job, FunctionOutcome { result, callees, log }) in jobs.iter().zip(outcomes) {
             self.callees.extend(callees);
             self.log.append(log);

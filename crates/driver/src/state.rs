@@ -17,6 +17,7 @@ use oriole_sched::function::Stats;
 
 use crate::convention;
 use crate::debug::registers::WordDefinition;
+use crate::caches::Caches;
 use crate::emit::Code;
 use crate::functions::FunctionFacts;
 use crate::options::Options;
@@ -42,6 +43,8 @@ pub struct Input<'a> {
     pub hardware: &'a Hardware<'a>,
     /// What to record about the passes.
     pub recorder: Recorder<'a>,
+    /// What earlier functions on this thread left.
+    pub caches: &'a Caches,
 }
 
 impl Input<'_> {
@@ -153,7 +156,7 @@ impl<'a> FunctionState<'a> {
     pub fn environment(&self) -> Arc<Environment> {
         let compute = || {
             let has_dynamic_stack = self.selection.has_dynamic_stack;
-            Arc::new(convention::environment(&self.function, self.target(), self.input.register_limit, has_dynamic_stack))
+            Arc::new(convention::environment(&self.function, self.input.hardware, self.input.register_limit, has_dynamic_stack))
         };
         Arc::clone(self.environment.get_or_init(compute))
     }

@@ -22,21 +22,19 @@ use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
 /// Balances the units in every block of a function. Returns the number of instructions moved.
-pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> usize {
-    let mut encodability = EncodabilityCache::take(hardware.target);
+pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     let mut moved = 0;
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
         let unit_cycles = UnitCycles::of(hardware);
         for at in 0..function.layout.len() {
-            moved += balance(function, function.layout[at], &mut encodability, &unit_cycles);
+            moved += balance(function, function.layout[at], encodability, &unit_cycles);
         }
     }
     if has_fast_doubles(hardware) {
         for at in 0..function.layout.len() {
-            moved += balance_halves(function, function.layout[at], &mut encodability);
+            moved += balance_halves(function, function.layout[at], encodability);
         }
     }
-    encodability.put_back();
     moved
 }
 
