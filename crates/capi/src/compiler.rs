@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use oriole_ptxas::{CallOutcome, Input, MessageKind};
+use oriole_ptxas::{Input, Kind, Outcome};
 
 use crate::Status;
 
@@ -37,26 +37,26 @@ impl Compiler {
         let ptx = self.ptx.clone();
         let outcome = on_large_stack(|| {
             oriole_ptxas::run(options, vec![Input::Text(ptx)], &mut |message| {
-                let log = if matches!(message.kind, MessageKind::Error | MessageKind::Fatal) { &mut errors } else { &mut info };
+                let log = if matches!(message.kind, Kind::Error | Kind::Fatal) { &mut errors } else { &mut info };
                 *log += &format!("{message}\n");
             })
         });
         (self.errors, self.info) = (errors, info);
         match outcome {
-            Ok(CallOutcome::Compiled { cubin, .. }) => {
+            Ok(Outcome::Compiled { cubin, .. }) => {
                 self.cubin = Some(cubin);
                 Status::Success
             }
-            Ok(CallOutcome::Checked) => {
+            Ok(Outcome::Checked) => {
                 self.errors += "ptxas fatal   : The options request no code: a real architecture is needed\n";
                 Status::CompilationFailure
             }
-            Ok(CallOutcome::Text(_)) => {
+            Ok(Outcome::Text(_)) => {
                 self.errors += "ptxas fatal   : The options request a text, not a program\n";
                 Status::CompilationFailure
             }
-            Ok(CallOutcome::Failed { needs_later_ptx: true }) => Status::UnsupportedPtxVersion,
-            Ok(CallOutcome::Failed { .. }) => Status::CompilationFailure,
+            Ok(Outcome::Failed { needs_later_ptx: true }) => Status::UnsupportedPtxVersion,
+            Ok(Outcome::Failed { .. }) => Status::CompilationFailure,
             Err(payload) => {
                 self.errors += &format!("ptxas fatal   : internal error: {}\n", message_of(payload.as_ref()));
                 Status::Internal

@@ -19,18 +19,13 @@ pub fn run<R: Send>(sizes: &[u64], run: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let budget = Budget::default();
     let printer = Printer::default();
     let order: Vec<usize> = (0..sizes.len()).collect();
-    run_jobs(
-        available_threads(sizes.len()),
-        &order,
-        || (),
-        |(), job| {
-            let share = budget.take(sizes[job]);
-            let (result, captured) = print::capture(|| run(job));
-            drop(share);
-            printer.add(job, captured);
-            result
-        },
-    )
+    run_jobs(available_threads(sizes.len()), &order, |job| {
+        let share = budget.take(sizes[job]);
+        let (result, captured) = print::capture(|| run(job));
+        drop(share);
+        printer.add(job, captured);
+        result
+    })
 }
 
 /// The input sizes of the running jobs.

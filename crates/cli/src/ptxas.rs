@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cache::{Cache, Lookup};
-use oriole_ptxas::{CallOutcome, Message, MessageKind, ProgramCache};
+use oriole_ptxas::{Kind, Message, Outcome, ProgramCache};
 
 /// Exit status for any mistake in PTX, options or file names, and for write errors.
 const FAILURE: u8 = 255;
@@ -35,16 +35,16 @@ fn call() -> ExitCode {
         .map(|folder| Programs { folder: PathBuf::from(folder), cache: OnceCell::new() });
     let cache = cache.as_ref().map(|cache| cache as &dyn ProgramCache);
     match oriole_ptxas::run_with_cache(arguments, Vec::new(), &mut show, cache) {
-        CallOutcome::Text(text) => print::out(text.as_bytes()),
-        CallOutcome::Checked => {}
-        CallOutcome::Compiled { cubin, output_file } => {
+        Outcome::Text(text) => print::out(text.as_bytes()),
+        Outcome::Checked => {}
+        Outcome::Compiled { cubin, output_file } => {
             if output::write_file(&output_file, &cubin).is_err() {
                 let text = format!("Output file '{output_file}' could not be opened");
-                show(&Message { place: None, kind: MessageKind::Fatal, text: &text });
+                show(&Message { place: None, kind: Kind::Fatal, text: &text });
                 return ExitCode::from(FAILURE);
             }
         }
-        CallOutcome::Failed { .. } => return ExitCode::from(FAILURE),
+        Outcome::Failed { .. } => return ExitCode::from(FAILURE),
     }
     ExitCode::SUCCESS
 }
@@ -96,5 +96,5 @@ fn key(cache: &Cache, request: &[&[u8]]) -> cache::Key {
 }
 
 fn warn(text: &str) {
-    show(&Message { place: None, kind: MessageKind::Warning, text });
+    show(&Message { place: None, kind: Kind::Warning, text });
 }

@@ -45,18 +45,19 @@ mod schedule;
 mod search;
 mod state;
 mod variables;
+mod whole_program;
 
 use oriole_ptx::ast::Module;
 
 pub use account::SchedulingReport;
 pub use compiled::Compiled;
-pub use debug::{DebugInfo, DebugKind};
 pub use decisions::{DecisionRemark, Decisions, HeldRegister};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
 pub use function_report::{FunctionReport, PerformanceRemark};
 pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{
-    BackendChoice, Bisect, BisectDecision, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports, Scheduling,
+    BackendChoice, Bisect, BisectDecision, DebugInfo, DebugKind, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports,
+    Scheduling,
 };
 pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, ScheduleMode};
 pub use pass_log::{Dump, IrObjects, Moment, PassLog, PassRun};

@@ -6,25 +6,43 @@
 //! jobs, independent of the thread that ran them.
 
 use std::cmp::Reverse;
-
-use oriole_support::{available_threads, run_jobs};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// Number of PTX instructions that justify one more thread: compiling them takes a little longer than starting a thread.
 const WORK_OF_A_THREAD: usize = 150;
 
-/// Runs all jobs and returns their results in order. `size` returns the size of a job in PTX instructions; `start` returns what the jobs of
-/// one thread share.
-pub fn map<J: Sync, S, R: Send>(
-    jobs: &[J],
-    size: impl Fn(&J) -> usize,
-    start: impl Fn() -> S + Sync,
-    run: impl Fn(&mut S, &J) -> R + Sync,
-) -> Vec<R> {
+/// Stack size of each thread in bytes, the same as of the program's main thread. Only the part in use takes memory.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Runs all jobs and returns their results in order. `size` returns the size of a job in PTX instructions.
+pub fn map<J: Sync, R: Send>(jobs: &[J], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job| Reverse(size(&jobs[job])));
     let work: usize = jobs.iter().map(size).sum();
-    let threads = available_threads(jobs.len().min(work / WORK_OF_A_THREAD));
-    run_jobs(threads, &order, start, |state, job| run(state, &jobs[job]))
+    let useful = jobs.len().min(work / WORK_OF_A_THREAD);
+    let threads = if useful > 1 { thread::available_parallelism().map_or(1, usize::from).min(useful) } else { 1 };
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        while let Some(&job) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            done.push((job, run(&jobs[job])));
+        }
+        done
+    };
+    let mut results = thread::scope(|scope| {
+        // If the system refuses to start a thread, the remaining threads do the work.
+        let others: Vec<_> =
+            (1..threads).filter_map(|_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).ok()).collect();
+        let mut results = worker();
+        for other in others {
+            results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_unstable_by_key(|(job, _)| *job);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]
@@ -35,17 +53,17 @@ mod tests {
     fn results_come_in_the_order_of_the_jobs() {
         for size in [0, 10, 1000] {
             let jobs: Vec<usize> = (0..100).collect();
-            assert_eq!(map(&jobs, |job| size + job % 7, || (), |(), job| job * 2), (0..200).step_by(2).collect::<Vec<_>>());
+            assert_eq!(map(&jobs, |job| size + job % 7, |job| job * 2), (0..200).step_by(2).collect::<Vec<_>>());
         }
-        assert_eq!(map(&[] as &[usize], |_| 1, || (), |(), job| *job), []);
+        assert_eq!(map(&[] as &[usize], |_| 1, |job| *job), []);
     }
 
     #[test]
     fn a_panic_of_any_thread_reaches_the_caller() {
         let jobs: Vec<usize> = (0..100).collect();
         for bad in [0, 50, 99] {
-            let run = |(): &mut (), &job: &usize| assert_ne!(job, bad, "job {bad} fails");
-            let caught = std::panic::catch_unwind(|| map(&jobs, |_| WORK_OF_A_THREAD, || (), run)).unwrap_err();
+            let run = |&job: &usize| assert_ne!(job, bad, "job {bad} fails");
+            let caught = std::panic::catch_unwind(|| map(&jobs, |_| WORK_OF_A_THREAD, run)).unwrap_err();
             let message = caught.downcast_ref::<String>().unwrap();
             assert!(message.contains(&format!("job {bad} fails")), "{message}");
         }

@@ -18,7 +18,7 @@ use oriole_regalloc::Environment;
 use crate::debug::registers;
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
-use crate::{convention, decisions, emit, layout, prologue, report_data, resident_blocks, schedule};
+use crate::{convention, emit, layout, prologue, report_data, resident_blocks, schedule};
 
 /// A step of the compilation of a function: a row of the pass table.
 #[derive(Clone, Copy, Debug)]
@@ -464,7 +464,7 @@ fn encode(state: &mut FunctionState<'_>) -> Outcome {
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
     if state.options().reports.decisions {
-        code.spill_code = decisions::spill_code(&state.function);
+        code.spill_code = emit::spill_code(&state.function);
     }
     state.code = Some(code);
     Ok(())

@@ -15,16 +15,17 @@ use oriole_ptx::source::Span;
 use oriole_ptx::types::StateSpace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::caches::Caches;
+use crate::caches::CachePool;
 use crate::compile_function::{Finished, FunctionOutcome, compile_function};
 use crate::compiled::Compiled;
 use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
 use crate::functions::{FunctionFacts, FunctionIndex};
 use crate::job::{self, Job};
-use crate::link::{self, Program};
+use crate::link;
 use crate::options::Options;
 use crate::pass_log::{BisectCounter, PassLog, Recorder};
 use crate::state::Input;
+use crate::whole_program::Program;
 use crate::{convention, functions, parallel};
 
 /// Compiles modules into one file. Also returns what was recorded about the passes.
@@ -48,7 +49,8 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         return Err(excesses);
     }
     let bisect = options.passes.bisect.map(BisectCounter::new);
-    let settings = Settings { options, hardware, bisect: bisect.as_ref() };
+    let caches = &CachePool::new(options.target);
+    let settings = Settings { options, hardware, bisect: bisect.as_ref(), caches };
     let mut results = Results { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
     results.compile(&jobs, &indices, settings);
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
@@ -115,6 +117,7 @@ struct Settings<'a> {
     options: &'a Options,
     hardware: &'a Hardware<'a>,
     bisect: Option<&'a BisectCounter>,
+    caches: &'a CachePool,
 }
 
 /// The compiled functions, their errors, and what was recorded about the passes, each in the order of the jobs.
@@ -130,25 +133,21 @@ impl Results<'_> {
     /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which numbers the passes in
     /// the order in which they run.
     fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: Settings<'_>) {
-        let Settings { options, hardware, bisect } = settings;
+        let Settings { options, hardware, bisect, caches } = settings;
         let mut facts: FxHashMap<usize, FunctionFacts> = FxHashMap::default();
         for job in jobs {
             facts.entry(job.module_number).or_insert_with(|| FunctionFacts::of(&indices[job.module_number]));
         }
         let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
-        let run = |caches: &mut Caches, job: &Job<'_>| {
+        let run = |job: &Job<'_>| {
             let recorder = Recorder::new(&options.passes, bisect);
             let &Job { module, id, ref variables, register_limit, .. } = job;
             let facts = &facts[&job.module_number];
-            compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder, caches })
+            caches.with(|caches| {
+                compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder, caches })
+            })
         };
-        let start = || Caches::new(options.target);
-        let outcomes = if bisect.is_some() {
-            let mut caches = start();
-            jobs.iter().map(|job| run(&mut caches, job)).collect()
-        } else {
-            parallel::map(jobs, size, start, run)
-        };
+        let outcomes = if bisect.is_some() { jobs.iter().map(run).collect() } else { parallel::map(jobs, size, run) };
         for (job, FunctionOutcome { result, callees, log }) in jobs.iter().zip(outcomes) {
             self.callees.extend(callees);
             self.log.append(log);

@@ -15,9 +15,9 @@ use oriole_ptx::ast::{self, FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
 
+use crate::caches::Caches;
 use crate::convention;
 use crate::debug::registers::WordDefinition;
-use crate::caches::Caches;
 use crate::emit::Code;
 use crate::functions::FunctionFacts;
 use crate::options::Options;
@@ -43,7 +43,7 @@ pub struct Input<'a> {
     pub hardware: &'a Hardware<'a>,
     /// What to record about the passes.
     pub recorder: Recorder<'a>,
-    /// What earlier functions on this thread left.
+    /// What earlier functions left.
     pub caches: &'a Caches,
 }
 

@@ -3,7 +3,7 @@
 //! The builder holds the current block, the guard that every new instruction receives, and the current source location. It owns the
 //! function while the function is being built.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use oriole_isa::{Opcode, Symbols};
 use rustc_hash::FxHashMap;
@@ -229,21 +229,21 @@ const MOST_TEMPLATES: usize = 1 << 14;
 /// Templates that were parsed before, by their text. Builders of several functions may use one cache after the other.
 #[derive(Default)]
 pub struct TemplateCache {
-    templates: FxHashMap<Box<str>, Rc<Template>>,
+    templates: FxHashMap<Box<str>, Arc<Template>>,
 }
 
 impl TemplateCache {
     /// Returns the parsed form of a template.
-    fn parsed(&mut self, text: &str) -> Rc<Template> {
+    fn parsed(&mut self, text: &str) -> Arc<Template> {
         if let Some(known) = self.templates.get(text) {
-            return Rc::clone(known);
+            return Arc::clone(known);
         }
         let template = Template::parse(text).unwrap_or_else(|error| panic!("template `{text}`: {error}"));
         if self.templates.len() == MOST_TEMPLATES {
             self.templates.clear();
         }
-        let template = Rc::new(template);
-        self.templates.insert(text.into(), Rc::clone(&template));
+        let template = Arc::new(template);
+        self.templates.insert(text.into(), Arc::clone(&template));
         template
     }
 }

@@ -49,3 +49,6 @@ pub use print::{print, print_exact, print_with};
 pub use select::{EncodeError, encode, find_form, has_conflicting_signs, select, settle};
 pub use table::{Effect, Latency, Leading, Memory, NumberFormat, Opcode, Pipe, Properties, RegFile, Symbol};
 pub use text::{ParseError, parse, parse_at};
+
+/// Size of an encoded instruction in bytes.
+pub const INSTRUCTION_BYTES: usize = 16;

@@ -92,9 +92,8 @@ pub fn has_conflicting_signs(instruction: &Instruction) -> bool {
         return false;
     }
     let sources = source_positions(instruction);
-    let is_signed = |source: u8| {
-        sources.get(usize::from(source)).is_some_and(|&at| instruction.operands[at].negate || instruction.operands[at].invert)
-    };
+    let is_signed =
+        |source: u8| sources.get(usize::from(source)).is_some_and(|&at| instruction.operands[at].negate || instruction.operands[at].invert);
     rules.iter().any(|&(first, second)| is_signed(first) && is_signed(second))
 }
 

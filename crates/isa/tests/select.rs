@@ -47,8 +47,12 @@ fn sums_have_at_most_one_sign_on_the_first_two_sources() {
     for legal in ["IADD3 R7, RZ, -R0, -R5", "IADD3 R9, -R5, R4, -R0", "IADD3 R13, -R0, 0x4d2, -R5", "IADD3.X R0, R1, ~R2, ~R3, P0, !PT"] {
         assert!(try_encode("sm_90a", legal).is_ok(), "{legal}");
     }
-    let illegal =
-        ["IADD3 R0, -R1, -R2, R3", "IADD3 R0, P0, -R1, -c[0x0][0x210], -R3", "IADD3.X R0, ~R1, ~R2, R3, P0, !PT", "UIADD3 UR4, -UR5, -UR6, URZ"];
+    let illegal = [
+        "IADD3 R0, -R1, -R2, R3",
+        "IADD3 R0, P0, -R1, -c[0x0][0x210], -R3",
+        "IADD3.X R0, ~R1, ~R2, R3, P0, !PT",
+        "UIADD3 UR4, -UR5, -UR6, URZ",
+    ];
     for text in illegal {
         let message = try_encode("sm_90a", text).expect_err(text);
         assert!(message.contains("illegal instruction"), "{text}: {message}");

@@ -4,7 +4,7 @@
 //! at the place of use, with registers and labels of its own. Library functions take and return registers only and do not refer to each
 //! other, so the build script splits the files into single functions, and a process parses a function when it first needs it.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::OnceLock;
 
 use oriole_ir::{Operand, OperandKind, Value};
@@ -111,7 +111,7 @@ impl<'m> Select<'m> {
                 RecordingState::Nothing => None,
                 _ => Recording::new(&self.b.function, &mark, &variables, &results, after),
             };
-            let state = code.map_or(RecordingState::UsedOnce, |code| RecordingState::Code(Rc::new(code)));
+            let state = code.map_or(RecordingState::UsedOnce, |code| RecordingState::Code(Arc::new(code)));
             self.caches.borrow_mut().set_recording(number, state);
         }
         if let Some(after) = after {

@@ -5,7 +5,7 @@
 //! numbering that selection would produce; the output is the same either way. A recording is made at the second use of a function, and
 //! kept per thread.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use oriole_ir::{Block, Builder, Class, Function, Guard, Inst, Op, Operand, OperandKind, Part, Value};
 use oriole_isa::Symbols;
@@ -192,5 +192,5 @@ pub(crate) enum RecordingState {
     /// It has been used, but was not recorded.
     UsedOnce,
     /// Its recorded code.
-    Code(Rc<Recording>),
+    Code(Arc<Recording>),
 }

@@ -201,7 +201,8 @@ fn every_operand_shape_becomes_legal_on_every_target() {
                     .collect();
                 b.define(Class::R, template, &arguments);
                 let mut function = b.function;
-                legalize::run(&mut function, &mut EncodabilityCache::new(target)).unwrap_or_else(|error| panic!("{target}: {template} {arguments:?}: {error}"));
+                legalize::run(&mut function, &mut EncodabilityCache::new(target))
+                    .unwrap_or_else(|error| panic!("{target}: {template} {arguments:?}: {error}"));
                 for text in texts(&function, target) {
                     assert!(!text.is_empty());
                     count += 1;

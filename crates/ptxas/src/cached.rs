@@ -6,8 +6,8 @@
 
 use crate::command_line::CommandLine;
 use crate::generate;
-use crate::messages::{MessageKind, Messages, Recorded};
-use crate::program::ParsedModule;
+use crate::messages::{Kind, Messages, Recorded};
+use crate::program::Parsed;
 use crate::settings::Settings;
 
 /// A cache of compiled programs.
@@ -22,7 +22,7 @@ pub trait ProgramCache {
 
 /// Like [`generate::generate`], with a cache.
 pub fn generate(
-    modules: &[ParsedModule],
+    modules: &[Parsed],
     settings: &Settings,
     line: &CommandLine,
     messages: &mut Messages<'_>,
@@ -34,7 +34,7 @@ pub fn generate(
     let found = cache.load(&request).and_then(|contents| read(&contents));
     if line.has("verbose") {
         let result = if found.is_some() { "hit" } else { "miss" };
-        messages.print(None, MessageKind::Info, &format!("Oriole cache: {result}"));
+        messages.print(None, Kind::Info, &format!("Oriole cache: {result}"));
     }
     if let Some((recorded, cubin)) = found {
         for message in recorded {
@@ -58,7 +58,7 @@ pub fn generate(
 fn write(recorded: &[Recorded], cubin: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for message in recorded {
-        bytes.push(if message.kind == MessageKind::Warning { b'w' } else { b'i' });
+        bytes.push(if message.kind == Kind::Warning { b'w' } else { b'i' });
         bytes.extend_from_slice(&(message.text.len() as u64).to_le_bytes());
         bytes.extend_from_slice(message.text.as_bytes());
     }
@@ -74,8 +74,8 @@ fn read(mut bytes: &[u8]) -> Option<(Vec<Recorded>, Vec<u8>)> {
         let (&kind, rest) = bytes.split_first()?;
         let kind = match kind {
             0 => return Some((recorded, rest.to_vec())),
-            b'w' => MessageKind::Warning,
-            b'i' => MessageKind::Info,
+            b'w' => Kind::Warning,
+            b'i' => Kind::Info,
             _ => return None,
         };
         let (length, rest) = rest.split_first_chunk()?;
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let message = |kind, text: &str| Recorded { has_place: false, kind, text: text.to_owned() };
-        let recorded = vec![message(MessageKind::Info, "0 bytes gmem"), message(MessageKind::Warning, "")];
+        let recorded = vec![message(Kind::Info, "0 bytes gmem"), message(Kind::Warning, "")];
         let bytes = write(&recorded, b"\x7fELF");
         assert_eq!(read(&bytes), Some((recorded, b"\x7fELF".to_vec())));
         for length in 0..bytes.len() - 4 {

@@ -13,13 +13,13 @@ use oriole_ptx::source::LineIndex;
 
 use crate::arch::ArchKind;
 use crate::command_line::CommandLine;
-use crate::messages::{MessageKind, MessagePlace, Messages};
-use crate::program::ParsedModule;
+use crate::messages::{Kind, MessagePlace, Messages};
+use crate::program::Parsed;
 use crate::settings::Settings;
 
 /// Compiles the modules; returns the program. Errors of the input go to `messages`; a returned error is fatal.
 pub fn generate(
-    modules: &[ParsedModule],
+    modules: &[Parsed],
     settings: &Settings,
     line: &CommandLine,
     messages: &mut Messages<'_>,
@@ -63,7 +63,7 @@ pub fn generate(
             let lines = LineIndex::new(&parsed.text);
             MessagePlace { file: &parsed.name, line: lines.line_column(offset).0 }
         });
-        messages.print(place, MessageKind::Info, remark.text);
+        messages.print(place, Kind::Info, remark.text);
     }
     if line.has("warn-on-spills") {
         for function in compiled.functions.iter().filter(|function| function.spill_store_bytes + function.spill_load_bytes > 0) {
@@ -87,18 +87,18 @@ pub fn generate(
 }
 
 /// Returns whether code is generated for a debugger: by option, or because of `.target debug`.
-fn is_debugged(modules: &[ParsedModule], line: &CommandLine) -> bool {
+fn is_debugged(modules: &[Parsed], line: &CommandLine) -> bool {
     line.has("device-debug") || modules.iter().any(|parsed| parsed.module.options.debug)
 }
 
 /// Returns the optimization level. Code for a debugger is not optimized, unless the level is given.
-fn level(modules: &[ParsedModule], line: &CommandLine) -> u8 {
+fn level(modules: &[Parsed], line: &CommandLine) -> u8 {
     let default = if is_debugged(modules, line) { 0 } else { 3 };
     line.number("opt-level").unwrap_or(default).clamp(0, 3) as u8
 }
 
 /// Returns the debug information that the options request.
-fn debug_info(modules: &[ParsedModule], line: &CommandLine) -> Option<DebugInfo> {
+fn debug_info(modules: &[Parsed], line: &CommandLine) -> Option<DebugInfo> {
     let kind = match (is_debugged(modules, line), line.has("generate-line-info")) {
         (true, _) => DebugKind::Full,
         (false, true) => DebugKind::Lines,
@@ -109,7 +109,7 @@ fn debug_info(modules: &[ParsedModule], line: &CommandLine) -> Option<DebugInfo>
 }
 
 /// Warns if the PTX lacks the sections that describe functions and variables.
-fn warn_of_missing_sections(modules: &[ParsedModule], messages: &mut Messages<'_>) {
+fn warn_of_missing_sections(modules: &[Parsed], messages: &mut Messages<'_>) {
     let items = modules.iter().flat_map(|parsed| &parsed.module.items);
     for name in [".debug_abbrev", ".debug_info"] {
         if !items.clone().any(|item| matches!(item, Item::Section(section) if &*section.name == name)) {
@@ -119,7 +119,7 @@ fn warn_of_missing_sections(modules: &[ParsedModule], messages: &mut Messages<'_
 }
 
 /// Prints the errors of the compiler in ptxas' format.
-fn report(modules: &[ParsedModule], errors: &[CompileError], messages: &mut Messages<'_>) {
+fn report(modules: &[Parsed], errors: &[CompileError], messages: &mut Messages<'_>) {
     let mut indices: Vec<Option<LineIndex>> = modules.iter().map(|_| None).collect();
     for error in errors {
         // Code that Oriole itself adds has no position in a file.
@@ -145,20 +145,20 @@ fn print_usage(compiled: &Compiled, target: Target, milliseconds: f64, messages:
     for (bank, bytes) in compiled.constant_bytes.iter().filter(|_| lists_banks) {
         let _ = write!(module, ", {bytes} bytes cmem[{bank}]");
     }
-    messages.print(None, MessageKind::Info, &module);
+    messages.print(None, Kind::Info, &module);
     let share = milliseconds / compiled.functions.len().max(1) as f64;
     for function in compiled.functions.iter().rev() {
         if function.is_kernel {
-            messages.print(None, MessageKind::Info, &format!("Compiling entry function '{}' for '{target}'", function.name));
+            messages.print(None, Kind::Info, &format!("Compiling entry function '{}' for '{target}'", function.name));
         }
         let properties = format!(
             "Function properties for {}\n    {} bytes stack frame, {} bytes spill stores, {} bytes spill loads",
             function.name, function.stack_bytes, function.spill_store_bytes, function.spill_load_bytes
         );
-        messages.print(None, MessageKind::Info, &properties);
+        messages.print(None, Kind::Info, &properties);
         if function.is_kernel {
-            messages.print(None, MessageKind::Info, &usage(function, lists_banks));
-            messages.print(None, MessageKind::Info, &format!("Compile time = {share:.3} ms"));
+            messages.print(None, Kind::Info, &usage(function, lists_banks));
+            messages.print(None, Kind::Info, &format!("Compile time = {share:.3} ms"));
         }
     }
 }

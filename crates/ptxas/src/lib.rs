@@ -27,7 +27,7 @@ mod table;
 
 pub use cached::ProgramCache;
 use command_line::CommandLine;
-pub use messages::{Message, MessageKind};
+pub use messages::{Kind, Message};
 use messages::{Messages, Sink, Warnings};
 pub use program::Input;
 use settings::Settings;
@@ -40,7 +40,7 @@ const ABORTED: &str = "Ptx assembly aborted due to errors";
 
 /// The result of a call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum CallOutcome {
+pub enum Outcome {
     /// The options request a text for standard output, such as that of `--help`.
     Text(String),
     /// The input is valid, and the options do not request code.
@@ -64,7 +64,7 @@ pub const RELEASE: (u32, u32) = (13, 0);
 
 /// Performs one call with the given arguments, without the program's name. The inputs are `inputs`, or, if there are
 /// none, the files that the arguments name.
-pub fn run(arguments: impl IntoIterator<Item = String>, inputs: Vec<Input>, sink: Sink<'_>) -> CallOutcome {
+pub fn run(arguments: impl IntoIterator<Item = String>, inputs: Vec<Input>, sink: Sink<'_>) -> Outcome {
     run_with_cache(arguments, inputs, sink, None)
 }
 
@@ -74,7 +74,7 @@ pub fn run_with_cache(
     inputs: Vec<Input>,
     sink: Sink<'_>,
     cache: Option<&dyn ProgramCache>,
-) -> CallOutcome {
+) -> Outcome {
     let line = match CommandLine::parse(arguments) {
         Ok(line) => line,
         Err(text) => return fail(&mut Messages::new(Warnings::Shown, sink), &text),
@@ -86,7 +86,7 @@ pub fn run_with_cache(
     };
     let mut messages = Messages::new(warnings, sink);
     for warning in &line.warnings {
-        messages.print(None, MessageKind::Warning, warning);
+        messages.print(None, Kind::Warning, warning);
     }
     if !inputs.is_empty() && !line.files.is_empty() {
         return fail(&mut messages, "Input files cannot be combined with a program in memory");
@@ -95,23 +95,23 @@ pub fn run_with_cache(
     let texts = line.values("input-as-string").iter().map(|text| Input::text(text));
     let inputs: Vec<Input> = inputs.into_iter().chain(files).chain(texts).collect();
     if line.has("help") {
-        CallOutcome::Text(help::help())
+        Outcome::Text(help::help())
     } else if line.has("version") {
-        CallOutcome::Text(help::version())
+        Outcome::Text(help::version())
     } else if line.has("list-version") {
-        CallOutcome::Text(help::list_versions())
+        Outcome::Text(help::list_versions())
     } else if inputs.is_empty() {
-        CallOutcome::Text(help::help())
+        Outcome::Text(help::help())
     } else {
         compile(&line, &inputs, &mut messages, cache)
     }
 }
 
 /// Checks the inputs and generates code if the options request it.
-fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, cache: Option<&dyn ProgramCache>) -> CallOutcome {
+fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, cache: Option<&dyn ProgramCache>) -> Outcome {
     if line.has("verbose") {
         for option in line.without_effect() {
-            messages.print(None, MessageKind::Info, &format!("Option '--{option}' has no effect in Oriole"));
+            messages.print(None, Kind::Info, &format!("Option '--{option}' has no effect in Oriole"));
         }
     }
     let settings = match Settings::new(line, messages) {
@@ -126,7 +126,7 @@ fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, ca
         return fail(messages, ABORTED);
     }
     if !settings.wants_code {
-        return CallOutcome::Checked;
+        return Outcome::Checked;
     }
     let generated = match cache {
         Some(cache) => cached::generate(&modules, &settings, line, messages, cache),
@@ -135,18 +135,18 @@ fn compile(line: &CommandLine, inputs: &[Input], messages: &mut Messages<'_>, ca
     match generated {
         Ok(_) if messages.is_aborted() => fail(messages, ABORTED),
         Ok(Some(cubin)) if !messages.has_errors() => {
-            CallOutcome::Compiled { cubin, output_file: line.value("output-file").unwrap_or(DEFAULT_OUTPUT).to_owned() }
+            Outcome::Compiled { cubin, output_file: line.value("output-file").unwrap_or(DEFAULT_OUTPUT).to_owned() }
         }
         Ok(_) => failure(messages),
         Err(text) => fail(messages, &text),
     }
 }
 
-fn fail(messages: &mut Messages<'_>, text: &str) -> CallOutcome {
-    messages.print(None, MessageKind::Fatal, text);
+fn fail(messages: &mut Messages<'_>, text: &str) -> Outcome {
+    messages.print(None, Kind::Fatal, text);
     failure(messages)
 }
 
-fn failure(messages: &Messages<'_>) -> CallOutcome {
-    CallOutcome::Failed { needs_later_ptx: messages.needs_later_ptx }
+fn failure(messages: &Messages<'_>) -> Outcome {
+    Outcome::Failed { needs_later_ptx: messages.needs_later_ptx }
 }

@@ -7,7 +7,7 @@ pub type Sink<'a> = &'a mut dyn FnMut(&Message<'_>);
 
 /// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MessageKind {
+pub enum Kind {
     Info,
     Warning,
     Error,
@@ -15,14 +15,14 @@ pub enum MessageKind {
     Fatal,
 }
 
-impl MessageKind {
+impl Kind {
     /// Returns the word in the text of a message.
     fn word(self) -> &'static str {
         match self {
-            MessageKind::Info => "info",
-            MessageKind::Warning => "warning",
-            MessageKind::Error => "error",
-            MessageKind::Fatal => "fatal",
+            Kind::Info => "info",
+            Kind::Warning => "warning",
+            Kind::Error => "error",
+            Kind::Fatal => "fatal",
         }
     }
 }
@@ -31,7 +31,7 @@ impl MessageKind {
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     pub place: Option<MessagePlace<'a>>,
-    pub kind: MessageKind,
+    pub kind: Kind,
     pub text: &'a str,
 }
 
@@ -82,7 +82,7 @@ pub struct Messages<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recorded {
     pub has_place: bool,
-    pub kind: MessageKind,
+    pub kind: Kind,
     pub text: String,
 }
 
@@ -105,19 +105,19 @@ impl<'a> Messages<'a> {
     /// Prints an error about a memory limit. ptxas detects these after compiling everything and does not print that it aborted.
     pub fn too_much(&mut self, text: &str) {
         self.errors = true;
-        self.print(None, MessageKind::Error, text);
+        self.print(None, Kind::Error, text);
     }
 
     /// Prints an error.
     pub fn error(&mut self, place: Option<MessagePlace<'_>>, text: &str) {
         (self.errors, self.is_aborted) = (true, true);
-        self.print(place, MessageKind::Error, text);
+        self.print(place, Kind::Error, text);
     }
 
     /// Prints a warning, as the options request.
     pub fn warning(&mut self, place: Option<MessagePlace<'_>>, text: &str) {
         match self.warnings {
-            Warnings::Shown => self.print(place, MessageKind::Warning, text),
+            Warnings::Shown => self.print(place, Kind::Warning, text),
             Warnings::Hidden => {}
             Warnings::Errors => self.error(place, text),
         }
@@ -126,7 +126,7 @@ impl<'a> Messages<'a> {
     /// Prints an error that ends the processing of the command or of a file.
     pub fn fatal(&mut self, text: &str) {
         (self.errors, self.is_aborted) = (true, true);
-        self.print(None, MessageKind::Fatal, text);
+        self.print(None, Kind::Fatal, text);
     }
 
     /// Starts to record messages.
@@ -140,7 +140,7 @@ impl<'a> Messages<'a> {
     }
 
     /// Prints a message independent of the options.
-    pub fn print(&mut self, place: Option<MessagePlace<'_>>, kind: MessageKind, text: &str) {
+    pub fn print(&mut self, place: Option<MessagePlace<'_>>, kind: Kind, text: &str) {
         if let Some(recorded) = &mut self.recorded {
             recorded.push(Recorded { has_place: place.is_some(), kind, text: text.to_owned() });
         }
@@ -156,9 +156,9 @@ mod tests {
     fn kinds_are_padded() {
         let place = Some(MessagePlace { file: "a.ptx", line: 3 });
         let line = |place, kind| Message { place, kind, text: "x" }.to_string();
-        assert_eq!(line(None, MessageKind::Fatal), "ptxas fatal   : x");
-        assert_eq!(line(None, MessageKind::Info), "ptxas info    : x");
-        assert_eq!(line(place, MessageKind::Error), "ptxas a.ptx, line 3; error   : x");
-        assert_eq!(line(place, MessageKind::Warning), "ptxas a.ptx, line 3; warning : x");
+        assert_eq!(line(None, Kind::Fatal), "ptxas fatal   : x");
+        assert_eq!(line(None, Kind::Info), "ptxas info    : x");
+        assert_eq!(line(place, Kind::Error), "ptxas a.ptx, line 3; error   : x");
+        assert_eq!(line(place, Kind::Warning), "ptxas a.ptx, line 3; warning : x");
     }
 }

@@ -59,7 +59,7 @@ impl Input {
 }
 
 /// A parsed module.
-pub struct ParsedModule {
+pub struct Parsed {
     /// The name in messages.
     pub name: String,
     /// The text.
@@ -71,7 +71,7 @@ pub struct ParsedModule {
 /// State over all modules read so far.
 #[derive(Default)]
 struct Program {
-    modules: Vec<ParsedModule>,
+    modules: Vec<Parsed>,
     /// Defined functions and variables, and whether they are visible to other modules.
     definitions: BTreeMap<String, bool>,
     kernels: BTreeSet<String>,
@@ -80,7 +80,7 @@ struct Program {
 }
 
 /// Checks all inputs and prints all findings. A returned error ends the call although the text is valid.
-pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages<'_>) -> Result<Vec<ParsedModule>, String> {
+pub fn check(inputs: &[Input], settings: &Settings, messages: &mut Messages<'_>) -> Result<Vec<Parsed>, String> {
     let mut program = Program::default();
     for input in inputs {
         match input.read() {
@@ -112,7 +112,7 @@ impl Program {
                 report(&source, &lines, finding, arch, messages);
             }
         }
-        self.modules.push(ParsedModule { name: name.to_owned(), text, module: checked.module });
+        self.modules.push(Parsed { name: name.to_owned(), text, module: checked.module });
     }
 
     /// Records the definitions of a module and reports duplicates.

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use oriole_cubin::build::{FrameInfo, Function, Module, kernel_attributes};
+use oriole_cubin::build::{Frame, Function, Module, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code};
 use oriole_isa::{Control, Instruction, Target, encode, parse_at};
 use oriole_sim::verify::{Verifier, verify_cubin};
@@ -77,7 +77,7 @@ fn cubin(lines: &[&str], count: usize) -> Vec<u8> {
     let kernel = Function {
         registers: 32,
         attributes: kernel_attributes(&traits, &[], vec![exits]),
-        frame: FrameInfo::plain(code.len() as u64),
+        frame: Frame::plain(code.len() as u64),
         code,
         ..Function::kernel("large")
     };

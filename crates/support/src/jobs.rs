@@ -9,19 +9,14 @@ const STACK_BYTES: usize = 64 << 20;
 
 /// Runs the jobs whose numbers are in `order`, a permutation of `0..order.len()`, and returns their results by job number.
 ///
-/// The calling thread is one of the `threads`; a thread that finishes a job takes the next one of `order`. `start` is called once on each
-/// thread: what it returns, such as a cache, is passed to all jobs of that thread. If a job panics, so does the caller.
-pub fn run_jobs<S, R: Send>(
-    threads: usize,
-    order: &[usize],
-    start: impl Fn() -> S + Sync,
-    run: impl Fn(&mut S, usize) -> R + Sync,
-) -> Vec<R> {
+/// The calling thread is one of the `threads`; a thread that finishes a job takes the next one of `order`. If a job panics, so does the
+/// caller.
+pub fn run_jobs<R: Send>(threads: usize, order: &[usize], run: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let worker = || {
-        let (mut state, mut done) = (start(), Vec::new());
+        let mut done = Vec::new();
         while let Some(&job) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            done.push((job, run(&mut state, job)));
+            done.push((job, run(job)));
         }
         done
     };
@@ -53,18 +48,19 @@ mod tests {
     fn results_come_by_job_number() {
         let order: Vec<usize> = (0..100).rev().collect();
         for threads in [1, 3] {
-            assert_eq!(run_jobs(threads, &order, || (), |(), job| job * 2), (0..200).step_by(2).collect::<Vec<_>>());
+            assert_eq!(run_jobs(threads, &order, |job| job * 2), (0..200).step_by(2).collect::<Vec<_>>());
         }
-        assert!(run_jobs(2, &[], || (), |(), job| job).is_empty());
+        assert!(run_jobs(2, &[], |job| job).is_empty());
     }
 
     #[test]
-    fn each_thread_has_one_state() {
-        let starts = AtomicUsize::new(0);
-        let start = || starts.fetch_add(1, Ordering::Relaxed);
-        let order: Vec<usize> = (0..50).collect();
-        let threads = run_jobs(4, &order, start, |thread, _| *thread);
-        assert!(threads.iter().all(|&thread| thread < 4));
-        assert_eq!(starts.into_inner(), 4);
+    fn a_panic_of_any_job_reaches_the_caller() {
+        let order: Vec<usize> = (0..100).collect();
+        for bad in [0, 50, 99] {
+            let run = |job: usize| assert_ne!(job, bad, "job {bad} fails");
+            let caught = std::panic::catch_unwind(|| run_jobs(3, &order, run)).unwrap_err();
+            let message = caught.downcast_ref::<String>().unwrap();
+            assert!(message.contains(&format!("job {bad} fails")), "{message}");
+        }
     }
 }

@@ -24,7 +24,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cases::{DOUBLE, Layout, Random, SINGLE};
-use expect::{Check, ArgumentKind};
+use expect::{ArgumentKind, Check};
 use mufu::{Mufu, Offset};
 use program::Program;
 

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use oriole_cubin::FileTraits;
-use oriole_cubin::build::{FrameInfo, Function, Module, Shared, kernel_attributes};
+use oriole_cubin::build::{Frame, Function, Module, Shared, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter, Value};
 use oriole_isa::{Control, Effect, Latency, RegFile, Target, encode, parse, parse_at};
 
@@ -143,7 +143,7 @@ impl Assembler {
             attributes: kernel_attributes(&traits, &[block], extra),
             parameter_bytes: needs.parameter_bytes,
             shared: (needs.shared_bytes > 0).then(|| Shared { size: u64::from(needs.shared_bytes), alignment: 16, variables: Vec::new() }),
-            frame: FrameInfo::plain(code.len() as u64),
+            frame: Frame::plain(code.len() as u64),
             code,
             ..Function::kernel(name)
         };

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The unwinding information of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrameInfo {
+pub struct Frame {
     pub cie: Cie,
     /// Size of the code, in bytes.
     pub range: u64,
@@ -126,23 +126,23 @@ impl Cie {
     }
 }
 
-impl FrameInfo {
+impl Frame {
     /// Returns the frame of a kernel whose stack pointer does not move.
-    pub fn plain(range: u64) -> FrameInfo {
-        FrameInfo { cie: Cie::Kernel, ..FrameInfo::function(range) }
+    pub fn plain(range: u64) -> Frame {
+        Frame { cie: Cie::Kernel, ..Frame::function(range) }
     }
 
     /// Returns the frame of a device function whose stack pointer does not move.
-    pub fn function(range: u64) -> FrameInfo {
+    pub fn function(range: u64) -> Frame {
         // DW_CFA_advance_loc4 by 0; DW_CFA_def_cfa R1 + 0; padding.
-        FrameInfo { cie: Cie::Function, range, unwind: vec![0x04, 0, 0, 0, 0, 0x0c, 0x81, 0x80, 0x80, 0x28, 0, 0] }
+        Frame { cie: Cie::Function, range, unwind: vec![0x04, 0, 0, 0, 0, 0x0c, 0x81, 0x80, 0x80, 0x28, 0, 0] }
     }
 }
 
-impl FrameInfo {
+impl Frame {
     /// Replaces the rules by those of a function whose stack pointer moves: from each offset in the code on, in bytes, it is the given number
     /// of bytes below its value at the entry.
-    pub fn with_stack_depths(self, depths: &[(u32, u32)]) -> FrameInfo {
+    pub fn with_stack_depths(self, depths: &[(u32, u32)]) -> Frame {
         let (mut unwind, mut at) = (Vec::new(), 0);
         let unit = u32::from(SASS_UNIT);
         for &(offset, depth) in depths.iter().filter(|&&(offset, _)| u64::from(offset) < self.range) {
@@ -159,7 +159,7 @@ impl FrameInfo {
         // The size of the FDE must be a multiple of eight bytes; zeros are `DW_CFA_nop`.
         let fixed = (LENGTH + FDE_FIXED) as usize;
         unwind.resize((unwind.len() + fixed).next_multiple_of(8) - fixed, 0);
-        FrameInfo { unwind, ..self }
+        Frame { unwind, ..self }
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) struct Places {
 
 /// Encodes frames, given with their offsets in their code sections. In relocatable files, the pointers to the CIEs have relocations and are
 /// 0.
-pub(super) fn encode<'a>(frames: impl Iterator<Item = (u64, &'a FrameInfo)>, unit: u8, is_relocatable: bool) -> Encoded {
+pub(super) fn encode<'a>(frames: impl Iterator<Item = (u64, &'a Frame)>, unit: u8, is_relocatable: bool) -> Encoded {
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
     for (offset, frame) in frames {
         let cie = bytes.len() as u64;
@@ -219,7 +219,7 @@ pub(super) fn encode<'a>(frames: impl Iterator<Item = (u64, &'a FrameInfo)>, uni
 /// A frame with its position in a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedFrame {
-    pub frame: FrameInfo,
+    pub frame: Frame,
     /// Offset of the function in its code section.
     pub offset: u64,
     /// Offset of the start address in `.debug_frame`.
@@ -242,7 +242,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<PlacedFrame>> {
         let length = data.u64(at + 4, "an FDE")?;
         let body = data.window(at + LENGTH, length, "an FDE")?;
         let unwind = body.rest(FDE_FIXED, "an FDE")?.data().to_vec();
-        let frame = FrameInfo { cie, range: body.u64(16, "an FDE")?, unwind };
+        let frame = Frame { cie, range: body.u64(16, "an FDE")?, unwind };
         frames.push(PlacedFrame { frame, offset: body.u64(8, "an FDE")?, address: at + ADDRESS });
         at += LENGTH + length;
     }

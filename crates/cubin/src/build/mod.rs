@@ -90,7 +90,7 @@ mod symbols;
 
 pub use attributes::{API_VERSION, function_attributes, kernel_attributes, kernel_attributes_with};
 pub use debug::{DebugRelocation, DebugSection, DebugSymbol};
-pub use frame::{Cie, FrameInfo, PlacedFrame, decode as decode_frames};
+pub use frame::{Cie, Frame, PlacedFrame, decode as decode_frames};
 pub use images::{Image, ImageKind, ImageParameter, ImageWord};
 pub use patches::{CodePatch, CodeRelocation, DataPatch, DataRelocation};
 
@@ -186,7 +186,7 @@ pub struct Function {
     pub prototype: Option<String>,
     /// Whether its address is taken.
     pub is_address_taken: bool,
-    pub frame: FrameInfo,
+    pub frame: Frame,
     /// The Mercury form, on Blackwell. The file has SASS only unless every kernel has a capsule.
     pub capsule: Option<Capsule>,
 }
@@ -204,7 +204,7 @@ pub struct Subroutine {
     pub size: u64,
     /// Value of `EIATTR_FRAME_SIZE`.
     pub frame_size: Option<u32>,
-    pub frame: Option<FrameInfo>,
+    pub frame: Option<Frame>,
 }
 
 /// The shared memory that a function declares.
@@ -302,7 +302,7 @@ pub struct Capsule {
     pub attributes: Vec<Attribute>,
     /// Relocations, with indices of the Mercury symbol table.
     pub relocations: Vec<Relocation>,
-    pub frame: FrameInfo,
+    pub frame: Frame,
 }
 
 impl Module {
@@ -387,14 +387,14 @@ impl Function {
             takes_address_of: Vec::new(),
             prototype: None,
             is_address_taken: false,
-            frame: FrameInfo::plain(0),
+            frame: Frame::plain(0),
             capsule: None,
         }
     }
 
     /// Returns a visible device function without code.
     pub fn device(name: impl Into<String>) -> Function {
-        Function { is_kernel: false, frame: FrameInfo::function(0), ..Function::kernel(name) }
+        Function { is_kernel: false, frame: Frame::function(0), ..Function::kernel(name) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Extracts the semantic parts of a cubin: what its compiler knew, without anything about the file layout.
 
 use oriole_cubin::build::{
-    Capsule, CodePatch, CodeRelocation, Constants, DataPatch, DataRelocation, Extern, ExternKind, FrameInfo, Function, Home, Linkage,
-    Module, PlacedFrame, Shared, SharedVariable, Subroutine, Variable, decode_frames, function_attributes, kernel_attributes,
+    Capsule, CodePatch, CodeRelocation, Constants, DataPatch, DataRelocation, Extern, ExternKind, Frame, Function, Home, Linkage, Module,
+    PlacedFrame, Shared, SharedVariable, Subroutine, Variable, decode_frames, function_attributes, kernel_attributes,
 };
 use oriole_cubin::compat::CompatCode;
 use oriole_cubin::info::{Attribute, Code, Parameter, ParameterV2, Value};
@@ -86,7 +86,7 @@ impl Reader<'_> {
     }
 
     /// Returns the frame at an offset in a function.
-    fn frame(&self, symbol: u32, offset: u64) -> Option<FrameInfo> {
+    fn frame(&self, symbol: u32, offset: u64) -> Option<Frame> {
         let of_function =
             |frame: &PlacedFrame| self.starts.iter().any(|relocation| relocation.offset == frame.address && relocation.symbol == symbol);
         self.frames.iter().find(|frame| frame.offset == offset && of_function(frame)).map(|placed| placed.frame.clone())
@@ -324,7 +324,7 @@ impl Reader<'_> {
         if is_kernel { kernel_attributes(&self.traits, &parameters, extra) } else { function_attributes(&self.traits, extra) }
     }
 
-    fn capsule(&self, name: &str, frame: FrameInfo) -> Capsule {
+    fn capsule(&self, name: &str, frame: Frame) -> Capsule {
         let table = self.cubin.section_named(".nv.merc.symtab").unwrap();
         let Content::Symbols(symbols) = &table.content else { panic!("no Mercury symbols") };
         let is_function = |symbol: &&Symbol| symbol.is_function() && symbol.name == name;

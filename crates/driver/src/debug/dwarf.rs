@@ -15,7 +15,7 @@ use super::{CompiledFunction, DebugInfo, DebugKind, is_string_section};
 use crate::compile_function::Finished;
 use crate::emit::Code;
 use crate::job::Job;
-use crate::link::Program;
+use crate::whole_program::Program;
 
 /// DWARF operators of locations.
 const DW_OP_ADDR: u8 = 0x03;

@@ -2,7 +2,7 @@
 
 use oriole_cubin::Cubin;
 use oriole_cubin::FileTraits;
-use oriole_cubin::build::{FrameInfo, Function, Module, Shared, kernel_attributes};
+use oriole_cubin::build::{Frame, Function, Module, Shared, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter};
 use oriole_isa::{Control, Target, decode, encode, parse, print};
 use oriole_kernel_test::{KernelTest, Value};
@@ -90,7 +90,7 @@ pub fn assembled(file: &TestFile, target: Target, test: Option<&KernelTest>) -> 
         attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits)]),
         parameter_bytes,
         shared: Some(Shared { size: SHARED_BYTES, alignment: 16, variables: Vec::new() }),
-        frame: FrameInfo::plain(code.len() as u64),
+        frame: Frame::plain(code.len() as u64),
         code,
         ..Function::kernel(test.map_or("kernel", |test| &test.kernel))
     };

@@ -102,14 +102,7 @@ impl SpaceState {
 
     /// Adds the edges of an access and records the access. `cells` is the range of cells that the access touches, `None` if its address is
     /// unknown.
-    fn connect(
-        &mut self,
-        node: u32,
-        base: BaseId,
-        cells: Option<std::ops::RangeInclusive<i64>>,
-        writes: bool,
-        incoming: &mut Incoming,
-    ) {
+    fn connect(&mut self, node: u32, base: BaseId, cells: Option<std::ops::RangeInclusive<i64>>, writes: bool, incoming: &mut Incoming) {
         let mut add = |from: u32| incoming.add(from, 1, EdgeKind::Memory, false);
         self.joined_stores.into_iter().for_each(&mut add);
         if writes {

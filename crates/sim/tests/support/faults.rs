@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use oriole_cubin::build::{FrameInfo, Function, Module, Shared, kernel_attributes};
+use oriole_cubin::build::{Frame, Function, Module, Shared, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter};
 use oriole_isa::{Control, Instruction, Target, decode, encode, parse_at};
 use oriole_kernel_test::{KernelTest, Value};
@@ -148,7 +148,7 @@ impl Kernel {
             attributes: kernel_attributes(&traits, &parameters, vec![Attribute::words(Code::EXIT_INSTR_OFFSETS, exits)]),
             parameter_bytes: end,
             shared: Some(Shared { size: SHARED_BYTES, alignment: 16, variables: Vec::new() }),
-            frame: FrameInfo::plain(code.len() as u64),
+            frame: Frame::plain(code.len() as u64),
             code,
             ..Function::kernel(&self.test.kernel)
         };
