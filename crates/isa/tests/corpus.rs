@@ -50,8 +50,8 @@ fn every_word_decodes_and_encodes_to_itself() {
 }
 
 /// Assembling nvdisasm's text gives the recorded word, or a word that prints the same text: bits that no text shows are random in the
-/// words of experiments. Texts that do not assemble, or assemble to something else, are listed; the test fails if the list changes. Words of
-/// experiments that a GPU does not execute must be refused.
+/// words of experiments. Texts that do not assemble, or assemble to something else, are listed; the test fails if the list changes. Words
+/// of experiments that a GPU does not execute must be refused.
 #[test]
 fn every_text_assembles_to_its_word() {
     let (mut total, mut exact, mut refused, mut wrong) = (0, 0, 0, BTreeSet::new());

@@ -22,8 +22,8 @@
 //! - **Different operands of an addition whose old value is read**, or without `REDUX`: prefix sums by shuffles, if all 32 threads
 //!   take part. If not, each thread performs its own operation.
 //!
-//! A guard is handled like inactive threads: the vote is over the guard. An operation whose guard, or whose branch, compares for equality is
-//! not changed if the compared values differ between threads: it is likely that a single thread performs it.
+//! A guard is handled like inactive threads: the vote is over the guard. An operation whose guard, or whose branch, compares for equality
+//! is not changed if the compared values differ between threads: it is likely that a single thread performs it.
 //!
 //! The threads between the vote and the last shuffle must be the same. They are, because a block has no point in between where threads meet
 //! or part, and the scheduler keeps instructions that exchange data between threads on their side of such points.

@@ -9,8 +9,8 @@
 //! multiply, because there both units execute integer additions.
 //!
 //! Multiply-adds of pairs of halves can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on that for doubles, where a
-//! machine has a fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number of
-//! them. The result takes four cycles more, so a block with a single one stays as it is.
+//! machine has a fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number
+//! of them. The result takes four cycles more, so a block with a single one stays as it is.
 
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Hardware, ThroughputClass};

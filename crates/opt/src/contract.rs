@@ -9,8 +9,8 @@
 //! ([`oriole_ir::Instruction::may_contract`]). The decisions are those of ptxas, so that the results are the same bit for bit:
 //!
 //! - The product is unguarded, in the block of the sum, and flushes subnormal numbers if and only if the sum does; it does not saturate.
-//! - A product with a single reader is contracted first, the left summand before the right one. A product with several readers is contracted
-//!   if all of them are sums that can take it, and then into all of them: the product itself is dead afterwards.
+//! - A product with a single reader is contracted first, the left summand before the right one. A product with several readers is
+//!   contracted if all of them are sums that can take it, and then into all of them: the product itself is dead afterwards.
 //! - A sum of a product and itself is not contracted, nor is the absolute value of a product. Negations are looked through.
 //!
 //! The pass runs twice: before legalization, common-subexpression elimination and hoisting, which would give a product other readers or

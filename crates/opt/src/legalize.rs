@@ -400,8 +400,8 @@ mod tests {
         assert_eq!([0, 0b1, 0b10, 0b11, 0b10_0000].map(shape), [0, 1, 2, 2, 6]);
     }
 
-    /// Operands that an encoding field may tell apart have different shapes. Each kind has its own number above bit 16; bits from 20 on stay
-    /// free for role and signs.
+    /// Operands that an encoding field may tell apart have different shapes. Each kind has its own number above bit 16; bits from 20 on
+    /// stay free for role and signs.
     #[test]
     fn shapes_tell_operands_apart() {
         let mut function = Function::new("test", FunctionKind::Kernel);

@@ -11,8 +11,8 @@
 //!                                                      %y = COPY %t[1]
 //! ```
 //!
-//! Here `%z` is known to be zero. Two neighbouring zeros are written by one `CS2R`. Two moves for each register (one of them guarded) become
-//! at most one. Copy propagation then redirects the readers of the copies to the tuple.
+//! Here `%z` is known to be zero. Two neighbouring zeros are written by one `CS2R`. Two moves for each register (one of them guarded)
+//! become at most one. Copy propagation then redirects the readers of the copies to the tuple.
 //!
 //! **Before** and **after**: SSA. The cost is linear in the size of the function.
 

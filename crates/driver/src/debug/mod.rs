@@ -9,7 +9,6 @@ mod ptx_text;
 pub(crate) mod registers;
 mod source_places;
 
-
 use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
 use oriole_cubin::debug::{DEBUG_LINE, DEBUG_LINE_SASS, DEBUG_PTX_TEXT, DEBUG_STR, EncodedLines, LineProgram, SourceFile};
 use oriole_cubin::target::LayoutGeneration;

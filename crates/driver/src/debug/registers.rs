@@ -1,7 +1,7 @@
 //! The machine registers that hold PTX registers, for debuggers.
 //!
-//! DWARF describes a variable in a PTX register by the name of the register. Two sections tell debuggers which machine register holds it from
-//! which address to which: `.nv_debug_info_reg_sass` and `.nv_debug_info_reg_type`.
+//! DWARF describes a variable in a PTX register by the name of the register. Two sections tell debuggers which machine register holds it
+//! from which address to which: `.nv_debug_info_reg_sass` and `.nv_debug_info_reg_type`.
 //!
 //! Only PTX registers with one assignment are listed: such a register has the value of the machine instruction that computes the assigned
 //! value, as long as no other instruction has overwritten the result. [`definitions`] finds these instructions after selection,
