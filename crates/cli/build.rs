@@ -1,7 +1,7 @@
 //! Executables at a fixed address.
 //!
-//! The tables of PTX and of machine instructions are full of pointers. In a position-independent executable the loader has to fill in 37,000 of them
-//! before `main`, which touches every page of the tables and took longer than compiling a small kernel.
+//! The tables of PTX and of machine instructions are full of pointers. In a position-independent executable the loader has to fill in
+//! 37,000 of them before `main`, which touches every page of the tables and took longer than compiling a small kernel.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

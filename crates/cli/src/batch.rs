@@ -5,49 +5,27 @@
 //! [`BYTES_IN_FLIGHT`], or if no other job is running.
 
 use std::collections::BTreeMap;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread;
+
+use oriole_support::{available_threads, run_jobs};
 
 use crate::print::{self, Captured};
 
 /// Limit on the sum of the input sizes of running jobs, in bytes.
 const BYTES_IN_FLIGHT: u64 = 32 << 20;
 
-/// Stack size of each thread in bytes, the same as of the program's main thread. Only the part in use takes memory.
-const STACK_BYTES: usize = 64 << 20;
-
 /// Runs `run` for each of `sizes.len()` jobs, and returns the results in order. `sizes` are input sizes in bytes.
 pub fn run<R: Send>(sizes: &[u64], run: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(sizes.len());
-    let next = AtomicUsize::new(0);
     let budget = Budget::default();
     let printer = Printer::default();
-    let worker = || {
-        let mut done = Vec::new();
-        loop {
-            let job = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&size) = sizes.get(job) else { return done };
-            let share = budget.take(size);
-            let (result, captured) = print::capture(|| run(job));
-            drop(share);
-            printer.add(job, captured);
-            done.push((job, result));
-        }
-    };
-    let mut results = thread::scope(|scope| {
-        // If the system refuses to start a thread, the remaining threads do the work.
-        let start = |_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).ok();
-        let others: Vec<_> = (1..threads).filter_map(start).collect();
-        let mut results = worker();
-        for other in others {
-            results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-        results
-    });
-    results.sort_unstable_by_key(|(job, _)| *job);
-    results.into_iter().map(|(_, result)| result).collect()
+    let order: Vec<usize> = (0..sizes.len()).collect();
+    run_jobs(available_threads(sizes.len()), &order, |job| {
+        let share = budget.take(sizes[job]);
+        let (result, captured) = print::capture(|| run(job));
+        drop(share);
+        printer.add(job, captured);
+        result
+    })
 }
 
 /// The input sizes of the running jobs.
@@ -105,6 +83,9 @@ impl Printer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
     use super::*;
 
     #[test]

@@ -147,7 +147,8 @@ fn the_ptx_text_and_its_lines_are_those_of_ptxas() {
     }
 }
 
-/// Optimized code has lines of the PTX only, on every instruction, and most lines that ptxas has. A kernel without stack has no code for the line of its opening brace.
+/// Optimized code has lines of the PTX only, on every instruction, and most lines that ptxas has. A kernel without stack has no code for
+/// the line of its opening brace.
 #[test]
 fn optimized_code_keeps_its_lines() {
     let folder = folder("debug_optimized");
@@ -389,9 +390,9 @@ const VARIABLES: &str = r#".version 8.0
 fn debug_sections_have_the_addresses_of_variables() {
     let folder = folder("debug_variables");
     let programs = [Some(PathBuf::from(PTXAS)), oriole_oracles::tool("ptxas")];
-    // The header of the unit has 11 bytes, the entry of the unit 3, that of a variable 14 or 16; an expression starts 4 bytes after the start of
-    // its entry. The parameters start at 0x210 of constant bank 0, the shared variables after 1024 bytes. The frame is 24 bytes, so that its start is
-    // 24 bytes below the address of the frame.
+    // The header of the unit has 11 bytes, the entry of the unit 3, that of a variable 14 or 16; an expression starts 4 bytes after the
+    // start of its entry. The parameters start at 0x210 of constant bank 0, the shared variables after 1024 bytes. The frame is 24 bytes,
+    // so that its start is 24 bytes below the address of the frame.
     let expected: [(usize, &[u8]); 4] = [
         (18, &[3, 0x10, 2, 0, 0, 0, 0, 0, 0]),
         (32, &[3, 0x18, 2, 0, 0, 0, 0, 0, 0]),

@@ -1,5 +1,5 @@
-//! Short instruction sequences and the control words that they must get on sm_90a. The latencies are those of docs/latency.md. Most such tests
-//! are files (`filetests/ctrl`); these have instructions, blocks or conditions that a file cannot express.
+//! Short instruction sequences and the control words that they must get on sm_90a. The latencies are those of docs/latency.md. Most such
+//! tests are files (`filetests/ctrl`); these have instructions, blocks or conditions that a file cannot express.
 
 use oriole_ctrl::flow::stalls::StallCause;
 use oriole_ctrl::flow::{Assignment, Block, Code, assign_all, assign_with_reasons};

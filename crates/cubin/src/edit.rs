@@ -7,7 +7,7 @@
 use crate::cubin::{Cubin, Piece};
 use crate::error::{Error, Result};
 use crate::info::{Attribute, Code, Value};
-use crate::section::{Content, Section, SectionType, TextInfo};
+use crate::section::{Content, Section, TextInfo};
 use crate::symbol::SymbolSection;
 use crate::target::{FileTraits, LayoutGeneration};
 
@@ -121,11 +121,5 @@ impl Cubin {
         let end = self.layout.iter().rposition(|piece| matches!(piece, Piece::SectionHeaders)).unwrap_or(self.layout.len());
         self.layout.insert(end, Piece::Section(index));
         index
-    }
-
-    /// Returns the indices of the symbol tables: `.symtab` and its Mercury counterpart.
-    pub fn symbol_tables(&self) -> impl Iterator<Item = usize> {
-        let is_table = |section: &Section| [SectionType::SYMTAB, SectionType::MERCURY_SYMTAB].contains(&section.section_type);
-        self.sections.iter().enumerate().filter(move |(_, section)| is_table(section)).map(|(index, _)| index)
     }
 }

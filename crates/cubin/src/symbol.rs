@@ -79,8 +79,6 @@ pub mod other {
     pub const INTERNAL: u8 = 0x01;
     pub const MANAGED: u8 = 0x04;
     pub const ENTRY: u8 = 0x10;
-    /// Mask of the bits for the memory of a variable.
-    pub const MEMORY: u8 = 0xe0;
     pub const GLOBAL: u8 = 0x20;
     pub const SHARED: u8 = 0x40;
     pub const CONSTANT: u8 = 0x80;

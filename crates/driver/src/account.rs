@@ -72,7 +72,7 @@ impl SchedulingReport {
         let on_values = before.map(|before| LinkFacts {
             registers: before.registers_for_live(options.scheduling.knobs.register_gaps + HIDDEN_REGISTERS as i32),
             uniform_registers: before.live[1] as u32,
-            program_bytes: (before.instructions * crate::emit::INSTRUCTION_BYTES) as u64,
+            program_bytes: (before.instructions * oriole_isa::INSTRUCTION_BYTES) as u64,
             ..common
         });
         let final_code = LinkFacts {

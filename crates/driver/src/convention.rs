@@ -2,6 +2,7 @@
 //!
 //! `docs/abi.md` describes how the convention was found.
 
+use oriole_hardware::Hardware;
 use oriole_ir::{Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Symbol, Target};
 use oriole_isa::Symbols;
 use oriole_isel::{
@@ -59,8 +60,8 @@ fn runtime_clobbers() -> Clobbers {
 }
 
 /// Returns the registers that a runtime function may use: exactly those that it may clobber.
-fn runtime_environment(target: Target, limit: u32) -> Environment {
-    let mut environment = Environment::new(target, limit);
+fn runtime_environment(hardware: &Hardware<'_>, limit: u32) -> Environment {
+    let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
     let lost = runtime_clobbers();
     environment.reserved = Clobbers {
         general: set(0..256, |register| !lost.general.has(Reg::new(register))),
@@ -71,11 +72,11 @@ fn runtime_environment(target: Target, limit: u32) -> Environment {
 }
 
 /// Returns the registers that a function may use, with the clobbers of its calls. `limit` is the number of general registers.
-pub fn environment(function: &Function, target: Target, limit: u32, has_dynamic_stack: bool) -> Environment {
+pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has_dynamic_stack: bool) -> Environment {
     if is_runtime(&function.name) {
-        return runtime_environment(target, limit);
+        return runtime_environment(hardware, limit);
     }
-    let mut environment = Environment::new(target, limit);
+    let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
     environment.known = runtime_names().map(|name| (name.to_owned(), runtime_clobbers())).collect();
     let calls = has_abi_calls(function);
     let is_kernel = function.kind == FunctionKind::Kernel;

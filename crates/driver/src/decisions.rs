@@ -3,11 +3,11 @@
 //!
 //! Recorded only if [`Reports::decisions`](crate::Reports::decisions) is set.
 
-use oriole_ir::{Function, Space};
 use oriole_opt::remarks::PassRemark;
+use oriole_ptx::ast::{Body, Module};
 
 use crate::compile_function::Finished;
-use crate::emit::INSTRUCTION_BYTES;
+use crate::debug::registers::{RegisterRange, register_name};
 use crate::function_report::FunctionReport;
 use crate::history::InstHistory;
 use crate::job::Job;
@@ -58,6 +58,14 @@ pub struct HeldRegister {
 /// Pass whose remarks are about waits and fences for asynchronous matrix products.
 const PRODUCT_PASS: &str = "settle-products";
 
+impl HeldRegister {
+    /// Describes a range for people.
+    fn new(range: &RegisterRange, module: &Module, body: &Body) -> HeldRegister {
+        let RegisterRange { register, word, file, number, start, end } = *range;
+        HeldRegister { register: format!("{}{number}", file.prefix()), start, end, name: register_name(module, body, register), word }
+    }
+}
+
 impl Decisions {
     /// Collects what was recorded about a function.
     pub(crate) fn new(job: &Job<'_>, finished: &Finished, report: &FunctionReport) -> Decisions {
@@ -80,7 +88,7 @@ impl Decisions {
             text: remark.text.to_owned(),
         }));
         let mut registers: Vec<HeldRegister> = match job.function().body.as_deref() {
-            Some(body) => finished.code.register_ranges.iter().map(|range| range.describe(job.module, body)).collect(),
+            Some(body) => finished.code.register_ranges.iter().map(|range| HeldRegister::new(range, job.module, body)).collect(),
             None => Vec::new(),
         };
         registers.sort_unstable();
@@ -92,14 +100,4 @@ impl Decisions {
             history: finished.code.history.clone(),
         }
     }
-}
-
-/// Returns the offsets of the instructions that access spill slots.
-pub(crate) fn spill_code(function: &Function) -> Vec<u32> {
-    let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
-    let is_spill = |inst: &oriole_ir::Inst| {
-        let memory = function.insts[*inst].memory;
-        memory.is_some_and(|id| function.accesses[id].space == Space::Spill)
-    };
-    insts.enumerate().filter(|(_, inst)| is_spill(inst)).map(|(number, _)| (number * INSTRUCTION_BYTES) as u32).collect()
 }

@@ -7,15 +7,14 @@ use oriole_ctrl::Controls;
 use oriole_cubin::build::SavedRule;
 use oriole_cubin::info::SPARSE_MMA;
 use oriole_ir::machine::{describe, machine_instruction};
-use oriole_ir::{Block, Function, Inst, Location, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Target};
+use oriole_ir::{Block, Function, Inst, Location, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Space, Target};
+pub use oriole_isa::INSTRUCTION_BYTES;
 use oriole_isa::{Control, Instruction, encode, parse};
 use oriole_support::Index;
 
 use crate::debug::registers::RegisterRange;
 use crate::history::InstHistory;
 
-/// Size of an instruction in bytes.
-pub const INSTRUCTION_BYTES: usize = 16;
 /// Code is padded to a multiple of this many bytes.
 const CODE_ALIGN: usize = 128;
 
@@ -93,6 +92,16 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
 fn return_offset(function: &Function, insts: &[Inst], offset: u32) -> u32 {
     let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
     insts.iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32)
+}
+
+/// Returns the offsets of the instructions that access spill slots.
+pub fn spill_code(function: &Function) -> Vec<u32> {
+    let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
+    let is_spill = |inst: &Inst| {
+        let memory = function.insts[*inst].memory;
+        memory.is_some_and(|id| function.accesses[id].space == Space::Spill)
+    };
+    insts.enumerate().filter(|(_, inst)| is_spill(inst)).map(|(number, _)| (number * INSTRUCTION_BYTES) as u32).collect()
 }
 
 /// Returns the offset of each block in bytes, by block index.

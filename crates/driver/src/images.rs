@@ -4,24 +4,15 @@ use oriole_cubin::build::{self, Extern, ExternKind, Image, ImageKind, ImageParam
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_ir::ReferenceKind;
 use oriole_isel::Layout;
-use oriole_ptx::ast::{Initializer, Module, OpaqueField, Parameter, TextureMode, VariableId, VariableType};
+use oriole_ptx::ast::{Initializer, Module, OpaqueField, Parameter, TextureMode, VariableId};
 use rustc_hash::FxHashSet;
 
 use crate::job::Job;
-use crate::link::Program;
+use crate::variables::image_kind;
+use crate::whole_program::Program;
 
 /// A field of a sampler that has no initial value.
 const NOT_GIVEN: u32 = 0xff;
-
-/// Returns what a reference of a type refers to; `None` for a value.
-pub fn kind(ty: VariableType) -> Option<ImageKind> {
-    match ty {
-        VariableType::Scalar(_) => None,
-        VariableType::Texture => Some(ImageKind::Texture),
-        VariableType::Sampler => Some(ImageKind::Sampler),
-        VariableType::Surface => Some(ImageKind::Surface),
-    }
-}
 
 /// Adds the references of all modules, those that kernels use first, and the numbers of the driver that code uses.
 pub fn add(file: &mut build::Module, program: &Program<'_>) {
@@ -50,7 +41,7 @@ pub fn add(file: &mut build::Module, program: &Program<'_>) {
 /// Adds a reference at module scope, unless it is known already.
 fn add_image(file: &mut build::Module, module: &Module, layout: &Layout, id: VariableId, known: &mut FxHashSet<String>) {
     let variable = &module.variables[id];
-    let (Some(kind), Some(name)) = (kind(variable.ty), layout.name(id)) else { return };
+    let (Some(kind), Some(name)) = (image_kind(variable.ty), layout.name(id)) else { return };
     // A kernel parameter is no variable of the module.
     if layout.images.binary_search(&id).is_err() || !known.insert(name.to_owned()) {
         return;
@@ -89,7 +80,7 @@ fn number(module: &Module, field: &OpaqueField) -> u32 {
 /// Returns the words of a kernel's constant bank 0 that the driver fills in.
 pub fn words(job: &Job<'_>, layout: &Layout) -> Vec<ImageWord> {
     let part = |id: VariableId| {
-        let kind = kind(job.module.variables[id].ty)?;
+        let kind = image_kind(job.module.variables[id].ty)?;
         Some((kind, layout.name(id)?.to_owned()))
     };
     let words = job.variables.images.placed();
@@ -102,7 +93,7 @@ pub fn parameters(job: &Job<'_>) -> Vec<ImageParameter> {
     let image = |(ordinal, parameter): (usize, &Parameter)| {
         let Parameter::Variable(id) = *parameter else { return None };
         let variable = &job.module.variables[id];
-        Some(ImageParameter { name: job.module.name(variable.name).to_owned(), kind: kind(variable.ty)?, ordinal: ordinal as u16 })
+        Some(ImageParameter { name: job.module.name(variable.name).to_owned(), kind: image_kind(variable.ty)?, ordinal: ordinal as u16 })
     };
     parameters.filter_map(image).collect()
 }
@@ -115,7 +106,7 @@ pub fn bank_attributes(job: &Job<'_>) -> Vec<Attribute> {
         .words
         .iter()
         .flat_map(|word| word.image.into_iter().chain(word.sampler))
-        .filter_map(|id| kind(job.module.variables[id].ty))
+        .filter_map(|id| image_kind(job.module.variables[id].ty))
         .collect();
     let mut attributes = Vec::new();
     if kinds.iter().any(|&kind| kind != ImageKind::Surface) {

@@ -9,7 +9,7 @@ use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, 
 use crate::functions::FunctionIndex;
 use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, Limit};
-use crate::{convention, functions, images, registers};
+use crate::{convention, functions, registers, variables};
 
 /// A function to compile.
 pub struct Job<'m> {
@@ -40,7 +40,7 @@ impl<'m> Job<'m> {
         let mut parameters = Vec::new();
         for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {
             let Parameter::Variable(variable) = *parameter else { continue };
-            if let Some(kind) = images::kind(module.variables[variable].ty) {
+            if let Some(kind) = variables::image_kind(module.variables[variable].ty) {
                 parameters.push(info::Parameter::image(ordinal as u16, kind.parameter_space()));
             } else if let Some(VariableLocation::Parameter(offset)) = variables.get(variable) {
                 let size = module.variables[variable].size_bytes().unwrap_or(8) as u16;

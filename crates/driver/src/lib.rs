@@ -17,6 +17,7 @@
 
 pub mod account;
 mod clock;
+mod caches;
 mod compile_function;
 mod compiled;
 mod convention;
@@ -47,12 +48,12 @@ mod schedule;
 mod search;
 mod state;
 mod variables;
+mod whole_program;
 
 use oriole_ptx::ast::Module;
 
 pub use account::SchedulingReport;
 pub use compiled::Compiled;
-pub use debug::{DebugInfo, DebugKind};
 pub use decisions::{DecisionRemark, Decisions, HeldRegister};
 pub use error::{CompileError, Excess, Fault, LimitedMemory};
 pub use function_report::{FunctionReport, PerformanceRemark};
@@ -60,7 +61,8 @@ pub use history::{FormChange, InstHistory, PlaceDecision, RunnerUp};
 pub use hooks::{CancelFunction, Executor, Hooks, Parallelism, Progress, ProgressFunction};
 pub use machines::{TargetMismatch, target_mismatch};
 pub use options::{
-    BackendChoice, Bisect, BisectDecision, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports, Scheduling,
+    BackendChoice, Bisect, BisectDecision, DebugInfo, DebugKind, LaunchOptions, ModeChoice, Options, PassOptions, PassSelection, Reports,
+    Scheduling,
 };
 pub use oriole_sched::backend::{Backend as ScheduleBackend, Knobs as ScheduleKnobs, ScheduleMode};
 pub use pass_log::{Dump, IrObjects, Moment, PassLog, PassRun};

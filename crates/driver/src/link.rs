@@ -1,12 +1,12 @@
 //! Links compiled functions: combines them with the variables of the modules, and writes the cubin.
 
 use oriole_cubin::FileTraits;
-use oriole_cubin::build::{self, CodePatch, CodeRelocation, FrameInfo, function_attributes, kernel_attributes_with};
+use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes_with};
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_hardware::Hardware;
 use oriole_ir::ReferenceKind;
 use oriole_isel::{Layout, Linking};
-use oriole_ptx::ast::{LaunchBounds, Module};
+use oriole_ptx::ast::LaunchBounds;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::account::{self, SchedulingReport};
@@ -19,21 +19,8 @@ use crate::functions::FunctionIndex;
 use crate::job::Job;
 use crate::options::Options;
 use crate::registers::HIDDEN_REGISTERS;
+use crate::whole_program::Program;
 use crate::{convention, debug, images, variables};
-
-/// A program whose functions are compiled. Functions and jobs correspond by their position, modules, indices and layouts too.
-pub struct Program<'a> {
-    /// The modules, with that of the runtime functions if any are called.
-    pub modules: &'a [&'a Module],
-    /// The functions of each module by name.
-    pub indices: &'a [FunctionIndex<'a>],
-    /// The variables of each module.
-    pub layouts: &'a [Layout],
-    /// The functions to compile.
-    pub jobs: &'a [Job<'a>],
-    /// The compiled functions.
-    pub finished: &'a [Finished],
-}
 
 /// Builds the file from the compiled functions, and the reports about them.
 pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -> Result<Compiled, Vec<CompileError>> {

@@ -6,7 +6,6 @@ use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_sched::backend::{Backend, Knobs, ScheduleMode};
 
-use crate::debug::{DebugInfo, DebugKind};
 use crate::hooks::Hooks;
 
 /// Target and settings of a compilation.
@@ -241,4 +240,22 @@ impl Reports {
     pub fn traces(&self, function: &str) -> bool {
         self.trace && (self.traced_functions.is_empty() || self.traced_functions.iter().any(|name| name == function))
     }
+}
+
+/// The debug information to write.
+#[derive(Clone, Debug)]
+pub struct DebugInfo {
+    /// How much to write.
+    pub kind: DebugKind,
+    /// The PTX text of each module, in the order of the modules.
+    pub texts: Vec<Arc<[u8]>>,
+}
+
+/// How much debug information to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DebugKind {
+    /// Line tables: `-lineinfo`.
+    Lines,
+    /// Line tables and the debug sections of the PTX: `-g`.
+    Full,
 }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use oriole_ctrl::{control_words, serial};
 use oriole_ir::{Function, RegFile, RegisterLimits, verify_allocated};
-use oriole_isel::{Selected, select_function};
+use oriole_isel::{Selected, select_function_with};
 use oriole_opt as opt;
 use oriole_regalloc::Environment;
 
 use crate::debug::{registers, saved_registers};
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
-use crate::{convention, decisions, emit, layout, prologue, report_data, resident_blocks, schedule};
+use crate::{convention, emit, layout, prologue, report_data, resident_blocks, schedule};
 
 /// A step of the compilation of a function: a row of the pass table.
 #[derive(Clone, Copy, Debug)]
@@ -201,7 +201,7 @@ fn select(state: &mut FunctionState<'_>) -> Outcome {
         ignored_register_counts,
         locals_start,
         registers,
-    } = select_function(input.module, input.id, state.target(), input.variables)
+    } = select_function_with(&mut input.caches.select.borrow_mut(), input.module, input.id, input.variables)
         .map_err(|errors| errors.into_iter().map(unsupported).collect::<Vec<_>>())?;
     state.launch = report_data::declared_launch(&input.module.functions[input.id], input.options, input.variables, barriers);
     state.function = function;
@@ -230,13 +230,15 @@ fn contract(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn contract_again(state: &mut FunctionState<'_>) -> Outcome {
-    contract_with(state, opt::contract::Legality::Encodable)
+    contract_with(state, opt::contract::Legality::Encodable)?;
+    // No later pass reads the marks.
+    opt::contract::clear_marks(&mut state.function);
+    Ok(())
 }
 
 fn contract_with(state: &mut FunctionState<'_>, legality: opt::contract::Legality) -> Outcome {
     if state.options().contract {
-        let target = state.target();
-        opt::contract::run(&mut state.function, target, legality);
+        opt::contract::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut(), legality);
     }
     Ok(())
 }
@@ -254,8 +256,8 @@ fn split_index(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn legalize(state: &mut FunctionState<'_>) -> Outcome {
-    let target = state.target();
-    opt::legalize::run(&mut state.function, target).map(|_| ()).map_err(internal)
+    let encodability = &mut state.input.caches.encodability.borrow_mut();
+    opt::legalize::run(&mut state.function, encodability).map(|_| ()).map_err(internal)
 }
 
 fn forward(state: &mut FunctionState<'_>) -> Outcome {
@@ -294,20 +296,17 @@ fn unroll(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn fold(state: &mut FunctionState<'_>) -> Outcome {
-    let target = state.target();
-    opt::fold::run(&mut state.function, target);
+    opt::fold::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
 fn tie_loads(state: &mut FunctionState<'_>) -> Outcome {
-    let target = state.target();
-    opt::tie_loads::run(&mut state.function, target);
+    opt::tie_loads::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
 fn combine(state: &mut FunctionState<'_>) -> Outcome {
-    let target = state.target();
-    opt::combine::run(&mut state.function, target);
+    opt::combine::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
@@ -318,8 +317,7 @@ fn join_phis(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn uniform(state: &mut FunctionState<'_>) -> Outcome {
-    let target = state.target();
-    opt::uniform::run(&mut state.function, target);
+    opt::uniform::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
@@ -360,7 +358,7 @@ fn give_way(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn balance(state: &mut FunctionState<'_>) -> Outcome {
-    opt::balance::run(&mut state.function, state.input.hardware);
+    opt::balance::run(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
@@ -474,7 +472,7 @@ fn encode(state: &mut FunctionState<'_>) -> Outcome {
         code.saved_registers = saved_registers::rules(&state.function);
     }
     if state.options().reports.decisions {
-        code.spill_code = decisions::spill_code(&state.function);
+        code.spill_code = emit::spill_code(&state.function);
         code.history = state.history.finish(&state.function);
     }
     state.code = Some(code);

@@ -15,16 +15,18 @@ use oriole_ptx::source::Span;
 use oriole_ptx::types::StateSpace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::caches::CachePool;
 use crate::compile_function::{Finished, FunctionOutcome, compile_function};
 use crate::compiled::Compiled;
 use crate::error::{CompileError, Excess, Failure, Fault, LimitedMemory};
 use crate::functions::{FunctionFacts, FunctionIndex};
 use crate::hooks::Tracker;
 use crate::job::{self, Job};
-use crate::link::{self, Program};
+use crate::link;
 use crate::options::Options;
 use crate::pass_log::{BisectCounter, PassLog, Recorder};
 use crate::state::Input;
+use crate::whole_program::Program;
 use crate::{convention, functions, parallel};
 
 /// Compiles modules into one file. Also returns what was recorded about the passes.
@@ -49,7 +51,8 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     }
     let bisect = options.passes.bisect.map(BisectCounter::new);
     let tracker = Tracker::new(&options.hooks);
-    let settings = Settings { options, hardware, tracker: &tracker, bisect: bisect.as_ref() };
+    let caches = &CachePool::new(options.target);
+    let settings = Settings { options, hardware, tracker: &tracker, bisect: bisect.as_ref(), caches };
     let mut results = Results { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
     results.compile(&jobs, &indices, settings);
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
@@ -120,6 +123,7 @@ struct Settings<'a> {
     hardware: &'a Hardware<'a>,
     tracker: &'a Tracker<'a>,
     bisect: Option<&'a BisectCounter>,
+    caches: &'a CachePool,
 }
 
 /// The compiled functions, their errors, and what was recorded about the passes, each in the order of the jobs.
@@ -135,7 +139,7 @@ impl Results<'_> {
     /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which numbers the passes in
     /// the order in which they run.
     fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: Settings<'_>) {
-        let Settings { options, hardware, tracker, bisect } = settings;
+        let Settings { options, hardware, tracker, bisect, caches } = settings;
         let mut facts: FxHashMap<usize, FunctionFacts> = FxHashMap::default();
         for job in jobs {
             facts.entry(job.module_number).or_insert_with(|| FunctionFacts::of(&indices[job.module_number]));
@@ -145,7 +149,9 @@ impl Results<'_> {
             let recorder = Recorder::new(&options.passes, tracker, bisect);
             let &Job { module, id, ref variables, register_limit, .. } = job;
             let facts = &facts[&job.module_number];
-            let outcome = compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder });
+            let outcome = caches.with(|caches| {
+                compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder, caches })
+            });
             tracker.finish_function(job.name(), size(job));
             outcome
         };

@@ -1,8 +1,8 @@
 //! Chooses the scheduling plans of a function, and calls the scheduler before and after register allocation.
 //!
 //! A [`Plan`] names a scheduler backend and a mode. Usually a function has one plan, given by the options or by what measured best. With
-//! the backend `auto`, the [`search`](crate::search) carries several plans through register allocation and phase 110, and keeps the one with
-//! the best [`score`].
+//! the backend `auto`, the [`search`](crate::search) carries several plans through register allocation and phase 110, and keeps the one
+//! with the best [`score`].
 //! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
 //!
 //! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget was too

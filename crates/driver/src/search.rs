@@ -7,7 +7,8 @@
 //! trial; the original order that [`without_spills`] may allocate does not.
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
-//! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and [`schedule::time`] decides.
+//! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and [`schedule::time`]
+//! decides.
 
 use crate::error::{Failure, Fault};
 use crate::pass_log::instruction_count;

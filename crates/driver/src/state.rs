@@ -15,6 +15,7 @@ use oriole_ptx::ast::{self, FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
 
+use crate::caches::Caches;
 use crate::convention;
 use crate::debug::registers::WordDefinition;
 use crate::emit::Code;
@@ -43,6 +44,8 @@ pub struct Input<'a> {
     pub hardware: &'a Hardware<'a>,
     /// What to record about the passes.
     pub recorder: Recorder<'a>,
+    /// What earlier functions left.
+    pub caches: &'a Caches,
 }
 
 impl Input<'_> {
@@ -157,7 +160,7 @@ impl<'a> FunctionState<'a> {
     pub fn environment(&self) -> Arc<Environment> {
         let compute = || {
             let has_dynamic_stack = self.selection.has_dynamic_stack;
-            Arc::new(convention::environment(&self.function, self.target(), self.input.register_limit, has_dynamic_stack))
+            Arc::new(convention::environment(&self.function, self.input.hardware, self.input.register_limit, has_dynamic_stack))
         };
         Arc::clone(self.environment.get_or_init(compute))
     }

@@ -1,8 +1,8 @@
 //! Adds the variables of a PTX module to the file under construction.
 
-use oriole_cubin::build::{self, DataPatch, DataRelocation, Extern, ExternKind, Home, SharedVariable, Variable};
+use oriole_cubin::build::{self, DataPatch, DataRelocation, Extern, ExternKind, Home, ImageKind, SharedVariable, Variable};
 use oriole_isel::{Data, DataAddress, Layout, Static};
-use oriole_ptx::ast::{Attribute, Function, FunctionKind, Linkage, Module, Statement, VariableId};
+use oriole_ptx::ast::{Attribute, Function, FunctionKind, Linkage, Module, Statement, VariableId, VariableType};
 use oriole_ptx::types::StateSpace;
 use oriole_support::Index as _;
 use rustc_hash::FxHashSet;
@@ -12,6 +12,16 @@ use crate::functions::FunctionIndex;
 
 /// Maximum size in bytes of the section with initialized variables, including alignment gaps.
 const MOST_INITIALIZED: u64 = 1 << 29;
+
+/// Returns what a reference of a type refers to; `None` for a value.
+pub fn image_kind(ty: VariableType) -> Option<ImageKind> {
+    match ty {
+        VariableType::Scalar(_) => None,
+        VariableType::Texture => Some(ImageKind::Texture),
+        VariableType::Sampler => Some(ImageKind::Sampler),
+        VariableType::Surface => Some(ImageKind::Surface),
+    }
+}
 
 /// Adds the global and constant variables that a module defines, and the external variables that it refers to. Fails if the file would
 /// become too large.

@@ -1,8 +1,8 @@
 //! Live general registers before each instruction, and the instructions that wrote them.
 //!
 //! A backward data-flow analysis on machine registers. An instruction with a guard does not end the life of the value that it overwrites.
-//! What a call reads is not visible in the instruction: it reads the argument registers that its block has written before it. A return reads
-//! nothing here, so that results of device functions count as dead after they are written.
+//! What a call reads is not visible in the instruction: it reads the argument registers that its block has written before it. A return
+//! reads nothing here, so that results of device functions count as dead after they are written.
 
 use crate::code::{Code, RegisterSet};
 

@@ -1,8 +1,8 @@
 //! Costs and lower bounds of loops.
 //!
-//! No instruction order is faster than three bounds: one instruction issues per cycle; each unit needs its time for the instructions that it
-//! executes; and a chain of dependences from one iteration to the next takes its latencies. With all resident warps, the first two count for
-//! every warp, and latencies are hidden as long as other warps can issue.
+//! No instruction order is faster than three bounds: one instruction issues per cycle; each unit needs its time for the instructions that
+//! it executes; and a chain of dependences from one iteration to the next takes its latencies. With all resident warps, the first two count
+//! for every warp, and latencies are hidden as long as other warps can issue.
 
 use oriole_hardware::Class;
 use oriole_hardware::units::{UNITS, Unit};

@@ -15,7 +15,7 @@ const MOST_SETTERS: usize = 8;
 /// For each scoreboard the instructions that may have set it last, in ascending order.
 type State = [Vec<u32>; SCOREBOARDS];
 
-/// Who waits for whom.
+/// The instructions that wait for scoreboards, and those that set the scoreboards.
 pub struct Scoreboards {
     /// For each instruction: the scoreboards that it waits for, with the instructions that set them.
     pub waits: Vec<Vec<(u8, Vec<u32>)>>,

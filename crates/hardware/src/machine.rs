@@ -151,6 +151,18 @@ impl Machine {
         self.registers / self.schedulers
     }
 
+    /// Returns the number of registers that a thread gets at once: its share of the unit of a warp.
+    pub fn register_unit_of_thread(&self) -> u32 {
+        self.register_unit / self.threads_per_warp
+    }
+
+    /// Returns the largest number of registers of a thread with which the registers do not limit the number of resident warps: 32 where
+    /// 2048 threads share 65536 registers.
+    pub fn registers_at_full_occupancy(&self) -> u32 {
+        let unit = self.register_unit_of_thread();
+        self.registers / self.resident_threads / unit * unit
+    }
+
     /// Returns the maximum number of resident warps per scheduler.
     pub fn warps_per_scheduler(&self) -> u32 {
         self.resident_warps / self.schedulers

@@ -213,7 +213,7 @@ impl Launch {
 
     /// Returns the register cliffs, in ascending order of registers. The launch's own number of registers is ignored.
     pub fn register_cliffs(&self, machine: &Machine) -> Result<Vec<Cliff>, Refusal> {
-        let step = machine.register_unit / machine.threads_per_warp;
+        let step = machine.register_unit_of_thread();
         let amounts = (1..=machine.registers_per_thread.div_ceil(step)).map(|units| (units * step).min(machine.registers_per_thread));
         cliffs(machine, amounts, |registers| Launch { registers, ..*self })
     }

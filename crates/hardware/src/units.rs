@@ -4,8 +4,8 @@
 //! lanes per clock of the whole multiprocessor, as in NVIDIA's guides; [`Rates`] has the figures of a target. Chips of one architecture can
 //! differ much: double precision by a factor of 32. So every target has its own figures.
 //!
-//! The names in the last part are the pipes of the statistics in a published description of ptxas. They are data for output that follows the
-//! description.
+//! The names in the last part are the pipes of the statistics in a published description of ptxas. They are data for output that follows
+//! the description.
 
 use oriole_isa::{Pipe, Properties, Target};
 

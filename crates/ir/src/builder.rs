@@ -3,8 +3,7 @@
 //! The builder holds the current block, the guard that every new instruction receives, and the current source location. It owns the
 //! function while the function is being built.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use oriole_isa::{Opcode, Symbols};
 use rustc_hash::FxHashMap;
@@ -28,6 +27,8 @@ pub struct Builder {
     block: Block,
     /// The position of each name in the function's list of symbols.
     symbols: FxHashMap<String, u32>,
+    /// The templates parsed so far.
+    pub templates: TemplateCache,
 }
 
 impl Builder {
@@ -36,7 +37,7 @@ impl Builder {
         let block = function.new_block();
         function.layout.push(block);
         let symbols = function.symbols.iter().cloned().zip(0..).collect();
-        Builder { function, guard: None, location: Location::default(), block, symbols }
+        Builder { function, guard: None, location: Location::default(), block, symbols, templates: TemplateCache::default() }
     }
 
     /// Returns the current block, to which instructions are appended.
@@ -172,7 +173,7 @@ impl Builder {
 
     /// Appends an instance of a template; returns the instruction and the new values.
     fn instantiate(&mut self, text: &str, classes: &[Class], arguments: &[Operand]) -> (Inst, SmallVec<[Value; 2]>) {
-        let template = parsed(text);
+        let template = self.templates.parsed(text);
         let mut results: SmallVec<[Value; 2]> = SmallVec::new();
         let mut arguments = arguments.iter();
         let mut classes = classes.iter();
@@ -225,25 +226,26 @@ impl Builder {
 /// Size limit of the template cache. All functions use the same few hundred templates; only unusual inputs reach the limit.
 const MOST_TEMPLATES: usize = 1 << 14;
 
-thread_local! {
-    /// Cache of parsed templates, per thread.
-    static TEMPLATES: RefCell<FxHashMap<Box<str>, Rc<Template>>> = RefCell::default();
+/// Templates that were parsed before, by their text. Builders of several functions may use one cache after the other.
+#[derive(Default)]
+pub struct TemplateCache {
+    templates: FxHashMap<Box<str>, Arc<Template>>,
 }
 
-/// Returns the parsed form of a template.
-fn parsed(text: &str) -> Rc<Template> {
-    TEMPLATES.with_borrow_mut(|templates| {
-        if let Some(known) = templates.get(text) {
-            return Rc::clone(known);
+impl TemplateCache {
+    /// Returns the parsed form of a template.
+    fn parsed(&mut self, text: &str) -> Arc<Template> {
+        if let Some(known) = self.templates.get(text) {
+            return Arc::clone(known);
         }
         let template = Template::parse(text).unwrap_or_else(|error| panic!("template `{text}`: {error}"));
-        if templates.len() == MOST_TEMPLATES {
-            templates.clear();
+        if self.templates.len() == MOST_TEMPLATES {
+            self.templates.clear();
         }
-        let template = Rc::new(template);
-        templates.insert(text.into(), Rc::clone(&template));
+        let template = Arc::new(template);
+        self.templates.insert(text.into(), Arc::clone(&template));
         template
-    })
+    }
 }
 
 /// Puts an argument into a hole of a template: combines the signs of both, and folds signs into an immediate.

@@ -29,7 +29,7 @@ mod template;
 pub mod text;
 mod verify;
 
-pub use builder::Builder;
+pub use builder::{Builder, TemplateCache};
 pub use function::{Block, BlockData, Function, FunctionKind, Inst, Location, Value};
 pub use instruction::{Instruction, Op, Pseudo};
 pub use memory::{MemoryAccess, MemoryId, Order, Scope, Space};

@@ -11,7 +11,7 @@
 //! target's distance in bytes from the function's first instruction.
 
 use oriole_isa::{
-    self as isa, Address, AddressPart, AddressRegister, BranchTarget, Control, Opcode, RegFile, Symbol, Symbols, Target, Value,
+    self as isa, Address, AddressPart, AddressRegister, BranchNumber, Control, Opcode, RegFile, Symbol, Symbols, Target, Value,
 };
 use smallvec::SmallVec;
 
@@ -198,7 +198,7 @@ fn plain(function: &Function, operand: &Operand, distance: &dyn Fn(Block) -> i64
         OperandKind::Name(name) => Value::Name(name),
         OperandKind::Set(members) => Value::Set(members),
         OperandKind::Block(block) => Value::Relative(distance(block)),
-        OperandKind::Reference(_) => Value::Place(BranchTarget { number: 0, distance: 0 }),
+        OperandKind::Reference(_) => Value::Place(BranchNumber { number: 0, distance: 0 }),
         OperandKind::Address(word) => Value::Address(Box::new(Address { word, parts: SmallVec::new() })),
         OperandKind::Undefined => Value::Register(RegFile::General, None),
     };
@@ -248,8 +248,8 @@ fn join_register_and_number(opcode: Opcode, operands: &mut SmallVec<[isa::Operan
     }
     for at in 1..operands.len() {
         let place = match operands[at].value {
-            Value::Integer(number) => BranchTarget { number, distance: number },
-            Value::Relative(distance) => BranchTarget { number: distance, distance },
+            Value::Integer(number) => BranchNumber { number, distance: number },
+            Value::Relative(distance) => BranchNumber { number: distance, distance },
             Value::Place(place) => place,
             _ => continue,
         };

@@ -3,18 +3,19 @@
 //! One line for each mnemonic, columns separated by `|`:
 //!
 //! ```text
-//! IADD3 | R P P | none    | none   | alu    | fixed           | 0 1
+//! IADD3 | R P P | none    | none   | alu    | fixed           | 0 1; one sign 0 1
 //! LDG   | P R R | read    | global | lsu    | variable        |
 //! DADD  | R     | none    | none   | double | fixed on 90,100 | 0 1
 //! BSSY  | (P) B | control | none   | branch | fixed           |
 //! ```
 //!
 //! The columns are: mnemonic; the leading operands up to the last one that is written; effect other than writing registers; memory space;
-//! functional unit; latency class; pairs of sources that may be swapped. It is an error if a mnemonic has no line or a line no mnemonic.
+//! functional unit; latency class; pairs of sources that may be swapped, then after `; one sign` pairs of sources of which at most one may
+//! have a sign (`-` or `~`). It is an error if a mnemonic has no line or a line no mnemonic.
 //!
 //! A leading operand is named by its register file, or by several files (`R/B`) if forms differ. An operand in parentheses is read, not
-//! written. A leading operand that a form or a text does not have is skipped. All operands that are not written are sources. Pairs to
-//! swap are indices among the sources, so that they do not depend on whether the text shows a destination.
+//! written. A leading operand that a form or a text does not have is skipped. All operands that are not written are sources. Pairs are
+//! indices among the sources, so that they do not depend on whether the text shows a destination.
 
 use crate::model::TARGETS;
 use crate::parse::{Error, targets};
@@ -33,6 +34,7 @@ pub struct Properties {
     /// The targets on which the latency is fixed, one bit each.
     fixed_latency: u32,
     commute: Vec<(u8, u8)>,
+    one_sign: Vec<(u8, u8)>,
 }
 
 /// One of the first operands of an instruction's text.
@@ -108,11 +110,10 @@ fn read(line: &str, place: &str) -> Result<Properties, String> {
     let [mnemonic, leading, effect, memory, pipe, latency, commute] = columns.as_slice() else {
         return Err(format!("seven columns expected, {} found", columns.len()));
     };
-    let numbers: Result<Vec<u8>, _> = commute.split_whitespace().map(str::parse).collect();
-    let numbers = numbers.map_err(|_| "bad operand numbers in the last column")?;
-    if numbers.len() % 2 != 0 {
-        return Err("operand numbers of the last column come in pairs".into());
-    }
+    let (commute, one_sign) = match commute.split_once(';') {
+        Some((commute, rule)) => (commute, rule.trim().strip_prefix("one sign").ok_or("`one sign` expected after `;`")?),
+        None => (*commute, ""),
+    };
     Ok(Properties {
         mnemonic: mnemonic.to_string(),
         place: place.to_string(),
@@ -121,8 +122,19 @@ fn read(line: &str, place: &str) -> Result<Properties, String> {
         memory: lookup(MEMORIES, memory)?,
         pipe: lookup(PIPES, pipe)?,
         fixed_latency: fixed_latency(latency)?,
-        commute: numbers.chunks(2).map(|pair| (pair[0], pair[1])).collect(),
+        commute: pairs(commute)?,
+        one_sign: pairs(one_sign)?,
     })
+}
+
+/// Parses pairs of source indices: `0 1 1 2`.
+fn pairs(text: &str) -> Result<Vec<(u8, u8)>, String> {
+    let numbers: Result<Vec<u8>, _> = text.split_whitespace().map(str::parse).collect();
+    let numbers = numbers.map_err(|_| "bad operand numbers in the last column")?;
+    if numbers.len() % 2 != 0 {
+        return Err("operand numbers of the last column come in pairs".into());
+    }
+    Ok(numbers.chunks(2).map(|pair| (pair[0], pair[1])).collect())
 }
 
 /// Parses a leading operand: `R`, `R/B` or `(P)`.
@@ -151,15 +163,16 @@ impl Properties {
     /// Returns the properties as Rust code.
     pub(crate) fn code(&self) -> String {
         let leading: Vec<String> = self.leading.iter().map(Leading::code).collect();
-        let commute: Vec<String> = self.commute.iter().map(|pair| format!("{pair:?}")).collect();
+        let pairs = |pairs: &[(u8, u8)]| pairs.iter().map(|pair| format!("{pair:?}")).collect::<Vec<_>>().join(",");
         format!(
-            "Properties{{leading:&[{}],effect:Effect::{},memory:Memory::{},pipe:Pipe::{},fixed_latency:{:#x},commute:&[{}]}}",
+            "Properties{{leading:&[{}],effect:Effect::{},memory:Memory::{},pipe:Pipe::{},fixed_latency:{:#x},commute:&[{}],one_sign:&[{}]}}",
             leading.join(","),
             self.effect,
             self.memory,
             self.pipe,
             self.fixed_latency,
-            commute.join(",")
+            pairs(&self.commute),
+            pairs(&self.one_sign)
         )
     }
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use crate::encodings::table_column;
-use crate::instruction::{Address, AddressPart, AddressRegister, BranchTarget, Guard, Instruction, Operand, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, BranchNumber, Guard, Instruction, Operand, Symbols, Value};
 use crate::select::fill;
 use crate::table::{self, Bits, BracketPart, Core, Form, FormId, NumberFormat, Piece, RegFile, Slot, Symbol, TABLE_TARGETS, Term};
 use crate::{Control, Target};
@@ -131,7 +131,7 @@ fn value(core: &Core, word: u128) -> Value {
         Core::Number(format, bits) => number(*format, bits, word),
         Core::RegisterAndNumber(file, register, format, bits) => {
             let number = integer(*format, bits, word);
-            Value::RegisterAndNumber(*file, register_number(*file, register, word), BranchTarget { number, distance: number })
+            Value::RegisterAndNumber(*file, register_number(*file, register, word), BranchNumber { number, distance: number })
         }
         Core::Literal(name) => Value::Name(*name),
         Core::Field(id) => {

@@ -6,7 +6,7 @@
 
 use crate::alias;
 use crate::float;
-use crate::instruction::{AddressPart, AddressRegister, BranchTarget, Instruction, Operand, Value};
+use crate::instruction::{AddressPart, AddressRegister, BranchNumber, Instruction, Operand, Value};
 use crate::table::{self, Bits, BracketPart, Core, FieldId, FieldSpec, Form, NumberFormat, Piece, RegFile, Sign, Slot, Symbol, Term};
 
 /// Largest number of modifiers in the spelling of one field value.
@@ -257,7 +257,7 @@ impl Filler {
             (Core::Number(NumberFormat::Relative, bits), Value::Relative(distance)) => self.offset(bits, *distance),
             (Core::Number(NumberFormat::Set, bits), Value::Set(members)) => *members <= bits.limit() && self.assign(bits, *members),
             (Core::Number(NumberFormat::Relative, bits), Value::Place(place)) => self.offset(bits, place.distance),
-            (Core::Number(format, bits), Value::Integer(number) | Value::Place(BranchTarget { number, .. })) if is_integer(*format) => {
+            (Core::Number(format, bits), Value::Integer(number) | Value::Place(BranchNumber { number, .. })) if is_integer(*format) => {
                 self.integer(*format, bits, *number)
             }
             (Core::Number(format, bits), Value::Float(given, stored)) => format == given && self.assign(bits, *stored),

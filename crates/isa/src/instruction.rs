@@ -129,9 +129,9 @@ pub enum Value {
     /// A distance in bytes from the next instruction.
     Relative(i64),
     /// A number read from text that may be a branch target.
-    Place(BranchTarget),
+    Place(BranchNumber),
     /// A register followed by a number.
-    RegisterAndNumber(RegFile, Option<u16>, BranchTarget),
+    RegisterAndNumber(RegFile, Option<u16>, BranchNumber),
     /// A set of numbers below 64, one bit each.
     Set(u64),
     /// A name, such as `SR_TID.X`.
@@ -142,7 +142,7 @@ pub enum Value {
 
 /// A number in the operand of a branch. The form determines whether it is a plain number or an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BranchTarget {
+pub struct BranchNumber {
     /// The number itself.
     pub number: i64,
     /// The distance in bytes from the next instruction to the address `number`.

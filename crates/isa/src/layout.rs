@@ -14,6 +14,8 @@ pub struct SystemLayout {
     /// Whether the place in constant bank 0 of a parameter that starts at `parameters` is a multiple of its alignment; otherwise its offset
     /// from the first parameter is.
     pub aligns_parameters_in_bank: bool,
+    /// Alignment in bytes of the first word for texture and surface references after the parameters, counted from the first parameter.
+    pub image_word_alignment: u64,
     /// Offset of the initial stack pointer in constant bank 0.
     pub stack_pointer: u32,
     /// Offset in constant bank 0 of the 64-bit generic address of the local memory window.
@@ -125,6 +127,7 @@ const TURING: SystemLayout = SystemLayout {
     parameters: 0x160,
     large_parameters: 0x1a80,
     aligns_parameters_in_bank: true,
+    image_word_alignment: 4,
     stack_pointer: 0x28,
     local_window: 0x20,
     constant_window: 0x50,
@@ -159,6 +162,7 @@ const BLACKWELL: SystemLayout = SystemLayout {
     parameters: 0x380,
     large_parameters: 0x380,
     aligns_parameters_in_bank: false,
+    image_word_alignment: 16,
     stack_pointer: 0x37c,
     local_window: 0x2f8,
     constant_window: 0x120,

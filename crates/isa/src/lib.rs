@@ -41,11 +41,14 @@ mod widths;
 pub use control::Control;
 pub use decode::{decode, form_of};
 pub use footprint::{Access, AccessPlace, Accesses, accesses};
-pub use instruction::{Address, AddressPart, AddressRegister, BranchTarget, Guard, Instruction, Operand, Symbols, Value};
+pub use instruction::{Address, AddressPart, AddressRegister, BranchNumber, Guard, Instruction, Operand, Symbols, Value};
 pub use launch::{ClusterLaunch, LaunchLayout, LaunchWord, ReservedShared};
 pub use layout::{SMALL_PARAMETER_BYTES, SharedWindow, SystemLayout, TextureHandle};
 pub use oriole_support::Target;
 pub use print::{print, print_exact, print_with};
-pub use select::{EncodeError, encode, find_form, select, settle};
+pub use select::{EncodeError, encode, find_form, has_conflicting_signs, select, settle};
 pub use table::{Effect, Latency, Leading, Memory, NumberFormat, Opcode, Pipe, Properties, RegFile, Symbol};
 pub use text::{ParseError, parse, parse_at};
+
+/// Size of an encoded instruction in bytes.
+pub const INSTRUCTION_BYTES: usize = 16;

@@ -84,6 +84,24 @@ pub fn settle(instruction: &mut Instruction, target: Target) -> Result<u128, Enc
     Ok(word)
 }
 
+/// Returns whether two sources have a sign (`-` or `~`) although the hardware accepts only one: `IADD3 R0, -R1, -R2, R3`. Such a word can
+/// be decoded, and encoded again, but a GPU reports it as an illegal instruction.
+pub fn has_conflicting_signs(instruction: &Instruction) -> bool {
+    let rules = instruction.opcode.properties().one_sign;
+    if rules.is_empty() {
+        return false;
+    }
+    let sources = source_positions(instruction);
+    let is_signed =
+        |source: u8| sources.get(usize::from(source)).is_some_and(|&at| instruction.operands[at].negate || instruction.operands[at].invert);
+    rules.iter().any(|&(first, second)| is_signed(first) && is_signed(second))
+}
+
+/// Returns the positions of the operands that are not written.
+fn source_positions(instruction: &Instruction) -> SmallVec<[usize; 6]> {
+    instruction.written().iter().enumerate().filter(|entry| !entry.1).map(|entry| entry.0).collect()
+}
+
 /// Returns the form that holds an instruction without swapping sources; `None` if there is none.
 pub fn find_form(instruction: &Instruction, target: Target) -> Option<FormId> {
     contest(instruction, target).map(|(form, _)| form)
@@ -91,7 +109,7 @@ pub fn find_form(instruction: &Instruction, target: Target) -> Option<FormId> {
 
 /// Returns copies of the instruction with two sources swapped, one for each commutative pair.
 fn swaps(instruction: &Instruction) -> impl Iterator<Item = Instruction> {
-    let sources: SmallVec<[usize; 6]> = instruction.written().iter().enumerate().filter(|entry| !entry.1).map(|entry| entry.0).collect();
+    let sources = source_positions(instruction);
     instruction.opcode.properties().commute.iter().filter_map(move |&(first, second)| {
         let mut swapped = instruction.clone();
         swapped.operands.swap(*sources.get(usize::from(first))?, *sources.get(usize::from(second))?);
@@ -129,6 +147,9 @@ fn takes_as_many(form: &Form, count: usize) -> bool {
 /// Finds the matching form with the highest priority. The forms of a mnemonic are sorted by priority, so this is the first match. A match
 /// that had to assume a default for an absent operand is used only if there is no other.
 fn contest(instruction: &Instruction, target: Target) -> Option<(FormId, u128)> {
+    if has_conflicting_signs(instruction) {
+        return None;
+    }
     let mut assumed: Option<(FormId, u128)> = None;
     let target = table_set(target);
     for id in instruction.opcode.forms() {
@@ -164,6 +185,10 @@ struct Mismatch {
 /// Builds the error for an instruction that no form matches: names the form that matched longest and the first part that does not fit.
 fn explain(instruction: &Instruction, target: Target) -> EncodeError {
     let mnemonic = instruction.opcode.mnemonic();
+    if has_conflicting_signs(instruction) {
+        let message = format!("{mnemonic} has signs on two sources of which only one may have a sign: GPUs report an illegal instruction");
+        return EncodeError { message };
+    }
     let mut nearest: Option<Mismatch> = None;
     for id in instruction.opcode.forms().filter(|id| id.form().targets & table_set(target) != 0) {
         let found = mismatch(id.form(), instruction);

@@ -442,6 +442,8 @@ pub struct Properties {
     pub(crate) fixed_latency: u32,
     /// Pairs of sources that may be swapped, as indices among the sources.
     pub commute: &'static [(u8, u8)],
+    /// Pairs of sources of which at most one may have a sign, as indices among the sources.
+    pub one_sign: &'static [(u8, u8)],
 }
 
 impl Properties {

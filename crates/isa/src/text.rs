@@ -9,7 +9,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::Control;
-use crate::instruction::{Address, AddressPart, AddressRegister, BranchTarget, Guard, Instruction, Operand, Symbols, Value};
+use crate::instruction::{Address, AddressPart, AddressRegister, BranchNumber, Guard, Instruction, Operand, Symbols, Value};
 use crate::table::{Core, NumberFormat, Opcode, RegFile, Symbol};
 
 /// An error in the text of an instruction.
@@ -339,8 +339,8 @@ impl<'t> Reader<'t> {
         target.wrapping_sub(self.address as i64).wrapping_sub(16)
     }
 
-    fn place(&self, number: i64) -> BranchTarget {
-        BranchTarget { number, distance: self.distance_to(number) }
+    fn place(&self, number: i64) -> BranchNumber {
+        BranchNumber { number, distance: self.distance_to(number) }
     }
 
     /// Reads a label such as `` `(.L_x_0) `` and returns its distance in bytes from the next instruction.
@@ -362,10 +362,10 @@ impl<'t> Reader<'t> {
         if self.eat(" ") {
             if self.rest().starts_with('`') {
                 let distance = self.label_value()?;
-                return Ok(Value::RegisterAndNumber(file, number, BranchTarget { number: distance, distance }));
+                return Ok(Value::RegisterAndNumber(file, number, BranchNumber { number: distance, distance }));
             }
             if let Some(distance) = self.distance()? {
-                return Ok(Value::RegisterAndNumber(file, number, BranchTarget { number: distance, distance }));
+                return Ok(Value::RegisterAndNumber(file, number, BranchNumber { number: distance, distance }));
             }
             if let Some(Number::Integer(value)) = self.number()? {
                 return Ok(Value::RegisterAndNumber(file, number, self.place(value)));

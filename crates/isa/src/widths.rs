@@ -1,7 +1,7 @@
 //! Computes the number of consecutive registers that an operand names, by the rules of `data/widths.tbl`.
 //!
-//! An operand has one or two [`OperandRole`]s, such as second source, register of an address, or descriptor. The rules of an instruction are
-//! evaluated in the order of the file. The first rule whose conditions hold and that gives the role a width decides the width;
+//! An operand has one or two [`OperandRole`]s, such as second source, register of an address, or descriptor. The rules of an instruction
+//! are evaluated in the order of the file. The first rule whose conditions hold and that gives the role a width decides the width;
 //! increments and the "also read" and "also written" marks of all matching rules add up. Without a rule the width is one register.
 //!
 //! Example: the rule `STG | .128 | s1=4` gives the stored value (source 1) of `STG.E.128 [R2], R4` four registers, R4 to R7.

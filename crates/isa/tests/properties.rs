@@ -39,10 +39,11 @@ fn no_predicate_between_destinations_and_sources() {
 }
 
 #[test]
-fn swaps_exchange_sources_that_every_form_has() {
+fn pairs_name_sources_that_every_form_has() {
     for instruction in one_of_each_form() {
         let sources = instruction.operands.len() - written(&instruction);
-        for &(first, second) in instruction.opcode.properties().commute {
+        let properties = instruction.opcode.properties();
+        for &(first, second) in properties.commute.iter().chain(properties.one_sign) {
             assert!(usize::from(first.max(second)) < sources && first != second, "{}", instruction.opcode.mnemonic());
         }
     }

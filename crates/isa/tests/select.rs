@@ -40,6 +40,30 @@ fn expect_none(name: &str, cases: &[(&str, &str)]) {
     }
 }
 
+/// The words are those of ptxas 13.0.88 for sums with two subtrahends: it never puts signs on both of the first two sources, because
+/// an H200 reports that as an illegal instruction.
+#[test]
+fn sums_have_at_most_one_sign_on_the_first_two_sources() {
+    for legal in ["IADD3 R7, RZ, -R0, -R5", "IADD3 R9, -R5, R4, -R0", "IADD3 R13, -R0, 0x4d2, -R5", "IADD3.X R0, R1, ~R2, ~R3, P0, !PT"] {
+        assert!(try_encode("sm_90a", legal).is_ok(), "{legal}");
+    }
+    let illegal = [
+        "IADD3 R0, -R1, -R2, R3",
+        "IADD3 R0, P0, -R1, -c[0x0][0x210], -R3",
+        "IADD3.X R0, ~R1, ~R2, R3, P0, !PT",
+        "UIADD3 UR4, -UR5, -UR6, URZ",
+    ];
+    for text in illegal {
+        let message = try_encode("sm_90a", text).expect_err(text);
+        assert!(message.contains("illegal instruction"), "{text}: {message}");
+    }
+    // A word from elsewhere can be decoded and written back.
+    let word = 0x080fe20007fbe1608000009e74c97210;
+    let decoded = decode(word, target("sm_90a")).expect("a word of the corpus");
+    assert_eq!(decoded.operands.iter().filter(|operand| operand.negate).count(), 2);
+    assert_eq!(encode(&decoded, target("sm_90a")), Ok(word));
+}
+
 #[test]
 fn kind_of_the_second_source_decides() {
     expect_words(

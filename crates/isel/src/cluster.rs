@@ -15,8 +15,8 @@ use crate::select::Select;
 
 /// Selects `barrier.cluster.arrive` and `barrier.cluster.wait`.
 ///
-/// A kernel launched without clusters has no cluster barrier. There every block is a cluster of its own, so that a barrier of the block does
-/// the same: as in ptxas' code, the arrival does nothing then and the wait is `BAR.SYNC`.
+/// A kernel launched without clusters has no cluster barrier. There every block is a cluster of its own, so that a barrier of the block
+/// does the same: as in ptxas' code, the arrival does nothing then and the wait is `BAR.SYNC`.
 pub(crate) fn barrier(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let Some(cluster) = LaunchLayout::of(select.target).cluster else { return select.unsupported(ptx) };
     let is_wait = ptx.has(Modifier::Wait);

@@ -311,10 +311,10 @@ fn place_parameters(module: &Module, function: &Function, target: Target, variab
     variables.parameter_bytes = end - origin;
 }
 
-/// Returns the offset in constant bank 0 of the first word for references: the next word after the parameters. Targets that align the
-/// offsets of parameters, not their places in the bank, have it at a multiple of 16 bytes.
+/// Returns the offset in constant bank 0 of the first word for references: the next one after the parameters with the alignment that the
+/// target requires.
 fn image_start(variables: &VariableLayout, target: Target) -> u32 {
-    let align = if SystemLayout::of(target).aligns_parameters_in_bank { 4 } else { 16 };
+    let align = SystemLayout::of(target).image_word_alignment;
     variables.parameters_start.saturating_add(narrow(aligned(variables.parameter_bytes, align)))
 }
 

@@ -31,6 +31,7 @@
 //! significant and the upper bits are unspecified; a handler that depends on the upper bits extends the value first. A 64-bit register is
 //! an aligned pair of R registers, a 128-bit register a quad. A predicate is a P value.
 
+mod caches;
 mod dispatch;
 mod each_thread;
 mod elected;
@@ -77,12 +78,13 @@ mod texture;
 mod video;
 mod warp;
 
+pub use caches::SelectCaches;
 pub use calls::aliases;
 pub use convention::{DYNAMIC_STACK, RETURN_ADDRESS, SAVED_STACK_POINTER, prototype};
 pub use error::Unsupported;
 pub use initializer::{Data, DataAddress};
 pub use layout::{Layout, Linking, Static, referenced_variables};
 pub use runtime::{CLOBBERED_COUNT, CLOBBERED_PREDICATES, FIRST_CLOBBERED, is_runtime, runtime, runtime_function, runtime_names};
-pub use select::{Selected, select_function};
+pub use select::{Selected, select_function, select_function_with};
 pub use texture::{ImageWord, ImageWords};
 pub use variables::{ADDRESS_BANK, CONSTANT_BANK, SymbolSpace, VariableLayout, VariableLocation};

@@ -4,7 +4,7 @@
 //! at the place of use, with registers and labels of its own. Library functions take and return registers only and do not refer to each
 //! other, so the build script splits the files into single functions, and a process parses a function when it first needs it.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::OnceLock;
 
 use oriole_ir::{Operand, OperandKind, Value};
@@ -14,7 +14,7 @@ use oriole_support::Index;
 use smallvec::SmallVec;
 
 use crate::error::Unsupported;
-use crate::recording::{self, FunctionMark, Recording, RecordingState};
+use crate::recording::{FunctionMark, Recording, RecordingState};
 use crate::select::{Frame, Select};
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
@@ -82,7 +82,7 @@ impl<'m> Select<'m> {
     /// Emits the body: copies the recording if there is one, otherwise selects the body and records it at its second use.
     fn inline(&mut self, routine: Routine, arguments: &[Operand]) -> Result<Vec<Operand>, Unsupported> {
         // Under a guard the code is different, so no recording is used or made.
-        let known = if self.b.guard.is_some() { RecordingState::Nothing } else { recording::recording_state(self.target, routine.number) };
+        let known = if self.b.guard.is_some() { RecordingState::Nothing } else { self.caches.borrow().recording(routine.number) };
         if let RecordingState::Code(code) = known {
             return Ok(self.write_again(&code, arguments));
         }
@@ -111,11 +111,8 @@ impl<'m> Select<'m> {
                 RecordingState::Nothing => None,
                 _ => Recording::new(&self.b.function, &mark, &variables, &results, after),
             };
-            recording::set_recording_state(
-                self.target,
-                number,
-                code.map_or(RecordingState::UsedOnce, |code| RecordingState::Code(Rc::new(code))),
-            );
+            let state = code.map_or(RecordingState::UsedOnce, |code| RecordingState::Code(Arc::new(code)));
+            self.caches.borrow_mut().set_recording(number, state);
         }
         if let Some(after) = after {
             self.start(after);
@@ -177,8 +174,8 @@ mod tests {
     use oriole_support::Index;
 
     use super::{LIBRARY, Routine, find};
-    use crate::recording::{RecordingState, recording_state};
-    use crate::{Layout, Linking, select_function};
+    use crate::recording::RecordingState;
+    use crate::{Layout, Linking, SelectCaches, select_function_with};
 
     #[test]
     fn every_function_is_valid_and_found_by_its_name() {
@@ -201,20 +198,17 @@ mod tests {
         let module = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default()).module;
         let (id, target) = (FunctionId::new(0), Target::parse("sm_75").expect("a target"));
         let layout = Layout::new(&module, Linking::Whole).expect("a layout");
-        select_function(&module, id, target, &layout.variables_of(&module, id, target)).expect("it can be selected");
-        recording_state(target, find("__oriole_div_full_f32").expect("the function").number)
+        let mut caches = SelectCaches::new(target);
+        select_function_with(&mut caches, &module, id, &layout.variables_of(&module, id, target)).expect("it can be selected");
+        caches.recording(find("__oriole_div_full_f32").expect("the function").number)
     }
 
-    /// States are kept per thread, so each thread starts without recordings.
     #[test]
     fn a_body_is_recorded_at_its_second_use_without_a_guard() {
-        let is_recorded = |guards: &'static [&'static str]| {
-            let thread = std::thread::spawn(|| match state_after(guards) {
-                RecordingState::Nothing => "nothing",
-                RecordingState::UsedOnce => "used",
-                RecordingState::Code(_) => "recorded",
-            });
-            thread.join().expect("no panic")
+        let is_recorded = |guards: &[&str]| match state_after(guards) {
+            RecordingState::Nothing => "nothing",
+            RecordingState::UsedOnce => "used",
+            RecordingState::Code(_) => "recorded",
         };
         assert_eq!(is_recorded(&[""]), "used");
         assert_eq!(is_recorded(&["", ""]), "recorded");

@@ -10,8 +10,8 @@
 //! | 63 | parity of the current phase |
 //!
 //! **Older targets** use atomic instructions: the upper word has the parity in bit 31 and 2^31 minus the number of pending arrivals below;
-//! the lower word is 2^30 minus the number of arrivals that a phase expects. `ATOMS.ARRIVE.64` increments the upper word and starts the next
-//! phase when the pending arrivals become zero.
+//! the lower word is 2^30 minus the number of arrivals that a phase expects. `ATOMS.ARRIVE.64` increments the upper word and starts the
+//! next phase when the pending arrivals become zero.
 //!
 //! The state that an arrival returns is the word before the arrival, so its bit 63 is the parity of the phase to wait for.
 

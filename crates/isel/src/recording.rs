@@ -5,13 +5,11 @@
 //! numbering that selection would produce; the output is the same either way. A recording is made at the second use of a function, and
 //! kept per thread.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use oriole_ir::{Block, Builder, Class, Function, Guard, Inst, Op, Operand, OperandKind, Part, Target, Value};
+use oriole_ir::{Block, Builder, Class, Function, Guard, Inst, Op, Operand, OperandKind, Part, Value};
 use oriole_isa::Symbols;
 use oriole_support::Index;
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// The code of a library function body. Values are numbered from zero, arguments first. Blocks are numbered from zero: [`START`],
@@ -194,20 +192,5 @@ pub(crate) enum RecordingState {
     /// It has been used, but was not recorded.
     UsedOnce,
     /// Its recorded code.
-    Code(Rc<Recording>),
-}
-
-thread_local! {
-    /// Per thread: what is known about each library function, by target and number.
-    static STATES: RefCell<FxHashMap<(Target, usize), RecordingState>> = RefCell::default();
-}
-
-/// Returns what is known about a library function, given its number in the library.
-pub(crate) fn recording_state(target: Target, number: usize) -> RecordingState {
-    STATES.with_borrow(|states| states.get(&(target, number)).cloned().unwrap_or(RecordingState::Nothing))
-}
-
-/// Stores what is known about a library function.
-pub(crate) fn set_recording_state(target: Target, number: usize, what: RecordingState) {
-    STATES.with_borrow_mut(|states| states.insert((target, number), what));
+    Code(Arc<Recording>),
 }

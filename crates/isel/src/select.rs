@@ -12,6 +12,7 @@ use oriole_ptx::types::ScalarType;
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::caches::SelectCaches;
 use crate::calls;
 use crate::dispatch;
 use crate::elected::Elected;
@@ -92,6 +93,8 @@ pub struct Select<'m> {
     pub b: Builder,
     /// The GPU to compile for.
     pub target: Target,
+    /// What is known from functions that were selected before.
+    pub(crate) caches: RefCell<&'m mut SelectCaches>,
     /// Locations of the variables.
     pub variables: &'m VariableLayout,
     /// The body being traversed.
@@ -144,20 +147,28 @@ pub struct Select<'m> {
     ended: bool,
 }
 
-thread_local! {
-    /// Cache of [`Select::encodes`] per thread. Handlers ask about a small, fixed set of instructions.
-    static ENCODINGS: RefCell<FxHashMap<Target, FxHashMap<String, bool>>> = RefCell::default();
-}
-
 /// Selects the function `id`, which must have a body. Returns every unsupported construct found, not only the first.
 pub fn select_function(module: &Module, id: FunctionId, target: Target, variables: &VariableLayout) -> Result<Selected, Vec<Unsupported>> {
+    select_function_with(&mut SelectCaches::new(target), module, id, variables)
+}
+
+/// Does the same for the target of `caches`, with what is known from functions that were selected before.
+pub fn select_function_with(
+    caches: &mut SelectCaches,
+    module: &Module,
+    id: FunctionId,
+    variables: &VariableLayout,
+) -> Result<Selected, Vec<Unsupported>> {
     let function = &module.functions[id];
     let Some(body) = function.body.as_deref() else { return Err(vec![Unsupported::new("a function without body")]) };
     let is_kernel = function.kind == ast::FunctionKind::Entry;
     let kind = if is_kernel { FunctionKind::Kernel } else { FunctionKind::Device };
+    let mut b = Builder::new(Function::new(module.name(function.name), kind));
+    b.templates = std::mem::take(&mut caches.templates);
     let mut select = Select {
-        b: Builder::new(Function::new(module.name(function.name), kind)),
-        target,
+        b,
+        target: caches.target,
+        caches: RefCell::new(caches),
         variables,
         frame: Frame::new(module, body, None),
         is_kernel,
@@ -196,6 +207,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
         let blocks: Vec<Block> = select.b.function.blocks.indices().collect();
         blocks.into_iter().for_each(|block| select.b.function.blocks[block].no_unroll = true);
     }
+    select.caches.borrow_mut().templates = std::mem::take(&mut select.b.templates);
     if errors.is_empty() { Ok(select.finish()) } else { Err(errors) }
 }
 
@@ -376,15 +388,7 @@ impl<'m> Select<'m> {
 
     /// Returns whether the target has an encoding for an instruction, given in the syntax of nvdisasm.
     pub fn encodes(&self, text: &str) -> bool {
-        ENCODINGS.with_borrow_mut(|targets| {
-            let answers = targets.entry(self.target).or_default();
-            if let Some(&known) = answers.get(text) {
-                return known;
-            }
-            let answer = oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, self.target).is_ok());
-            answers.insert(text.to_owned(), answer);
-            answer
-        })
+        self.caches.borrow_mut().encodes(text)
     }
 
     /// Returns the error that the PTX instruction is not supported, with the opcode and modifiers in the message.

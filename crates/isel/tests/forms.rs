@@ -3,7 +3,7 @@
 
 use oriole_ir::{Target, machine};
 use oriole_isel::{VariableLayout, select_function};
-use oriole_opt::legalize;
+use oriole_opt::legalize::{self, EncodabilityCache};
 use oriole_ptx::ast::Module;
 use oriole_ptx::enumerate::{Case, legal_forms, module_text};
 use oriole_ptx::table::{Opcode, ROWS};
@@ -116,7 +116,7 @@ fn try_module(module: &Module, target: Target, texts: &[String], faults: &mut Ve
         };
         let mut function = selected.function;
         oriole_ir::construct_ssa(&mut function);
-        if let Err(error) = legalize::run(&mut function, target) {
+        if let Err(error) = legalize::run(&mut function, &mut EncodabilityCache::new(target)) {
             faults.push(format!("{target}: {text} {error}"));
             continue;
         }

@@ -156,8 +156,8 @@ fn variables_of_other_modules() {
     assert_eq!(globals, [("here", 4)]);
 }
 
-/// ptxas reserves no bytes for textures among variables and parameters. Words for the textures that the code uses come after the parameters;
-/// those that device functions use have the same offsets in all kernels.
+/// ptxas reserves no bytes for textures among variables and parameters. Words for the textures that the code uses come after the
+/// parameters; those that device functions use have the same offsets in all kernels.
 #[test]
 fn textures_take_no_space_among_parameters() {
     let fetch = |name: &str| format!("tex.1d.v4.s32.s32 {{%a, %b, %c, %e}}, [{name}, {{%a}}];\n");
@@ -188,8 +188,8 @@ fn textures_take_no_space_among_parameters() {
     assert!(matches!(&outcome, Outcome::Unsupported(why) if why.contains("reference image in a relocatable file")), "{outcome:?}");
 }
 
-/// Local memory has no atomic operations. Without a state space, the variable's own space counts, so a generic access to its offset would be
-/// wrong code. (ptxas 13.0 crashes on this module.)
+/// Local memory has no atomic operations. Without a state space, the variable's own space counts, so a generic access to its offset would
+/// be wrong code. (ptxas 13.0 crashes on this module.)
 #[test]
 fn atomic_operations_on_local_variables_are_refused() {
     for instruction in ["atom.add.u32 %r, [l], 1;", "atom.add.u32 %r, [l+4], 1;", "red.add.u32 [l], 1;", "atom.cas.b32 %r, [l], 1, 2;"] {

@@ -14,16 +14,16 @@
 //!
 //! The integer operations with an exact result in any order are combined. These are the cases:
 //!
-//! - **Nobody reads the old value.** A sum of equal operands is a product with the number of threads. Equal operands of `AND`, `OR`, `MIN`
-//!   and `MAX` need no work. Other 32-bit operands are combined with `REDUX`.
+//! - **No instruction reads the old value.** A sum of equal operands is a product with the number of threads. Equal operands of `AND`,
+//!   `OR`, `MIN` and `MAX` need no work. Other 32-bit operands are combined with `REDUX`.
 //! - **The old value is read**, of an addition. The threads add in the order of their numbers: the leader's old value is sent to all
 //!   threads, and each adds the operands of the threads below it. For equal operands that is a product with the number of active threads
 //!   below.
 //! - **Different operands of an addition whose old value is read**, or without `REDUX`: prefix sums by shuffles, if all 32 threads
 //!   take part. If not, each thread performs its own operation.
 //!
-//! A guard is handled like inactive threads: the vote is over the guard. An operation whose guard, or whose branch, compares for equality is
-//! not changed if the compared values differ between threads: it is likely that a single thread performs it.
+//! A guard is handled like inactive threads: the vote is over the guard. An operation whose guard, or whose branch, compares for equality
+//! is not changed if the compared values differ between threads: it is likely that a single thread performs it.
 //!
 //! The threads between the vote and the last shuffle must be the same. They are, because a block has no point in between where threads meet
 //! or part, and the scheduler keeps instructions that exchange data between threads on their side of such points.
@@ -158,7 +158,7 @@ impl Atomic {
 
 /// How the operands of the threads are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum Combination {
     /// All operands are equal, and the operation with all is the same as with one.
     Once,
     /// All operands are equal; they are added.
@@ -226,19 +226,20 @@ impl Aggregate {
         let mut count = 0;
         let selects_thread = self.is_selected(function, block);
         for inst in insts {
+            // Threads may meet or part here, so the votes from before do not hold afterwards.
             if matches!(function.insts[inst].op.effect(), Effect::Barrier | Effect::Control | Effect::Other) {
                 shared = Shared::default();
             }
             let found = self.read(function, inst).filter(|_| !selects_thread);
-            let Some((atomic, way)) = found.and_then(|atomic| Some((atomic, self.way(function, inst, &atomic)?))) else {
+            let Some((atomic, combination)) = found.and_then(|atomic| Some((atomic, self.combination(function, inst, &atomic)?))) else {
                 written.push(inst);
                 continue;
             };
             count += 1;
-            if way == Way::Prefix {
+            if combination == Combination::Prefix {
                 self.add_prefixes(function, inst, &atomic, &mut shared, &mut written);
             } else {
-                self.combine(function, inst, &atomic, way, &mut shared, &mut written);
+                self.combine(function, inst, &atomic, combination, &mut shared, &mut written);
             }
         }
         function.blocks[block].insts = written;
@@ -276,7 +277,7 @@ impl Aggregate {
     }
 
     /// Returns how an operation is combined; `None` if it stays as it is.
-    fn way(&self, function: &Function, inst: Inst, atomic: &Atomic) -> Option<Way> {
+    fn combination(&self, function: &Function, inst: Inst, atomic: &Atomic) -> Option<Combination> {
         let mut address = function.sources(inst).iter().filter(|operand| matches!(operand.role, Role::Bracket(_)));
         let is_uniform = |operand: &Operand| self.uniformity.is_uniform_operand(operand);
         let is_guarded_well = function.insts[inst].guard.is_none_or(|guard| match guard.kind {
@@ -291,32 +292,40 @@ impl Aggregate {
         let is_plain = atomic.old.is_none_or(|part| function.whole(part.value) == part);
         match atomic.kind {
             _ if !is_plain => None,
-            Kind::Add if is_same => Some(Way::Product),
-            Kind::And | Kind::Or | Kind::Min | Kind::Max if is_same && !is_read => Some(Way::Once),
+            Kind::Add if is_same => Some(Combination::Product),
+            Kind::And | Kind::Or | Kind::Min | Kind::Max if is_same && !is_read => Some(Combination::Once),
             _ if atomic.is_wide || (is_read && atomic.kind != Kind::Add) => None,
-            Kind::Add if is_read => Some(Way::Prefix),
-            Kind::Min | Kind::Max if Opcode::CREDUX.exists_on(self.target) => Some(Way::Reduction(Opcode::CREDUX)),
-            _ if Opcode::REDUX.exists_on(self.target) => Some(Way::Reduction(Opcode::REDUX)),
-            Kind::Add => Some(Way::Prefix),
+            Kind::Add if is_read => Some(Combination::Prefix),
+            Kind::Min | Kind::Max if Opcode::CREDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::CREDUX)),
+            _ if Opcode::REDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::REDUX)),
+            Kind::Add => Some(Combination::Prefix),
             _ => None,
         }
     }
 
     /// Combines the operands, and lets the leader perform the operation.
-    fn combine(&mut self, function: &mut Function, inst: Inst, atomic: &Atomic, way: Way, shared: &mut Shared, written: &mut Vec<Inst>) {
+    fn combine(
+        &mut self,
+        function: &mut Function,
+        inst: Inst,
+        atomic: &Atomic,
+        combination: Combination,
+        shared: &mut Shared,
+        written: &mut Vec<Inst>,
+    ) {
         let guard = function.insts[inst].guard;
         let mut prelude = Prelude::before(function, inst);
         let mut group = match shared.voters.get(&guard) {
             Some(known) => *known,
             None => self.vote(function, guard, &mut prelude),
         };
-        let combined = match way {
-            Way::Product => {
+        let combined = match combination {
+            Combination::Product => {
                 let count = *group.count.get_or_insert_with(|| word(&mut prelude, function, Opcode::POPC, &[], &[group.mask]));
                 self.product(function, &mut prelude, atomic, count, None)
             }
-            Way::Reduction(opcode) => self.reduction(function, &mut prelude, atomic, guard, opcode),
-            Way::Once | Way::Prefix => atomic.value,
+            Combination::Reduction(opcode) => self.reduction(function, &mut prelude, atomic, guard, opcode),
+            Combination::Once | Combination::Prefix => atomic.value,
         };
         let rank = atomic.old.map(|_| *group.rank.get_or_insert_with(|| self.rank(function, &mut prelude, group.mask)));
         shared.voters.insert(guard, group);
@@ -326,6 +335,8 @@ impl Aggregate {
         let (Some(result), Some((old, tied)), Some(rank)) = (atomic.old, old, rank) else { return };
         let mut after = Prelude::before(function, inst);
         let leader = group.leader;
+        // Threads 1, 4 and 6 add 5 each to 100. Thread 6 leads: it adds 15 and gets the old value 100. The ranks are 0, 1 and 2, so the
+        // threads get 100, 105 and 110, as if they had added one after the other.
         let words: SmallVec<[Operand; 2]> = (0..result.count).map(|at| shuffle(&mut after, function, piece(old, at), leader)).collect();
         let base = after.pack(function, RegFile::General, &words);
         let sum = self.product(function, &mut after, atomic, rank, Some(base));
@@ -345,6 +356,7 @@ impl Aggregate {
     /// Computes the number of threads of a mask that are below this one.
     fn rank(&mut self, function: &mut Function, prelude: &mut Prelude, mask: Operand) -> Operand {
         let lower = *self.lower.get_or_insert_with(|| fresh(function, Class::R));
+        // The truth table of `a & b`.
         let table = Operand::from(0xc0_i64);
         let never = Operand::PT.inverted_predicate();
         let below = word(prelude, function, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
@@ -366,6 +378,7 @@ impl Aggregate {
                 _ => word(prelude, function, Opcode::IMAD, &[], &[atomic.value, count, start]),
             };
         }
+        // The count has 32 bits, so two partial products are enough: low * count in 64 bits, and high * count added to its upper half.
         let [low, high] = [0, 1].map(|at| Operand::from(piece(part, at)));
         let wide = prelude.define(function, Class::R2, Opcode::IMAD, &[Symbol::WIDE, Symbol::U32], &[low, count, start]);
         let Some(wide_part) = wide.part().filter(|_| known(function, high) != Some(0)) else { return wide };
@@ -384,6 +397,7 @@ impl Aggregate {
             Kind::Max => Some(Symbol::MAX),
         };
         let modifiers: SmallVec<[Symbol; 2]> = name.into_iter().chain(atomic.is_signed.then_some(Symbol::S32)).collect();
+        // `REDUX` combines all active threads, also those in which the guard does not hold: they contribute the identity.
         let value = match guard {
             Some(guard) => select(prelude, function, atomic.value, atomic.identity().into(), condition(guard)),
             None => atomic.value,
@@ -411,6 +425,8 @@ impl Aggregate {
         written.push(inst);
         let (Some(result), Some((old, tied))) = (atomic.old, old) else { return };
         let mut after = Prelude::before(function, inst);
+        // The old value of a thread is that of the last thread, plus the operands of the threads below: its own prefix sum without its
+        // own operand. If not all threads take part, each has performed its own operation and has its own old value.
         let last = shuffle(&mut after, function, piece(old, 0), LAST_LANE.into());
         let before = sum(&mut after, function, [total, atomic.value.negated(), last]);
         let chosen = select(&mut after, function, before, old.into(), is_full);
@@ -423,6 +439,7 @@ impl Aggregate {
         let lane = self.lane(function);
         let mask = ballot(prelude, function, guard);
         let is_full = compare(prelude, function, Symbol::AND, mask, i64::from(u32::MAX).into(), Operand::PT);
+        // Operands 3 1 4 1 of four threads become 3 4 5 5 at distance 1, and 3 4 8 9 at distance 2.
         let mut total = value;
         for distance in [1_i64, 2, 4, 8, 16] {
             total = add_from_below(prelude, function, total, distance);
@@ -430,6 +447,7 @@ impl Aggregate {
         let not_full = is_full.inverted_predicate();
         let mut acts = compare(prelude, function, Symbol::OR, lane, LAST_LANE.into(), not_full);
         if let Some(guard) = guard {
+            // The truth table of `a & b & c`.
             let sources = [acts, condition(guard), Operand::PT, 0x80_i64.into(), 0_i64.into()];
             acts = predicate(prelude, function, Opcode::PLOP3, &[Symbol::LUT], &sources);
         }
@@ -557,6 +575,8 @@ fn shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, lane: O
 fn add_from_below(prelude: &mut Prelude, function: &mut Function, value: Operand, distance: i64) -> Operand {
     let [exists, below] = [Class::P, Class::R].map(|class| fresh(function, class));
     prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);
+    // `SHFL.UP` says whether there is a thread `distance` below. Where there is none, the sum must stay: the addition is guarded, and its
+    // result is tied to the old sum.
     let total = sum(prelude, function, [value, below, Operand::RZ]);
     if let Some(&inst) = prelude.insts.last() {
         let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();

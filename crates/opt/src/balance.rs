@@ -9,8 +9,8 @@
 //! multiply, because there both units execute integer additions.
 //!
 //! Multiply-adds of pairs of halves can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on that for doubles, where a
-//! machine has a fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number of
-//! them. The result takes four cycles more, so a block with a single one stays as it is.
+//! machine has a fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number
+//! of them. The result takes four cycles more, so a block with a single one stays as it is.
 
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Hardware, ThroughputClass};
@@ -22,21 +22,19 @@ use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
 /// Balances the units in every block of a function. Returns the number of instructions moved.
-pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> usize {
-    let mut encodability = EncodabilityCache::take(hardware.target);
+pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     let mut moved = 0;
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
         let unit_cycles = UnitCycles::of(hardware);
         for at in 0..function.layout.len() {
-            moved += balance(function, function.layout[at], &mut encodability, &unit_cycles);
+            moved += balance(function, function.layout[at], encodability, &unit_cycles);
         }
     }
     if has_fast_doubles(hardware) {
         for at in 0..function.layout.len() {
-            moved += balance_halves(function, function.layout[at], &mut encodability);
+            moved += balance_halves(function, function.layout[at], encodability);
         }
     }
-    encodability.put_back();
     moved
 }
 

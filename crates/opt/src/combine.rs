@@ -29,7 +29,7 @@ mod proofs;
 mod signs;
 mod sums;
 
-use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Role, Target};
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Role};
 use oriole_isa::{Opcode, Symbol};
 use oriole_support::Index;
 use smallvec::SmallVec;
@@ -72,8 +72,8 @@ pub struct Stats {
 }
 
 /// Combines instructions in a whole function.
-pub fn run(function: &mut Function, target: Target) -> Stats {
-    let mut combiner = Combiner::new(function, target);
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
+    let mut combiner = Combiner::new(function, encodability.take());
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
@@ -90,7 +90,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
             }
         }
     }
-    combiner.encodability.put_back();
+    combiner.encodability.put_back(encodability);
     combiner.stats
 }
 
@@ -106,10 +106,10 @@ struct Combiner {
 }
 
 impl Combiner {
-    fn new(function: &Function, target: Target) -> Combiner {
+    fn new(function: &Function, encodability: EncodabilityCache) -> Combiner {
         let mut combiner = Combiner {
             definitions: Definitions::compute(function),
-            encodability: EncodabilityCache::take(target),
+            encodability,
             homes: vec![None; function.insts.len()],
             reads: vec![0; function.values.len()],
             stats: Stats::default(),

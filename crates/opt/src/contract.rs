@@ -9,15 +9,15 @@
 //! ([`oriole_ir::Instruction::may_contract`]). The decisions are those of ptxas, so that the results are the same bit for bit:
 //!
 //! - The product is unguarded, in the block of the sum, and flushes subnormal numbers if and only if the sum does; it does not saturate.
-//! - A product with a single reader is contracted first, the left summand before the right one. A product with several readers is contracted
-//!   if all of them are sums that can take it, and then into all of them: the product itself is dead afterwards.
+//! - A product with a single reader is contracted first, the left summand before the right one. A product with several readers is
+//!   contracted if all of them are sums that can take it, and then into all of them: the product itself is dead afterwards.
 //! - A sum of a product and itself is not contracted, nor is the absolute value of a product. Negations are looked through.
 //!
 //! The pass runs twice: before legalization, common-subexpression elimination and hoisting, which would give a product other readers or
 //! another block, and after unrolling, where the product of one iteration meets the sum of the next. Only the second run checks that the
 //! target encodes the result. The cost is linear in the size of the function.
 
-use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Target};
+use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs};
 use oriole_isa::{Opcode, RegFile, Symbol};
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
@@ -41,27 +41,28 @@ pub enum Legality {
 const MAX_NEGATIONS: usize = 4;
 
 /// Contracts products and sums in a whole function. Returns the number of sums that became multiply-adds.
-pub fn run(function: &mut Function, target: Target, legality: Legality) -> usize {
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legality: Legality) -> usize {
     let has_marks = |&inst: &Inst| function.insts[inst].may_contract;
     if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(has_marks)) {
         return 0;
     }
     let contractor = Contractor::new(function);
     let decisions = contractor.decide();
-    let mut encodability = (legality == Legality::Encodable).then(|| EncodabilityCache::take(target));
     let mut contracted = 0;
     for (sum, read) in decisions {
         let Some(draft) = fused(function, sum, read) else { continue };
-        if encodability.as_mut().is_none_or(|encodability| encodability.is_encodable(function, sum, &draft)) {
+        if legality == Legality::Any || encodability.is_encodable(function, sum, &draft) {
             draft.store(function, sum);
             function.insts[sum].may_contract = false;
             contracted += 1;
         }
     }
-    if let Some(encodability) = encodability {
-        encodability.put_back();
-    }
     contracted
+}
+
+/// Removes the marks of all products and sums. They mean nothing after the last contraction.
+pub fn clear_marks(function: &mut Function) {
+    function.insts.iter_mut().for_each(|inst| inst.may_contract = false);
 }
 
 /// The operation that computes a sum, and the one that computes a sum with a product, for each product.

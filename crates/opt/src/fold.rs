@@ -12,7 +12,7 @@
 //! 64-bit sum is folded only if both halves come from such a pair of additions, because only then is it exact. Halves of the base that are
 //! not an aligned register pair are packed after the later one of their definitions; all addresses with the same halves share one pack.
 
-use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs, Target};
+use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile, Symbol};
 use smallvec::SmallVec;
 
@@ -39,10 +39,10 @@ pub struct Stats {
 const MAX_SUMS: usize = 8;
 
 /// Folds constants and additions in a whole function.
-pub fn run(function: &mut Function, target: Target) -> Stats {
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut folder = Folder {
         definitions: Definitions::compute(function),
-        encodability: EncodabilityCache::take(target),
+        encodability: encodability.take(),
         bases: Bases::default(),
         stats: Stats::default(),
     };
@@ -55,7 +55,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
             }
         }
     }
-    folder.encodability.put_back();
+    folder.encodability.put_back(encodability);
     folder.bases.insert_packs(function);
     folder.stats
 }

@@ -1,8 +1,8 @@
 //! Inserts idle loads between a load from shared memory and an asynchronous copy into it.
 //!
-//! ptxas puts `@!PT LDS RZ, [RZ]` three times before an `LDGSTS` that follows an `LDS`, on all targets from sm_80 on; on Hopper and later also
-//! before the first `LDGSTS` of a function. Why the hardware needs them is not documented, so this pass does the same wherever an `LDS` may
-//! precede: after an `LDS` of the block, and before the first `LDGSTS` of a block.
+//! ptxas puts `@!PT LDS RZ, [RZ]` three times before an `LDGSTS` that follows an `LDS`, on all targets from sm_80 on; on Hopper and later
+//! also before the first `LDGSTS` of a function. Why the hardware needs them is not documented, so this pass does the same wherever an
+//! `LDS` may precede: after an `LDS` of the block, and before the first `LDGSTS` of a block.
 //!
 //! **Before**: physical registers, final order of instructions. **After**: the same code with the idle loads.
 

@@ -13,8 +13,8 @@
 //! bb2:  %w = PHI %u, bb0, %v, bb1
 //! ```
 //!
-//! There is one arm (the branch goes around it) or two. An arm has one predecessor and one successor, no phis, and only instructions that may
-//! be guarded: no calls, barriers, fences, votes, shuffles and matrix operations. All arms of a branch together have at most as many
+//! There is one arm (the branch goes around it) or two. An arm has one predecessor and one successor, no phis, and only instructions that
+//! may be guarded: no calls, barriers, fences, votes, shuffles and matrix operations. All arms of a branch together have at most as many
 //! instructions as a taken branch costs cycles in the hardware model. An instruction of the integer or the
 //! multiply unit whose result no phi reads is executed without a guard, which gives the scheduler more freedom; all others get one.
 //!
@@ -272,8 +272,8 @@ fn convert(function: &mut Function, readers: &Readers, block: Block, branch: &Br
     }
 }
 
-/// Appends the instructions of an arm to a block. For each pair of an old value and a value of the arm, returns the value that is the new one
-/// where the guard holds and the old one elsewhere.
+/// Appends the instructions of an arm to a block. For each pair of an old value and a value of the arm, returns the value that is the new
+/// one where the guard holds and the old one elsewhere.
 fn append_arm(
     function: &mut Function,
     readers: &Readers,
@@ -319,8 +319,8 @@ fn append_arm(
     merged
 }
 
-/// Guards the definition of a value in an arm so that it keeps the old value elsewhere. Returns false and changes nothing if the value is not
-/// computed in the arm, or if it has other readers than the phi.
+/// Guards the definition of a value in an arm so that it keeps the old value elsewhere. Returns false and changes nothing if the value is
+/// not computed in the arm, or if it has other readers than the phi.
 fn tie_definition(
     function: &mut Function,
     readers: &Readers,

@@ -4,9 +4,9 @@
 //! flag, releases a lock) must let that thread run, or the warp never makes progress. Therefore the header of a loop that waits for memory
 //! which other threads may change (atomics, volatile or strong accesses, tests of barriers in shared memory) starts with `YIELD`.
 //!
-//! A loop waits if one of its branches depends on something that was read from memory in the loop. A loop that counts to a limit and adds to
-//! a counter in memory does not: it ends whatever the other threads do, and `YIELD` would only cost time. A loop without an exit counts as
-//! waiting, and so does one with calls or indirect branches.
+//! A loop waits if one of its branches depends on something that was read from memory in the loop. A loop that counts to a limit and adds
+//! to a counter in memory does not: it ends whatever the other threads do, and `YIELD` would only cost time. A loop without an exit counts
+//! as waiting, and so does one with calls or indirect branches.
 
 use oriole_ir::analysis::{ControlFlow, LoopId, Loops};
 use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, Order, Target, Value};

@@ -18,7 +18,6 @@ mod moves;
 pub(crate) mod order;
 mod spelling;
 
-use std::cell::RefCell;
 use std::fmt;
 
 use oriole_ir::{Function, Inst, Location, Operand, OperandKind, Role, Signs, Target, machine};
@@ -54,8 +53,8 @@ impl fmt::Display for LegalizeError {
 impl std::error::Error for LegalizeError {}
 
 /// Rewrites all instructions of a function that the target cannot encode.
-pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeError> {
-    let mut legalizer = Legalizer { encodability: EncodabilityCache::take(target), stats: Stats::default() };
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Result<Stats, LegalizeError> {
+    let mut legalizer = Legalizer { encodability: encodability.take(), stats: Stats::default() };
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -65,7 +64,7 @@ pub fn run(function: &mut Function, target: Target) -> Result<Stats, LegalizeErr
         }
         function.blocks[block].insts = kept;
     }
-    legalizer.encodability.put_back();
+    legalizer.encodability.put_back(encodability);
     Ok(legalizer.stats)
 }
 
@@ -82,13 +81,9 @@ const EXAMPLE_REGISTER: u16 = 8;
 /// Maximum number of shapes to keep in the cache between functions; real programs have a few thousand.
 const MAX_SHAPES: usize = 100_000;
 
-thread_local! {
-    /// The caches of this thread that are not in use, by target.
-    static MEMORY: RefCell<FxHashMap<Target, EncodabilityCache>> = RefCell::default();
-}
-
-/// Answers whether the target has an encoding form for an instruction, with a cache by shape.
-pub(crate) struct EncodabilityCache {
+/// Answers whether a target has an encoding form for an instruction, with a cache by shape. Answers depend on shape and target only, so
+/// a cache that has seen other functions changes the compile time and never the result.
+pub struct EncodabilityCache {
     target: Target,
     /// By shape: whether the target has a form.
     encodable: FxHashMap<Box<[u32]>, bool>,
@@ -274,23 +269,31 @@ fn with_examples(draft: &Draft, chosen: &[usize], move_kind: MoveKind) -> Option
 }
 
 impl EncodabilityCache {
-    /// Takes the cache for a target from this thread, or creates one. A cached answer depends on shape and target only, so the cache
-    /// changes the compile time and never the result.
-    pub(crate) fn take(target: Target) -> EncodabilityCache {
-        let known = MEMORY.with_borrow_mut(|memory| memory.remove(&target));
-        known.unwrap_or_else(|| EncodabilityCache {
+    /// Returns an empty cache for a target.
+    pub fn new(target: Target) -> EncodabilityCache {
+        EncodabilityCache {
             target,
             encodable: FxHashMap::default(),
             plans: FxHashMap::default(),
             move_rewrites: FxHashMap::default(),
             shape: Vec::new(),
-        })
+        }
     }
 
-    /// Returns the cache to the thread for later functions, unless it has grown too large.
-    pub(crate) fn put_back(self) {
+    /// Returns the target.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Moves the cache into the state of a pass, which [puts it back](Self::put_back).
+    pub(crate) fn take(&mut self) -> EncodabilityCache {
+        std::mem::replace(self, EncodabilityCache::new(self.target))
+    }
+
+    /// Moves the cache back for later functions, unless it has grown too large.
+    pub(crate) fn put_back(self, place: &mut EncodabilityCache) {
         if self.encodable.len() + self.plans.len() + self.move_rewrites.len() < MAX_SHAPES {
-            MEMORY.with_borrow_mut(|memory| memory.insert(self.target, self));
+            *place = self;
         }
     }
 
@@ -397,8 +400,8 @@ mod tests {
         assert_eq!([0, 0b1, 0b10, 0b11, 0b10_0000].map(shape), [0, 1, 2, 2, 6]);
     }
 
-    /// Operands that an encoding field may tell apart have different shapes. Each kind has its own number above bit 16; bits from 20 on stay
-    /// free for role and signs.
+    /// Operands that an encoding field may tell apart have different shapes. Each kind has its own number above bit 16; bits from 20 on
+    /// stay free for role and signs.
     #[test]
     fn shapes_tell_operands_apart() {
         let mut function = Function::new("test", FunctionKind::Kernel);

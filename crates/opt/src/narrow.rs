@@ -1,4 +1,4 @@
-//! Computes only the lower half of 64-bit numbers whose upper half nobody reads.
+//! Computes only the lower half of 64-bit numbers whose upper half no instruction reads.
 //!
 //! ```text
 //! bb1:  %3:R2 = PHI %1, bb0, %8, bb1                  bb1:  %9:R = PHI %1[0], bb0, %12, bb1
@@ -14,7 +14,8 @@
 //! only contributes to itself, disappears. Then the instructions of which only the lower half is read become 32-bit instructions, and those
 //! of which nothing is read are removed.
 //!
-//! **Before** and **after**: SSA, legal instructions. The cost is linear: an instruction is visited at most once for each word of its result.
+//! **Before** and **after**: SSA, legal instructions. The cost is linear: an instruction is visited at most once for each word of its
+//! result.
 
 use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role, Target, Value, machine};
 use oriole_isa::{Opcode, Symbol, Symbols};

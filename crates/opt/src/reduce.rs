@@ -5,8 +5,8 @@
 //! RZ = ATOMS.ADD [%3+0x4], 1                               RZ = ATOMS.POPC.INC.32 [%3+URZ+0x4]
 //! ```
 //!
-//! A reduction (`RED`, `REDG`) returns nothing, so the thread does not wait for the memory. `ATOMS.POPC.INC` adds the number of threads that
-//! have the same address, in one step instead of one per thread.
+//! A reduction (`RED`, `REDG`) returns nothing, so the thread does not wait for the memory. `ATOMS.POPC.INC` adds the number of threads
+//! that have the same address, in one step instead of one per thread.
 //!
 //! **Before** and **after**: SSA, legal instructions; results that nothing reads are `RZ` and `PT`. The cost is linear.
 

@@ -29,11 +29,6 @@ impl Remarks {
         Remarks { list: Some(Vec::new()) }
     }
 
-    /// Returns whether remarks are recorded.
-    pub fn is_recording(&self) -> bool {
-        self.list.is_some()
-    }
-
     /// Adds the remark that a pass changed a place.
     pub fn done(&mut self, pass: &'static str, location: Location, text: impl FnOnce() -> String) {
         self.add(pass, location, true, text);

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! A forward analysis over the blocks computes the registers in flight, each with the number of groups that have ended since: a wait that
-//! leaves that many groups pending is enough. Where paths meet, the smaller number holds. The state of a block only grows while the analysis
-//! runs, so it ends; in practice after two or three walks.
+//! leaves that many groups pending is enough. Where paths meet, the smaller number holds. The state of a block only grows while the
+//! analysis runs, so it ends; in practice after two or three walks.
 //!
 //! Selection ends each group with a product without operands. This pass moves the end to the last product of the group if that is in the
 //! same block.

@@ -1,7 +1,7 @@
 //! Moves the constant part of an array index out of the address computation.
 //!
-//! Indices such as `(i << 5) | 3` differ in their last bits only. If the bits of the number are known to be zero in the rest of the index, the
-//! combination is a sum without carries, so the number can be added to the address instead:
+//! Indices such as `(i << 5) | 3` differ in their last bits only. If the bits of the number are known to be zero in the rest of the index,
+//! the combination is a sum without carries, so the number can be added to the address instead:
 //!
 //! ```text
 //! %1 = SHF.L.U32 %0, 5, RZ                      %1 = SHF.L.U32 %0, 5, RZ
@@ -11,11 +11,11 @@
 //!                                               %3:R2 = PACK %5, %7
 //! ```
 //!
-//! Common-subexpression elimination then finds that neighbouring accesses have the same base, and folding moves the numbers into the offsets of the
-//! accesses. Only products whose readers are all addresses are changed, because only there is the sum free.
+//! Common-subexpression elimination then finds that neighbouring accesses have the same base, and folding moves the numbers into the
+//! offsets of the accesses. Only products whose readers are all addresses are changed, because only there is the sum free.
 //!
-//! **Why it is exact.** Where `a & k` is 0, `a | k` is `a + k` without a carry out of any bit. If bit 31 of `k` is 0 too, this holds for the
-//! sign-extended and for the zero-extended numbers, and in 64 bits multiplication distributes over the sum.
+//! **Why it is exact.** Where `a & k` is 0, `a | k` is `a + k` without a carry out of any bit. If bit 31 of `k` is 0 too, this holds for
+//! the sign-extended and for the zero-extended numbers, and in 64 bits multiplication distributes over the sum.
 //!
 //! **Before** and **after**: SSA, before legalization. The cost is linear in the size of the function.
 
@@ -86,7 +86,8 @@ enum Rest {
     Union(Part, Part),
 }
 
-/// Returns the index without its constant part, and the size of that part in bytes, if an instruction computes an address with such an index.
+/// Returns the index without its constant part, and the size of that part in bytes, if an instruction computes an address with such an
+/// index.
 fn splittable(function: &Function, definitions: &Definitions, is_address: &[bool], inst: Inst) -> Option<(Rest, i64)> {
     let data = &function.insts[inst];
     let is_wide = matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);

@@ -11,12 +11,12 @@
 //!                                                      %y = COPY %t[1]
 //! ```
 //!
-//! Here `%z` is known to be zero. Two neighbouring zeros are written by one `CS2R`. Two moves for each register (one of them guarded) become
-//! at most one. Copy propagation then redirects the readers of the copies to the tuple.
+//! Here `%z` is known to be zero. Two neighbouring zeros are written by one `CS2R`. Two moves for each register (one of them guarded)
+//! become at most one. Copy propagation then redirects the readers of the copies to the tuple.
 //!
 //! **Before** and **after**: SSA. The cost is linear in the size of the function.
 
-use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Target};
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Pseudo, Role};
 use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 use oriole_support::Index;
 use smallvec::SmallVec;
@@ -33,7 +33,7 @@ pub struct Stats {
 }
 
 /// Ties the results of guarded instructions in a whole function.
-pub fn run(function: &mut Function, target: Target) -> Stats {
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
     let is_candidate = |function: &Function, inst: Inst| tuple_of(function, inst).is_some();
     let has_candidate = |&block: &Block| function.blocks[block].insts.iter().any(|&inst| is_candidate(function, inst));
@@ -42,19 +42,17 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     }
     let definitions = Definitions::compute(function);
     let readers = Readers::find(function);
-    let mut encodability = EncodabilityCache::take(target);
     for block in function.layout.clone() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
             if let Some(copies) = copies_to_tie(function, &definitions, &readers, inst) {
-                tie(function, &definitions, &mut encodability, inst, &copies, &mut kept).then(|| stats.tied += 1);
+                tie(function, &definitions, encodability, inst, &copies, &mut kept).then(|| stats.tied += 1);
             }
             kept.push(inst);
         }
         function.blocks[block].insts = kept;
     }
-    encodability.put_back();
     stats
 }
 

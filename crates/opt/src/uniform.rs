@@ -23,7 +23,7 @@
 //! linear, except for the number of rounds that find the instructions of a block, which is at most the length of the longest chain of them.
 
 use oriole_ir::analysis::DefUse;
-use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Target, Value};
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
 use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -51,7 +51,7 @@ pub struct Stats {
 }
 
 /// Moves the uniform computations of a whole function.
-pub fn run(function: &mut Function, target: Target) -> Stats {
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
     let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy(function, inst) || is_vote(function, inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
@@ -63,20 +63,18 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         fold_numbers(function, &definitions, block);
     }
     let def_use = DefUse::compute(function);
-    let mut encodability = EncodabilityCache::take(target);
     let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();
     for &block in &blocks {
-        let moved = Candidates::find(function, &def_use, &definitions, block, &mut encodability);
+        let moved = Candidates::find(function, &def_use, &definitions, block, encodability);
         stats.moved += moved.insts.len();
         let mut rewriter =
             Rewriter { moved: &moved, def_use: &def_use, definitions: &definitions, copies: FxHashMap::default(), replaced: &mut replaced };
         stats.removed += rewriter.run(function, block);
     }
-    encodability.put_back();
     replace_uses(function, &replaced);
     stats.derived = tuples::run(function);
     if stats != Stats::default() {
-        dead::run(function, target);
+        dead::run(function, encodability.target());
     }
     stats
 }

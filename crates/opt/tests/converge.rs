@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, OperandKind, Target, machine};
 use oriole_isa::{Opcode, encode};
+use oriole_opt::legalize::EncodabilityCache;
 use oriole_opt::{converge, legalize};
 
 fn target(name: &str) -> Target {
@@ -235,7 +236,7 @@ fn random_graphs_do_not_deadlock() {
 fn barriers_are_encoded_on_every_target() {
     for target in Target::all_with_machine_code() {
         let mut function = graph(&[&[1, 2], &[3], &[3], &[]]);
-        legalize::run(&mut function, target).unwrap();
+        legalize::run(&mut function, &mut EncodabilityCache::new(target)).unwrap();
         converge::run(&mut function, target, &|_| false);
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {

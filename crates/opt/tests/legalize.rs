@@ -2,7 +2,7 @@
 
 use oriole_ir::{Builder, Class, Function, FunctionKind, Operand, Target, machine};
 use oriole_isa::{encode, print};
-use oriole_opt::legalize;
+use oriole_opt::legalize::{self, EncodabilityCache};
 
 fn target(name: &str) -> Target {
     Target::parse(name).unwrap()
@@ -34,7 +34,7 @@ fn legalized(target: Target, write: impl Fn(&mut Builder)) -> Vec<String> {
     let mut builder = function();
     write(&mut builder);
     let mut function = builder.function;
-    legalize::run(&mut function, target).unwrap_or_else(|error| panic!("{target}: {error}"));
+    legalize::run(&mut function, &mut EncodabilityCache::new(target)).unwrap_or_else(|error| panic!("{target}: {error}"));
     texts(&function, target)
 }
 
@@ -78,7 +78,7 @@ fn hidden_descriptors_are_encoded() {
     let i = inputs(&mut b);
     b.define(Class::R, "LDG.E $, desc[{}][{}.64+{}]", &[i.descriptor, i.pair, 0x20.into()]);
     let mut function = b.function;
-    legalize::run(&mut function, target("sm_80")).unwrap();
+    legalize::run(&mut function, &mut EncodabilityCache::new(target("sm_80"))).unwrap();
     let inst = function.blocks[function.entry()].insts[0];
     let word = encode(&machine::machine_instruction(&function, inst, &|_| 0), target("sm_80")).unwrap();
     assert_eq!(word >> 32 & 0x3f, 8, "UR8 is the descriptor");
@@ -201,12 +201,13 @@ fn every_operand_shape_becomes_legal_on_every_target() {
                     .collect();
                 b.define(Class::R, template, &arguments);
                 let mut function = b.function;
-                legalize::run(&mut function, target).unwrap_or_else(|error| panic!("{target}: {template} {arguments:?}: {error}"));
+                legalize::run(&mut function, &mut EncodabilityCache::new(target))
+                    .unwrap_or_else(|error| panic!("{target}: {template} {arguments:?}: {error}"));
                 for text in texts(&function, target) {
                     assert!(!text.is_empty());
                     count += 1;
                 }
-                assert_eq!(legalize::run(&mut function, target).unwrap().repaired, 0, "{target}: {template}");
+                assert_eq!(legalize::run(&mut function, &mut EncodabilityCache::new(target)).unwrap().repaired, 0, "{target}: {template}");
             }
         }
         assert!(count > 1000, "{target}: {count}");

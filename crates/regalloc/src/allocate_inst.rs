@@ -13,8 +13,8 @@
 //!    registers of a source that dies here or that is dropped here.
 //! 4. `finish` ([`crate::emit_inst`]): emits all moves as one parallel copy, then the reloads, and rewrites the operands.
 //!
-//! `COPY` and `PACK` are handled by [`crate::allocate_copy`]. They need no sources in registers: each part moves or is reloaded directly into the
-//! result.
+//! `COPY` and `PACK` are handled by [`crate::allocate_copy`]. They need no sources in registers: each part moves or is reloaded directly
+//! into the result.
 //!
 //! Which value is dropped follows Belady's MIN rule, as in Braun and Hack 2009 ("Register Spilling and Live-Range Splitting for SSA-Form
 //! Programs"): the one whose next use is farthest away. Departures: registers are chosen in the same walk, and not afterwards by a

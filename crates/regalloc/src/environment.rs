@@ -1,5 +1,6 @@
 //! The registers that the allocator may use, and the registers that calls overwrite.
 
+use oriole_hardware::machine::Machine;
 use oriole_ir::{Function, Inst, RegFile, Target};
 
 use crate::registers::{Reg, RegisterSet};
@@ -11,6 +12,10 @@ pub struct Environment {
     pub target: Target,
     /// Number of general registers a thread may have, 255 at most.
     pub max_registers: u32,
+    /// Number of general registers that a thread gets at once.
+    pub register_unit: u32,
+    /// Largest number of general registers with which registers do not limit the number of resident warps.
+    pub full_occupancy_registers: u32,
     /// Number of uniform registers.
     pub uniform_registers: u32,
     /// Number of predicates.
@@ -75,9 +80,16 @@ impl Clobbers {
 impl Environment {
     /// Returns an environment with all registers of a target but at most `max_registers` general ones, where calls overwrite everything.
     pub fn new(target: Target, max_registers: u32) -> Environment {
+        Environment::on_machine(Machine::of(target), target, max_registers)
+    }
+
+    /// Returns the same for the limits of a given machine, such as one that the user describes.
+    pub fn on_machine(machine: &Machine, target: Target, max_registers: u32) -> Environment {
         Environment {
             target,
             max_registers: max_registers.min(255),
+            register_unit: machine.register_unit_of_thread(),
+            full_occupancy_registers: machine.registers_at_full_occupancy(),
             uniform_registers: 63,
             predicates: 7,
             uniform_predicates: 7,

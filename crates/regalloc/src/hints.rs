@@ -9,8 +9,8 @@
 //! Example: `%4:R4 = PACK %0, %1, %2, %3` puts %0 to %3 at offsets 0 to 3 of the web of %4. If %0 is assigned first, to R8, the web starts
 //! at R8, and %1 prefers R9.
 //!
-//! There is one exception: phis of one block are live at the same time, so two of them never get the same registers of a web. Otherwise four
-//! phis that all start as the same zero would be one web, and three of them would need a move in every iteration.
+//! There is one exception: phis of one block are live at the same time, so two of them never get the same registers of a web. Otherwise
+//! four phis that all start as the same zero would be one web, and three of them would need a move in every iteration.
 //!
 //! Webs are a union-find forest with offsets and path compression, so a lookup takes nearly constant time.
 
@@ -70,8 +70,8 @@ struct Extent {
 #[derive(Default)]
 pub(crate) struct Hints {
     nodes: IndexVec<Value, Node>,
-    /// By root: the registers of the phis in the web, each with the block of the phi and its offset from the root. Webs without phis, and those
-    /// with more than [`MAX_TRACKED`] registers, have no entry.
+    /// By root: the registers of the phis in the web, each with the block of the phi and its offset from the root. Webs without phis, and
+    /// those with more than [`MAX_TRACKED`] registers, have no entry.
     phis: FxHashMap<Value, Vec<(Block, i32)>>,
     /// One more than the highest register that has been chosen in the current file.
     used: u16,
@@ -158,8 +158,8 @@ impl Hints {
         (at, offset)
     }
 
-    /// Returns whether phis of the same block would overlap if the web of `other` started `shift` registers after that of `root`. Such phis are
-    /// live at the same time.
+    /// Returns whether phis of the same block would overlap if the web of `other` started `shift` registers after that of `root`. Such phis
+    /// are live at the same time.
     fn would_overlap(&self, root: Value, other: Value, shift: i32) -> bool {
         let (Some(first), Some(second)) = (self.phis.get(&root), self.phis.get(&other)) else { return false };
         second.iter().any(|&(block, offset)| first.contains(&(block, offset + shift)))
@@ -243,8 +243,8 @@ impl Hints {
         self.nodes[web.root].place = Some(i32::from(register.number()) - web.offset);
     }
 
-    /// Chooses free registers for a value of a class and returns the first; `None` if no aligned gap is wide enough. The order of preference
-    /// saves moves: the place that the value's web implies; a gap for the whole web, if no value of it has a place yet; any gap.
+    /// Chooses free registers for a value of a class and returns the first; `None` if no aligned gap is wide enough. The order of
+    /// preference saves moves: the place that the value's web implies; a gap for the whole web, if no value of it has a place yet; any gap.
     pub fn choose(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let place = self.choose_place(value, class, free)?;
         self.used = self.used.max(place.number() + u16::from(class.width));

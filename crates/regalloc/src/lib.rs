@@ -98,11 +98,8 @@ const FILES: [RegFile; 5] = [RegFile::UniformPredicate, RegFile::Uniform, RegFil
 /// Number of registers that each thread has in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
 
-/// Number of registers that are allocated to a thread at once, on every target.
-const REGISTER_UNIT: u32 = 8;
-
-/// Number of registers that every target has for each thread of as many warps as can be resident.
-const FEW_REGISTERS: u32 = 24;
+/// Largest number of registers for which an allocation with banks is kept without a comparison: so few registers cost no resident warps.
+const KEEP_WITH_BANKS: u32 = 24;
 
 /// Replaces the values of a function by physical registers, inserting spill code where there are not enough. Returns the resources used.
 pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation, AllocateError> {
@@ -115,13 +112,13 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     let mut banked = function.clone();
     let with_banks = assign(&mut banked, env, true);
     if let Ok(allocation) = &with_banks
-        && allocation.registers_used + HIDDEN_REGISTERS <= FEW_REGISTERS
+        && allocation.registers_used + HIDDEN_REGISTERS <= KEEP_WITH_BANKS.min(env.full_occupancy_registers)
     {
         *function = banked;
         return with_banks;
     }
     let without_banks = assign(function, env, false)?;
-    let units = |allocation: &Allocation| (allocation.registers_used + HIDDEN_REGISTERS).div_ceil(REGISTER_UNIT);
+    let units = |allocation: &Allocation| (allocation.registers_used + HIDDEN_REGISTERS).div_ceil(env.register_unit);
     let spills = |allocation: &Allocation| allocation.spill_store_bytes + allocation.spill_load_bytes;
     match with_banks {
         Ok(allocation)

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! **What does not move.** Blocks start and end at the same addresses. Within a block, no instruction moves across an instruction with a
-//! relative address operand, across an address that may be known elsewhere ([`MoveConstraints::fixed_addresses`]), or across a scheduling barrier of
-//! `sched`. An instruction with a wait that registers do not explain ([`KeptWaits`]) is treated as a memory fence. Every new order is
-//! checked by `sched::check`, which shares no logic with the schedulers.
+//! relative address operand, across an address that may be known elsewhere ([`MoveConstraints::fixed_addresses`]), or across a scheduling
+//! barrier of `sched`. An instruction with a wait that registers do not explain ([`KeptWaits`]) is treated as a memory fence. Every new
+//! order is checked by `sched::check`, which shares no logic with the schedulers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -158,8 +158,8 @@ fn loads_with_own_scoreboards_leave_the_counted_one() {
     assert_ne!(new[3].wait & 1 << new[0].write_barrier.unwrap(), 0);
 }
 
-/// 40 registers of 32 threads are 1,280 registers; 16,384 registers per scheduler hold 12 such warps. Of blocks of 1,024 threads (32 warps),
-/// only one fits into the 48 warps of the multiprocessor, which is 8 warps per scheduler.
+/// 40 registers of 32 threads are 1,280 registers; 16,384 registers per scheduler hold 12 such warps. Of blocks of 1,024 threads (32
+/// warps), only one fits into the 48 warps of the multiprocessor, which is 8 warps per scheduler.
 #[test]
 fn declared_block_sizes_limit_resident_warps() {
     let hopper = Machine::of(target());

@@ -101,8 +101,8 @@ fn parse(name: &str) -> Target {
     Target::parse(name).expect("a target")
 }
 
-/// Returns the ways to compile the kernel at a position of the sorted list of its folder: for sm_90a at -O3, and for one more pair of target
-/// and level, so that all pairs occur. Some kernels are compiled with another scheduler as well, or rescored.
+/// Returns the ways to compile the kernel at a position of the sorted list of its folder: for sm_90a at -O3, and for one more pair of
+/// target and level, so that all pairs occur. Some kernels are compiled with another scheduler as well, or rescored.
 fn ways(module: &Module, position: usize) -> Vec<Way> {
     let hopper = parse("sm_90a");
     let fits = |target: Target| target_mismatch(module.target, target).is_none();

@@ -8,7 +8,8 @@
 //! [8:0] latency index   [14:9] throughput class   [19:15] pipe   [24:20] sub-class   [29:25] flags   [36:32] reads   [41:37] writes
 //! ```
 //!
-//! Only `oriole profile` reads descriptors so far; the strategies of the description that are still missing will select instructions by them.
+//! Only `oriole profile` reads descriptors so far; the strategies of the description that are still missing will select instructions by
+//! them.
 
 use oriole_hardware::Class;
 use oriole_hardware::units::Unit;

@@ -5,8 +5,8 @@
 //!
 //! A group (registers that are allocated together) becomes live when it is written or at the start of the block. It dies at its last
 //! reader inside the region, unless an item after the region accesses it or it is live-out. Which reader is the last depends on the
-//! chosen order, so the tracker keeps a count of unscheduled readers per group. [`PressureTracker::step`] and [`PressureTracker::change`] take time
-//! linear in the number of the item's operands.
+//! chosen order, so the tracker keeps a count of unscheduled readers per group. [`PressureTracker::step`] and [`PressureTracker::change`]
+//! take time linear in the number of the item's operands.
 //!
 //! Example: `R0` and `R1` are live-in, `R9` is live-out.
 //!

@@ -1,7 +1,7 @@
 //! Tracks how busy the ten units are and how register pressure changes, for each block.
 //!
-//! A block has a [`ResourceSlot`]: cycles on each unit, register pressure changes by unit, and the current pressure. An instruction is added in
-//! three steps, which are the modes of a published description of ptxas:
+//! A block has a [`ResourceSlot`]: cycles on each unit, register pressure changes by unit, and the current pressure. An instruction is
+//! added in three steps, which are the modes of a published description of ptxas:
 //!
 //! 1. Its own cost: cycles on its unit, and the cost of the registers that it reads and that have not had their last use.
 //! 2. The change of that cost when the registers that it reads for the last time are marked as consumed. The change is at most zero: its

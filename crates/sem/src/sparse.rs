@@ -8,13 +8,13 @@
 //! | 4 bits | 8, as four pairs | two indices of two bits, one for each stored pair |
 //! | 32 bits (tf32) | 2 | `0b0100` for the first element, `0b1110` for the second: the indices of its two halves |
 //!
-//! The metadata of the 16 rows are spread over the threads of a warp. Row `r` is described by threads of the quad `r % 8`. In a product with
-//! 128 bits of a stored row, one (16 and 32 bits) or two (4 and 8 bits) threads of each quad contribute, which a *selector* chooses; in one
-//! with 256 bits, two or all four.
+//! The metadata of the 16 rows are spread over the threads of a warp. Row `r` is described by threads of the quad `r % 8`. In a product
+//! with 128 bits of a stored row, one (16 and 32 bits) or two (4 and 8 bits) threads of each quad contribute, which a *selector* chooses;
+//! in one with 256 bits, two or all four.
 //!
-//! The groups are from the PTX manual (9.7.14.6). Which thread holds which bits agrees with code of ptxas 13.0.88 in the simulator: with the
-//! functions by which it sorts indices on sm_100a (f16 and 8-bit integers), and with its products of 8-bit floats on sm_90a, which rearrange
-//! the metadata for the instruction on f16. The kernel tests of `mma.sp` and `wgmma.mma_async.sp` confirm it on an H200.
+//! The groups are from the PTX manual (9.7.14.6). Which thread holds which bits agrees with code of ptxas 13.0.88 in the simulator: with
+//! the functions by which it sorts indices on sm_100a (f16 and 8-bit integers), and with its products of 8-bit floats on sm_90a, which
+//! rearrange the metadata for the instruction on f16. The kernel tests of `mma.sp` and `wgmma.mma_async.sp` confirm it on an H200.
 //!
 //! Example: `mma.sp.m16n8k16` on f16 with selector 2. The second group of row 9 has its metadata in thread 4 * 1 + 2, in bits 20 to 23: the
 //! lower half of the register describes row 1, the upper half row 9.

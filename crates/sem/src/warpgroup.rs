@@ -1,11 +1,11 @@
 //! Matrix products of a warpgroup (`wgmma`): matrices in shared memory, and the arithmetic of one element.
 //!
-//! A product multiplies a matrix A of 64 rows with a matrix B of N columns. A row of A and a column of B have 32 bytes (the depth K). Warp `w`
-//! of the warpgroup computes rows `16 w` to `16 w + 15`, and its registers hold them as those of `mma.sync`: with `group = lane / 4` and
-//! `position = lane % 4`, element `i` of a thread is in row `group + 8 (i / 2 % 2)` and column `8 (i / 4) + 2 position + i % 2`.
+//! A product multiplies a matrix A of 64 rows with a matrix B of N columns. A row of A and a column of B have 32 bytes (the depth K). Warp
+//! `w` of the warpgroup computes rows `16 w` to `16 w + 15`, and its registers hold them as those of `mma.sync`: with `group = lane / 4`
+//! and `position = lane % 4`, element `i` of a thread is in row `group + 8 (i / 2 % 2)` and column `8 (i / 4) + 2 position + i % 2`.
 //!
-//! A descriptor of 64 bits says where a matrix is. The matrix consists of *core matrices* of eight rows of 16 bytes. Along a row (K-major) or
-//! across rows (MN-major) the bytes of several core matrices may be interleaved and swizzled; then one row has 32, 64 or 128 bytes:
+//! A descriptor of 64 bits says where a matrix is. The matrix consists of *core matrices* of eight rows of 16 bytes. Along a row (K-major)
+//! or across rows (MN-major) the bytes of several core matrices may be interleaved and swizzled; then one row has 32, 64 or 128 bytes:
 //!
 //! | bits | content |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | 51:49 | base offset: phase of the swizzle pattern at its start |
 //! | 63:62 | swizzle: 0 none, 1 of 128 bytes, 2 of 64 bytes, 3 of 32 bytes |
 //!
-//! A swizzle of 128 bytes adds bits 9:7 of the address to bits 6:4 without carry (exclusive or), one of 64 bytes bits 8:7 to bits 5:4, one of
-//! 32 bytes bit 7 to bit 4.
+//! A swizzle of 128 bytes adds bits 9:7 of the address to bits 6:4 without carry (exclusive or), one of 64 bytes bits 8:7 to bits 5:4, one
+//! of 32 bytes bit 7 to bit 4.
 
 use crate::format::Format;
 use crate::int::{Int, S32};

@@ -3,7 +3,8 @@
 //! Compiler data is kept in dense arrays and refers to other data by typed 32-bit indices: half the size of pointers, cheap to copy, and
 //! checked by the type system. [`define_index!`] defines an index type, [`IndexVec`] is a vector indexed by one. [`Interner`] maps names
 //! to such indices, so that a name is hashed once and then compared as a number. [`BitSet`], [`SparseSet`] and [`Groups`] are sets of
-//! indices and maps from indices to lists. [`strongly_connected`] orders call graphs; [`closest`] finds spelling suggestions.
+//! indices and maps from indices to lists. [`strongly_connected`] orders call graphs; [`closest`] finds spelling suggestions; [`run_jobs`]
+//! runs independent jobs on several threads.
 //!
 //! [`Target`] is a GPU target such as `sm_90a`, and the only type for one in the workspace.
 #![deny(missing_docs)]
@@ -12,6 +13,7 @@ mod components;
 mod groups;
 mod index;
 mod intern;
+mod jobs;
 mod set;
 mod suggest;
 mod target;
@@ -20,6 +22,7 @@ pub use components::strongly_connected;
 pub use groups::Groups;
 pub use index::{Index, IndexVec};
 pub use intern::{Interner, Name};
+pub use jobs::{available_threads, run_jobs};
 pub use set::{BitSet, SparseSet};
 pub use suggest::closest;
 pub use target::{Architecture, Family, PtxVersion, Suffix, Target};

@@ -48,19 +48,6 @@ impl<I: Index> BitSet<I> {
         self.words.fill(0);
     }
 
-    /// Adds all members of another set; returns whether any of them is new.
-    pub fn union_with(&mut self, other: &Self) -> bool {
-        if self.words.len() < other.words.len() {
-            self.words.resize(other.words.len(), 0);
-        }
-        let mut grew = false;
-        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
-            grew |= theirs & !*mine != 0;
-            *mine |= theirs;
-        }
-        grew
-    }
-
     /// Returns the number of members.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()

@@ -1,5 +1,5 @@
-//! Generates tests of atomic operations in which all threads of a warp access one address, so that a compiler may let one thread act for all:
-//! with equal and different operands, under guards, in branches and loops, and with a last warp that is not full.
+//! Generates tests of atomic operations in which all threads of a warp access one address, so that a compiler may let one thread act for
+//! all: with equal and different operands, under guards, in branches and loops, and with a last warp that is not full.
 
 use crate::kernel::{Generated, Kernel, bits};
 use crate::ty::{B32, S32, Ty, U32, U64};
@@ -194,8 +194,8 @@ fn reduction(
         .finish()
 }
 
-/// Generates a test of `atom.add` that reads the old value: each thread reserves an interval of cells and counts in each of its cells. In the
-/// end each cell was counted once. A thread that does not take part keeps its register.
+/// Generates a test of `atom.add` that reads the old value: each thread reserves an interval of cells and counts in each of its cells. In
+/// the end each cell was counted once. A thread that does not take part keeps its register.
 fn intervals(space: &str, ty: Ty, flow: Flow, operand: Addend) -> Generated {
     let wide = ty.bits() == 64;
     let size = |thread: u64| match operand {

@@ -1,7 +1,7 @@
 //! Generates tests of matrix products (`mma.sync`).
 //!
-//! Operands are random bits. For floats, most tests restrict them to a few numbers whose sums are exact in any order, so that the results do
-//! not depend on the generation of the tensor cores: a mask keeps some bits and a base sets others. The tests of rounding use arbitrary
+//! Operands are random bits. For floats, most tests restrict them to a few numbers whose sums are exact in any order, so that the results
+//! do not depend on the generation of the tensor cores: a mask keeps some bits and a base sets others. The tests of rounding use arbitrary
 //! numbers and are for Hopper, whose arithmetic `oriole_sem::tensor` has from measurements.
 
 use oriole_kernel_test::{Fill, Source};

@@ -1,8 +1,8 @@
 //! Generates tests of matrix products of a warpgroup (`wgmma`).
 //!
-//! A kernel of 128 threads copies random words to shared memory and multiplies the matrices that descriptors find there. Each thread stores a
-//! hash of its accumulator registers. The expected results come from `oriole_sem::warpgroup`, whose layouts and arithmetic an H200 confirms
-//! when the tests run there.
+//! A kernel of 128 threads copies random words to shared memory and multiplies the matrices that descriptors find there. Each thread stores
+//! a hash of its accumulator registers. The expected results come from `oriole_sem::warpgroup`, whose layouts and arithmetic an H200
+//! confirms when the tests run there.
 
 use oriole_kernel_test::{Fill, Source};
 use oriole_sem::format::{BF16, E4M3, E5M2, F16, Format, TF32};

@@ -39,7 +39,7 @@ impl Expected {
 
 /// The kind of operands that a function takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OperandKind {
+pub enum ArgumentKind {
     /// Two f32, correctly rounded.
     Quotient32,
     /// Two f64, correctly rounded.
@@ -62,7 +62,7 @@ pub struct Check {
     /// The name without the prefix of the library.
     pub name: String,
     /// The kind of operands.
-    pub kind: OperandKind,
+    pub kind: ArgumentKind,
     /// Whether the result is exact for all allowed errors of the hardware's approximations.
     pub exact: bool,
     /// Computes the required result.
@@ -87,7 +87,7 @@ pub fn checks() -> Vec<Check> {
     list
 }
 
-fn add(list: &mut Vec<Check>, name: String, kind: OperandKind, exact: bool, expect: impl Fn(&[u64]) -> Expected + Sync + Send + 'static) {
+fn add(list: &mut Vec<Check>, name: String, kind: ArgumentKind, exact: bool, expect: impl Fn(&[u64]) -> Expected + Sync + Send + 'static) {
     list.push(Check { name, kind, exact, expect: Box::new(expect) });
 }
 
@@ -95,23 +95,23 @@ fn add(list: &mut Vec<Check>, name: String, kind: OperandKind, exact: bool, expe
 fn rounded(list: &mut Vec<Check>) {
     for (mode, name) in Rounding::ALL {
         for (ftz, suffix) in [(false, ""), (true, "_ftz")] {
-            add(list, format!("div_{name}{suffix}_f32"), OperandKind::Quotient32, true, move |v| {
+            add(list, format!("div_{name}{suffix}_f32"), ArgumentKind::Quotient32, true, move |v| {
                 bits_or_nan(BINARY32, divide(BINARY32, v[0], v[1], mode, ftz))
             });
-            add(list, format!("rcp_{name}{suffix}_f32"), OperandKind::Single, true, move |v| {
+            add(list, format!("rcp_{name}{suffix}_f32"), ArgumentKind::Single, true, move |v| {
                 bits_or_nan(BINARY32, reciprocal(BINARY32, v[0], mode, ftz))
             });
-            add(list, format!("sqrt_{name}{suffix}_f32"), OperandKind::Single, true, move |v| {
+            add(list, format!("sqrt_{name}{suffix}_f32"), ArgumentKind::Single, true, move |v| {
                 bits_or_nan(BINARY32, square_root(BINARY32, v[0], mode, ftz))
             });
         }
-        add(list, format!("div_{name}_f64"), OperandKind::Quotient64, true, move |v| {
+        add(list, format!("div_{name}_f64"), ArgumentKind::Quotient64, true, move |v| {
             bits_or_nan(BINARY64, divide(BINARY64, v[0], v[1], mode, false))
         });
-        add(list, format!("rcp_{name}_f64"), OperandKind::Double, true, move |v| {
+        add(list, format!("rcp_{name}_f64"), ArgumentKind::Double, true, move |v| {
             bits_or_nan(BINARY64, reciprocal(BINARY64, v[0], mode, false))
         });
-        add(list, format!("sqrt_{name}_f64"), OperandKind::Double, true, move |v| {
+        add(list, format!("sqrt_{name}_f64"), ArgumentKind::Double, true, move |v| {
             bits_or_nan(BINARY64, square_root(BINARY64, v[0], mode, false))
         });
     }
@@ -130,16 +130,16 @@ fn is_huge(bits: u64) -> bool {
 /// Adds the approximate f32 functions.
 fn approximate(list: &mut Vec<Check>) {
     let single = |bits: u64| f32::from_bits(bits as u32);
-    add(list, "rcp_approx_f32".into(), OperandKind::Single, false, move |v| near_or_nan(1.0 / single(v[0]), 1));
-    add(list, "sqrt_approx_f32".into(), OperandKind::Single, false, move |v| near_or_nan(single(v[0]).sqrt(), 1));
-    add(list, "rsqrt_approx_f32".into(), OperandKind::Single, false, move |v| {
+    add(list, "rcp_approx_f32".into(), ArgumentKind::Single, false, move |v| near_or_nan(1.0 / single(v[0]), 1));
+    add(list, "sqrt_approx_f32".into(), ArgumentKind::Single, false, move |v| near_or_nan(single(v[0]).sqrt(), 1));
+    add(list, "rsqrt_approx_f32".into(), ArgumentKind::Single, false, move |v| {
         near_or_nan((1.0 / f64::from(single(v[0])).sqrt()) as f32, 1)
     });
-    add(list, "ex2_approx_f32".into(), OperandKind::Single, false, move |v| near_or_nan(f64::from(single(v[0])).exp2() as f32, 2));
-    add(list, "lg2_approx_f32".into(), OperandKind::Single, false, move |v| near_or_nan(f64::from(single(v[0])).log2() as f32, 2));
+    add(list, "ex2_approx_f32".into(), ArgumentKind::Single, false, move |v| near_or_nan(f64::from(single(v[0])).exp2() as f32, 2));
+    add(list, "lg2_approx_f32".into(), ArgumentKind::Single, false, move |v| near_or_nan(f64::from(single(v[0])).log2() as f32, 2));
     for (ftz, suffix) in [(false, ""), (true, "_ftz")] {
         for way in ["approx", "full"] {
-            add(list, format!("div_{way}{suffix}_f32"), OperandKind::Quotient32, false, move |v| {
+            add(list, format!("div_{way}{suffix}_f32"), ArgumentKind::Quotient32, false, move |v| {
                 let flush = |bits: u64| if ftz { flush32(bits as u32) } else { bits as u32 };
                 let (a, b) = (f32::from_bits(flush(v[0])), f32::from_bits(flush(v[1])));
                 if way == "approx" && is_huge(v[1]) && !a.is_nan() {
@@ -165,7 +165,7 @@ fn integers(list: &mut Vec<Check>) {
             for remainder in [false, true] {
                 let name = format!("{}_{letter}{bits}", if remainder { "rem" } else { "div" });
                 let result_mask = if bits == 16 { 0xffff } else { mask };
-                add(list, name, OperandKind::Integers(bits, signed), true, move |v| {
+                add(list, name, ArgumentKind::Integers(bits, signed), true, move |v| {
                     let extend =
                         |value: u64| if signed { ((value << (64 - bits)) as i64 >> (64 - bits)) as i128 } else { i128::from(value & mask) };
                     let (a, b) = (extend(v[0]), extend(v[1]));
@@ -185,7 +185,7 @@ fn integers(list: &mut Vec<Check>) {
 
 /// Adds the remaining functions.
 fn others(list: &mut Vec<Check>) {
-    add(list, "fns_b32".into(), OperandKind::BitSearch, true, |v| {
+    add(list, "fns_b32".into(), ArgumentKind::BitSearch, true, |v| {
         let (mask, base, offset) = (v[0] as u32, v[1] as i32, v[2] as u32 as i32);
         // The loop in the manual: walk from the base until the required number of set bits was seen.
         let (step, wanted) = if offset < 0 { (-1, -offset) } else { (1, offset.max(1)) };
@@ -210,7 +210,7 @@ fn others(list: &mut Vec<Check>) {
         }
     });
     for (name, smaller) in [("min_f64", true), ("max_f64", false)] {
-        add(list, name.into(), OperandKind::Quotient64, true, move |v| {
+        add(list, name.into(), ArgumentKind::Quotient64, true, move |v| {
             let (a, b) = (f64::from_bits(v[0]), f64::from_bits(v[1]));
             Expected::Bits(match (a.is_nan(), b.is_nan()) {
                 (true, true) => return Expected::Nan64,
@@ -227,7 +227,7 @@ fn others(list: &mut Vec<Check>) {
             })
         });
     }
-    add(list, "rsqrt_approx_f64".into(), OperandKind::Double, false, |v| {
+    add(list, "rsqrt_approx_f64".into(), ArgumentKind::Double, false, |v| {
         let a = f64::from_bits(v[0]);
         if a.is_nan() || a < 0.0 {
             Expected::Nan64
@@ -238,7 +238,7 @@ fn others(list: &mut Vec<Check>) {
         }
     });
     for (mode, name) in Rounding::ALL {
-        add(list, format!("cvt_{name}_ftz_f32_f64"), OperandKind::Double, true, move |v| {
+        add(list, format!("cvt_{name}_ftz_f32_f64"), ArgumentKind::Double, true, move |v| {
             let a = f64::from_bits(v[0]);
             if a.is_nan() {
                 return Expected::Nan32;
@@ -257,11 +257,11 @@ fn others(list: &mut Vec<Check>) {
             Expected::Bits(Exact::number(BINARY64, v[0]).round(BINARY32, mode, true))
         });
     }
-    add(list, "cvt_ftz_f64_f32".into(), OperandKind::Single, true, |v| {
+    add(list, "cvt_ftz_f64_f32".into(), ArgumentKind::Single, true, |v| {
         let a = f32::from_bits(flush32(v[0] as u32));
         if a.is_nan() { Expected::Nan64 } else { Expected::Bits(f64::from(a).to_bits()) }
     });
-    add(list, "cvt_rna_tf32_f32".into(), OperandKind::Single, true, |v| {
+    add(list, "cvt_rna_tf32_f32".into(), ArgumentKind::Single, true, |v| {
         let (sign, magnitude) = (v[0] & 0x8000_0000, v[0] & 0x7fff_ffff);
         if magnitude > 0x7f80_0000 {
             return Expected::Bits(0x7fff_e000);

@@ -24,7 +24,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cases::{DOUBLE, Layout, Random, SINGLE};
-use expect::{Check, OperandKind};
+use expect::{ArgumentKind, Check};
 use mufu::{Mufu, Offset};
 use program::Program;
 
@@ -211,8 +211,8 @@ fn examine(check: &Check, programs: &HashMap<String, Program>, mufu: &Mufu, rand
     for (number, &offset) in offsets(check).iter().enumerate() {
         let slack = if check.exact || matches!(offset, Offset::Fixed(0)) { 0 } else { 3 };
         let mask = match check.kind {
-            OperandKind::Integers(bits, _) => u64::MAX >> (64 - bits),
-            OperandKind::BitSearch => u64::from(u32::MAX),
+            ArgumentKind::Integers(bits, _) => u64::MAX >> (64 - bits),
+            ArgumentKind::BitSearch => u64::from(u32::MAX),
             _ => u64::MAX,
         };
         let mut trial = Trial {
@@ -229,12 +229,12 @@ fn examine(check: &Check, programs: &HashMap<String, Program>, mufu: &Mufu, rand
         };
         let mut random = Random::new(number as u64 + 1);
         match check.kind {
-            OperandKind::Quotient32 => trial.pairs(SINGLE, random_cases, &mut random),
-            OperandKind::Quotient64 => trial.pairs(DOUBLE, random_cases, &mut random),
-            OperandKind::Single => trial.singles(SINGLE, random_cases, &mut random),
-            OperandKind::Double => trial.singles(DOUBLE, random_cases, &mut random),
-            OperandKind::Integers(bits, signed) => trial.integers(bits, signed, random_cases, &mut random),
-            OperandKind::BitSearch => trial.bit_searches(random_cases, &mut random),
+            ArgumentKind::Quotient32 => trial.pairs(SINGLE, random_cases, &mut random),
+            ArgumentKind::Quotient64 => trial.pairs(DOUBLE, random_cases, &mut random),
+            ArgumentKind::Single => trial.singles(SINGLE, random_cases, &mut random),
+            ArgumentKind::Double => trial.singles(DOUBLE, random_cases, &mut random),
+            ArgumentKind::Integers(bits, signed) => trial.integers(bits, signed, random_cases, &mut random),
+            ArgumentKind::BitSearch => trial.bit_searches(random_cases, &mut random),
         }
         cases += trial.cases;
         wrong += trial.wrong;

@@ -1,9 +1,9 @@
 //! Runs kernel tests one by one, with what `hazard_kernels`, `kernel_tests_sass` and `driver/kernels` check of each: the compiler's own
 //! checks, the verifiers, the hazard check and the results. This file is part of the instrumented copy of the workspace only.
 //!
-//! `ORIOLE_MUTANT_JOBS` names a file with a job on each line: a kernel test, a target, a level and the checks. With `ORIOLE_MUTANT_REPORT`, no mutant
-//! is active, and the file of that name gets for each job its time in microseconds, a digest of its cubin and the mutants that it reaches.
-//! `ORIOLE_MUTANT_DIGESTS` names a file with these digests: a job whose cubin has the same bytes is not run again.
+//! `ORIOLE_MUTANT_JOBS` names a file with a job on each line: a kernel test, a target, a level and the checks. With `ORIOLE_MUTANT_REPORT`,
+//! no mutant is active, and the file of that name gets for each job its time in microseconds, a digest of its cubin and the mutants that it
+//! reaches. `ORIOLE_MUTANT_DIGESTS` names a file with these digests: a job whose cubin has the same bytes is not run again.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::Write as _;

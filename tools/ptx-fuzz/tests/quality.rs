@@ -2,8 +2,8 @@
 //!
 //! The table (`quality.txt`) says nothing about correctness; the tests that run random programs do. It shows every change of the generated
 //! code, intended or not, also where the kernels of other baselines do not reach: little-used combinations of instructions, many live
-//! registers, calls and nested branches. `ORIOLE_BLESS=1` rewrites the table; the diff belongs to the commit that causes it. A change of the
-//! program generator changes all lines.
+//! registers, calls and nested branches. `ORIOLE_BLESS=1` rewrites the table; the diff belongs to the commit that causes it. A change of
+//! the program generator changes all lines.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,8 +27,8 @@ const HEADER: &str = "\
 const PROGRAMS: u64 = 9;
 const TARGETS: [&str; 9] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"];
 
-/// Returns the options with which the program of a seed is compiled: for sm_90a with one of the schedulers, for sm_90a with few registers, and
-/// for one pair of target and level, if the program is for that target.
+/// Returns the options with which the program of a seed is compiled: for sm_90a with one of the schedulers, for sm_90a with few registers,
+/// and for one pair of target and level, if the program is for that target.
 fn ways(seed: u64) -> [Options; 3] {
     let options = |name: &str| {
         let reports = Reports { figures: true, ..Reports::default() };

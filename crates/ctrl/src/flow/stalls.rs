@@ -69,7 +69,7 @@ pub enum StallCause {
 pub struct StallPart {
     /// Number of cycles.
     pub cycles: u8,
-    /// Why they are needed.
+    /// Why the cycles are needed.
     pub cause: StallCause,
     /// The instruction that must not issue earlier. It may come later than the one directly after the stall. For [`StallCause::Own`], the
     /// instruction with the stall.
@@ -516,8 +516,8 @@ impl Walker<'_> {
         left.max().unwrap_or(0)
     }
 
-    /// Adds up to `missing` cycles to one stall, within the maximum, because instruction `second` must not issue earlier. Returns the number
-    /// of cycles added.
+    /// Adds up to `missing` cycles to one stall, within the maximum, because instruction `second` must not issue earlier. Returns the
+    /// number of cycles added.
     fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
         if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
             return 0;

@@ -20,7 +20,7 @@
 //!     code: vec![0; 256], // the machine code
 //!     registers: 4,
 //!     attributes: kernel_attributes(&traits, &[], vec![exits]),
-//!     frame: Frame::plain(256),
+//!     frame: FrameInfo::plain(256),
 //!     ..Function::kernel("nothing")
 //! };
 //! let bytes = Module::new(traits, vec![kernel]).build()?.write()?;
@@ -54,14 +54,14 @@
 //!     calls: vec!["square".into(), "vprintf".into()],
 //!     externs: vec!["vprintf".into()],
 //!     attributes: kernel_attributes(&traits, &[], vec![]),
-//!     frame: Frame::plain(512),
+//!     frame: FrameInfo::plain(512),
 //!     ..Function::kernel("main")
 //! };
 //! let function = Function {
 //!     code: vec![0; 128],
 //!     registers: 24,
 //!     attributes: function_attributes(&traits, vec![]),
-//!     frame: Frame::function(128),
+//!     frame: FrameInfo::function(128),
 //!     ..Function::device("square")
 //! };
 //! let mut module = Module::new(traits, vec![function, kernel]);

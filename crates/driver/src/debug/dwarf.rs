@@ -1,8 +1,8 @@
 //! The debug sections of the PTX: `.section .debug_info { ... }` and others.
 //!
-//! Their bytes are carried over. References to functions, labels in code and variables become relocations, references to other sections become
-//! offsets. Locations in PTX registers stay as they are: their numbers are the characters of the register's name, and debuggers look the
-//! machine register up in another section.
+//! Their bytes are carried over. References to functions, labels in code and variables become relocations, references to other sections
+//! become offsets. Locations in PTX registers stay as they are: their numbers are the characters of the register's name, and debuggers look
+//! the machine register up in another section.
 
 use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
 use oriole_cubin::debug::DEBUG_LINE;
@@ -15,7 +15,7 @@ use super::{CompiledFunction, DebugInfo, DebugKind, is_string_section};
 use crate::compile_function::Finished;
 use crate::emit::Code;
 use crate::job::Job;
-use crate::link::Program;
+use crate::whole_program::Program;
 
 /// DWARF operators of locations.
 const DW_OP_ADDR: u8 = 0x03;
@@ -241,8 +241,8 @@ fn push_value(out: &mut DebugSection, size: usize, target: Option<Target>, first
     out.relocations.push(DebugRelocation { offset, size_bytes: size as u8, symbol, addend });
 }
 
-/// Returns the location of a variable at a distance from the address of its frame, padded to the size of `DW_OP_addr` and its operand, which
-/// it replaces.
+/// Returns the location of a variable at a distance from the address of its frame, padded to the size of `DW_OP_addr` and its operand,
+/// which it replaces.
 fn frame_location(distance: i64) -> Vec<u8> {
     let mut bytes = vec![DW_OP_FBREG];
     let mut rest = distance;

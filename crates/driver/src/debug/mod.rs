@@ -10,8 +10,6 @@ pub(crate) mod registers;
 pub(crate) mod saved_registers;
 mod source_places;
 
-use std::sync::Arc;
-
 use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
 use oriole_cubin::debug::{DEBUG_LINE, DEBUG_LINE_SASS, DEBUG_PTX_TEXT, DEBUG_STR, EncodedLines, LineProgram, SourceFile};
 use oriole_cubin::target::LayoutGeneration;
@@ -21,26 +19,8 @@ use rustc_hash::FxHashMap;
 
 use crate::compile_function::Finished;
 use crate::job::Job;
-use crate::link::Program;
-use crate::options::Options;
-
-/// The debug information to write.
-#[derive(Clone, Debug)]
-pub struct DebugInfo {
-    /// How much to write.
-    pub kind: DebugKind,
-    /// The PTX text of each module, in the order of the modules.
-    pub texts: Vec<Arc<[u8]>>,
-}
-
-/// How much debug information to write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DebugKind {
-    /// Line tables: `-lineinfo`.
-    Lines,
-    /// Line tables and the debug sections of the PTX: `-g`.
-    Full,
-}
+use crate::options::{DebugInfo, DebugKind, Options};
+use crate::whole_program::Program;
 
 /// Section with the machine registers that hold PTX registers.
 const DEBUG_REGISTERS: &str = ".nv_debug_info_reg_sass";

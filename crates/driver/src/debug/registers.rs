@@ -1,7 +1,7 @@
 //! The machine registers that hold PTX registers, for debuggers.
 //!
-//! DWARF describes a variable in a PTX register by the name of the register. Two sections tell debuggers which machine register holds it from
-//! which address to which: `.nv_debug_info_reg_sass` and `.nv_debug_info_reg_type`.
+//! DWARF describes a variable in a PTX register by the name of the register. Two sections tell debuggers which machine register holds it
+//! from which address to which: `.nv_debug_info_reg_sass` and `.nv_debug_info_reg_type`.
 //!
 //! Only PTX registers with one assignment are listed: such a register has the value of the machine instruction that computes the assigned
 //! value, as long as no other instruction has overwritten the result. [`definitions`] finds these instructions after selection,
@@ -10,14 +10,13 @@
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Pseudo, RegFile, Signs, Symbol, Value};
+use oriole_isa::INSTRUCTION_BYTES;
 use oriole_ptx::ast::{Body, Module, RegisterId};
 use oriole_ptx::types::ScalarType;
 use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
 use crate::convention;
-use crate::decisions::HeldRegister;
-use crate::emit::INSTRUCTION_BYTES;
 
 /// A word of a PTX register, and the result that holds its value.
 #[derive(Clone, Copy, Debug)]
@@ -36,25 +35,22 @@ pub struct WordDefinition {
 /// A range of addresses in which a machine register holds a word of a PTX register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterRange {
-    register: RegisterId,
-    word: u8,
-    file: RegFile,
-    number: u16,
-    /// Offsets in the code in bytes.
-    start: u32,
-    end: u32,
-}
-
-impl RegisterRange {
-    /// Describes the range for people.
-    pub fn describe(&self, module: &Module, body: &Body) -> HeldRegister {
-        let RegisterRange { register, word, file, number, start, end } = *self;
-        HeldRegister { register: format!("{}{number}", file.prefix()), start, end, name: register_name(module, body, register), word }
-    }
+    /// The PTX register.
+    pub register: RegisterId,
+    /// The word of it, 0 for the lowest.
+    pub word: u8,
+    /// The machine register.
+    pub file: RegFile,
+    /// Its number.
+    pub number: u16,
+    /// Offset in the code in bytes at which the range starts.
+    pub start: u32,
+    /// Offset of its end, exclusive.
+    pub end: u32,
 }
 
 /// Returns the name of a PTX register.
-fn register_name(module: &Module, body: &Body, register: RegisterId) -> String {
+pub fn register_name(module: &Module, body: &Body, register: RegisterId) -> String {
     let declaration = body.declaration_of(register);
     let mut name = module.name(declaration.name).to_owned();
     if declaration.count.is_some() {

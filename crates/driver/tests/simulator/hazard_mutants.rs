@@ -48,8 +48,8 @@ fn kind(problem: &Problem) -> Kind {
 }
 
 /// Index of the first instruction and kind of problem. The second instruction is left out, and with it whether it reads or writes the
-/// register: if several ones issue too early after the first, the two checks may report different ones. (On all paths a guarded reader stands for
-/// all threads; while running, a thread in which the guard does not hold may be the first to overwrite the register.)
+/// register: if several ones issue too early after the first, the two checks may report different ones. (On all paths a guarded reader
+/// stands for all threads; while running, a thread in which the guard does not hold may be the first to overwrite the register.)
 type Found = BTreeSet<(usize, Kind)>;
 
 /// Returns the hazards of the static check.

@@ -9,7 +9,7 @@ use oriole_cubin::Cubin;
 use oriole_cubin::info::{Attribute, BranchTargets, Code, Value as Info};
 use oriole_cubin::section::Content;
 use oriole_driver::{Options as Compiler, compile};
-use oriole_isa::{Control, Guard, Instruction, Opcode, Operand, Target, Value, decode, encode, parse};
+use oriole_isa::{Control, Guard, Instruction, Opcode, Operand, RegFile, Target, Value, decode, encode, parse};
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 const INSTRUCTION_BYTES: usize = 16;
@@ -275,6 +275,21 @@ fn format_cases() -> Vec<Case> {
                 }),
             ),
             (
+                "a sum with signs on its first two sources",
+                Format,
+                "two-signs",
+                Box::new(|subject: &mut Subject| {
+                    let number = subject.find(Opcode::IADD3, 0);
+                    subject.text(number, "IADD3 R10, R10, R10, RZ");
+                    // The encoder refuses such an instruction, but not one that was decoded.
+                    subject.instruction(number, |mut sum| {
+                        let is_r10 = |value: &Value| *value == Value::Register(RegFile::General, Some(10));
+                        sum.operands.iter_mut().filter(|operand| is_r10(&operand.value)).skip(1).for_each(|operand| operand.negate = true);
+                        sum
+                    });
+                }),
+            ),
+            (
                 "a pair that starts at an odd register",
                 Format,
                 "unaligned",
@@ -294,7 +309,7 @@ fn format_cases() -> Vec<Case> {
             ),
             ("a branch into an instruction", Format, "branch-unaligned", Box::new(|subject: &mut Subject| subject.move_branch(-8))),
             ("a branch before the start", Format, "branch-outside", Box::new(|subject: &mut Subject| subject.move_branch(-0x1000))),
-            ("a branch behind the end", Format, "branch-outside", Box::new(|subject: &mut Subject| subject.move_branch(0x1000))),
+            ("a branch after the end", Format, "branch-outside", Box::new(|subject: &mut Subject| subject.move_branch(0x1000))),
             (
                 "an exit that may go on",
                 Format,

@@ -83,19 +83,20 @@ fn encodable(function: &Function, target: Target) -> HashSet<Inst> {
 
 /// Applies a pass to a function. Returns the error that the pass reports, if any.
 fn apply(function: &mut Function, target: Target, pass: &str, options: &Options) -> Result<Option<String>, String> {
+    let encodability = &mut legalize::EncodabilityCache::new(target);
     match pass {
         "construct-ssa" => construct_ssa(function),
         "straighten" => _ = straighten::run(function, target),
         "fuse" => _ = fuse::run(function, target),
-        "legalize" => return Ok(legalize::run(function, target).err().map(|error| error.to_string())),
+        "legalize" => return Ok(legalize::run(function, encodability).err().map(|error| error.to_string())),
         "forward" => _ = forward::run(function, target),
         "merge" => _ = merge::run(function, target),
-        "contract" => _ = contract::run(function, target, contract::Legality::Any),
-        "contract-again" => _ = contract::run(function, target, contract::Legality::Encodable),
+        "contract" => _ = contract::run(function, encodability, contract::Legality::Any),
+        "contract-again" => _ = contract::run(function, encodability, contract::Legality::Encodable),
         "split-index" => _ = split_index::run(function, target),
-        "tie-loads" => _ = tie_loads::run(function, target),
-        "fold" => _ = fold::run(function, target),
-        "combine" => _ = combine::run(function, target),
+        "tie-loads" => _ = tie_loads::run(function, encodability),
+        "fold" => _ = fold::run(function, encodability),
+        "combine" => _ = combine::run(function, encodability),
         "if-convert" => _ = if_convert::run(function, &Hardware::built_in(target)),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
@@ -106,7 +107,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "narrow" => _ = narrow::run(function, target),
         "reduce" => _ = reduce::run(function, target),
         "aggregate" => _ = aggregate::run(function, target),
-        "balance" => _ = balance::run(function, &Hardware::built_in(target)),
+        "balance" => _ = balance::run(function, &Hardware::built_in(target), encodability),
         "guard-copies" => guard_copies::run(function),
         "allocate" => match back_end::allocated(function, target, register_limit(options))? {
             Ok((allocated, _)) => *function = allocated,

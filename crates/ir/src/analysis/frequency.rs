@@ -12,8 +12,8 @@
 //! [`BlockFrequencies`] adds the branches. At a branch, each of n successors is taken with probability 1/n. At a divergent branch the warp
 //! executes every successor. At a branch that leaves a loop, every successor counts as executed, because each loop is left in the end.
 //!
-//! Example: bb0 branches to bb1 or bb2, which join in bb3; bb3 is a loop, followed by bb4. The frequencies are 1, 0.5, 0.5, 10 and 1. If the
-//! branch of bb0 is divergent, bb1 and bb2 have the frequency 1.
+//! Example: bb0 branches to bb1 or bb2, which join in bb3; bb3 is a loop, followed by bb4. The frequencies are 1, 0.5, 0.5, 10 and 1. If
+//! the branch of bb0 is divergent, bb1 and bb2 have the frequency 1.
 
 use oriole_support::IndexVec;
 use rustc_hash::FxHashSet;

@@ -1,7 +1,8 @@
 //! How the elements of the matrices of `wmma` are distributed over the registers of a warp.
 //!
-//! The PTX manual leaves the distribution open. This one is that of the operands of `mma.sync`, as in the code of ptxas. Thread `4 * group + place` holds a
-//! number of *units*: a few elements that are adjacent along a row of A, along a column of B, or along a row of C and D.
+//! The PTX manual leaves the distribution open. This one is that of the operands of `mma.sync`, as in the code of ptxas. Thread
+//! `4 * group + place` holds a number of *units*: a few elements that are adjacent along a row of A, along a column of B, or along a row of
+//! C and D.
 
 use oriole_ptx::types::ScalarType;
 
@@ -39,8 +40,8 @@ impl Shape {
     }
 }
 
-/// Elements that one thread holds in adjacent registers: those from `along + run * place` on, of the line `across + group`. A line is a row of
-/// A, a column of B, a row of C and D; of swapped products a column of C and D.
+/// Elements that one thread holds in adjacent registers: those from `along + run * place` on, of the line `across + group`. A line is a row
+/// of A, a column of B, a row of C and D; of swapped products a column of C and D.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     pub across: u32,

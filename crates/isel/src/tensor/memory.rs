@@ -1,8 +1,8 @@
 //! `wmma.load` and `wmma.store`: move matrices between memory and fragments.
 //!
 //! Every access is at `start + (x * stride + y + i * stride + j) * size`, where x and y depend on the thread, i and j on the element. Where
-//! the elements of a unit are not adjacent in memory, 16-bit elements are moved as a transposed matrix, which MOVM turns; others are moved one
-//! by one.
+//! the elements of a unit are not adjacent in memory, 16-bit elements are moved as a transposed matrix, which MOVM turns; others are moved
+//! one by one.
 
 use oriole_ir::{Class, Operand, RegFile};
 use oriole_ptx::table::Modifier;

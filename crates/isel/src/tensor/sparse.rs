@@ -216,8 +216,8 @@ fn permuted(select: &mut Select<'_>, word: Operand, changed: Operand) -> Operand
 
 /// Multiplies 8-bit elements as a dense matrix: `m16n8k64`.
 ///
-/// A thread holds the groups `2 p` and `2 p + 1` of A, where `p` is its position, so it can put eight consecutive elements of a row together.
-/// The same elements of B are held by two other threads of the quad; they are fetched from there.
+/// A thread holds the groups `2 p` and `2 p + 1` of A, where `p` is its position, so it can put eight consecutive elements of a row
+/// together. The same elements of B are held by two other threads of the quad; they are fetched from there.
 fn dense_product(select: &mut Select<'_>, product: &Product, sparsity: Sparsity) -> Option<Vec<Operand>> {
     let thread = Thread::new(select);
     let byte = select.shift_left(thread.position, Operand::from(3_i64));

@@ -1,11 +1,11 @@
 //! `wgmma`: matrix products of a warpgroup (four warps), which read matrices from shared memory and run in the background.
 //!
-//! A product is one machine instruction (`HGMMA`, `QGMMA`, `IGMMA`, `BGMMA`). Its accumulator is one wide value that is updated in place, and
-//! the descriptors of the matrices are in four uniform registers, A before B. `WARPGROUP.ARRIVE` is the fence before the first product that
-//! reads a register, and `WARPGROUP.DEPBAR` waits until at most a number of groups of products are pending.
+//! A product is one machine instruction (`HGMMA`, `QGMMA`, `IGMMA`, `BGMMA`). Its accumulator is one wide value that is updated in place,
+//! and the descriptors of the matrices are in four uniform registers, A before B. `WARPGROUP.ARRIVE` is the fence before the first product
+//! that reads a register, and `WARPGROUP.DEPBAR` waits until at most a number of groups of products are pending.
 //!
-//! A group ends with a product that names the counter `gsb0`. Here the end of a group is a product without operands; `settle-products` joins
-//! it with the last product of the group where it can.
+//! A group ends with a product that names the counter `gsb0`. Here the end of a group is a product without operands; `settle-products`
+//! joins it with the last product of the group where it can.
 //!
 //! Of a sparse matrix A (`.sp`) half of the elements are stored; a register with metadata and a selector follow the accumulator.
 

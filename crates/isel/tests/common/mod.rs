@@ -4,7 +4,7 @@
 use oriole_ir::{Function, construct_ssa};
 use oriole_isa::Target;
 use oriole_isel::{Layout, Linking, select_function};
-use oriole_opt::legalize;
+use oriole_opt::legalize::{self, EncodabilityCache};
 use oriole_ptx::ast::Module;
 use oriole_ptx::enumerate::{Case, legal_forms, module_text};
 use oriole_ptx::table::ROWS;
@@ -49,7 +49,7 @@ pub fn select(module: &Module, kernel: usize, target: Target, linking: Linking) 
         Err(errors) => return Outcome::Unsupported(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
     };
     construct_ssa(&mut function);
-    match legalize::run(&mut function, target) {
+    match legalize::run(&mut function, &mut EncodabilityCache::new(target)) {
         Ok(_) => Outcome::Code(Box::new(function)),
         Err(error) => Outcome::Wrong(error.to_string()),
     }

@@ -11,6 +11,7 @@ use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs
 use oriole_isa::{Opcode, Symbol};
 
 use super::{Rule, Stats, logic, run};
+use crate::legalize::EncodabilityCache;
 
 /// Four words with all 16 combinations of bits.
 const LOGIC_WORDS: [u32; 4] = [0xff00_ff00, 0xf0f0_f0f0, 0xcccc_cccc, 0xaaaa_aaaa];
@@ -172,7 +173,7 @@ fn parse(inputs: usize, body: &str, kept: &str) -> Function {
 /// Runs the pass and compares the kept words for all choices of inputs from `words`. Returns what the pass did.
 fn check(function: &Function, inputs: usize, words: &[u32]) -> Stats {
     let mut after = function.clone();
-    let stats = run(&mut after, target());
+    let stats = run(&mut after, &mut EncodabilityCache::new(target()));
     for choice in 0..words.len().pow(inputs as u32) {
         let values: Vec<u32> = (0..inputs as u32).map(|at| words[choice / words.len().pow(at) % words.len()]).collect();
         assert_eq!(
@@ -243,7 +244,7 @@ fn logic_cases() -> Vec<Stats> {
                 let body = format!("%4:R = LOP3.LUT {sources}, {inner:#x}, !PT\n%5:R = LOP3.LUT {reader}, {outer:#x}, !PT");
                 let function = parse(4, &body, "%5");
                 let mut after = function.clone();
-                stats.push(run(&mut after, target()));
+                stats.push(run(&mut after, &mut EncodabilityCache::new(target())));
                 assert_eq!(
                     interpret(&function, &LOGIC_WORDS),
                     interpret(&after, &LOGIC_WORDS),

@@ -10,8 +10,8 @@ use crate::rewrite::Draft;
 const MINUS_ZERO: u32 = 1 << 31;
 
 impl Combiner {
-    /// Replaces sources that are a sum of a value and -0 by that value with its signs. Adding -0 changes no value; it makes NaNs quiet and, with
-    /// `.FTZ`, subnormal numbers zero, which the reader does itself.
+    /// Replaces sources that are a sum of a value and -0 by that value with its signs. Adding -0 changes no value; it makes NaNs quiet and,
+    /// with `.FTZ`, subnormal numbers zero, which the reader does itself.
     pub(super) fn absorb_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
         if function.insts[inst].modifiers.contains(&Symbol::XORSIGN) {
             return None;

@@ -6,7 +6,8 @@ use oriole_isa::Opcode;
 use oriole_support::Index;
 use smallvec::SmallVec;
 
-/// An innermost loop that is entered at its header, has one back edge and one exit edge, and computes its exit condition in every iteration.
+/// An innermost loop that is entered at its header, has one back edge and one exit edge, and computes its exit condition in every
+/// iteration.
 pub(crate) struct Shape {
     /// The block at which the loop is entered.
     pub(crate) header: Block,

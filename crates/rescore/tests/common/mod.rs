@@ -48,8 +48,8 @@ pub fn report(compiled: &Compiled) -> (f64, u64) {
 /// Serializes the tests of a file that record lines of the same table.
 static RECORDING: Mutex<()> = Mutex::new(());
 
-/// Compares lines with those of a table that start with a prefix. `ORIOLE_BLESS=1` records them first; lines with other prefixes stay, and the
-/// table is sorted unless the prefix is empty.
+/// Compares lines with those of a table that start with a prefix. `ORIOLE_BLESS=1` records them first; lines with other prefixes stay, and
+/// the table is sorted unless the prefix is empty.
 pub fn compare(table: &str, header: &str, prefix: &str, found: &[String]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(table);
     assert!(found.iter().all(|line| line.starts_with(prefix)), "all lines start with `{prefix}`");

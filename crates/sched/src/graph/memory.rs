@@ -33,7 +33,7 @@ const SPACES: usize = 4;
 
 oriole_support::define_index!(
     /// An address base: equal bases mean equal base addresses.
-    pub struct AddressBase,
+    pub struct BaseId,
     "base"
 );
 
@@ -54,17 +54,17 @@ struct SpaceState {
     joined_stores: Option<u32>,
     /// The current run: stores since `joined_stores`, all with the base `current_base`.
     current_stores: Vec<u32>,
-    current_base: Option<AddressBase>,
+    current_base: Option<BaseId>,
     /// Node that follows the loads which every later store must follow.
     joined_loads: Option<u32>,
     /// Loads with the base `same_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
     /// must follow all of them.
     same_base_loads: Vec<u32>,
-    same_base: Option<AddressBase>,
+    same_base: Option<BaseId>,
     /// Loads since the latest store.
-    loads: Vec<(AddressBase, u32)>,
+    loads: Vec<(BaseId, u32)>,
     /// The latest accesses of each cell of each base.
-    cells: FxHashMap<(AddressBase, i64), Cell>,
+    cells: FxHashMap<(BaseId, i64), Cell>,
 }
 
 impl SpaceState {
@@ -77,7 +77,7 @@ impl SpaceState {
     }
 
     /// Creates the joins that an access needs. Its edges are added afterwards by [`SpaceState::connect`].
-    fn prepare(&mut self, base: AddressBase, writes: bool, incoming: &mut Incoming) {
+    fn prepare(&mut self, base: BaseId, writes: bool, incoming: &mut Incoming) {
         // The base changes: the stores of the run become part of the join, which the new access follows.
         if self.current_base != Some(base) && !self.current_stores.is_empty() {
             self.joined_stores = incoming.join(&self.current_stores, self.joined_stores);
@@ -102,14 +102,7 @@ impl SpaceState {
 
     /// Adds the edges of an access and records the access. `cells` is the range of cells that the access touches, `None` if its address is
     /// unknown.
-    fn connect(
-        &mut self,
-        node: u32,
-        base: AddressBase,
-        cells: Option<std::ops::RangeInclusive<i64>>,
-        writes: bool,
-        incoming: &mut Incoming,
-    ) {
+    fn connect(&mut self, node: u32, base: BaseId, cells: Option<std::ops::RangeInclusive<i64>>, writes: bool, incoming: &mut Incoming) {
         let mut add = |from: u32| incoming.add(from, 1, EdgeKind::Memory, false);
         self.joined_stores.into_iter().for_each(&mut add);
         if writes {
@@ -148,7 +141,7 @@ impl SpaceState {
 #[derive(Default)]
 pub(super) struct MemoryOrder {
     spaces: [SpaceState; SPACES],
-    bases: FxHashMap<BaseKey, AddressBase>,
+    bases: FxHashMap<BaseKey, BaseId>,
     /// Number of bases assigned so far. An access at an unknown address gets a base of its own, which equals no other.
     base_count: usize,
     /// The latest strong access or clock since the latest fence.
@@ -169,15 +162,15 @@ impl MemoryOrder {
     }
 
     /// Returns the base for an address form and its registers, each paired with the node that wrote it last.
-    pub(super) fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> AddressBase {
-        let next = AddressBase::new(self.base_count);
+    pub(super) fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> BaseId {
+        let next = BaseId::new(self.base_count);
         let base = *self.bases.entry((form, registers.collect())).or_insert(next);
         self.base_count += usize::from(base == next);
         base
     }
 
     /// Adds the edges of an item and records the item. `after` returns the number of cycles to wait after a fence or barrier node.
-    pub(super) fn place(&mut self, item: &Item, node: u32, base: Option<AddressBase>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
+    pub(super) fn place(&mut self, item: &Item, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
         if let OrderEffect::Access(access) = item.effect {
             self.access(access, node, base, incoming, &after);
         }
@@ -209,7 +202,7 @@ impl MemoryOrder {
     }
 
     /// Adds the edges of a memory access and records the access.
-    fn access(&mut self, access: MemAccess, node: u32, base: Option<AddressBase>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
+    fn access(&mut self, access: MemAccess, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
         if access.kind == MemAccessKind::ReadConstant {
             // A constant read may move across stores and fences, but not across a barrier such as a guarded `EXIT`: for threads that
             // exit there, the address may be invalid and the read would fault.
@@ -229,7 +222,7 @@ impl MemoryOrder {
             .map(|address| address.offset.div_euclid(CELL)..=(address.offset + i64::from(address.bytes) - 1).div_euclid(CELL));
         let base = base.unwrap_or_else(|| {
             self.base_count += 1;
-            AddressBase::new(self.base_count - 1)
+            BaseId::new(self.base_count - 1)
         });
         let writes = access.kind == MemAccessKind::Write;
         for space in &mut self.spaces[spaces.clone()] {

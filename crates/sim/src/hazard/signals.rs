@@ -8,11 +8,11 @@
 //! path two:  LDG sets SB4, then an atomic sets SB1    complete after a wait for SB4 or SB1
 //! ```
 //!
-//! After the paths meet, a wait for SB4 is enough, and so are waits for SB0 and SB1 together. [`Signals`] therefore has two sets, both of which
-//! must be waited for.
+//! After the paths meet, a wait for SB4 is enough, and so are waits for SB0 and SB1 together. [`Signals`] therefore has two sets, both of
+//! which must be waited for.
 
-/// Two sets of scoreboards, one bit for each scoreboard. The instruction is complete once a scoreboard of each set is waited for. The sets are
-/// equal where one is enough; otherwise neither contains the other, and they are in ascending order.
+/// Two sets of scoreboards, one bit for each scoreboard. The instruction is complete once a scoreboard of each set is waited for. The sets
+/// are equal where one is enough; otherwise neither contains the other, and they are in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signals([u8; 2]);
 

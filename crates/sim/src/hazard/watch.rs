@@ -114,12 +114,6 @@ impl Watch {
         self
     }
 
-    /// Also reports notes.
-    pub fn with_notes(mut self) -> Watch {
-        self.severity = Severity::Note;
-        self
-    }
-
     /// Returns the findings in order of execution.
     pub fn findings(&self) -> &[LocatedFinding] {
         &self.found

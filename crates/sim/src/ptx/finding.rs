@@ -32,11 +32,6 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
-    /// Returns whether the run must stop.
-    pub fn is_fault(self) -> bool {
-        !matches!(self, FindingKind::Uninitialized | FindingKind::Race | FindingKind::DivergentBarrier)
-    }
-
     /// Returns the name for messages.
     pub fn name(self) -> &'static str {
         match self {

@@ -19,19 +19,19 @@ pub fn build(site: &Site<'_>) -> Option<Built> {
 
 /// The register that is added to the offset.
 #[derive(Clone, Copy)]
-enum CubinIndex {
+enum ConstantIndex {
     None,
     General(Row),
     Uniform(Row),
 }
 
 /// Decodes the index register of an address.
-fn index(site: &Site<'_>, part: &AddressPart) -> Result<CubinIndex, super::step::Unsupported> {
+fn index(site: &Site<'_>, part: &AddressPart) -> Result<ConstantIndex, super::step::Unsupported> {
     match &part.registers[..] {
-        [] => Ok(CubinIndex::None),
-        [AddressRegister { number: None, .. }] => Ok(CubinIndex::None),
-        [AddressRegister { file: RegFile::General, number, .. }] => Ok(CubinIndex::General(Row::source(site.checked(*number, 1)?))),
-        [AddressRegister { file: RegFile::Uniform, number, .. }] => Ok(CubinIndex::Uniform(Row::source(*number))),
+        [] => Ok(ConstantIndex::None),
+        [AddressRegister { number: None, .. }] => Ok(ConstantIndex::None),
+        [AddressRegister { file: RegFile::General, number, .. }] => Ok(ConstantIndex::General(Row::source(site.checked(*number, 1)?))),
+        [AddressRegister { file: RegFile::Uniform, number, .. }] => Ok(ConstantIndex::Uniform(Row::source(*number))),
         _ => Err(site.unsupported("an address of constants with several registers")),
     }
 }
@@ -53,19 +53,19 @@ fn load(site: &Site<'_>) -> Built {
     let bank = bank.offset.unwrap_or(0) as u32;
     let offset = place.offset.unwrap_or(0) as u32;
     match index(site, place)? {
-        CubinIndex::None => {
+        ConstantIndex::None => {
             let start = Constants::fixed_offset(place.offset.unwrap_or(0));
             let values = words(width, |at| site.constants.byte(bank, start.wrapping_add(at)));
             Ok(compute(move |warp, mask| write(warp, d, mask, width, &values)))
         }
-        CubinIndex::Uniform(row) => Ok(access(move |warp, world, mask| {
+        ConstantIndex::Uniform(row) => Ok(access(move |warp, world, mask| {
             let start = warp.uniform(row).wrapping_add(offset);
             check(start, width, None)?;
             let values = words(width, |at| world.constants.byte(bank, start.wrapping_add(at)));
             write(warp, d, mask, width, &values);
             Ok(())
         })),
-        CubinIndex::General(row) => Ok(access(move |warp, world, mask| {
+        ConstantIndex::General(row) => Ok(access(move |warp, world, mask| {
             let starts = *warp.row(row);
             for lane in lanes_of(mask) {
                 let start = starts[lane].wrapping_add(offset);

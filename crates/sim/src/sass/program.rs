@@ -99,6 +99,9 @@ pub(super) fn address_of(step: u32) -> u64 {
 
 /// Builds the action of an instruction by the first family that knows its opcode.
 fn build(site: &Site<'_>) -> Built {
+    if oriole_isa::has_conflicting_signs(site.instruction) {
+        return Err(site.unsupported("signs on both of the first two sources, which is an illegal instruction"));
+    }
     let families: [fn(&Site<'_>) -> Option<Built>; 11] = [
         arith::build,
         moves::build,

@@ -5,7 +5,7 @@
 
 use super::fault::Fault;
 use super::flow::Flow;
-use super::warp::{Destination, Lanes, Mask, PredicateSource, Source, Warp, WideLanes, WideSource};
+use super::warp::{Destination, Lanes, Mask, PredicateSource, Source, Warp};
 use super::world::World;
 
 /// Computes on the registers of a warp for the threads of a mask, which is never empty.
@@ -71,21 +71,6 @@ pub fn map3(d: Destination, a: Source, b: Source, c: Source, f: impl Fn(u32, u32
         let (a, b, c) = (warp.read(a), warp.read(b), warp.read(c));
         let values: Lanes = std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]));
         warp.write(d, mask, &values);
-    })
-}
-
-/// Makes the action `d = f(a, b, c)` on 64 bits per thread.
-pub fn wide_map3(
-    d: Destination,
-    a: WideSource,
-    b: WideSource,
-    c: WideSource,
-    f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static,
-) -> Action {
-    compute(move |warp, mask| {
-        let (a, b, c) = (warp.read_wide(a), warp.read_wide(b), warp.read_wide(c));
-        let values: WideLanes = std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]));
-        warp.write_wide(d, mask, &values);
     })
 }
 

@@ -1,14 +1,15 @@
 //! Matrix products of a warp: `HMMA`, `QMMA` (floats), `DMMA` (doubles), `IMMA` (integers) and `BMMA` (bits).
 //!
 //! A product `D = A * B + C` has M rows, N = 8 columns and depth K, which the modifier of the shape gives without separators: `.16816` is
-//! M = 16, N = 8, K = 16. With `group = lane / 4`, `position = lane % 4` and `e` elements in a 32-bit register, register `r` of a thread holds
+//! M = 16, N = 8, K = 16. With `group = lane / 4`, `position = lane % 4` and `e` elements in a 32-bit register, register `r` of a thread
+//! holds
 //!
 //! - of A: the elements from `e * (position + 4 * (r / tall))` on, of row `group + 8 * (r % tall)`, where `tall` is M / 8,
 //! - of B: the elements from `e * (position + 4 * r)` on, of column `group`,
 //! - of C and D: the columns `2 * position` and the next one of row `group`, then of row `group + 8`.
 //!
-//! A double takes two registers; for the layout they count as one. Of a sparse matrix A (`.SP`) only half of the elements are stored; metadata
-//! in one more register say which ([`oriole_sem::sparse`]).
+//! A double takes two registers; for the layout they count as one. Of a sparse matrix A (`.SP`) only half of the elements are stored;
+//! metadata in one more register say which ([`oriole_sem::sparse`]).
 
 use oriole_isa::{Opcode, Target, Value};
 use oriole_sem::float::{Mode, fma};
@@ -107,8 +108,8 @@ fn eight_bit_formats(site: &Site<'_>) -> Result<[Format; 2], Unsupported> {
     pair_of(site, format).ok_or_else(|| site.unsupported("products of these formats"))
 }
 
-/// Returns the types of A and B: the first two words among the modifiers that `find` knows. A modifier may consist of several words, such as
-/// `.8816.S8.U8`.
+/// Returns the types of A and B: the first two words among the modifiers that `find` knows. A modifier may consist of several words, such
+/// as `.8816.S8.U8`.
 fn pair_of<T>(site: &Site<'_>, find: impl Fn(&str) -> Option<T>) -> Option<[T; 2]> {
     let words = site.instruction.modifiers.iter().flat_map(|modifier| modifier.spelling().split('.'));
     let mut found = words.filter_map(find);

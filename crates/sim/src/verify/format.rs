@@ -4,13 +4,14 @@
 //!
 //! - the instruction table knows the word (`unknown-word`), each of its fields has a defined value (`no-such-value`), no undefined bit is
 //!   set (`stray-bits`), and encoding the decoded instruction gives the same word (`not-encodable`);
+//! - no two sources have signs of which the hardware accepts only one (`two-signs`);
 //! - reuse flags are set only for operands that are general registers (`reuse-of-nothing`);
 //! - multi-register operands start at a multiple of their size (`unaligned`);
 //! - direct branches lead to instructions of the section (`branch-outside`, `branch-unaligned`), unless a relocation patches the target;
 //! - the section is a whole number of 8-instruction lines (`odd-bytes`, `odd-length`), and control never continues past its last
 //!   instruction that is not padding (`no-end`).
 
-use oriole_isa::{Control, Instruction, Opcode, Pipe, RegFile, Symbol, Value, accesses, encode};
+use oriole_isa::{Control, Instruction, Opcode, Pipe, RegFile, Symbol, Value, accesses, encode, has_conflicting_signs};
 
 use super::section::INSTRUCTION_BYTES;
 use super::{FindingSink, Section};
@@ -77,6 +78,9 @@ fn fields(section: &Section<'_>, number: usize, instruction: &Instruction, sink:
     }
     if instruction.residue & steady & !Control::MASK != 0 {
         sink.hazard("stray-bits", number, format!("has bits set that mean nothing ({:#x})", instruction.residue & steady));
+    }
+    if has_conflicting_signs(instruction) {
+        sink.hazard("two-signs", number, "has signs on both of its first two sources, which is an illegal instruction");
     }
     if encode(instruction, section.target) != Ok(section.words[number]) {
         sink.hazard("not-encodable", number, "is not what encoding it gives");

@@ -107,8 +107,8 @@ fn most_requested_registers(section: &Section<'_>) -> u32 {
     requested.max().unwrap_or(0)
 }
 
-/// Checks the declared register count against the registers used. A warp that has requested more registers may use those too; on which paths it
-/// has them is not checked.
+/// Checks the declared register count against the registers used. A warp that has requested more registers may use those too; on which
+/// paths it has them is not checked.
 fn registers(section: &Section<'_>, sink: &mut FindingSink) {
     let Some(declared) = section.register_count else { return };
     let allowed = declared.max(most_requested_registers(section));

@@ -6,8 +6,8 @@
 //!   (`reuse-given-up`);
 //! - a stall of 0 comes with yield: without yield it means two cycles and not zero (`zero-stall-stays`).
 //!
-//! Neither occurs in two million instructions from ptxas. Notes: a stall of 0 with yield, which is a long pause, on an instruction that has no
-//! ordering effect (`long-pause`); and a branch to itself without yield (`spin-stays`). The one after the end of code yields, but ptxas
+//! Neither occurs in two million instructions from ptxas. Notes: a stall of 0 with yield, which is a long pause, on an instruction that has
+//! no ordering effect (`long-pause`); and a branch to itself without yield (`spin-stays`). The one after the end of code yields, but ptxas
 //! writes endless loops of programs without it (250 in cuSPARSE).
 
 use oriole_isa::{Effect, Opcode, Value};

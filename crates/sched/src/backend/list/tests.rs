@@ -258,7 +258,8 @@ fn each_criterion_decides_alone() {
         assert_eq!(priority::beats(&better, &worse, &context), (true, reason));
         assert_eq!(priority::beats(&worse, &better, &context), (false, reason));
     }
-    // What does not count: batches in other modes, `YIELD` without shared memory, the sequence of one reader, when operands became available.
+    // What does not count: batches in other modes, `YIELD` without shared memory, the sequence of one reader, when operands became
+    // available.
     let position = |first: Candidate, second: Candidate, context: &Context| {
         let second = Candidate { node: 2, ..second };
         assert_eq!(priority::beats(&first, &second, context), (true, Reason::Position));

@@ -1,5 +1,5 @@
-//! Live registers before register allocation, counted exactly as [`crate::pressure::PressureTracker`] counts them, on the renumbered registers of a
-//! problem.
+//! Live registers before register allocation, counted exactly as [`crate::pressure::PressureTracker`] counts them, on the renumbered
+//! registers of a problem.
 
 use super::problem::{Group, Problem};
 use crate::code::REGISTER_CLASSES;

@@ -1,7 +1,8 @@
 //! Matrices of `wmma` between memory and the registers of a warp.
 //!
 //! The manual leaves open which thread holds which element. This interpreter distributes the elements like the machine code of ptxas: as
-//! `mma.sync` wants them, for products of at most 16 rows and 8 columns. `mma.rs` describes one such product; here its parts follow each other.
+//! `mma.sync` wants them, for products of at most 16 rows and 8 columns. `mma.rs` describes one such product; here its parts follow each
+//! other.
 
 use super::access::little;
 use super::block::Block;

@@ -9,8 +9,8 @@
 //!
 //! Of a sparse matrix A only half of the elements are stored; metadata say which ([`oriole_sem::sparse`]).
 //!
-//! The manual leaves open in which order and with which rounding floats are summed. This interpreter computes what code of ptxas computes on
-//! Hopper ([`oriole_sem::tensor`]). Integers are summed exactly, and wrapped or clamped at the end.
+//! The manual leaves open in which order and with which rounding floats are summed. This interpreter computes what code of ptxas computes
+//! on Hopper ([`oriole_sem::tensor`]). Integers are summed exactly, and wrapped or clamped at the end.
 
 use oriole_sem::convert::{Overflow, float_to_float};
 use oriole_sem::float::{self, Mode};
