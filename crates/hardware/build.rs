@@ -36,7 +36,7 @@ macro_rules! rate_names {
 }
 
 fn main() {
-    for file in ["data", "../isa/data", "build", "src/facts.rs", "src/sheet.rs", "src/summary.rs", "src/tables.rs"] {
+    for file in ["data", "build", "src/facts.rs", "src/sheet.rs", "src/summary.rs", "src/tables.rs"] {
         println!("cargo::rerun-if-changed={file}");
     }
     if let Err(message) = run() {
@@ -48,7 +48,9 @@ fn main() {
 fn run() -> Result<(), String> {
     let variable = |name: &str| env::var(name).map(PathBuf::from).map_err(|e| format!("{name}: {e}"));
     let folder = variable("CARGO_MANIFEST_DIR")?;
-    let mnemonics = mnemonics(&folder.join("../isa/data"))?;
+    let instructions = variable("DEP_ORIOLE_ISA_DATA")?;
+    println!("cargo::rerun-if-changed={}", instructions.display());
+    let mnemonics = mnemonics(&instructions)?;
     let data = folder.join("data");
 
     let classes = class_table("classes.tbl", read(&data.join("classes.tbl"))?).map_err(|e| e.to_string())?;

@@ -18,6 +18,8 @@ fn main() {
 
 fn run() -> Result<(), String> {
     let folder = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(|e| e.to_string())?).join("data");
+    // For the build script of the hardware model, which is in another folder once the crates are packaged.
+    println!("cargo::metadata=data={}", folder.display());
     let mut files: Vec<PathBuf> = fs::read_dir(&folder)
         .map_err(|e| format!("{}: {e}", folder.display()))?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))

@@ -127,8 +127,10 @@ fn example(program: &Path) -> Vec<u8> {
     };
     let (code, text) = call(PTX, &["sm_90a"]);
     assert_eq!(code, Some(0), "{text}");
-    let last = format!("with machine code, hazards: [], explanation: {{\"schema\"\n");
-    assert!(text.starts_with("k: 1 of 1 functions\n") && text.ends_with(&last), "{text}");
+    assert!(
+        text.starts_with("k: 1 of 1 functions\n") && text.ends_with("with machine code, hazards: [], explanation: {\"schema\"\n"),
+        "{text}"
+    );
     let bytes = fs::read(&cubin).unwrap();
 
     let (code, text) = call(&PTX.replace("tid", "tdi"), &["sm_90a"]);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::check::read_input;
-use crate::console::write_output;
+use crate::console::{refuse_overwriting, write_output};
 use crate::sass::assemble::assemble;
 
 /// Assemble what `oriole disasm --control` prints, edited or not.
@@ -39,6 +39,10 @@ pub struct AsmArguments {
 
 pub fn run(arguments: &AsmArguments) -> ExitCode {
     let name = if arguments.file == "-" { "<stdin>" } else { &arguments.file };
+    if let Err(message) = refuse_overwriting(&arguments.file, &arguments.output) {
+        errln!("error: {message}");
+        return ExitCode::from(2);
+    }
     let text = match read_input(&arguments.file).map(String::from_utf8) {
         Ok(Ok(text)) => text,
         Ok(Err(error)) => {

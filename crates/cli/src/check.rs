@@ -6,9 +6,10 @@ use std::{fs, io};
 
 use clap::Args;
 use oriole_ptx::ast::{FunctionKind, Module};
-use oriole_ptx::diag::{self, Code, Severity, Style};
+use oriole_ptx::diag::{self, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source};
 use oriole_ptx::{Checked, Options};
+use oriole_ptxas::file_name::unescape;
 
 use crate::colour::Colour;
 use crate::print;
@@ -51,13 +52,6 @@ pub struct CheckArguments {
     /// When to use colours; `auto` is on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     color: Colour,
-}
-
-/// List the codes of errors and warnings, or explain one.
-#[derive(Args)]
-pub struct CodesArguments {
-    /// A code such as E0702
-    code: Option<String>,
 }
 
 pub fn run(arguments: &CheckArguments) -> ExitCode {
@@ -145,21 +139,9 @@ fn report(arguments: &CheckArguments, source: &Source<'_>, checked: &Checked, st
 /// Reads a file, or standard input for `-`.
 pub fn read_input(file: &str) -> io::Result<Vec<u8>> {
     if file != "-" {
-        return fs::read(file);
+        return fs::read(unescape(file));
     }
     let mut text = Vec::new();
     io::stdin().lock().read_to_end(&mut text)?;
     Ok(text)
-}
-
-pub fn print_codes(arguments: &CodesArguments) -> ExitCode {
-    let wanted = arguments.code.as_deref().map(str::to_ascii_uppercase);
-    let codes: Vec<&Code> = Code::ALL.iter().filter(|code| wanted.as_deref().is_none_or(|wanted| wanted == code.name())).collect();
-    if codes.is_empty() {
-        errln!("error: there is no code {}", wanted.unwrap_or_default());
-        return ExitCode::from(2);
-    }
-    let lines: String = codes.iter().map(|code| format!("{}  {}\n", code.name(), code.summary())).collect();
-    print::out(lines.as_bytes());
-    ExitCode::SUCCESS
 }

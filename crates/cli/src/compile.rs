@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use oriole_driver::ScheduleKnobs;
+use oriole_ptxas::file_name::unescape;
 
 use crate::batch;
 use crate::cache::{self, Cache};
@@ -111,7 +112,7 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
     let status = match jobs.as_slice() {
         [job] => compile_file::run(&settings, job),
         _ => {
-            let sizes: Vec<u64> = jobs.iter().map(|job| fs::metadata(job.file).map_or(0, |found| found.len())).collect();
+            let sizes: Vec<u64> = jobs.iter().map(|job| fs::metadata(unescape(job.file)).map_or(0, |found| found.len())).collect();
             batch::run(&sizes, |number| compile_file::run(&settings, &jobs[number])).into_iter().max().unwrap_or(0)
         }
     };
@@ -128,7 +129,9 @@ fn settings(arguments: &CompileArguments) -> Result<Settings<'_>, String> {
         None => None,
     };
     let (scheduling, passes) = (arguments.sched_choice.scheduling()?, arguments.passes.options()?);
-    Ok(Settings { arguments, scheduling, passes, profile, cache: open_cache(arguments)? })
+    // The messages of several files, and of bisection, come while the compiler works.
+    let shows_progress = arguments.files.len() == 1 && passes.bisect.is_none();
+    Ok(Settings { arguments, scheduling, passes, profile, shows_progress, cache: open_cache(arguments)? })
 }
 
 /// Opens the cache, unless the options request reports that only a compilation gives.
@@ -140,7 +143,9 @@ fn open_cache(arguments: &CompileArguments) -> Result<Option<Cache>, String> {
         }
         return Ok(None);
     }
-    Cache::open(folder).map(Some).map_err(|error| format!("{}: the cache cannot be opened: {error}", folder.display()))
+    Cache::open(Path::new(&unescape(&folder.to_string_lossy())))
+        .map(Some)
+        .map_err(|error| format!("{}: the cache cannot be opened: {error}", folder.display()))
 }
 
 /// Returns the files to compile and where each cubin goes.
@@ -156,7 +161,7 @@ fn jobs(arguments: &CompileArguments) -> Result<Vec<Job<'_>>, String> {
     }
     let jobs: Vec<Job<'_>> = match &arguments.out_dir {
         Some(folder) => {
-            fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            fs::create_dir_all(unescape(&folder.to_string_lossy())).map_err(|error| format!("{}: {error}", folder.display()))?;
             jobs_in_folder(files, folder)?
         }
         None => files.iter().map(|file| Job { file, output: arguments.output.clone() }).collect(),
@@ -185,9 +190,10 @@ fn jobs_in_folder<'a>(files: &'a [String], folder: &Path) -> Result<Vec<Job<'a>>
 
 /// Refuses outputs that would overwrite one of the inputs.
 fn refuse_overwriting(jobs: &[Job<'_>]) -> Result<(), String> {
-    let inputs: BTreeSet<PathBuf> = jobs.iter().filter(|job| job.file != "-").filter_map(|job| fs::canonicalize(job.file).ok()).collect();
+    let inputs: BTreeSet<PathBuf> =
+        jobs.iter().filter(|job| job.file != "-").filter_map(|job| fs::canonicalize(unescape(job.file)).ok()).collect();
     for output in jobs.iter().filter_map(|job| job.output.as_deref()).filter(|output| *output != "-") {
-        if fs::canonicalize(output).is_ok_and(|output| inputs.contains(&output)) {
+        if fs::canonicalize(unescape(output)).is_ok_and(|output| inputs.contains(&output)) {
             return Err(format!("{output}: the output would overwrite the input"));
         }
     }

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use oriole_cubin::FileTraits;
 use oriole_driver::{CompileError, DebugInfo, DebugKind, Fault, Options, PassOptions, Scheduling};
 use oriole_hardware::Profile;
 use oriole_isa::Target;
 use oriole_ptx::ast::{Function, FunctionKind, Module};
 use oriole_ptx::diag::{self, Code, Diagnostic, Severity, Style};
 use oriole_ptx::source::{LineIndex, Source, Span};
+use oriole_ptxas::missing;
 
 use crate::cache::{Cache, Key, Lookup};
 use crate::check::read_input;
 use crate::compile::CompileArguments;
 use crate::console::write_output;
 use crate::product::Product;
+use crate::progress::ProgressLine;
+use crate::target_names;
 
 /// Exit status if all is well.
 const SUCCESS: u8 = 0;
@@ -30,6 +32,8 @@ pub struct Settings<'a> {
     pub passes: PassOptions,
     /// Name and text of the hardware profile to use instead of the built-in one.
     pub profile: Option<(&'a str, Vec<u8>)>,
+    /// Whether to show on a terminal how far the compilation is.
+    pub shows_progress: bool,
     /// The cache of compiled files, unless the options request reports that it does not hold.
     pub cache: Option<Cache>,
 }
@@ -77,7 +81,7 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
         return Ok(ERRORS);
     }
     let own = checked.module.target.to_string();
-    let target = parse_target(arguments.arch.as_deref().unwrap_or(&own))?;
+    let target = target_names::parse(arguments.arch.as_deref().unwrap_or(&own))?;
     check_entries(&arguments.entry, job.file, &checked.module)?;
     let profile = settings.profile.as_ref().map(|(name, text)| parse_profile(name, text, target)).transpose()?;
     let debug = debug_info(arguments, vec![Arc::from(&text[..])]);
@@ -85,13 +89,17 @@ fn compile(settings: &Settings<'_>, job: &Job<'_>) -> Result<u8, String> {
     for note in arguments.passes.notes(options.level) {
         errln!("note: {note}");
     }
-    let (result, log) = oriole_driver::compile_with_log(&[&checked.module], &options);
+    let (result, log) = {
+        // The line ends here, before messages are printed.
+        let line = if settings.shows_progress { ProgressLine::start() } else { None };
+        let hooks = line.as_ref().map(ProgressLine::hooks).unwrap_or_default();
+        oriole_driver::compile_with_log(&[&checked.module], &Options { hooks, ..options })
+    };
     arguments.passes.print(&log);
     let compiled = match result {
         Ok(compiled) => compiled,
         Err(errors) => {
-            let findings: Vec<Diagnostic> = errors.iter().map(diagnostic).collect();
-            report(&findings);
+            report(&if arguments.json { errors.iter().map(diagnostic).collect() } else { diagnostics(&errors) });
             return Ok(ERRORS);
         }
     };
@@ -136,7 +144,7 @@ fn key(cache: &Cache, settings: &Settings<'_>, text: &[u8]) -> Result<Key, Strin
     let arguments = settings.arguments;
     // Without `--arch` the target is a part of the text. Any target serves to write down the other options.
     let arch = arguments.arch.as_deref();
-    let options = Options { debug: debug_info(arguments, Vec::new()), ..options(settings, parse_target(arch.unwrap_or("sm_90a"))?) };
+    let options = Options { debug: debug_info(arguments, Vec::new()), ..options(settings, target_names::parse(arch.unwrap_or("sm_90a"))?) };
     let profile = settings.profile.as_ref().map_or(&[][..], |(_, text)| text);
     let requested = format!("{options:?} {arch:?} {}", arguments.json);
     Ok(cache.key(&[b"oriole compile", requested.as_bytes(), profile, text]))
@@ -157,16 +165,6 @@ fn options(settings: &Settings<'_>, target: Target) -> Options {
         reports: arguments.sched_output.reports(arguments.json),
         ..Options::new(target)
     }
-}
-
-/// Parses the name of a target.
-fn parse_target(name: &str) -> Result<Target, String> {
-    let names: Vec<String> = FileTraits::all().map(|traits| traits.target.to_string()).collect();
-    Target::parse(name).ok_or_else(|| {
-        let near = oriole_support::closest(name, names.iter().map(String::as_str));
-        let hint = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
-        format!("{name} is not a target that Oriole compiles for; there are {}{hint}", names.join(", "))
-    })
 }
 
 /// Returns the debug information that the arguments request.
@@ -232,8 +230,17 @@ fn print_json(source: &Source<'_>, findings: &[Diagnostic]) {
     }
 }
 
+/// Converts errors of the compiler to findings: one for each missing feature, with the number of places, and one for each other error.
+pub fn diagnostics(errors: &[CompileError]) -> Vec<Diagnostic> {
+    let convert = |(error, count): (&CompileError, usize)| match diagnostic(error) {
+        finding if count > 1 => finding.note(format!("this is the first of {count} places that use it")),
+        finding => finding,
+    };
+    missing::grouped(errors).into_iter().map(convert).collect()
+}
+
 /// Converts an error of the compiler to a finding at its position in the source.
-pub fn diagnostic(error: &CompileError) -> Diagnostic {
+fn diagnostic(error: &CompileError) -> Diagnostic {
     let code = match error.fault {
         Fault::Unsupported(_) => Code::Unsupported,
         Fault::Unresolved(_) => Code::UnknownName,

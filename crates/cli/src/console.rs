@@ -1,6 +1,8 @@
 //! Macros that print lines to standard output and standard error, and output to a file or standard output.
 
-use std::io;
+use std::{fs, io};
+
+use oriole_ptxas::file_name::unescape;
 
 use crate::output::write_file;
 use crate::print;
@@ -25,5 +27,12 @@ pub fn write_output(path: &str, bytes: &[u8]) -> io::Result<()> {
         print::out(bytes);
         return Ok(());
     }
-    write_file(path, bytes)
+    write_file(unescape(path), bytes)
+}
+
+/// Returns an error if an output would overwrite the input.
+pub fn refuse_overwriting(input: &str, output: &str) -> Result<(), String> {
+    let path = |name: &str| fs::canonicalize(unescape(name)).ok();
+    let is_same = input != "-" && output != "-" && path(output).is_some_and(|output| path(input) == Some(output));
+    if is_same { Err(format!("{output}: the output would overwrite the input")) } else { Ok(()) }
 }

@@ -15,6 +15,7 @@ use crate::sass::labels::Labels;
 use crate::sass::listing::Listing;
 use crate::sass::program::{Program, SIZE, words_of};
 use crate::sass::source_lines::SourceLines;
+use crate::target_names;
 
 /// Disassemble cubins, fatbins, host programs and raw code.
 ///
@@ -66,7 +67,7 @@ pub struct DisasmArguments {
 
 fn parse_target(name: &str) -> Result<Target, String> {
     let known: Vec<String> = Target::all_with_machine_code().map(|target| target.to_string()).collect();
-    Target::parse(name).ok_or_else(|| format!("targets are {}", known.join(", ")))
+    Target::parse(name).ok_or_else(|| format!("targets are {}{}", known.join(", "), target_names::hint(name, &known)))
 }
 
 pub fn run(arguments: &DisasmArguments) -> ExitCode {

@@ -10,9 +10,10 @@ use oriole_isa::Target;
 use oriole_ptx::source::Source;
 
 use crate::check::read_input;
-use crate::compile_file::{diagnostic, show};
+use crate::compile_file::{diagnostics, show};
 use crate::console::write_output;
 use crate::print;
+use crate::target_names;
 
 /// Explain why machine code came out as it did.
 ///
@@ -144,14 +145,14 @@ fn explain_text(arguments: &ExplainArguments, name: &str, data: &[u8]) -> Result
     }
     let own = checked.module.target.to_string();
     let wanted = arguments.arch.as_deref().unwrap_or(&own);
-    let target = Target::parse(wanted).ok_or_else(|| fail(&format!("{wanted} is not a target that Oriole compiles for"), USAGE_ERROR))?;
+    let target = target_names::parse(wanted).map_err(|message| fail(&message, USAGE_ERROR))?;
     explain_module(name, data, &checked.module, &options(arguments, target)).map_err(|failure| match failure {
         Failure::Invalid(findings) => {
             show(&source, &findings, style);
             INPUT_ERROR
         }
         Failure::Compile(errors) => {
-            show(&source, &errors.iter().map(diagnostic).collect::<Vec<_>>(), style);
+            show(&source, &diagnostics(&errors), style);
             INPUT_ERROR
         }
         Failure::File(message) => fail(&format!("{name}: {message}"), INPUT_ERROR),

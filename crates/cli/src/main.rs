@@ -7,6 +7,7 @@ mod asm;
 mod batch;
 mod cache;
 mod check;
+mod codes;
 mod colour;
 mod compile;
 mod compile_file;
@@ -19,17 +20,20 @@ mod pass_options;
 mod print;
 mod product;
 mod profile;
+mod progress;
 mod rescore;
 mod roundtrip;
 mod run;
 mod sched_choice;
 mod sched_output;
+mod target_names;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use oriole_cli::sass;
+use oriole_ptxas::file_name;
 
 /// An open PTX assembler for NVIDIA GPUs.
 ///
@@ -44,7 +48,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Check(check::CheckArguments),
-    Codes(check::CodesArguments),
+    Codes(codes::CodesArguments),
     Compile(Box<compile::CompileArguments>),
     Disasm(disasm::DisasmArguments),
     Explain(explain::ExplainArguments),
@@ -73,7 +77,7 @@ fn main() -> ExitCode {
 }
 
 fn call() -> ExitCode {
-    let code = match Arguments::try_parse() {
+    let code = match Arguments::try_parse_from(std::env::args_os().map(|argument| file_name::escape(&argument))) {
         Ok(arguments) => run_command(arguments.command),
         Err(error) if error.use_stderr() => {
             let _ = error.print();
@@ -90,7 +94,7 @@ fn call() -> ExitCode {
 fn run_command(command: Command) -> ExitCode {
     match command {
         Command::Check(arguments) => check::run(&arguments),
-        Command::Codes(arguments) => check::print_codes(&arguments),
+        Command::Codes(arguments) => codes::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Disasm(arguments) => disasm::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),

@@ -13,6 +13,8 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use oriole_ptxas::file_name::unescape_bytes;
+
 /// Exit code after SIGPIPE: 128 plus the signal number.
 const CLOSED_PIPE: i32 = 141;
 
@@ -99,12 +101,12 @@ pub fn error_line(text: Arguments<'_>) {
     error(format!("{text}\n").as_bytes());
 }
 
-/// Writes to standard error.
+/// Writes to standard error, file names with their original bytes.
 pub fn error(bytes: &[u8]) {
     if is_captured(Stream::Error, bytes) {
         return;
     }
-    match io::stderr().lock().write_all(bytes) {
+    match io::stderr().lock().write_all(&unescape_bytes(bytes)) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => FAILED.store(true, Ordering::Relaxed),
         _ => {}
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cache::{Cache, Lookup};
-use oriole_ptxas::{CallOutcome, Message, MessageKind, ProgramCache};
+use oriole_ptxas::{MessageKind, Message, CallOutcome, ProgramCache, file_name};
 
 /// Exit status for any mistake in PTX, options or file names, and for write errors.
 const FAILURE: u8 = 255;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn call() -> ExitCode {
-    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let arguments = std::env::args_os().skip(1).map(|argument| file_name::escape(&argument));
     let cache = std::env::var_os(cache::VARIABLE)
         .filter(|folder| !folder.is_empty())
         .map(|folder| Programs { folder: PathBuf::from(folder), cache: OnceCell::new() });
@@ -38,7 +38,7 @@ fn call() -> ExitCode {
         CallOutcome::Text(text) => print::out(text.as_bytes()),
         CallOutcome::Checked => {}
         CallOutcome::Compiled { cubin, output_file } => {
-            if output::write_file(&output_file, &cubin).is_err() {
+            if output::write_file(file_name::unescape(&output_file), &cubin).is_err() {
                 let text = format!("Output file '{output_file}' could not be opened");
                 show(&Message { place: None, kind: MessageKind::Fatal, text: &text });
                 return ExitCode::from(FAILURE);

@@ -14,7 +14,7 @@ use oriole_sim::hazard::{Dependence, Finding, Problem, Severity, check_function}
 use oriole_sim::verify::{Verifier, verify_cubin};
 
 use crate::check::read_input;
-use crate::console::write_output;
+use crate::console::{refuse_overwriting, write_output};
 use crate::print;
 use crate::sass::program::{CodeSection, Program, SIZE};
 
@@ -99,6 +99,9 @@ pub fn run(arguments: &RescoreArguments) -> ExitCode {
 fn rescore_file(arguments: &RescoreArguments) -> Result<bool, String> {
     if arguments.output.is_none() && !arguments.stats && !arguments.json {
         return Err("there is nothing to do without -o, --stats or --json".to_owned());
+    }
+    if let Some(output) = &arguments.output {
+        refuse_overwriting(&arguments.file, output)?;
     }
     let of_file = |error: String| format!("{}: {error}", arguments.file);
     let data = read_input(&arguments.file).map_err(|error| of_file(error.to_string()))?;

@@ -56,22 +56,33 @@ impl Counts {
 
 pub fn run(arguments: &RoundtripArguments) -> ExitCode {
     let mut total = Counts::default();
-    let mut failed = false;
+    let (mut failed, mut unreadable) = (false, false);
     for file in &arguments.files {
-        if let Err(message) = check_file(arguments, file, &mut total) {
+        let data = match read_input(file) {
+            Ok(data) => data,
+            Err(error) => {
+                errln!("error: {file}: {error}");
+                unreadable = true;
+                continue;
+            }
+        };
+        if let Err(message) = check_file(arguments, file, &data, &mut total) {
             errln!("error: {file}: {message}");
             failed = true;
         }
     }
     outln!("{} instructions, {} identical, {} unknown", total.instructions, total.identical, total.unknown);
     let text_fits = !arguments.text || total.through_text == total.instructions;
-    if !failed && total.identical == total.instructions && text_fits { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    match unreadable {
+        true => ExitCode::from(2),
+        false if !failed && total.identical == total.instructions && text_fits => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
 
 /// Checks all cubins of a file, prints the results, and adds the counts to `total`.
-fn check_file(arguments: &RoundtripArguments, file: &str, total: &mut Counts) -> Result<(), String> {
-    let data = read_input(file).map_err(|error| error.to_string())?;
-    let images = oriole_cubin::open(&data).map_err(|error| error.to_string())?;
+fn check_file(arguments: &RoundtripArguments, file: &str, data: &[u8], total: &mut Counts) -> Result<(), String> {
+    let images = oriole_cubin::open(data).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
     let before = total.instructions;
     for image in images.iter().filter(|image| image.kind == ImageKind::Cubin) {

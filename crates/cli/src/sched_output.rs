@@ -3,6 +3,7 @@
 use clap::Args;
 use oriole_driver::account::{Category, Distances, LatencyCase, LoopMetrics, StatisticsFigure};
 use oriole_driver::{Reports, SchedulingReport};
+use oriole_ptxas::file_name::unescape;
 use serde_json::{Map, Value, json};
 
 use crate::output::write_file;
@@ -78,7 +79,7 @@ impl SchedulingOutput {
             }
             match file.as_str() {
                 "-" => text.push_str(&trace),
-                _ => write_file(file, trace.as_bytes()).map_err(|error| format!("{file}: {error}"))?,
+                _ => write_file(unescape(file), trace.as_bytes()).map_err(|error| format!("{file}: {error}"))?,
             }
         }
         print::error(text.as_bytes());

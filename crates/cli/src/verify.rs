@@ -37,8 +37,8 @@ use crate::sass::program::{SIZE, outcome_of_file};
 ///   integrity     code, reuse cache, attributes and symbols agree
 ///
 /// They use the latencies of the target (`oriole profile` prints them) and hold for any input. Exit
-/// status 0 if there is nothing to report, 1 otherwise, also for a file without machine code; notes
-/// (`--notes`) do not count.
+/// status 0 if there is nothing to report, 1 otherwise, also for a file without machine code, 2 if a
+/// file cannot be read; notes (`--notes`) do not count.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct VerifyArguments {
@@ -103,9 +103,17 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut total = Total::default();
-    let mut failed = false;
+    let (mut failed, mut unreadable) = (false, false);
     for file in &arguments.files {
-        if let Err(message) = check_file(arguments, file, &mut total) {
+        let data = match read_input(file) {
+            Ok(data) => data,
+            Err(error) => {
+                errln!("error: {file}: {error}");
+                unreadable = true;
+                continue;
+            }
+        };
+        if let Err(message) = check_file(arguments, file, &data, &mut total) {
             errln!("error: {file}: {message}");
             failed = true;
         }
@@ -113,7 +121,11 @@ pub fn run(arguments: &VerifyArguments) -> ExitCode {
     if !arguments.json {
         print::out(summary(&total).as_bytes());
     }
-    if failed || total.findings > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    match unreadable {
+        true => ExitCode::from(2),
+        false if failed || total.findings > 0 => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
 }
 
 fn summary(total: &Total) -> String {
@@ -127,10 +139,9 @@ fn summary(total: &Total) -> String {
 }
 
 /// Verifies all cubins of a file, prints the findings, and adds them to the sums.
-fn check_file(arguments: &VerifyArguments, file: &str, total: &mut Total) -> Result<(), String> {
+fn check_file(arguments: &VerifyArguments, file: &str, data: &[u8], total: &mut Total) -> Result<(), String> {
     let verifiers = if arguments.only.is_empty() { &Verifier::ALL[..] } else { &arguments.only };
-    let data = read_input(file).map_err(|error| error.to_string())?;
-    let images = oriole_cubin::open(&data).map_err(|error| error.to_string())?;
+    let images = oriole_cubin::open(data).map_err(|error| error.to_string())?;
     let mut problems = Vec::new();
     let before = total.instructions;
     for image in images.iter().filter(|image| image.kind == ImageKind::Cubin) {

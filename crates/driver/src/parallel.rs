@@ -90,7 +90,10 @@ mod tests {
         fn execute(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
             thread::scope(|scope| {
                 for number in (0..count).rev().filter(|number| number % 10 != self.left_out) {
-                    if number % 2 == 0 { task(number) } else { drop(scope.spawn(move || task(number))) }
+                    match number % 2 {
+                        0 => task(number),
+                        _ => drop(scope.spawn(move || task(number))),
+                    }
                 }
             });
         }

@@ -13,6 +13,7 @@ use oriole_isa::Target;
 
 use crate::console::write_output;
 use crate::print;
+use crate::target_names;
 
 /// Print what Oriole knows about a GPU: limits, units, latencies, occupancy.
 ///
@@ -44,7 +45,7 @@ pub struct ProfileArguments {
 
 fn parse_target(name: &str) -> Result<Target, String> {
     let known: Vec<String> = Target::all_with_machine_code().map(|target| target.to_string()).collect();
-    Target::parse(name).ok_or_else(|| format!("targets are {}", known.join(", ")))
+    Target::parse(name).ok_or_else(|| format!("targets are {}{}", known.join(", "), target_names::hint(name, &known)))
 }
 
 pub fn run(arguments: &ProfileArguments) -> ExitCode {

@@ -10,7 +10,7 @@ use oriole_ptx::source::{LineIndex, Source};
 use super::outcome::{RunOutcome, Status};
 use super::{Goal, Refusal, refused};
 use crate::check::read_input;
-use crate::compile_file::{diagnostic, show};
+use crate::compile_file::{diagnostics, show};
 
 /// The target if the command line does not name one.
 const DEFAULT_TARGET: &str = "sm_90a";
@@ -79,7 +79,7 @@ impl Case {
         match oriole_driver::compile(&[&self.checked.module], &options) {
             Ok(compiled) => Ok(Image { cubin: compiled.cubin, target: Some(target), level: Some(goal.level) }),
             Err(errors) => {
-                let findings: Vec<Diagnostic> = errors.iter().map(diagnostic).collect();
+                let findings = diagnostics(&errors);
                 show_findings(&self.name, &self.text, &findings);
                 let lacks = |fault: &Fault| matches!(fault, Fault::Unsupported(_) | Fault::Internal(_));
                 let status = if errors.iter().any(|error| lacks(&error.fault)) { Status::Unsupported } else { Status::Invalid };

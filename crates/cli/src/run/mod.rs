@@ -14,9 +14,11 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use oriole_driver::Scheduling;
 use oriole_isa::Target;
+use oriole_ptxas::file_name::unescape;
 use oriole_sim::sass;
 
 use crate::sched_choice::SchedulingChoice;
+use crate::target_names;
 use case::Case;
 use outcome::{RunOutcome, Status};
 use report::Report;
@@ -136,13 +138,12 @@ fn run_all(arguments: &RunArguments) -> Result<bool, String> {
     if (arguments.trace || arguments.hazards || arguments.timing) && *engine != Engine::Sass {
         return Err("--trace, --hazards and --timing are for the engine sass".into());
     }
-    let parse = |name: &String| Target::parse(name).ok_or_else(|| format!("{name} is not a target that Oriole compiles for"));
     let mut goal = Goal {
-        target: arguments.arch.as_ref().map(parse).transpose()?,
+        target: arguments.arch.as_deref().map(target_names::parse).transpose()?,
         level: arguments.opt_level,
         scheduling: arguments.sched_choice.scheduling()?,
     };
-    let read = |file: &String| std::fs::read(file).map_err(|error| format!("{file}: {error}"));
+    let read = |file: &String| std::fs::read(unescape(file)).map_err(|error| format!("{file}: {error}"));
     let cubin = arguments.cubin.as_ref().map(read).transpose()?;
     if *engine == Engine::Gpu {
         match gpu::architecture() {

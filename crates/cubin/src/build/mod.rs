@@ -9,7 +9,7 @@
 //! A kernel that exits:
 //!
 //! ```
-//! use oriole_cubin::build::{Frame, Function, Module, kernel_attributes};
+//! use oriole_cubin::build::{FrameInfo, Function, Module, kernel_attributes};
 //! use oriole_cubin::info::{Attribute, Code};
 //! use oriole_cubin::FileTraits;
 //! use oriole_support::Target;
@@ -33,7 +33,7 @@
 //! functions their prototypes.
 //!
 //! ```
-//! use oriole_cubin::build::{CodePatch, CodeRelocation, Extern, Frame, Function, Home, Linkage, Module, Variable};
+//! use oriole_cubin::build::{CodePatch, CodeRelocation, Extern, FrameInfo, Function, Home, Linkage, Module, Variable};
 //! use oriole_cubin::build::{function_attributes, kernel_attributes};
 //! use oriole_cubin::FileTraits;
 //! use oriole_support::Target;

@@ -2,7 +2,7 @@
 
 use oriole_cubin::Cubin;
 use oriole_cubin::FileTraits;
-use oriole_cubin::build::{Frame, Function, Module, Shared, kernel_attributes};
+use oriole_cubin::build::{FrameInfo, Function, Module, Shared, kernel_attributes};
 use oriole_cubin::info::{Attribute, Code, Parameter};
 use oriole_isa::{Control, Target, decode, encode, parse, print};
 use oriole_kernel_test::{KernelTest, Value};

@@ -1,0 +1,150 @@
+//! A line on the terminal about work that takes more than two seconds: functions done, the pass that runs, and the time left.
+//!
+//! The line is written on standard error if that is a terminal, over itself, and removed at the end, so that messages and pipes never
+//! contain it. A thread writes it, because one function can take long.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use oriole_driver::{Hooks, Progress};
+
+/// Time before the line appears.
+const QUIET: Duration = Duration::from_secs(2);
+/// Time between two lines.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Returns to the start of the line and clears it.
+const CLEAR: &str = "\r\x1b[K";
+/// Longest function name in the line, in characters.
+const LONGEST_NAME: usize = 30;
+
+/// What the line says.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+struct State {
+    function: String,
+    pass: &'static str,
+    functions_done: usize,
+    functions: usize,
+    instructions_done: usize,
+    instructions: usize,
+}
+
+impl State {
+    fn update(&mut self, progress: &Progress<'_>) {
+        if let Some(pass) = progress.pass {
+            self.pass = pass;
+            progress.function.clone_into(&mut self.function);
+        }
+        self.functions_done = progress.functions_done;
+        self.functions = progress.functions;
+        self.instructions_done = progress.instructions_done;
+        self.instructions = progress.instructions;
+    }
+
+    /// Returns the line after `elapsed` time.
+    fn line(&self, elapsed: Duration) -> String {
+        if self.functions == 0 {
+            return format!("reading, {} s", elapsed.as_secs());
+        }
+        let mut text = format!("{} of {} functions, {} s", self.functions_done, self.functions, elapsed.as_secs());
+        if self.instructions_done > 0 {
+            let rest = self.instructions.saturating_sub(self.instructions_done) as f64 / self.instructions_done as f64;
+            text += &format!(", about {:.0} s left", elapsed.as_secs_f64() * rest);
+        }
+        let name: String = self.function.chars().take(LONGEST_NAME).collect();
+        let dots = if self.function.chars().count() > LONGEST_NAME { "..." } else { "" };
+        text + &format!("; {} of {name}{dots}", self.pass)
+    }
+}
+
+/// The line about a compilation. Dropping it removes the line.
+pub struct ProgressLine {
+    state: Arc<Mutex<State>>,
+    /// Closing the channel ends the thread.
+    writer: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ProgressLine {
+    /// Starts to watch a compilation, if standard error is a terminal.
+    pub fn start() -> Option<ProgressLine> {
+        io::stderr().is_terminal().then(|| ProgressLine::with(QUIET, |text| drop(io::stderr().lock().write_all(text.as_bytes()))))
+    }
+
+    fn with(quiet: Duration, write: impl Fn(&str) + Send + 'static) -> ProgressLine {
+        let state = Arc::<Mutex<State>>::default();
+        let (sender, receiver) = mpsc::channel::<()>();
+        let seen = Arc::clone(&state);
+        let started = Instant::now();
+        let watch = move || {
+            let mut wait = quiet;
+            while receiver.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                let line = lock(&seen).line(started.elapsed());
+                write(&format!("{CLEAR}{line}"));
+                wait = INTERVAL;
+            }
+            if wait == INTERVAL {
+                write(CLEAR);
+            }
+        };
+        // Without a thread there is no line; the work does not depend on it.
+        let writer = thread::Builder::new().name("progress".to_owned()).spawn(watch).ok();
+        ProgressLine { state, writer: writer.map(|thread| (sender, thread)) }
+    }
+
+    /// Returns hooks for the compiler that feed the line.
+    pub fn hooks(&self) -> Hooks {
+        let state = Arc::clone(&self.state);
+        Hooks { progress: Some(Arc::new(move |progress: &Progress<'_>| lock(&state).update(progress))), ..Hooks::default() }
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        if let Some((sender, thread)) = self.writer.take() {
+            drop(sender);
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(pass: Option<&'static str>, functions_done: usize, instructions_done: usize) -> Progress<'static> {
+        Progress { function: "gemm", pass, functions_done, functions: 4, instructions_done, instructions: 400 }
+    }
+
+    #[test]
+    fn the_line_estimates_the_time_left() {
+        let mut state = State::default();
+        assert_eq!(state.line(Duration::from_secs(3)), "reading, 3 s");
+        state.update(&progress(Some("allocate"), 0, 0));
+        assert_eq!(state.line(Duration::from_secs(4)), "0 of 4 functions, 4 s; allocate of gemm");
+        state.update(&progress(None, 1, 100));
+        assert_eq!(state.line(Duration::from_secs(10)), "1 of 4 functions, 10 s, about 30 s left; allocate of gemm");
+    }
+
+    #[test]
+    fn short_work_is_silent_and_long_work_cleans_up() {
+        for (quiet, work, is_silent) in [(Duration::from_secs(60), 0, true), (Duration::ZERO, 60, false)] {
+            let written = Arc::<Mutex<String>>::default();
+            let copy = Arc::clone(&written);
+            let line = ProgressLine::with(quiet, move |text| copy.lock().unwrap().push_str(text));
+            if let Some(report) = line.hooks().progress {
+                report(&progress(Some("select"), 2, 200));
+            }
+            thread::sleep(Duration::from_millis(work));
+            drop(line);
+            let written = written.lock().unwrap();
+            assert_eq!(written.is_empty(), is_silent, "{written:?}");
+            assert!(is_silent || written.starts_with(CLEAR) && written.ends_with(CLEAR) && written.len() > 2 * CLEAR.len(), "{written:?}");
+        }
+    }
+}
