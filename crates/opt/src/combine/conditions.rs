@@ -68,9 +68,12 @@ impl Combiner {
 /// Returns the operation that combines a test with another predicate, and whether the test and the other predicate are inverted.
 fn join_of(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
     let inversions = [(false, false), (false, true), (true, false), (true, true)];
-    let joins: [(Symbol, fn(bool, bool) -> bool); 3] =
-        [(Symbol::AND, |a, b| a && b), (Symbol::OR, |a, b| a || b), (Symbol::XOR, |a, b| a != b)];
-    for (join, operation) in joins {
+    for join in [Symbol::AND, Symbol::OR, Symbol::XOR] {
+        let operation = |a: bool, b: bool| match join {
+            Symbol::AND => a && b,
+            Symbol::OR => a || b,
+            _ => a != b,
+        };
         for (test, other) in inversions {
             let agrees = |(a, b): (bool, bool)| value(a, b) == operation(a != test, b != other);
             if inversions.into_iter().all(agrees) {

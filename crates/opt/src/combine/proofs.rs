@@ -181,7 +181,7 @@ fn compare(modifiers: &[Symbol], a: f32, b: f32) -> bool {
         Symbol::LE => a <= b,
         Symbol::EQ => a == b,
         Symbol::NEU => a != b,
-        Symbol::NE => a < b || a > b,
+        Symbol::NE => a != b && !a.is_nan() && !b.is_nan(),
         Symbol::EQU => a == b || a.is_nan() || b.is_nan(),
         Symbol::NUM => !a.is_nan() && !b.is_nan(),
         Symbol::NAN => a.is_nan() || b.is_nan(),

@@ -234,13 +234,13 @@ fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
     let [a, b] = sources.words::<2>()?;
     let (is_unsigned, rest) = if let [Symbol::U32, rest @ ..] = rest { (true, rest) } else { (false, rest) };
     let order = if is_unsigned { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) };
-    let holds = match relation {
-        &Symbol::LT => order.is_lt(),
-        &Symbol::LE => order.is_le(),
-        &Symbol::GT => order.is_gt(),
-        &Symbol::GE => order.is_ge(),
-        &Symbol::EQ => order.is_eq(),
-        &Symbol::NE => order.is_ne(),
+    let holds = match *relation {
+        Symbol::LT => order.is_lt(),
+        Symbol::LE => order.is_le(),
+        Symbol::GT => order.is_gt(),
+        Symbol::GE => order.is_ge(),
+        Symbol::EQ => order.is_eq(),
+        Symbol::NE => order.is_ne(),
         _ => return None,
     };
     let (join, holds, other) = match (rest, sources.truths.as_slice()) {
