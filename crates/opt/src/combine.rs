@@ -13,6 +13,9 @@
 //! %1 = SHF.L.U32 %0, 0x2, RZ
 //! %3 = IADD3 %1, %2, RZ                                     becomes   %3 = LEA %0, %2, 0x2
 //!
+//! %2:P = ISETP.LT.AND %0, %1, PT
+//! %4:P = PLOP3.LUT %2, %3, PT, 0x80, 0x0                    becomes   %4:P = ISETP.LT.AND %0, %1, %3
+//!
 //! %1 = FADD -%0, -RZ
 //! %3 = FADD %1, %2                                          becomes   %3 = FADD -%0, %2
 //! ```
@@ -23,6 +26,7 @@
 //!
 //! **Before** and **after**: SSA, all instructions encodable. One walk in layout order; the cost is linear in the size of the function.
 
+mod conditions;
 mod logic;
 #[cfg(test)]
 mod proofs;
@@ -56,12 +60,14 @@ pub enum Rule {
     WideShiftedSum,
     /// A floating-point operation on a negated or absolute value.
     Sign,
+    /// A logic operation on a comparison and another predicate.
+    Condition,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 7] =
-        [Rule::Logic, Rule::TrivialLogic, Rule::Sum, Rule::ProductSum, Rule::ShiftedSum, Rule::WideShiftedSum, Rule::Sign];
+    pub const ALL: [Rule; 8] =
+        [Rule::Logic, Rule::TrivialLogic, Rule::Sum, Rule::ProductSum, Rule::ShiftedSum, Rule::WideShiftedSum, Rule::Sign, Rule::Condition];
 }
 
 /// Counts of what the pass changed.
@@ -82,6 +88,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
             let rule = match opcode {
                 Opcode::LOP3 => combiner.combine_logic(function, inst),
                 Opcode::IADD3 => combiner.combine_sum(function, inst),
+                Opcode::PLOP3 => combiner.combine_condition(function, inst),
                 Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => combiner.absorb_signs(function, inst, opcode),
                 _ => None,
             };

@@ -44,6 +44,14 @@ impl Definitions {
         Definitions { insts }
     }
 
+    /// Records the instruction that defines a value from now on.
+    pub(crate) fn set(&mut self, value: Value, inst: Inst) {
+        if self.insts.len() <= value.position() {
+            self.insts.resize(value.position() + 1, None);
+        }
+        self.insts[value.position()] = Some(inst);
+    }
+
     /// Returns the instruction that defines a value.
     pub(crate) fn of(&self, value: Value) -> Option<Inst> {
         self.insts.get(value.position()).copied().flatten()

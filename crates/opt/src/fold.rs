@@ -11,17 +11,25 @@
 //! **64-bit addresses** are register pairs: the addition of the low halves writes a carry that the addition of the high halves reads. The
 //! 64-bit sum is folded only if both halves come from such a pair of additions, because only then is it exact. Halves of the base that are
 //! not an aligned register pair are packed after the later one of their definitions; all addresses with the same halves share one pack.
+//!
+//! **Known results.** An integer operation on numbers only becomes a move of its result (`evaluate.rs`), a predicate that is known a constant
+//! `PLOP3`. A branch on a known predicate is decided.
 
-use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Role, Signs};
+use oriole_ir::analysis::remove_unreachable_blocks;
+use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Target};
 use oriole_isa::{Effect, Memory, Opcode, Pipe, RegFile, Symbol};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::definitions::{Definitions, KnownWord};
+use crate::known::Known;
 use crate::legalize::{EncodabilityCache, order};
-use crate::rewrite::{Draft, piece};
+use crate::rewrite::{Draft, Prelude, piece};
+use crate::straighten;
 use bases::Bases;
+use evaluate::{Results, evaluate};
 
 mod bases;
+mod evaluate;
 mod fills;
 
 /// Counts of what the pass changed.
@@ -33,6 +41,10 @@ pub struct Stats {
     pub offsets: usize,
     /// Number of additions combined with another addition.
     pub sums: usize,
+    /// Number of instructions whose results are known.
+    pub results: usize,
+    /// Number of branches on a known predicate.
+    pub branches: usize,
 }
 
 /// Maximum number of additions to look through for one address.
@@ -46,6 +58,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         bases: Bases::default(),
         stats: Stats::default(),
     };
+    folder.compute_all(function);
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
@@ -57,7 +70,47 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     }
     folder.encodability.put_back(encodability);
     folder.bases.insert_packs(function);
+    folder.stats.branches = decide_branches(function, &folder.definitions, target);
     folder.stats
+}
+
+/// Removes the guards of branches whose predicates are known, and the blocks that are no longer reachable. Returns the number of branches.
+fn decide_branches(function: &mut Function, definitions: &Definitions, target: Target) -> usize {
+    let mut decided = 0;
+    for at in 0..function.layout.len() {
+        let block = function.layout[at];
+        let &[first, second] = function.terminators(block) else { continue };
+        let is_plain = |inst: Inst| {
+            let data = &function.insts[inst];
+            data.is_machine(Opcode::BRA) && data.modifiers.is_empty() && function.operands(inst).len() == 1
+        };
+        let (true, true, Some(guard)) = (is_plain(first), is_plain(second), function.insts[first].guard) else { continue };
+        let Some(truth) = Known::new(function, definitions).truth(&Operand::new(guard.kind)) else { continue };
+        let (kept, removed) = if truth != guard.negated { (first, second) } else { (second, first) };
+        let OperandKind::Block(left) = function.operands(removed)[0].kind else { continue };
+        if function.operands(kept)[0].kind == OperandKind::Block(left) {
+            continue;
+        }
+        function.insts[kept].guard = None;
+        function.blocks[block].insts.retain(|&inst| inst != removed);
+        remove_source(function, left, block);
+        decided += 1;
+    }
+    if decided > 0 {
+        remove_unreachable_blocks(function);
+        straighten::run(function, target);
+    }
+    decided
+}
+
+/// Removes the sources of the phis of a block for a former predecessor.
+fn remove_source(function: &mut Function, block: Block, from: Block) {
+    for phi in function.phis(block).to_vec() {
+        let mut operands: SmallVec<[Operand; 8]> = SmallVec::from_slice(function.results(phi));
+        let pairs = function.sources(phi).chunks_exact(2).filter(|pair| pair[1].kind != OperandKind::Block(from));
+        operands.extend(pairs.flatten().copied());
+        function.set_operands(phi, &operands, 1);
+    }
 }
 
 /// The state of the pass.
@@ -95,6 +148,7 @@ impl Folder {
         }
         self.join_sums(function, inst, opcode);
         self.drop_fill(function, inst, opcode);
+        self.fold_truths(function, inst, opcode);
         let takes_numbers = opcode.properties().effect == Effect::None || opcode == Opcode::SHFL;
         while self.fold_constant(function, inst, opcode, takes_numbers) {
             self.stats.constants += 1;
@@ -105,6 +159,107 @@ impl Folder {
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             if matches!(function.operands(inst)[at].role, Role::Bracket(_)) {
                 self.fold_address(function, inst, opcode, at);
+            }
+        }
+    }
+
+    /// Replaces all instructions whose results are known.
+    fn compute_all(&mut self, function: &mut Function) {
+        for at in 0..function.layout.len() {
+            let block = function.layout[at];
+            let insts = std::mem::take(&mut function.blocks[block].insts);
+            let mut all = Vec::with_capacity(insts.len());
+            for inst in insts {
+                if let Some(opcode) = function.insts[inst].op.machine() {
+                    all.extend(self.compute(function, inst, opcode));
+                }
+                all.push(inst);
+            }
+            function.blocks[block].insts = all;
+        }
+    }
+
+    /// Replaces an instruction whose results are known by moves of them. Returns new instructions to insert before it.
+    fn compute(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> SmallVec<[Inst; 4]> {
+        let is_plain = function.insts[inst].guard.is_none() && function.operands(inst).iter().all(|operand| operand.role == Role::Plain);
+        let known = if is_plain { evaluate(function, &self.definitions, inst, opcode) } else { None };
+        match known {
+            Some(results) => self.store_results(function, inst, opcode, results),
+            None => SmallVec::new(),
+        }
+    }
+
+    /// Makes an instruction a move of its results.
+    fn store_results(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, results: Results) -> SmallVec<[Inst; 4]> {
+        let mut prelude = Prelude::before(function, inst);
+        let (predicates, numbers): (SmallVec<[Operand; 3]>, SmallVec<[Operand; 3]>) =
+            function.results(inst).iter().copied().partition(|result: &Operand| match result.kind {
+                OperandKind::Value(part) => function.values[part.value].file == RegFile::Predicate,
+                kind => kind == OperandKind::Zero(RegFile::Predicate),
+            });
+        let table = |truth: bool| Operand::from(if truth { 0x80_u32 } else { 0 });
+        let has_unknown = results.truths.is_none() && predicates.iter().any(|predicate| predicate.value().is_some());
+        if has_unknown {
+            return prelude.insts;
+        }
+        let [first, second] = results.truths.unwrap_or_default();
+        let tables = [Operand::PT, Operand::PT, Operand::PT, table(first), table(second)];
+        let (Some(number), &[result]) = (results.number, numbers.as_slice()) else {
+            let operands: SmallVec<[Operand; 8]> = predicates.iter().copied().chain(tables).collect();
+            let is_done = opcode == Opcode::PLOP3 && operands.as_slice() == function.operands(inst);
+            let draft = Draft { opcode: Opcode::PLOP3, modifiers: [Symbol::LUT].into_iter().collect(), operands, result_count: 2 };
+            if numbers.is_empty() && predicates.len() == 2 && !is_done && self.encodability.is_encodable(function, inst, &draft) {
+                draft.store(function, inst);
+                self.stats.results += 1;
+            }
+            return prelude.insts;
+        };
+        let Some(part) = result.part().filter(|part| *part == function.whole(part.value)) else { return prelude.insts };
+        if function.values[part.value].file != RegFile::General || part.count > 2 {
+            return prelude.insts;
+        }
+        // Carries get an instruction of their own.
+        if predicates.iter().any(|predicate| predicate.value().is_some()) {
+            let mut operands: SmallVec<[Operand; 8]> = predicates.iter().copied().chain(tables).collect();
+            if predicates.len() == 1 {
+                operands.insert(1, Operand::PT);
+            }
+            prelude.push(function, Op::Machine(Opcode::PLOP3), &[Symbol::LUT], &operands, 2);
+        }
+        let words: SmallVec<[u32; 2]> = (0..part.count).map(|word| (number >> (32 * word)) as u32).collect();
+        if let [word] = words.as_slice() {
+            let operands = smallvec![result, Operand::from(*word)];
+            Draft { opcode: Opcode::MOV, modifiers: [].into_iter().collect(), operands, result_count: 1 }.store(function, inst);
+        } else {
+            let halves = words.iter().map(|&word| prelude.define(function, Class::R, Opcode::MOV, &[], &[Operand::from(word)]));
+            let operands: SmallVec<[Operand; 4]> = halves.collect();
+            let operands: SmallVec<[Operand; 4]> = std::iter::once(result).chain(operands).collect();
+            function.insts[inst].op = Op::Pseudo(Pseudo::Pack);
+            function.insts[inst].modifiers = [].into_iter().collect();
+            function.set_operands(inst, &operands, 1);
+        }
+        for &new in &prelude.insts {
+            function.defined(new).for_each(|value| self.definitions.set(value, new));
+        }
+        self.stats.results += 1;
+        prelude.insts
+    }
+
+    /// Replaces predicates that are known by the predicate that is always true.
+    fn fold_truths(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+        for at in function.insts[inst].result_count()..function.operands(inst).len() {
+            let operand = function.operands(inst)[at];
+            let is_predicate = operand.part().is_some_and(|part| function.values[part.value].file == RegFile::Predicate);
+            if !is_predicate || operand.role != Role::Plain {
+                continue;
+            }
+            let Some(truth) = Known::new(function, &self.definitions).truth(&operand) else { continue };
+            let known = if truth { Operand::PT } else { Operand::PT.inverted_predicate() };
+            let mut draft = Draft::of(function, inst, opcode);
+            draft.operands[at] = known;
+            if self.encodability.is_encodable(function, inst, &draft) {
+                draft.store(function, inst);
+                self.stats.constants += 1;
             }
         }
     }

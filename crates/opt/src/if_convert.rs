@@ -15,7 +15,8 @@
 //!
 //! There is one arm (the branch goes around it) or two. An arm has one predecessor and one successor, no phis, and only instructions that
 //! may be guarded: no calls, barriers, fences, votes, shuffles and matrix operations. All arms of a branch together have at most as many
-//! instructions as a taken branch costs cycles in the hardware model. An instruction of the integer or the
+//! instructions as a taken branch costs cycles in the hardware model; arms with several loads, as a branch costs that only some threads
+//! take. An instruction of the integer or the
 //! multiply unit whose result no phi reads is executed without a guard, which gives the scheduler more freedom; all others get one.
 //!
 //! Blocks that always follow each other are merged afterwards, and a second round converts branches around the merged blocks.
@@ -53,11 +54,12 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
 
 /// Converts short branches of a whole function, and records for each branch around code what was done or why nothing was done.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
-    let limit = Costs::of(hardware.target).taken_branch as usize;
+    let costs = Costs::of(hardware.target);
+    let limits = Limits { plain: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
     let mut stats = Stats::default();
     for _ in 0..ROUNDS {
         remarks.forget_missed(PASS);
-        let converted = convert_all(function, hardware.target, limit, remarks);
+        let converted = convert_all(function, hardware.target, limits, remarks);
         stats.branches += converted;
         if converted == 0 || straighten::run(function, hardware.target) == 0 {
             break;
@@ -77,8 +79,25 @@ struct Branch {
     join: Block,
 }
 
+/// Maximum number of instructions of the arms of a branch.
+#[derive(Clone, Copy)]
+struct Limits {
+    plain: usize,
+    /// For arms with several loads. Loads in blocks of their own are waited for one block after the other; under guards, those of several
+    /// arms are in flight at the same time.
+    with_loads: usize,
+}
+
+impl Limits {
+    fn of(self, function: &Function, arms: &[Block]) -> usize {
+        let insts = arms.iter().flat_map(|&arm| &function.blocks[arm].insts);
+        let has_loads = insts.filter(|&&inst| function.insts[inst].op.effect() == Effect::Reads).nth(1).is_some();
+        if has_loads { self.with_loads } else { self.plain }
+    }
+}
+
 /// Converts all short branches once. Returns their number.
-fn convert_all(function: &mut Function, target: Target, limit: usize, remarks: &mut Remarks) -> usize {
+fn convert_all(function: &mut Function, target: Target, limits: Limits, remarks: &mut Remarks) -> usize {
     let flow = ControlFlow::compute(function);
     let readers = Readers::count(function);
     let mut removed: Vec<bool> = vec![false; function.blocks.len()];
@@ -91,6 +110,7 @@ fn convert_all(function: &mut Function, target: Target, limit: usize, remarks: &
         let Some(branch) = branch_of(function, &flow, block) else { continue };
         let arms: SmallVec<[Block; 2]> = branch.taken.into_iter().chain(branch.other).collect();
         let size: usize = arms.iter().map(|&arm| function.blocks[arm].insts.len() - 1).sum();
+        let limit = limits.of(function, &arms);
         let place = function.insts[function.terminators(block)[0]].location;
         let is_open = arms.iter().all(|&arm| !removed[arm.position()]);
         let obstacle = if size > limit {

@@ -183,10 +183,11 @@ impl<'a> Known<'a> {
         let operands = self.function.operands(inst);
         let result = operands.iter().position(|operand| operand.value() == Some(value))?;
         match self.function.insts[inst].op {
-            Op::Machine(Opcode::PLOP3) if result == 0 && self.has_modifiers(inst, &[".LUT"]) && operands.len() == 7 => {
+            Op::Pseudo(Pseudo::Copy) => self.truth(self.function.sources(inst).get(result)?),
+            Op::Machine(Opcode::PLOP3) if self.has_modifiers(inst, &[".LUT"]) && operands.len() == 7 => {
                 let [a, b, c] = [self.truth(&operands[2])?, self.truth(&operands[3])?, self.truth(&operands[4])?];
                 let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
-                Some(operands[5].integer()? >> row & 1 == 1)
+                Some(operands[5 + result].integer()? >> row & 1 == 1)
             }
             Op::Machine(Opcode::ISETP) if result == 0 && operands.len() == 5 && self.truth(&operands[4]) == Some(true) => {
                 let is_equal = self.word(&operands[2])? == self.word(&operands[3])?;

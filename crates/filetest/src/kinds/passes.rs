@@ -10,8 +10,8 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
-    aggregate, balance, combine, contract, converge, dead, fold, forward, fuse, guard_copies, hoist, if_convert, insert_yields, legalize,
-    merge, narrow, reduce, split_index, straighten, tie_loads, unroll, vector_loads,
+    aggregate, balance, combine, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, hoist, if_convert,
+    insert_yields, legalize, merge, narrow, reduce, split_index, straighten, tie_loads, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -103,6 +103,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "give-way" => _ = insert_yields::run(function, target),
         "hoist" => _ = hoist::run(function, target),
         "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),
+        "forward-stores" => _ = forward_stores::run(function, target),
         "vector-loads" => _ = vector_loads::run(function, target),
         "narrow" => _ = narrow::run(function, target),
         "reduce" => _ = reduce::run(function, target),

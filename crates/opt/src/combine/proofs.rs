@@ -66,7 +66,7 @@ fn read(state: &State, operand: &Operand) -> u32 {
 
 fn bits(state: &State, operand: &Operand) -> u32 {
     match operand.kind {
-        OperandKind::Value(part) => state[&(part.value, part.first)],
+        OperandKind::Value(part) => state[&(part.value, part.first)] ^ u32::from(operand.signs.has(Signs::NOT)),
         OperandKind::Zero(RegFile::General) => 0,
         OperandKind::Zero(RegFile::Predicate) => u32::from(!operand.signs.has(Signs::NOT)),
         OperandKind::Integer(number) => number as u32,
@@ -90,6 +90,22 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
             (sum, sum >> 32)
         }
         (Opcode::IADD3, [Symbol::X]) => (word(0) + word(1) + word(2) + word(3) + word(4), 0),
+        (Opcode::PLOP3, [Symbol::LUT]) => {
+            let row = [0, 1, 2].map(|at| word(at) == 1);
+            (u64::from(logic::look_up(word(3) as u8, row)), 0)
+        }
+        (Opcode::ISETP, modifiers) => {
+            let [a, b] = [0, 1].map(|at| word(at) as u32);
+            let order = if modifiers.contains(&Symbol::U32) { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) };
+            let holds = match modifiers[0] {
+                Symbol::LT => order.is_lt(),
+                Symbol::GE => order.is_ge(),
+                Symbol::EQ => order.is_eq(),
+                Symbol::NE => order.is_ne(),
+                other => panic!("{other:?} is not interpreted"),
+            };
+            (u64::from(joined(modifiers, holds, word(2) == 1)), 0)
+        }
         (Opcode::IMAD, []) => (word(0).wrapping_mul(word(1)).wrapping_add(word(2)), 0),
         (Opcode::SHF, [Symbol::L, Symbol::U32]) => (word(0) << word(1), 0),
         (Opcode::SHF, [Symbol::L, Symbol::U64, Symbol::HI]) => ((word(2) << 32 | word(0)) << word(1) >> 32, 0),
@@ -112,7 +128,14 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
         (Opcode::FMNMX | Opcode::FSETP, modifiers) => {
             let flushes = modifiers.contains(&Symbol::FTZ);
             let [a, b] = [0, 1].map(|at| float(state, &sources[at], flushes));
-            (if opcode == Opcode::FMNMX { u64::from(extreme(a, b, word(2) == 1)) } else { u64::from(compare(modifiers, a, b)) }, 0)
+            (
+                if opcode == Opcode::FMNMX {
+                    u64::from(extreme(a, b, word(2) == 1))
+                } else {
+                    u64::from(joined(modifiers, compare(modifiers, a, b), word(2) == 1))
+                },
+                0,
+            )
         }
         (opcode, modifiers) => panic!("{opcode:?} {modifiers:?} is not interpreted"),
     };
@@ -141,10 +164,28 @@ fn extreme(a: f32, b: f32, is_minimum: bool) -> u32 {
     chosen.to_bits()
 }
 
+/// Returns the result of a comparison combined with a predicate.
+fn joined(modifiers: &[Symbol], holds: bool, other: bool) -> bool {
+    match modifiers[modifiers.len() - 1] {
+        Symbol::AND => holds && other,
+        Symbol::OR => holds || other,
+        Symbol::XOR => holds != other,
+        other => panic!("{other:?} is not interpreted"),
+    }
+}
+
 /// Returns the truth value of a comparison.
 fn compare(modifiers: &[Symbol], a: f32, b: f32) -> bool {
     match modifiers[0] {
         Symbol::LT => a < b,
+        Symbol::GTU => a > b || a.is_nan() || b.is_nan(),
+        Symbol::LE => a <= b,
+        Symbol::EQ => a == b,
+        Symbol::NEU => a != b,
+        Symbol::NE => a != b && !a.is_nan() && !b.is_nan(),
+        Symbol::EQU => a == b || a.is_nan() || b.is_nan(),
+        Symbol::NUM => !a.is_nan() && !b.is_nan(),
+        Symbol::NAN => a.is_nan() || b.is_nan(),
         Symbol::GEU => a >= b || a.is_nan() || b.is_nan(),
         other => panic!("{other:?} is not interpreted"),
     }
@@ -224,6 +265,22 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
                     let outer = outer.replace('#', outer_flush);
                     cases.push((2, format!("%3:R = FADD{flush} {inner}\n{outer}"), "%4", &FLOATS));
                 }
+            }
+        }
+    }
+    // All functions of two predicates, with either operand inverted; the table has each row twice because the third predicate is true.
+    for function in 0..16_u32 {
+        let table = (0..4).fold(0, |table, row| table | (function >> row & 1) << (2 * row + 1));
+        for signs in ["%3, %4", "!%3, %4", "%4, !%3", "!%4, !%3"] {
+            for compares in [
+                "%3:P, PT = ISETP.LT.AND %0, %1, PT\n%4:P, PT = ISETP.EQ.AND %1, 0x1, PT",
+                "%3:P, PT = ISETP.GE.U32.AND %0, %1, PT\n%4:P, PT = ISETP.NE.AND %0, %1, PT",
+            ] {
+                cases.push((2, format!("{compares}\n%5:P, PT = PLOP3.LUT {signs}, PT, {table:#x}, 0x0"), "%5", &WORDS));
+            }
+            for relation in ["LT", "LE", "EQ", "NE", "NUM", "GEU"] {
+                let compares = format!("%3:P, PT = FSETP.{relation}.AND %0, %1, PT\n%4:P, PT = FSETP.LT.AND %1, %1, PT");
+                cases.push((2, format!("{compares}\n%5:P, PT = PLOP3.LUT {signs}, PT, {table:#x}, 0x0"), "%5", &FLOATS));
             }
         }
     }

@@ -328,7 +328,7 @@ fn addition(function: &Function, definitions: &Definitions, value: Value) -> Opt
 }
 
 /// Returns the relation that holds if another one does not.
-pub(super) fn inverted(relation: Symbol) -> Option<Symbol> {
+pub(crate) fn inverted(relation: Symbol) -> Option<Symbol> {
     Some(match relation {
         Symbol::LT => Symbol::GE,
         Symbol::LE => Symbol::GT,

@@ -1,0 +1,133 @@
+//! Comparisons whose result is combined with another predicate.
+//!
+//! ```text
+//! %2:P = FSETP.LT.AND %0, %1, PT
+//! %4:P = PLOP3.LUT %2, %3, PT, 0xc0, 0x0      becomes     %4:P = FSETP.LT.AND %0, %1, %3
+//! ```
+//!
+//! Any function of the two predicates that is a conjunction, a disjunction or an exclusive or, with either predicate inverted, has this form: an
+//! inverted comparison is one with the opposite relation, which for floating-point numbers is true for NaN where the other one is false.
+
+use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
+use oriole_isa::{Opcode, Symbol};
+
+use super::logic::look_up;
+use super::{Combiner, Rule};
+use crate::rewrite::Draft;
+
+impl Combiner {
+    /// Combines a logic operation on two predicates with the comparison that computes one of them.
+    pub(super) fn combine_condition(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
+        let data = &function.insts[inst];
+        let &[result, Operand::PT] = function.results(inst) else { return None };
+        let &[a, b, Operand::PT, table, _] = function.sources(inst) else { return None };
+        if data.guard.is_some() || data.modifiers.as_slice() != [Symbol::LUT] || result.value().is_none() {
+            return None;
+        }
+        let is_predicate = |operand: &Operand| {
+            let is_register = operand.part().is_some_and(|part| function.values[part.value].file == RegFile::Predicate);
+            is_register && operand.role == Role::Plain && operand.suffixes().next().is_none()
+        };
+        if !is_predicate(&a) || !is_predicate(&b) || a.value() == b.value() {
+            return None;
+        }
+        let table = table.integer()? as u8;
+        // The second predicate is more often the one that is computed later.
+        for (tested, other, is_swapped) in [(b, a, true), (a, b, false)] {
+            // The value of the operation for the registers themselves, without the inversions of the operands.
+            let value = |tested_bit: bool, other_bit: bool| {
+                let (tested_bit, other_bit) = (tested_bit != tested.signs.has(Signs::NOT), other_bit != other.signs.has(Signs::NOT));
+                let (a, b) = if is_swapped { (other_bit, tested_bit) } else { (tested_bit, other_bit) };
+                look_up(table, [a, b, true])
+            };
+            let Some((join, inverts_test, inverts_other)) = join_of(value) else { continue };
+            let Some(compare) = self.absorbable_comparison(function, inst, &tested) else { continue };
+            let Some(draft) = with_join(function, compare, result, join, inverts_test, inverts_other, &other) else { continue };
+            if self.encodability.is_encodable(function, inst, &draft) {
+                self.replace(function, inst, draft, &[compare]);
+                return Some(Rule::Condition);
+            }
+        }
+        None
+    }
+
+    /// Returns the comparison of the same block that computes a predicate without other readers, and combines it with nothing.
+    fn absorbable_comparison(&self, function: &Function, reader: Inst, source: &Operand) -> Option<Inst> {
+        let value = source.value()?;
+        let inst = self.definitions.unguarded(function, value)?;
+        let opcode = function.insts[inst].op.machine()?;
+        let is_comparison = matches!(opcode, Opcode::ISETP | Opcode::FSETP | Opcode::DSETP);
+        let &[first, Operand::PT] = function.results(inst) else { return None };
+        let is_alone = function.insts[inst].modifiers.contains(&Symbol::AND) && function.sources(inst).get(2) == Some(&Operand::PT);
+        let is_near = self.homes[oriole_support::Index::position(inst)] == self.homes[oriole_support::Index::position(reader)];
+        let is_only = self.reads[oriole_support::Index::position(value)] == 1;
+        (is_comparison && first.value() == Some(value) && is_alone && is_near && is_only).then_some(inst)
+    }
+}
+
+/// Returns the operation that combines a test with another predicate, and whether the test and the other predicate are inverted.
+fn join_of(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
+    let inversions = [(false, false), (false, true), (true, false), (true, true)];
+    for join in [Symbol::AND, Symbol::OR, Symbol::XOR] {
+        let operation = |a: bool, b: bool| match join {
+            Symbol::AND => a && b,
+            Symbol::OR => a || b,
+            _ => a != b,
+        };
+        for (test, other) in inversions {
+            let agrees = |(a, b): (bool, bool)| value(a, b) == operation(a != test, b != other);
+            if inversions.into_iter().all(agrees) {
+                return Some((join, test, other));
+            }
+        }
+    }
+    None
+}
+
+/// Returns a comparison with another result, relation and combination.
+fn with_join(
+    function: &Function,
+    compare: Inst,
+    result: Operand,
+    join: Symbol,
+    inverts_test: bool,
+    inverts_other: bool,
+    other: &Operand,
+) -> Option<Draft> {
+    let opcode = function.insts[compare].op.machine()?;
+    let mut draft = Draft::of(function, compare, opcode);
+    draft.operands[0] = result;
+    let and = draft.modifiers.iter().position(|&modifier| modifier == Symbol::AND)?;
+    draft.modifiers[and] = join;
+    if inverts_test {
+        // The comparison of the upper words of a 64-bit number takes over that of the lower words, which would have to be inverted too.
+        if draft.has(Symbol::EX) {
+            return None;
+        }
+        draft.modifiers[0] = if opcode == Opcode::ISETP { opposite(draft.modifiers[0])? } else { opposite_float(draft.modifiers[0])? };
+    }
+    let OperandKind::Value(part) = other.kind else { return None };
+    let signs = if inverts_other { Signs::NOT } else { Signs::NONE };
+    draft.operands[4] = Operand::from(part).with_signs(signs);
+    Some(draft)
+}
+
+/// Returns the relation of integers that holds where another one does not.
+fn opposite(relation: Symbol) -> Option<Symbol> {
+    crate::unroll::bound::inverted(relation)
+}
+
+/// Returns the relation of floating-point numbers that holds where another one does not.
+fn opposite_float(relation: Symbol) -> Option<Symbol> {
+    let pairs = [
+        (Symbol::LT, Symbol::GEU),
+        (Symbol::LE, Symbol::GTU),
+        (Symbol::GT, Symbol::LEU),
+        (Symbol::GE, Symbol::LTU),
+        (Symbol::EQ, Symbol::NEU),
+        (Symbol::NE, Symbol::EQU),
+        (Symbol::NUM, Symbol::NAN),
+    ];
+    let found = pairs.into_iter().find(|pair| pair.0 == relation || pair.1 == relation)?;
+    Some(if found.0 == relation { found.1 } else { found.0 })
+}

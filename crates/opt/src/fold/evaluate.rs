@@ -1,0 +1,309 @@
+//! Results of integer operations whose operands are all known.
+//!
+//! The meaning of each operation is that of the simulator of machine code (`crates/sim/src/sass/arith`), which the tests of
+//! `filetests/run/constants.ptx` compare it with.
+
+use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Signs};
+use oriole_isa::{Opcode, Symbol};
+use smallvec::SmallVec;
+
+use crate::definitions::{Definitions, KnownWord};
+use crate::known::{Known, logic};
+use crate::rewrite::piece;
+
+/// The results of an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Results {
+    /// The words of the general result, the lower one first.
+    pub(super) number: Option<u64>,
+    /// The predicate results, in order; `None` if they are not known.
+    pub(super) truths: Option<[bool; 2]>,
+}
+
+impl Results {
+    fn word(word: u32) -> Option<Results> {
+        Results::number(word.into())
+    }
+
+    fn number(number: u64) -> Option<Results> {
+        Some(Results { number: Some(number), truths: None })
+    }
+}
+
+/// The known sources of an instruction.
+struct Sources {
+    /// The numbers, without signs, and their signs.
+    numbers: SmallVec<[(u64, Signs); 4]>,
+    /// The predicates, with their inversion applied.
+    truths: SmallVec<[bool; 2]>,
+}
+
+impl Sources {
+    /// Returns all sources, or `None` if one of them is not known.
+    fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Sources> {
+        let known = Known::new(function, definitions);
+        let mut sources = Sources { numbers: SmallVec::new(), truths: SmallVec::new() };
+        for source in function.sources(inst) {
+            // The sign of a register is a truth value for `PLOP3`.
+            let mut suffixes = source.suffixes();
+            match (suffixes.next(), suffixes.next()) {
+                (None, _) => {}
+                (Some(Symbol::SIGN), None) if source.signs.is_empty() => {
+                    sources.truths.push(number(function, definitions, source)? >> 31 & 1 == 1);
+                    continue;
+                }
+                _ => return None,
+            }
+            let is_predicate = match source.kind {
+                OperandKind::Zero(file) => file == RegFile::Predicate,
+                OperandKind::Value(part) => function.values[part.value].file == RegFile::Predicate,
+                _ => false,
+            };
+            if is_predicate {
+                sources.truths.push(known.truth(source)?);
+            } else {
+                sources.numbers.push((number(function, definitions, source)?, source.signs));
+            }
+        }
+        Some(sources)
+    }
+
+    /// Returns the first words with their signs applied, if there are `N` numbers in all.
+    fn words<const N: usize>(&self) -> Option<[u32; N]> {
+        let words: Option<SmallVec<[u32; 4]>> = self.numbers.iter().map(|&(number, signs)| signed(number as u32, signs)).collect();
+        words?.as_slice().try_into().ok()
+    }
+
+    /// Returns the summand number `at` as a carry counts it: `-x` is `2^32 - x`.
+    fn term(&self, at: usize) -> Option<u64> {
+        let (number, signs) = *self.numbers.get(at)?;
+        let word = number as u32;
+        if signs == Signs::NEGATE { Some((1 << 32) - u64::from(word)) } else { signed(word, signs).map(u64::from) }
+    }
+}
+
+/// Returns a word with a sign applied; `None` for signs that integers do not have.
+fn signed(word: u32, signs: Signs) -> Option<u32> {
+    match signs {
+        Signs::NONE => Some(word),
+        Signs::NEGATE => Some(word.wrapping_neg()),
+        Signs::INVERT => Some(!word),
+        _ => None,
+    }
+}
+
+/// Returns the number in one or two registers.
+fn number(function: &Function, definitions: &Definitions, source: &Operand) -> Option<u64> {
+    let word = |part| match definitions.known_content(function, part)? {
+        KnownWord::Integer(number) => Some(u64::from(number)),
+        KnownWord::Constant { .. } => None,
+    };
+    match source.kind {
+        OperandKind::Integer(number) => Some(u64::from(number as u32)),
+        OperandKind::Zero(RegFile::General) => Some(0),
+        OperandKind::Value(part) if function.values[part.value].file == RegFile::General => match part.count {
+            1 => word(part),
+            2 => Some(word(piece(part, 1))? << 32 | word(piece(part, 0))?),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Returns the results of an unguarded instruction, if its operation is an integer operation and all its sources are known.
+pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Inst, opcode: Opcode) -> Option<Results> {
+    let operation = match opcode {
+        Opcode::IADD3 => sum,
+        Opcode::IMAD => product,
+        Opcode::LEA => shifted_sum,
+        Opcode::SHF => shift,
+        Opcode::LOP3 => logic_of,
+        Opcode::PRMT => bytes,
+        Opcode::SEL => select,
+        Opcode::ISETP => compare,
+        Opcode::PLOP3 => predicate_logic,
+        Opcode::IMNMX | Opcode::VIMNMX => extreme,
+        Opcode::IABS | Opcode::POPC | Opcode::FLO | Opcode::BREV => bits_of,
+        Opcode::SGXT | Opcode::BMSK => field,
+        _ => return None,
+    };
+    // A quick look first: most instructions read a register that is not known.
+    if function.sources(inst).iter().any(|source| matches!(source.kind, OperandKind::Constant { .. })) {
+        return None;
+    }
+    // The 64-bit summand of a product is a register pair.
+    let is_wide =
+        opcode == Opcode::IMAD && function.insts[inst].modifiers.iter().any(|&modifier| matches!(modifier, Symbol::WIDE | Symbol::HI));
+    if is_wide
+        && function
+            .sources(inst)
+            .get(2)
+            .is_none_or(|addend| addend.kind != OperandKind::Zero(RegFile::General) && addend.part().is_none_or(|part| part.count != 2))
+    {
+        return None;
+    }
+    let sources = Sources::of(function, definitions, inst)?;
+    operation(opcode, &function.insts[inst].modifiers, &sources)
+}
+
+/// `IADD3`: three summands and up to two carries. The carry results say whether the part above 32 bits is at least one and two.
+fn sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let carries = match (modifiers, sources.truths.as_slice()) {
+        ([], []) => 0,
+        ([Symbol::X], [one, other]) => u64::from(*one) + u64::from(*other),
+        _ => return None,
+    };
+    if sources.numbers.len() != 3 {
+        return None;
+    }
+    let sum = sources.term(0)? + sources.term(1)? + sources.term(2)? + carries;
+    Some(Results { number: Some(u64::from(sum as u32)), truths: Some([sum >> 32 >= 1, sum >> 32 >= 2]) })
+}
+
+/// `IMAD`: the lower word of `a * b + c`, all 64 bits (`.WIDE`), or the upper word (`.HI`), without a carry.
+fn product(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let is_plain = sources.truths.is_empty() && sources.numbers.iter().all(|number| number.1.is_empty());
+    let &[(a, _), (b, _), (c, _)] = sources.numbers.as_slice() else { return None };
+    let (a, b) = (a as u32, b as u32);
+    let signed = (i64::from(a as i32) * i64::from(b as i32)) as u64;
+    let unsigned = u64::from(a) * u64::from(b);
+    match modifiers {
+        _ if !is_plain => None,
+        [] | [Symbol::U32] => Results::word(a.wrapping_mul(b).wrapping_add(c as u32)),
+        [Symbol::WIDE] => Results::number(signed.wrapping_add(c)),
+        [Symbol::WIDE, Symbol::U32] => Results::number(unsigned.wrapping_add(c)),
+        [Symbol::HI] => Results::word((signed.wrapping_add(c) >> 32) as u32),
+        [Symbol::HI, Symbol::U32] => Results::word((unsigned.wrapping_add(c) >> 32) as u32),
+        _ => None,
+    }
+}
+
+/// `LEA`: `(a << n) + b` with its carry.
+fn shifted_sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let is_plain = sources.truths.is_empty() && sources.numbers.iter().all(|number| number.1.is_empty());
+    let [a, b, distance] = sources.words::<3>().filter(|_| is_plain && modifiers.is_empty())?;
+    let sum = u64::from(a << (distance & 31)) + u64::from(b);
+    Some(Results { number: Some(u64::from(sum as u32)), truths: Some([sum >> 32 != 0, false]) })
+}
+
+/// `SHF`: one word of the shifted pair `high:low`.
+fn shift(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let known = [Symbol::L, Symbol::R, Symbol::W, Symbol::U32, Symbol::S32, Symbol::U64, Symbol::S64, Symbol::HI];
+    let has = |symbol| modifiers.contains(&symbol);
+    let [low, amount, high] = sources.words::<3>().filter(|_| modifiers.iter().all(|modifier| known.contains(modifier)))?;
+    let width = if has(Symbol::U64) || has(Symbol::S64) { 64 } else { 32 };
+    let amount = if has(Symbol::W) { amount & (width - 1) } else { amount.min(width) };
+    let pair = u64::from(high) << 32 | u64::from(low);
+    let shifted = match (has(Symbol::R), has(Symbol::S32) || has(Symbol::S64)) {
+        (false, _) => pair.checked_shl(amount).unwrap_or(0),
+        (true, true) => (pair as i64 >> amount.min(63)) as u64,
+        (true, false) => pair.checked_shr(amount).unwrap_or(0),
+    };
+    Results::word(if has(Symbol::HI) { (shifted >> 32) as u32 } else { shifted as u32 })
+}
+
+/// `LOP3` with its number only, without a condition.
+fn logic_of(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let [a, b, c, table] = sources.words::<4>().filter(|_| modifiers == [Symbol::LUT] && sources.truths.as_slice() == [false])?;
+    let word = logic(i64::from(table), a, b, c);
+    Some(Results { number: Some(u64::from(word)), truths: Some([word != 0, false]) })
+}
+
+/// `PRMT`: four bytes of the pair `b:a`, each replaced by its sign if its selector says so.
+fn bytes(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let [a, selectors, b] = sources.words::<3>().filter(|_| modifiers.is_empty())?;
+    let pair = u64::from(b) << 32 | u64::from(a);
+    let byte = |index: u32| {
+        let selector = selectors >> (4 * index);
+        let byte = (pair >> (8 * (selector & 7))) as u8;
+        let byte = if selector & 8 == 0 { byte } else { (byte as i8 >> 7) as u8 };
+        u32::from(byte) << (8 * index)
+    };
+    Results::word((0..4).map(byte).fold(0, |word, byte| word | byte))
+}
+
+/// `SEL`: the first number where the predicate is true, else the second.
+fn select(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let ([a, b], &[first]) = (sources.words::<2>().filter(|_| modifiers.is_empty())?, sources.truths.as_slice()) else { return None };
+    Results::word(if first { a } else { b })
+}
+
+/// `ISETP` of words. With `.EX`, the comparison of the lower words decides if these words are equal.
+fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let [relation, rest @ ..] = modifiers else { return None };
+    let [a, b] = sources.words::<2>()?;
+    let (is_unsigned, rest) = if let [Symbol::U32, rest @ ..] = rest { (true, rest) } else { (false, rest) };
+    let order = if is_unsigned { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) };
+    let holds = match *relation {
+        Symbol::LT => order.is_lt(),
+        Symbol::LE => order.is_le(),
+        Symbol::GT => order.is_gt(),
+        Symbol::GE => order.is_ge(),
+        Symbol::EQ => order.is_eq(),
+        Symbol::NE => order.is_ne(),
+        _ => return None,
+    };
+    let (join, holds, other) = match (rest, sources.truths.as_slice()) {
+        ([join], &[other]) => (*join, holds, other),
+        ([join, Symbol::EX], &[other, lower]) => (*join, if order.is_eq() { lower } else { holds }, other),
+        _ => return None,
+    };
+    let joined = |result: bool| match join {
+        Symbol::AND => Some(result && other),
+        Symbol::OR => Some(result || other),
+        Symbol::XOR => Some(result != other),
+        _ => None,
+    };
+    Some(Results { number: None, truths: Some([joined(holds)?, joined(!holds)?]) })
+}
+
+/// `PLOP3`: two truth tables of three predicates.
+fn predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let ([first, second], &[a, b, c]) = (sources.words::<2>()?, sources.truths.as_slice()) else { return None };
+    let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
+    (modifiers == [Symbol::LUT]).then_some(Results { number: None, truths: Some([first >> row & 1 == 1, second >> row & 1 == 1]) })
+}
+
+/// `IMNMX` and `VIMNMX`: the smaller number where the predicate is true, else the larger one.
+fn extreme(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let ([a, b], &[wants_minimum]) = (sources.words::<2>()?, sources.truths.as_slice()) else { return None };
+    let is_less = match modifiers {
+        [] | [Symbol::S32] => (a as i32) < (b as i32),
+        [Symbol::U32] => a < b,
+        _ => return None,
+    };
+    Results::word(if is_less == wants_minimum { a } else { b })
+}
+
+/// `IABS`, `POPC`, `FLO`, `BREV`.
+fn bits_of(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let [a] = sources.words::<1>()?;
+    // The highest bit that differs from the sign, counted from bit 0.
+    let leading = |bits: u32| if bits == 0 { u32::MAX } else { 31 - bits.leading_zeros() };
+    // The same, counted from bit 31.
+    let distance = |bits: u32| if bits == 0 { u32::MAX } else { bits.leading_zeros() };
+    Results::word(match (opcode, modifiers) {
+        (Opcode::IABS, []) => (a as i32).unsigned_abs(),
+        (Opcode::POPC, []) => a.count_ones(),
+        (Opcode::BREV, []) => a.reverse_bits(),
+        (Opcode::FLO, [Symbol::U32]) => leading(a),
+        (Opcode::FLO, []) => leading(a ^ (a as i32 >> 31) as u32),
+        (Opcode::FLO, [Symbol::U32, Symbol::SH]) => distance(a),
+        (Opcode::FLO, [Symbol::SH]) => distance(a ^ (a as i32 >> 31) as u32),
+        _ => return None,
+    })
+}
+
+/// `SGXT` (the lowest `n` bits, extended) and `BMSK` (`n` ones from a position on), with numbers limited to 32.
+fn field(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let [a, count] = sources.words::<2>()?;
+    let count = count.min(32);
+    let ones = |count: u32| (1_u64 << count) - 1;
+    Results::word(match (opcode, modifiers) {
+        (Opcode::BMSK, []) => (ones(count) << a.min(32)) as u32,
+        (Opcode::SGXT, _) if count == 0 => 0,
+        (Opcode::SGXT, [Symbol::U32]) => a & ones(count) as u32,
+        (Opcode::SGXT, []) => ((a << (32 - count)) as i32 >> (32 - count)) as u32,
+        _ => return None,
+    })
+}

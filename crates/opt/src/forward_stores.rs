@@ -1,0 +1,253 @@
+//! Forwards stored words to loads, and removes loads and stores that repeat others.
+//!
+//! ```text
+//! STS [%b+0x10], %1                      STS [%b+0x10], %1     (deleted: the last store overwrites it)
+//! %2 = LDS [%b+0x10]       becomes       %2 = COPY %1
+//! %3 = LDS [%b+0x14]                     %3 = LDS [%b+0x14]
+//! %4 = LDS [%b+0x14]                     %4 = COPY %3
+//! STS [%b+0x10], %2                      STS [%b+0x10], %2
+//! ```
+//!
+//! Only weak accesses of whole words by all threads take part: other threads may observe these only after a barrier, a fence or an atomic
+//! operation of this thread, and all of these end what is known. Two accesses of one space are distinct if they have the same base and
+//! their bytes do not overlap; with different bases they may be the same memory. Accesses of global, shared and local memory are distinct
+//! from each other, generic ones are distinct from none.
+//!
+//! **Before** and **after**: SSA. The pass looks at one block at a time and costs n log n. Copies are left to copy propagation.
+
+use std::collections::BTreeMap;
+
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Role, Space, Target};
+use oriole_isa::{Effect, Opcode, Symbols};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::definitions::Definitions;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of loads that became copies.
+    pub loads: usize,
+    /// Number of stores deleted.
+    pub stores: usize,
+}
+
+/// Maximum number of instructions between the access that a word is known from and the load that becomes a copy; the word stays in its
+/// register for so long.
+const MAX_DISTANCE: usize = 200;
+
+/// Largest number of bytes of an access.
+const MAX_BYTES: i64 = 16;
+
+/// Forwards stores in a whole function.
+pub fn run(function: &mut Function, _target: Target) -> Stats {
+    let mut stats = Stats::default();
+    let is_access = |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| kind_of(opcode).is_some());
+    let has_two = |function: &Function, insts: &[Inst]| insts.iter().filter(|&&inst| is_access(function, inst)).nth(1).is_some();
+    let mut definitions: Option<Definitions> = None;
+    for at in 0..function.layout.len() {
+        let block = function.layout[at];
+        if !has_two(function, &function.blocks[block].insts) {
+            continue;
+        }
+        let definitions = definitions.get_or_insert_with(|| Definitions::compute(function));
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut memory = Memory::default();
+        for (position, &inst) in insts.iter().enumerate() {
+            memory.step(function, definitions, inst, position, &mut stats);
+        }
+        let mut dead = memory.dead;
+        dead.sort_unstable();
+        stats.stores += dead.len();
+        function.blocks[block].insts = insts.into_iter().filter(|inst| dead.binary_search(inst).is_err()).collect();
+    }
+    stats
+}
+
+/// Returns whether an instruction is a load (`false`) or a store (`true`) that may take part.
+fn kind_of(opcode: Opcode) -> Option<bool> {
+    match opcode {
+        Opcode::LDS | Opcode::LDL | Opcode::LDG => Some(false),
+        Opcode::STS | Opcode::STL | Opcode::STG => Some(true),
+        _ => None,
+    }
+}
+
+/// The terms of an address other than its offset.
+type Base = SmallVec<[Operand; 4]>;
+
+/// A weak access of words.
+struct Access {
+    space: Space,
+    base: Base,
+    offset: i64,
+    bytes: i64,
+    /// The registers that are loaded or stored; `None` if not all of them are known to be one operand, or if the access is guarded.
+    words: Option<Operand>,
+    is_store: bool,
+}
+
+impl Access {
+    /// Returns the access of an instruction; `None` if it is not a weak access of words.
+    fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Access> {
+        let data = &function.insts[inst];
+        let is_store = kind_of(data.op.machine()?)?;
+        let access = function.accesses[data.memory?];
+        let is_plain = !access.volatile && access.order == Order::Weak && !access.constant && access.space != Space::Spill;
+        if !is_plain || access.bytes == 0 {
+            return None;
+        }
+        let (mut base, mut offset, mut plain) = (Base::new(), 0, SmallVec::<[Operand; 2]>::new());
+        for &source in function.sources(inst) {
+            match (source.role, source.kind) {
+                (Role::Bracket(_), OperandKind::Integer(number)) => offset += number,
+                (Role::Bracket(_), OperandKind::Value(part)) => {
+                    let origin = definitions.origin_of_group(function, part);
+                    base.push(Operand { kind: OperandKind::Value(origin), ..source });
+                }
+                (Role::Bracket(_), _) | (_, OperandKind::Address(_)) => base.push(source),
+                (Role::Plain, _) => plain.push(source),
+                _ => return None,
+            }
+        }
+        let operand = match (is_store, function.results(inst), plain.as_slice()) {
+            (true, [], &[stored]) => stored,
+            (false, &[loaded], []) => loaded,
+            _ => return None,
+        };
+        let is_words =
+            |part: Part| 4 * i64::from(part.count) == i64::from(access.bytes) && function.values[part.value].file == RegFile::General;
+        let is_known = match operand.kind {
+            OperandKind::Value(part) => is_words(part) && (is_store || part == function.whole(part.value)),
+            kind => kind == OperandKind::Zero(RegFile::General) && access.bytes == 4 && is_store,
+        };
+        let is_bare =
+            operand.signs.is_empty() && operand.suffixes().next().is_none() && operand.role == Role::Plain && data.guard.is_none();
+        let words = (is_known && is_bare).then_some(operand);
+        Some(Access { space: access.space, base, offset, bytes: i64::from(access.bytes), words, is_store })
+    }
+}
+
+/// A word in memory that is also in a register.
+#[derive(Clone, Copy)]
+struct Content {
+    bytes: i64,
+    words: Operand,
+    position: usize,
+}
+
+/// Words in memory that are also in registers, by offset.
+type Contents = BTreeMap<i64, Content>;
+
+/// What is known about one memory space.
+#[derive(Default)]
+struct Known {
+    contents: FxHashMap<Base, Contents>,
+    /// The base of the last store.
+    stored: Base,
+    /// Stores with that base that nothing has read since, with the number of their bytes, by offset.
+    pending: BTreeMap<i64, (i64, Inst)>,
+}
+
+/// What is known at a place of a block.
+#[derive(Default)]
+struct Memory {
+    /// By the number of the space.
+    spaces: [Known; 3],
+    /// Stores to delete.
+    dead: Vec<Inst>,
+}
+
+impl Memory {
+    /// Goes over one instruction.
+    fn step(&mut self, function: &mut Function, definitions: &Definitions, inst: Inst, position: usize, stats: &mut Stats) {
+        let effect = function.insts[inst].op.effect();
+        match effect {
+            Effect::None | Effect::State | Effect::Lanes => return,
+            Effect::Reads | Effect::Writes => {}
+            _ => return self.forget(),
+        }
+        let access = Access::of(function, definitions, inst);
+        match access.and_then(|access| Some((number_of(access.space)?, access))) {
+            Some((space, access)) if access.is_store => self.store(space, access, inst, position),
+            Some((space, access)) => stats.loads += usize::from(self.load(function, space, access, inst, position)),
+            None if function.insts[inst].is_machine(Opcode::LDC) => {}
+            None if effect == Effect::Reads => self.spaces.iter_mut().for_each(|known| known.pending.clear()),
+            None => self.forget(),
+        }
+    }
+
+    /// Forgets what is known.
+    fn forget(&mut self) {
+        self.spaces = Default::default();
+    }
+
+    fn store(&mut self, space: usize, access: Access, inst: Inst, position: usize) {
+        let known = &mut self.spaces[space];
+        if known.stored != access.base {
+            known.pending.clear();
+            known.stored = access.base.clone();
+        }
+        // The store may overwrite words that are known with other bases.
+        let mut contents = known.contents.remove(&access.base).unwrap_or_default();
+        known.contents.clear();
+        if let Some(&(bytes, earlier)) = known.pending.get(&access.offset)
+            && bytes == access.bytes
+            && access.words.is_some()
+        {
+            self.dead.push(earlier);
+        }
+        // A store that is only partly overwritten stays, as does one that a guarded store may overwrite.
+        remove_overlapping(&mut known.pending, access.offset, access.bytes, |pending| pending.0);
+        remove_overlapping(&mut contents, access.offset, access.bytes, |content| content.bytes);
+        if let Some(words) = access.words {
+            known.pending.insert(access.offset, (access.bytes, inst));
+            contents.insert(access.offset, Content { bytes: access.bytes, words, position });
+        }
+        known.contents.insert(access.base, contents);
+    }
+
+    /// Goes over a load, and returns whether it became a copy.
+    fn load(&mut self, function: &mut Function, space: usize, access: Access, inst: Inst, position: usize) -> bool {
+        let known = &mut self.spaces[space];
+        let is_stored = known.stored == access.base;
+        let contents = known.contents.entry(access.base).or_default();
+        if let (Some(result), Some(content)) = (access.words, contents.get(&access.offset))
+            && content.bytes == access.bytes
+            && position - content.position <= MAX_DISTANCE
+        {
+            function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
+            function.insts[inst].modifiers = Symbols::new();
+            function.insts[inst].memory = None;
+            function.set_operands(inst, &[result, content.words], 1);
+            return true;
+        }
+        if is_stored {
+            remove_overlapping(&mut known.pending, access.offset, access.bytes, |pending| pending.0);
+        } else {
+            known.pending.clear();
+        }
+        if let Some(words) = access.words {
+            contents.insert(access.offset, Content { bytes: access.bytes, words, position });
+        }
+        false
+    }
+}
+
+/// Returns the number of a space whose accesses are distinct from those of the others; `None` if there is none.
+fn number_of(space: Space) -> Option<usize> {
+    match space {
+        Space::Global => Some(0),
+        Space::Shared => Some(1),
+        Space::Local => Some(2),
+        Space::Generic | Space::Constant | Space::Spill => None,
+    }
+}
+
+/// Removes the entries whose bytes overlap the given ones.
+fn remove_overlapping<T>(entries: &mut BTreeMap<i64, T>, offset: i64, bytes: i64, size: impl Fn(&T) -> i64) {
+    let near = entries.range(offset - MAX_BYTES + 1..offset + bytes);
+    let overlapping: SmallVec<[i64; 4]> = near.filter(|(start, entry)| *start + size(entry) > offset).map(|(&start, _)| start).collect();
+    overlapping.iter().for_each(|start| _ = entries.remove(start));
+}
