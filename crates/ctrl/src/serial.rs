@@ -16,8 +16,9 @@
 
 use oriole_hardware::model::SCOREBOARD_STALL;
 use oriole_hardware::{Class, Classes, Hardware, Model, Waits};
+use oriole_ir::machine::machine_instruction;
 use oriole_ir::{Function, Inst, Op, OperandKind, RegFile};
-use oriole_isa::{Control, Latency, Opcode, Pipe, Symbol, Symbols};
+use oriole_isa::{Control, Latency, Opcode, Pipe, Symbol, Symbols, find_form};
 
 use crate::Controls;
 
@@ -92,7 +93,8 @@ impl Machine<'_> {
         let signals = matches!(opcode, Opcode::FENCE | Opcode::LDGDEPBAR);
         let has_results = signals || function.results(inst).iter().any(|operand| is_register(operand.kind));
         let has_sources = function.sources(inst).iter().any(|operand| is_register(operand.kind)) || opcode == Opcode::MEMBAR;
-        let (sets_results, sets_sources) = (waits.results && has_results, waits.sources && has_sources);
+        let sets_sources = waits.sources && has_sources && self.may_signal_reads(function, inst);
+        let sets_results = waits.results && has_results;
         if !sets_results && !sets_sources {
             return slow;
         }
@@ -106,6 +108,13 @@ impl Machine<'_> {
             wait,
             reuse: 0,
         }
+    }
+
+    /// Returns whether the encoding of an instruction has a scoreboard for its reads.
+    fn may_signal_reads(&self, function: &Function, inst: Inst) -> bool {
+        let mut instruction = machine_instruction(function, inst, &|_| 0);
+        instruction.form = find_form(&instruction, self.hardware.target);
+        instruction.may_set_read_barrier()
     }
 
     /// Returns the longest stall in cycles: 15, or less if the user's profile says so.

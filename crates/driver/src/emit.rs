@@ -9,7 +9,7 @@ use oriole_cubin::info::SPARSE_MMA;
 use oriole_ir::machine::{describe, machine_instruction};
 use oriole_ir::{Block, Function, Inst, Location, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Space, Target};
 pub use oriole_isa::INSTRUCTION_BYTES;
-use oriole_isa::{Control, Instruction, encode, parse};
+use oriole_isa::{Control, Instruction, Memory, encode, parse};
 use oriole_support::Index;
 
 use crate::debug::registers::RegisterRange;
@@ -31,8 +31,8 @@ pub struct Code {
     pub patches: Vec<Patch>,
     /// The sparse matrix instructions in the function: one bit for each name in [`SPARSE_MMA`].
     pub sparse_products: u16,
-    /// Whether the function has instructions of tensor memory that work for one block, and for two.
-    pub tensor_memory_groups: [bool; 2],
+    /// Whether the function has instructions that access tensor memory.
+    pub accesses_tensor_memory: bool,
     /// Number of instructions, without padding.
     pub instructions: usize,
     /// Offset and source location of each instruction, without those at the start of the function that no PTX instruction asks for.
@@ -170,10 +170,8 @@ impl Code {
             self.indirect_calls.push(offset);
         }
         self.sparse_products |= sparse_product(function, inst);
-        if data.op.machine().is_some_and(|opcode| opcode.mnemonic().starts_with("UTC")) {
-            let is_pair = data.modifiers.iter().any(|modifier| modifier.spelling() == ".2CTA");
-            self.tensor_memory_groups[usize::from(is_pair)] = true;
-        }
+        let accesses_tensor_memory = |opcode: Opcode| opcode.properties().memory == Memory::Tensor || opcode == Opcode::UTCBAR;
+        self.accesses_tensor_memory |= data.op.machine().is_some_and(accesses_tensor_memory);
         self.patches.extend(function.operands(inst).iter().filter_map(|operand| match operand.kind {
             OperandKind::Reference(reference) => {
                 let part = match reference.kind {
@@ -188,6 +186,9 @@ impl Code {
         }));
     }
 }
+
+/// The bit of sparse products in tensor memory in [`SPARSE_MMA`]. Their instructions are those of dense products.
+pub const SPARSE_TENSOR_MEMORY: u16 = 1 << 6;
 
 /// Returns the bit of a sparse matrix instruction in [`SPARSE_MMA`]; 0 for other instructions.
 fn sparse_product(function: &Function, inst: Inst) -> u16 {

@@ -13,6 +13,7 @@ use crate::account::{self, SchedulingReport};
 use crate::compile_function::Finished;
 use crate::compiled::Compiled;
 use crate::decisions::Decisions;
+use crate::emit;
 use crate::error::{CompileError, Fault};
 use crate::function_report::{FunctionReport, PerformanceRemark};
 use crate::functions::FunctionIndex;
@@ -131,10 +132,15 @@ fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault
     add_externs(&mut module, indices, jobs, finished);
     mark_taken(&mut module, indices);
     debug::add_sections(&mut module, program, options);
+    if finished.iter().any(|function| function.selection.tensor_memory.allocates) {
+        let name = oriole_isel::TENSOR_MEMORY_RECORD;
+        module.reserved_variables.push(build::ReservedVariable { name, size: TENSOR_MEMORY_RECORD_BYTES, alignment: 1 });
+    }
     if !options.relocatable {
         module.settle_calls();
         mark_unknown_stacks(&mut module);
     }
+    check_tensor_memory(&module)?;
     Ok(module)
 }
 
@@ -220,10 +226,13 @@ fn to_build_function(
     if function.selection.barriers > 0 {
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.selection.barriers as u8)));
     }
-    let groups = [Code::TCGEN05_1CTA_USED, Code::TCGEN05_2CTA_USED].into_iter().zip(function.code.tensor_memory_groups);
-    extra.extend(groups.filter(|(_, is_used)| *is_used).map(|(code, _)| Attribute::new(code, Value::Flag)));
-    if function.code.sparse_products != 0 && traits.has_sparse_mma_mask() {
-        extra.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(function.code.sparse_products)));
+    extra.extend(tensor_memory(function).attributes());
+    let mut sparse_products = function.code.sparse_products;
+    if function.selection.tensor_memory.multiplies_sparse {
+        sparse_products |= emit::SPARSE_TENSOR_MEMORY;
+    }
+    if sparse_products != 0 && traits.has_sparse_mma_mask() {
+        extra.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(sparse_products)));
     }
     if let Some(threads) = &bounds.max_threads {
         extra.push(Attribute::words(Code::MAX_THREADS, extent(threads)));
@@ -267,6 +276,30 @@ fn to_build_function(
             .with_rules(&function.code.stack_depths, &function.code.saved_registers),
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }
+    }
+}
+
+/// Returns the use of tensor memory that the attributes of a function declare.
+fn tensor_memory(function: &Finished) -> build::TensorMemory {
+    let selected = function.selection.tensor_memory;
+    let count = if function.code.accesses_tensor_memory { TENSOR_MEMORY_COUNT } else { 0 };
+    build::TensorMemory { groups: selected.groups, allocates: selected.allocates, count }
+}
+
+/// `EIATTR_VRC_CTA_INIT_COUNT` of a function that accesses tensor memory.
+const TENSOR_MEMORY_COUNT: u8 = 0x80;
+
+/// Size in bytes of the record of allocated tensor memory.
+const TENSOR_MEMORY_RECORD_BYTES: u64 = 32;
+
+/// Returns an error if a function works with tensor memory both for one block and for two, as ptxas does.
+fn check_tensor_memory(module: &build::Module) -> Result<(), Fault> {
+    match module.functions.iter().find(|function| function.tensor_memory().groups == [true; 2]) {
+        Some(function) => Err(Fault::Limit(format!(
+            "function '{}' uses single CTA (.cta_group::1) and CTA pair granularity (.cta_group::2); that is not allowed",
+            function.name
+        ))),
+        None => Ok(()),
     }
 }
 

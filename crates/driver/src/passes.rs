@@ -199,6 +199,7 @@ fn select(state: &mut FunctionState<'_>) -> Outcome {
         indirect_calls,
         taken_functions,
         has_dynamic_stack,
+        tensor_memory,
         ignored_register_counts,
         locals_start,
         registers,
@@ -209,8 +210,16 @@ fn select(state: &mut FunctionState<'_>) -> Outcome {
     if input.options.has_register_ranges() {
         state.register_definitions = registers::definitions(&state.function, &registers);
     }
-    let selection =
-        Selection { barriers, callees, indirect_calls, taken_functions, has_dynamic_stack, ignored_register_counts, locals_start };
+    let selection = Selection {
+        barriers,
+        callees,
+        indirect_calls,
+        taken_functions,
+        has_dynamic_stack,
+        tensor_memory,
+        ignored_register_counts,
+        locals_start,
+    };
     state.selection = Arc::new(selection);
     Ok(())
 }

@@ -68,6 +68,8 @@ pub struct Selection {
     pub taken_functions: Vec<String>,
     /// Whether the size of its stack frame is not known at compile time.
     pub has_dynamic_stack: bool,
+    /// What it does with tensor memory.
+    pub tensor_memory: oriole_isel::TensorMemoryUse,
     /// Positions of `setmaxnreg` instructions, which have no effect.
     pub ignored_register_counts: Vec<Location>,
     /// Offset of the local variables in the stack frame, in bytes.

@@ -13,11 +13,11 @@ use std::path::Path;
 use oriole_driver::{CompileError, Compiled, Fault, Options, compile};
 use oriole_isa::Target;
 use oriole_ptx::enumerate::{Case, legal_forms, module_text};
-use oriole_ptx::table::{Opcode, ROWS};
+use oriole_ptx::table::ROWS;
 use oriole_ptx::target::{Platform, PtxVersion};
 
 /// One target for each set of encodings.
-const TARGETS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"];
+const TARGETS: [&str; 7] = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_120a"];
 
 /// Maximum number of forms to compile per row of the table, evenly spread.
 const FORMS_PER_ROW: usize = 60;
@@ -28,35 +28,10 @@ const TEXTURES_PER_ROW: usize = 8;
 /// Maximum number of forms to compile per row of the table with each guard.
 const GUARDED_FORMS_PER_ROW: usize = 12;
 
-/// Returns whether an opcode is not supported yet: loads from the tensor memory of Blackwell, its allocation, and products.
-fn is_left_out(opcode: Opcode) -> bool {
-    matches!(
-        opcode,
-        Opcode::Tcgen05Alloc
-            | Opcode::Tcgen05Dealloc
-            | Opcode::Tcgen05RelinquishAllocPermit
-            | Opcode::Tcgen05Ld
-            | Opcode::Tcgen05LdRed
-            | Opcode::Tcgen05WaitLd
-            | Opcode::Tcgen05Mma
-            | Opcode::Tcgen05MmaSp
-            | Opcode::Tcgen05MmaWs
-            | Opcode::Tcgen05MmaWsSp
-    )
-}
-
-/// Returns whether a form of a supported opcode is not supported yet: matrix products of quarter warps, and gradients that `TXD`
-/// cannot express.
+/// Returns whether a form is not supported yet: gradients that `TXD` cannot express.
 fn is_left_out_form(text: &str) -> bool {
-    if text.starts_with("tex.grad") {
-        let has_compare = text.rsplit_once(", ").is_some_and(|(_, last)| last.starts_with("%f32"));
-        return has_compare || [".3d.", ".cube.", ".acube."].iter().any(|geometry| text.contains(geometry));
-    }
-    if text.starts_with("mma.") {
-        return text.contains(".m8n8k4.") && text.contains(".f16.f16.");
-    }
-    // Clamped floats, which ptxas warns about.
-    text.starts_with("wmma.mma") && text.contains(".satfinite") && !text.contains(".s32")
+    let has_compare = text.rsplit_once(", ").is_some_and(|(_, last)| last.starts_with("%f32"));
+    text.starts_with("tex.grad") && (has_compare || [".3d.", ".cube.", ".acube."].iter().any(|geometry| text.contains(geometry)))
 }
 
 /// Returns the cases that are valid on a platform.
@@ -150,7 +125,7 @@ fn check_forms(guard: &str, forms_per_row: usize) -> BTreeMap<&'static str, Reco
     for name in TARGETS {
         let target = Target::parse(name).unwrap();
         let platform = Platform { version: PtxVersion::new(9, 0), target };
-        for (row, _) in ROWS.iter().enumerate().filter(|(_, row)| !is_left_out(row.opcode)) {
+        for (row, _) in ROWS.iter().enumerate() {
             let guarded = |case: Case| Case { text: format!("{guard}{}", case.text), ..case };
             let limit = if ROWS[row].family == "texture" { forms_per_row.min(TEXTURES_PER_ROW) } else { forms_per_row };
             let forms: Vec<Case> = legal_forms(row, limit).into_iter().flat_map(with_handles).map(guarded).collect();

@@ -138,6 +138,7 @@ fn translate(
         move_suffixes_to_last_bracket(operand);
     }
     join_register_and_number(opcode, &mut translated);
+    complete_descriptor(&mut translated);
     isa::Instruction {
         opcode,
         guard: guard.map_or(isa::Guard::ALWAYS, |guard| translated_guard(function, guard)),
@@ -238,6 +239,24 @@ fn move_suffixes_to_last_bracket(operand: &mut isa::Operand) {
         && let Some(last) = address.parts.last_mut()
     {
         last.suffixes = std::mem::take(suffixes);
+    }
+}
+
+/// Fills in the register of an instruction descriptor `idesc[URZ]`: the second register of the pair before it. The pair is one operand, so
+/// that its registers stay consecutive.
+fn complete_descriptor(operands: &mut [isa::Operand]) {
+    let register = |operand: &isa::Operand| match &operand.value {
+        Value::Address(address) => address.parts.first().and_then(|part| part.registers.first()).and_then(|register| register.number),
+        _ => None,
+    };
+    for at in 1..operands.len() {
+        let first = register(&operands[at - 1]);
+        let Value::Address(address) = &mut operands[at].value else { continue };
+        if address.word == Symbol::NAME_idesc
+            && let Some(own) = address.parts.first_mut().and_then(|part| part.registers.first_mut())
+        {
+            own.number = own.number.or(first.map(|first| first + 1));
+        }
     }
 }
 

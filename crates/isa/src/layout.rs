@@ -44,6 +44,8 @@ pub struct SystemLayout {
     /// Offset in constant bank 0 of the 64-bit address of the driver's table with properties of textures. The addresses of the tables for
     /// samplers and surfaces follow.
     pub image_tables: u32,
+    /// Offset in shared memory of the record of allocated tensor memory, on targets that have tensor memory.
+    pub tensor_memory_record: u32,
     /// Limits on the memory that one program may use.
     pub limits: Limits,
 }
@@ -93,6 +95,7 @@ impl SystemLayout {
             Architecture::Ampere | Architecture::Ada => &AMPERE,
             Architecture::Hopper => &HOPPER,
             Architecture::Blackwell if target.number() >= 120 => &BLACKWELL_CONSUMER,
+            Architecture::Blackwell if target.number() == 110 => &THOR,
             Architecture::Blackwell => &BLACKWELL,
         }
     }
@@ -141,6 +144,7 @@ const TURING: SystemLayout = SystemLayout {
     texture_handle: TextureHandle::General,
     fetches_without_level: false,
     image_tables: 0x70,
+    tensor_memory_record: 0,
     limits: LIMITS,
 };
 const AMPERE: SystemLayout = SystemLayout { descriptor: Some(0x118), ..TURING };
@@ -170,8 +174,11 @@ const BLACKWELL: SystemLayout = SystemLayout {
     descriptor: Some(0x358),
     sorts_sparse_indices: true,
     image_tables: 0x150,
+    tensor_memory_record: 0x40,
     ..HOPPER
 };
+// Another variable of the system comes first there.
+const THOR: SystemLayout = SystemLayout { tensor_memory_record: 0xc0, ..BLACKWELL };
 const BLACKWELL_CONSUMER: SystemLayout = SystemLayout { fetches_without_level: true, ..BLACKWELL };
 
 /// Stops at a target without machine code. [`Target::parse`] does not return one, and `oriole_driver::compile` rejects one at its start.

@@ -110,10 +110,20 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::WgmmaWaitGroup => tensor::wait_for_products(select, ptx),
         Opcode::Tcgen05FenceBeforeThreadSync
         | Opcode::Tcgen05FenceAfterThreadSync
+        | Opcode::Tcgen05WaitLd
         | Opcode::Tcgen05WaitSt
+        | Opcode::Tcgen05Ld
+        | Opcode::Tcgen05LdRed
         | Opcode::Tcgen05St
         | Opcode::Tcgen05Cp
         | Opcode::Tcgen05Shift
+        | Opcode::Tcgen05Mma
+        | Opcode::Tcgen05MmaSp
+        | Opcode::Tcgen05MmaWs
+        | Opcode::Tcgen05MmaWsSp
+        | Opcode::Tcgen05Alloc
+        | Opcode::Tcgen05Dealloc
+        | Opcode::Tcgen05RelinquishAllocPermit
         | Opcode::Tcgen05Commit => tensor::tensor_memory(select, ptx),
         Opcode::CpAsync => memory::start_copy(select, ptx),
         Opcode::CpAsyncCommitGroup => memory::commit_copies(select),
@@ -172,6 +182,5 @@ pub(crate) fn select(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsup
         Opcode::ReduxSync => warp::reduction(select, ptx),
         Opcode::ElectSync => warp::elect(select, ptx),
         Opcode::Activemask => warp::activemask(select, ptx),
-        _ => select.unsupported(ptx),
     }
 }

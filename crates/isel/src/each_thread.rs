@@ -49,7 +49,7 @@ impl Select<'_> {
     }
 
     /// Emits a predicate that holds in one of the active threads.
-    fn elect_one(&mut self) -> Operand {
+    pub(crate) fn elect_one(&mut self) -> Operand {
         if Opcode::ELECT.exists_on(self.target) {
             return self.b.define(Class::P, "ELECT $, URZ, PT", &[]);
         }

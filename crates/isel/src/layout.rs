@@ -210,6 +210,7 @@ impl Layout {
         let mut variables = VariableLayout::of(Arc::clone(&self.module_facts));
         (variables.shared_align, variables.frame_align, variables.constant_bytes) = (1, 4, self.constant_bytes);
         variables.parameters_start = SystemLayout::of(target).parameters_start(0);
+        variables.is_relocatable = self.linking == Linking::Relocatable;
         if function.kind == FunctionKind::Entry {
             place_parameters(module, function, target, &mut variables);
         }

@@ -21,6 +21,7 @@ use crate::integer::Carry;
 use crate::parameters::{TouchedWords, Words};
 use crate::ptx::Ptx;
 use crate::runtime;
+use crate::tensor::TensorMemoryUse;
 use crate::texture::Invariants;
 use crate::variables::VariableLayout;
 
@@ -38,6 +39,8 @@ pub struct Selected {
     pub taken_functions: Vec<String>,
     /// Whether the function uses `alloca`, `stacksave` or `stackrestore`, so that the size of its stack is only known at run time.
     pub has_dynamic_stack: bool,
+    /// What the function does with tensor memory.
+    pub tensor_memory: TensorMemoryUse,
     /// Positions of `setmaxnreg`, which has no effect on the code.
     pub ignored_register_counts: Vec<Location>,
     /// Offset of the local variables in the stack frame, in bytes.
@@ -108,6 +111,8 @@ pub struct Select<'m> {
     /// Prototype strings of the indirect calls so far.
     pub(crate) indirect_calls: OrderedNames,
     pub(crate) ignored_register_counts: Vec<Location>,
+    /// What the function does with tensor memory so far.
+    pub(crate) tensor_memory: TensorMemoryUse,
     /// Names of the functions whose address has been taken so far.
     pub(crate) taken_functions: OrderedNames,
     /// The 32-bit words of each `.param` variable that is kept in registers: parameters of this function, and arguments and results of its
@@ -176,6 +181,7 @@ pub fn select_function_with(
         callees: OrderedNames::default(),
         indirect_calls: OrderedNames::default(),
         ignored_register_counts: Vec::new(),
+        tensor_memory: TensorMemoryUse::default(),
         taken_functions: OrderedNames::default(),
         parameters: FxHashMap::default(),
         touched_words: TouchedWords::default(),
@@ -265,6 +271,7 @@ impl<'m> Select<'m> {
             taken_functions: self.taken_functions.names,
             has_dynamic_stack: self.has_dynamic_stack,
             ignored_register_counts: self.ignored_register_counts,
+            tensor_memory: self.tensor_memory,
             locals_start: self.locals_start,
             registers: self.frame.registers,
         }

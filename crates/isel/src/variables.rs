@@ -99,6 +99,8 @@ pub struct VariableLayout {
     pub frame_align: u32,
     /// Size of constant bank 3 in bytes.
     pub constant_bytes: u64,
+    /// Whether the file will be linked, so that addresses are unknown.
+    pub is_relocatable: bool,
 }
 
 impl VariableLayout {

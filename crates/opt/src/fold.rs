@@ -70,7 +70,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     }
     folder.encodability.put_back(encodability);
     folder.bases.insert_packs(function);
-    folder.stats.branches = decide_branches(function, &folder.definitions, target);
+    folder.stats.branches = decide_branches(function, &folder.definitions, encodability.target());
     folder.stats
 }
 

@@ -58,6 +58,7 @@ pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
         Cause::Register(kind, register) => format!("{} {} of {first}", verb(kind, register, second), register_name(register)),
         Cause::ControlTransfer => format!("hands over; waits for {what} {first}"),
         Cause::Fence => format!("waits for the fence {first}"),
+        Cause::TensorLoads => format!("waits for {what} {first}, a load from tensor memory"),
         Cause::Acquire => format!("drops what L1 holds; waits for {what} {first}"),
         Cause::TooManyInFlight => format!("too many are in flight; waits for {what} {first}"),
     }

@@ -41,6 +41,8 @@ pub enum Drain {
     Everything,
     /// Loads and atomic operations: the instruction invalidates a cache for an acquire, which has to come after them.
     Loads,
+    /// Loads from tensor memory: the instruction stands for `tcgen05.wait::ld`, which ptxas emits as `NOP`, too.
+    TensorLoads,
     /// Asynchronous matrix products, until at most this number of groups is left. The instruction waits by itself, without a scoreboard.
     Groups(u32),
 }
@@ -261,6 +263,7 @@ fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
     };
     match instruction.opcode {
         _ if settles => Drain::Everything,
+        Opcode::NOP => Drain::TensorLoads,
         Opcode::CCTL if has(".IVALL") || has(".DEEP") => Drain::Loads,
         // It makes the copy engine read a tensor map again. A thread learns from a load or an atomic operation that the map has changed, so
         // these have to be complete before.

@@ -37,6 +37,7 @@
 use std::iter::repeat_with;
 
 use oriole_hardware::{DependenceKind, Model};
+use oriole_isa::Opcode;
 use smallvec::SmallVec;
 
 use super::Code;
@@ -63,6 +64,8 @@ pub enum Cause {
     Fence,
     /// The second instruction invalidates the L1 cache for an acquire, and the first is a load.
     Acquire,
+    /// The second instruction waits for all loads from tensor memory.
+    TensorLoads,
     /// Too many in-flight instructions access one register.
     TooManyInFlight,
 }
@@ -350,15 +353,8 @@ impl<'a> Walker<'a> {
                     self.need(id, part, Cause::ControlTransfer);
                 }
             }
-            Drain::Loads => {
-                self.clean_alive();
-                for at in 0..self.alive.len() {
-                    let id = self.alive[at];
-                    if self.inst_accesses[self.flights[id as usize].number as usize].is_load {
-                        self.need(id, WaitedEvent::Results, Cause::Acquire);
-                    }
-                }
-            }
+            Drain::Loads => self.need_where(Cause::Acquire, |inst| inst.is_load),
+            Drain::TensorLoads => self.need_where(Cause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
         }
         for reg_access in &inst_accesses.reads {
             self.check_conflicts(number, *reg_access, DependenceKind::Raw);
@@ -397,6 +393,17 @@ impl<'a> Walker<'a> {
             }
         }
         self.rank += 1;
+    }
+
+    /// Records that the current instruction needs the results of the in-flight instructions that satisfy a condition.
+    fn need_where(&mut self, cause: Cause, is_needed: fn(&InstAccesses) -> bool) {
+        self.clean_alive();
+        for at in 0..self.alive.len() {
+            let id = self.alive[at];
+            if is_needed(&self.inst_accesses[self.flights[id as usize].number as usize]) {
+                self.need(id, WaitedEvent::Results, cause);
+            }
+        }
     }
 
     /// Records that the current instruction needs a part of an in-flight instruction, if that part is outstanding.

@@ -14,7 +14,7 @@ use super::frame::{self, MERCURY_UNIT, SASS_UNIT};
 use super::relocations::{Group, groups};
 use super::roles::{Addends, Patched, Role};
 use super::segments::segments;
-use super::symbols::{RESERVED_ALIGNMENT, SymbolRole};
+use super::symbols::SymbolRole;
 use super::{Frame, Home, Module, Variable};
 use crate::compat::{CompatAttribute, CompatCode, CompatValue};
 use crate::cubin::{Cubin, FileType, Header, OS_ABI, Piece};
@@ -161,7 +161,9 @@ impl Maker<'_> {
             Role::ZeroVariables | Role::InitializedVariables | Role::ConstantVariables | Role::SharedVariables => {
                 self.variable_alignment(role)
             }
-            Role::ReservedShared | Role::MercuryReservedShared if self.module.traits.reserved_variable.is_some() => RESERVED_ALIGNMENT,
+            Role::ReservedShared | Role::MercuryReservedShared => {
+                self.module.reserved().iter().map(|(_, variable)| variable.alignment).max().unwrap_or(shape.alignment)
+            }
             _ => shape.alignment,
         };
         let mut section = Section::new(self.module.section_name(role), shape.section_type, shape.flags, alignment, self.content(role)?);
@@ -238,8 +240,8 @@ impl Maker<'_> {
                 let size = module.functions[k].shared.as_ref().map_or(0, |shared| shared.size);
                 Content::NoBits(size.saturating_add(if module.is_relocatable() { 0 } else { style.reserved_shared() }))
             }
-            Role::ReservedShared if module.is_relocatable() => Content::NoBits(self.reserved_variable_size()),
-            Role::ReservedShared => Content::NoBits(style.reserved_offset() + self.reserved_variable_size()),
+            Role::ReservedShared if module.is_relocatable() => Content::NoBits(self.module.reserved_size()),
+            Role::ReservedShared => Content::NoBits(style.reserved_offset() + self.module.reserved_size()),
             Role::ZeroVariables | Role::SharedVariables => {
                 Content::NoBits(self.variables(role).map(|variable| variable.offset.saturating_add(variable.size)).max().unwrap_or(0))
             }
@@ -250,7 +252,7 @@ impl Maker<'_> {
             Role::MercuryFunctionInfo(k) => Content::Info(capsule(k)?.attributes.clone()),
             Role::MercuryTextRelocations(k) => Content::Relocations(capsule(k)?.relocations.clone()),
             Role::MercuryFrameRelocations => Content::Relocations(self.mercury_frame_relocations()),
-            Role::MercuryReservedShared => Content::Bytes(vec![0; self.reserved_variable_size() as usize]),
+            Role::MercuryReservedShared => Content::Bytes(vec![0; self.module.reserved_size() as usize]),
             Role::MercurySymbols => Content::Symbols(self.mercury_symbols().into_iter().map(|role| self.mercury_symbol(role)).collect()),
         })
     }
@@ -279,10 +281,6 @@ impl Maker<'_> {
             out[start..start + bytes.len()].copy_from_slice(bytes);
         }
         Ok(out)
-    }
-
-    pub(super) fn reserved_variable_size(&self) -> u64 {
-        self.module.traits.reserved_variable.map_or(0, |(_, size)| size)
     }
 
     fn mercury_frames(&self) -> frame::Encoded {

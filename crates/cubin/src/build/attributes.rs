@@ -89,6 +89,11 @@ pub(super) fn rank(traits: &FileTraits, code: Code) -> usize {
     order.iter().position(|&other| other == code).unwrap_or(order.len())
 }
 
+/// Returns the position of an attribute in the order of Hopper and Blackwell.
+pub(super) fn hopper_rank(code: Code) -> usize {
+    HOPPER.iter().position(|&other| other == code).unwrap_or(HOPPER.len())
+}
+
 /// Returns the attributes of a kernel, in ptxas' order: those that every kernel has, those that follow from its parameters, and `extra`.
 ///
 /// `parameters` are in the order of declaration. An attribute in `extra` replaces the default one with the same code, for example

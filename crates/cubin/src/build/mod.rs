@@ -93,6 +93,7 @@ pub use debug::{DebugRelocation, DebugSection, DebugSymbol};
 pub use frame::{Cie, FrameInfo, PlacedFrame, SavedPlace, SavedRule, decode as decode_frames};
 pub use images::{Image, ImageKind, ImageParameter, ImageWord};
 pub use patches::{CodePatch, CodeRelocation, DataPatch, DataRelocation};
+pub use settle::TensorMemory;
 
 use crate::bytes::align_up;
 use crate::compat::CompatAttribute;
@@ -130,6 +131,16 @@ pub struct Module {
     pub has_independent_samplers: bool,
     /// Debug sections besides `.debug_frame`, in file order.
     pub debug: Vec<DebugSection>,
+    /// Variables in reserved shared memory, besides the one that every file of the target has.
+    pub reserved_variables: Vec<ReservedVariable>,
+}
+
+/// A variable in the shared memory that the system reserves; sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservedVariable {
+    pub name: &'static str,
+    pub size: u64,
+    pub alignment: u64,
 }
 
 /// The visibility of a symbol.
@@ -329,6 +340,7 @@ impl Module {
             images: Vec::new(),
             has_independent_samplers: false,
             debug: Vec::new(),
+            reserved_variables: Vec::new(),
         }
     }
 

@@ -71,7 +71,7 @@ impl Module {
             SymbolRole::Section(role) => self.section_name(role),
             SymbolRole::ReservedOffset => RESERVED_OFFSET.into(),
             SymbolRole::ReservedAlias => RESERVED_ALIAS.into(),
-            SymbolRole::ReservedVariable => self.traits.reserved_variable.map_or("", |(name, _)| name).into(),
+            SymbolRole::ReservedVariable(i) => self.reserved()[i].1.name.into(),
             SymbolRole::ReservedEnd if self.traits.style == LayoutGeneration::Hopper => String::new(),
             SymbolRole::ReservedEnd => RESERVED_END.into(),
             SymbolRole::Unified(i) => UNIFIED[i].into(),
@@ -214,9 +214,7 @@ impl Module {
         push(RESERVED_OFFSET);
         push(".nv.shared.reserved.0");
         push(RESERVED_ALIAS);
-        if let Some((name, _)) = self.traits.reserved_variable {
-            push(name);
-        }
+        self.reserved().iter().for_each(|(_, variable)| push(variable.name));
     }
 
     /// Appends the names of sections and symbols of variables. From Hopper on, the names of numbered banks overwrite longer names of an

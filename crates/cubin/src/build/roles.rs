@@ -150,7 +150,7 @@ impl Module {
     /// Returns whether the file has a section for the shared memory that the system reserves. Executable files from Hopper on always have
     /// it, relocatable files only if there is a variable in it.
     pub(super) fn has_reserved_section(&self) -> bool {
-        self.traits.style != LayoutGeneration::Ampere && (!self.is_relocatable() || self.traits.reserved_variable.is_some())
+        self.traits.style != LayoutGeneration::Ampere && (!self.is_relocatable() || !self.reserved().is_empty())
     }
 
     /// Returns what the declarations of variables create, in order: sections, and the symbols that are not listed at the end.

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use oriole_support::strongly_connected;
 
+use super::attributes::hopper_rank;
 use super::{Function, Module, UNKNOWN_STACK};
 use crate::info::{Attribute, Code, Value};
 
@@ -26,6 +27,7 @@ impl Module {
             function.registers = cost.registers;
             function.min_stack_size = cost.stack.unwrap_or(UNKNOWN_STACK);
             function.set_barriers(cost.barriers);
+            function.set_tensor_memory(cost.tensor_memory);
         }
     }
 }
@@ -54,6 +56,77 @@ impl Function {
     }
 }
 
+impl Function {
+    /// Returns the use of tensor memory according to the attributes.
+    pub fn tensor_memory(&self) -> TensorMemory {
+        let has = |code: Code| self.attributes.iter().any(|attribute| attribute.code == code);
+        let count = |attribute: &Attribute| match (attribute.code, &attribute.value) {
+            (Code::VRC_CTA_INIT_COUNT, Value::Byte(number)) => Some(*number),
+            _ => None,
+        };
+        TensorMemory {
+            groups: [Code::TCGEN05_1CTA_USED, Code::TCGEN05_2CTA_USED].map(has),
+            allocates: has(Code::AT_ENTRY_FRAGMENTS),
+            count: self.attributes.iter().find_map(count).unwrap_or(0),
+        }
+    }
+
+    /// Replaces the attributes that declare the use of tensor memory. Attributes that follow from it come in ptxas' order.
+    fn set_tensor_memory(&mut self, wanted: TensorMemory) {
+        let own = self.tensor_memory();
+        if own == wanted {
+            return;
+        }
+        let added = wanted.attributes().into_iter().filter(|added| self.attributes.iter().all(|own| own.code != added.code));
+        let mut added: Vec<Attribute> = added.collect();
+        for attribute in &mut self.attributes {
+            match &mut attribute.value {
+                Value::Byte(number) if attribute.code == Code::VRC_CTA_INIT_COUNT => *number = wanted.count,
+                _ => {}
+            }
+        }
+        self.attributes.append(&mut added);
+        self.attributes.sort_by_key(|attribute| hopper_rank(attribute.code));
+    }
+}
+
+/// The use of tensor memory of a function, as its attributes declare it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TensorMemory {
+    /// Whether instructions work for one block, and for two.
+    pub groups: [bool; 2],
+    /// Whether columns are allocated or freed.
+    pub allocates: bool,
+    /// Value of `EIATTR_VRC_CTA_INIT_COUNT`.
+    pub count: u8,
+}
+
+impl TensorMemory {
+    /// Returns the attributes that declare the use.
+    pub fn attributes(self) -> Vec<Attribute> {
+        let codes = [Code::TCGEN05_1CTA_USED, Code::TCGEN05_2CTA_USED].into_iter().zip(self.groups);
+        let mut list: Vec<Attribute> = codes.filter(|(_, is_used)| *is_used).map(|(code, _)| Attribute::new(code, Value::Flag)).collect();
+        if self.allocates {
+            // AT_ENTRY_FRAGMENT_TMEM_CTA1_V2 and AT_ENTRY_FRAGMENT_TMEM_CTA2_V2.
+            list.push(Attribute::words(Code::AT_ENTRY_FRAGMENTS, [if self.groups[1] { 7 } else { 6 }]));
+            list.push(Attribute::new(Code::RESERVED_SMEM_USED, Value::Flag));
+        }
+        if self.count > 0 {
+            list.push(Attribute::new(Code::VRC_CTA_INIT_COUNT, Value::Byte(self.count)));
+        }
+        list
+    }
+
+    /// Combines the uses of two functions.
+    fn both(self, other: TensorMemory) -> TensorMemory {
+        TensorMemory {
+            groups: [self.groups[0] | other.groups[0], self.groups[1] | other.groups[1]],
+            allocates: self.allocates | other.allocates,
+            count: self.count.max(other.count),
+        }
+    }
+}
+
 /// The resources of a function with everything that it calls.
 #[derive(Clone, Copy)]
 struct Cost {
@@ -61,15 +134,17 @@ struct Cost {
     barriers: u8,
     /// Stack size in bytes; `None` if it is unknown at compile time.
     stack: Option<u32>,
+    tensor_memory: TensorMemory,
 }
 
 impl Cost {
-    const NOTHING: Cost = Cost { registers: 0, barriers: 0, stack: Some(0) };
+    const NOTHING: Cost =
+        Cost { registers: 0, barriers: 0, stack: Some(0), tensor_memory: TensorMemory { groups: [false; 2], allocates: false, count: 0 } };
 
     /// Returns the resources of a function without its callees. The stack is unknown if it has indirect calls.
     fn of(function: &Function) -> Cost {
         let stack = function.indirect_calls.is_empty().then_some(function.frame_size);
-        Cost { registers: function.registers, barriers: function.barriers(), stack }
+        Cost { registers: function.registers, barriers: function.barriers(), stack, tensor_memory: function.tensor_memory() }
     }
 
     /// Combines two functions of which either may run: the maximum of each resource.
@@ -78,6 +153,7 @@ impl Cost {
             registers: self.registers.max(other.registers),
             barriers: self.barriers.max(other.barriers),
             stack: self.stack.zip(other.stack).map(|(own, other)| own.max(other)),
+            tensor_memory: self.tensor_memory.both(other.tensor_memory),
         }
     }
 

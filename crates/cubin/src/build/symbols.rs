@@ -4,7 +4,7 @@ use object::elf;
 
 use super::assemble::Maker;
 use super::roles::Role;
-use super::{ExternKind, Home, Linkage, Module};
+use super::{ExternKind, Home, Linkage, Module, ReservedVariable};
 use crate::symbol::{STT_CUDA_OBJECT, Symbol, SymbolSection, other};
 use crate::target::LayoutGeneration;
 
@@ -17,7 +17,8 @@ pub(super) enum SymbolRole {
     Unified(usize),
     ReservedOffset,
     ReservedAlias,
-    ReservedVariable,
+    /// An entry of [`Module::reserved_variables`].
+    ReservedVariable(usize),
     /// End of the reserved shared memory. Files for Hopper have an empty symbol instead.
     ReservedEnd,
     Function(usize),
@@ -39,8 +40,8 @@ pub(super) enum SymbolRole {
 pub(super) const UNIFIED: [&str; 8] =
     ["__UDT_OFFSET", "__UFT_OFFSET", "__UFT_CANONICAL", "__UDT_CANONICAL", "__UFT", "__UDT", "__UFT_END", "__UDT_END"];
 
-/// Alignment in bytes of the variable in reserved shared memory.
-pub(super) const RESERVED_ALIGNMENT: u64 = 16;
+/// Alignment in bytes of the variable that every file of a target has in reserved shared memory.
+const RESERVED_ALIGNMENT: u64 = 16;
 
 impl Module {
     /// Returns the symbols of `.symtab`: local and weak symbols are listed with their code, global ones at the end. The Mercury table has
@@ -92,6 +93,23 @@ impl Module {
         list
     }
 
+    /// Returns the variables in reserved shared memory, with their offsets from its start.
+    pub(super) fn reserved(&self) -> Vec<(u64, ReservedVariable)> {
+        let own = self.traits.reserved_variable.map(|(name, size)| ReservedVariable { name, size, alignment: RESERVED_ALIGNMENT });
+        let mut end = 0_u64;
+        let mut place = |variable: ReservedVariable| {
+            let offset = end.next_multiple_of(variable.alignment);
+            end = offset + variable.size;
+            (offset, variable)
+        };
+        own.into_iter().chain(self.reserved_variables.iter().copied()).map(&mut place).collect()
+    }
+
+    /// Returns the number of bytes of the variables in reserved shared memory.
+    pub(super) fn reserved_size(&self) -> u64 {
+        self.reserved().last().map_or(0, |(offset, variable)| offset + variable.size)
+    }
+
     /// Returns the symbols that every file has and those of variables.
     fn module_symbols(&self) -> Vec<SymbolRole> {
         let mut list = Vec::new();
@@ -100,10 +118,10 @@ impl Module {
             list.push(SymbolRole::ReservedOffset);
         }
         if self.has_reserved_section() {
-            let variable = self.traits.reserved_variable.map(|_| SymbolRole::ReservedVariable);
-            list.extend(variable.map(|_| SymbolRole::Section(Role::ReservedShared)));
+            let count = self.reserved().len();
+            list.extend((count > 0).then_some(SymbolRole::Section(Role::ReservedShared)));
             list.extend((!self.is_relocatable()).then_some(SymbolRole::ReservedAlias));
-            list.extend(variable);
+            list.extend((0..count).map(SymbolRole::ReservedVariable));
         }
         list.extend(self.externs_where(|kind| kind == ExternKind::DriverNumber));
         list.extend(self.declarations());
@@ -173,13 +191,15 @@ impl Maker<'_> {
                 let symbol = weak(elf::STT_NOTYPE, defined(Role::ReservedShared));
                 Symbol { value: style.reserved_offset(), other: other::RESERVED_SHARED, ..symbol }
             }
-            SymbolRole::ReservedVariable if self.module.is_relocatable() => {
-                let symbol = weak(STT_CUDA_OBJECT, defined(Role::ReservedShared));
-                Symbol { value: RESERVED_ALIGNMENT, size: self.reserved_variable_size(), other: other::RESERVED_SHARED, ..symbol }
-            }
-            SymbolRole::ReservedVariable => {
-                let symbol = weak(elf::STT_OBJECT, defined(Role::ReservedShared));
-                Symbol { value: style.reserved_offset(), size: self.reserved_variable_size(), ..symbol }
+            SymbolRole::ReservedVariable(i) => {
+                let (offset, ReservedVariable { size, alignment, .. }) = self.module.reserved()[i];
+                if self.module.is_relocatable() {
+                    let symbol = weak(STT_CUDA_OBJECT, defined(Role::ReservedShared));
+                    Symbol { value: alignment, size, other: other::RESERVED_SHARED, ..symbol }
+                } else {
+                    let symbol = weak(elf::STT_OBJECT, defined(Role::ReservedShared));
+                    Symbol { value: style.reserved_offset() + offset, size, ..symbol }
+                }
             }
             SymbolRole::ReservedEnd if style == LayoutGeneration::Hopper => {
                 let symbol = Symbol::new("", elf::STB_LOCAL, elf::STT_NOTYPE, SymbolSection::Undefined);
@@ -289,7 +309,7 @@ impl Maker<'_> {
         let section = match role {
             SymbolRole::Section(section) => Some(section.mercury()),
             SymbolRole::ReservedAlias => Some(Role::MercuryReservedShared),
-            SymbolRole::ReservedVariable => {
+            SymbolRole::ReservedVariable(_) => {
                 (symbol.symbol_type, symbol.other) = (STT_CUDA_OBJECT, other::RESERVED_SHARED);
                 Some(Role::MercuryReservedShared)
             }

@@ -96,9 +96,9 @@ fn check_results(report: &mut Report<'_>, function: &Function, inst: Inst) {
 }
 
 /// Returns whether an opcode preserves a part of a result even without a guard: accumulators that are updated in place, predicates under a
-/// mask, threads of a convergence barrier.
+/// mask, threads of a convergence barrier, the other half of the warp.
 fn keeps_part_of_result(opcode: Opcode) -> bool {
-    matches!(opcode, Opcode::BREAK | Opcode::BMOV | Opcode::R2P) || opcode.is_warpgroup_product()
+    matches!(opcode, Opcode::BREAK | Opcode::BMOV | Opcode::LDTM | Opcode::R2P) || opcode.is_warpgroup_product()
 }
 
 /// Checks the tied operands.

@@ -2,14 +2,14 @@
 //!
 //! Most forms are one machine instruction. A target that lacks the instruction gets an equivalent sequence ([`super::expand`]): 4-bit integers
 //! and bits as bytes, 8-bit floats as f16, products of doubles in parts of 8x8x4. [`super::sparse`] selects products of sparse
-//! matrices, [`super::scaled`] those with `.kind::`.
+//! matrices, [`super::scaled`] those with `.kind::`, [`super::quad`] products of eight threads.
 
 use oriole_ir::{Class, Operand, RegFile};
 use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::{expand, scaled, sparse};
+use super::{expand, quad, scaled, sparse};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
@@ -45,6 +45,10 @@ impl Product {
 
 /// Selects `mma.sync` and `mma.sp`.
 pub(crate) fn multiply(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    // `m8n8k4` on f16 is four products of quarters of the warp.
+    if ptx.matrix_shape().is_some_and(|[rows, ..]| rows == 8) && ptx.types().get(1) == Some(&ScalarType::F16) {
+        return quad::multiply(select, ptx);
+    }
     let product = read(select, ptx)?;
     let is_sparse = ptx.has(Modifier::Sp) || ptx.has(Modifier::SpOrderedMetadata);
     let result = if scaled::has_kind(ptx) {
@@ -99,9 +103,7 @@ fn read(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<Product, Unsupported> 
     let (Some([rows, columns, depth]), [d, a_type, b_type, c, ..]) = (ptx.matrix_shape(), &types[..]) else {
         return select.unsupported(ptx);
     };
-    // `m8n8k4` on f16 is four products of quarters of the warp.
-    let is_quad = *a_type == ScalarType::F16 && rows == 8;
-    if is_quad || columns != 8 || d != c {
+    if columns != 8 || d != c {
         return select.unsupported(ptx);
     }
     Ok(Product {

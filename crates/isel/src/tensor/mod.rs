@@ -1,17 +1,22 @@
 //! Tensor cores: `mma.sync`, `wmma`, `wgmma`, `tcgen05` and the instructions that go with them.
 
+mod allocation;
 mod expand;
 mod fragment;
 mod memory;
 mod mma;
+mod products;
+mod quad;
 mod scaled;
 mod sparse;
 mod tensor_memory;
 mod wgmma;
 mod wmma;
 
+pub use allocation::TENSOR_MEMORY_RECORD;
 pub(crate) use memory::{load_fragment, store_fragment};
 pub(crate) use mma::multiply;
+pub use tensor_memory::TensorMemoryUse;
 pub(crate) use tensor_memory::tensor_memory;
 pub(crate) use wgmma::{arrive, commit_products, multiply_in_group, wait_for_products};
 pub(crate) use wmma::multiply_fragments;

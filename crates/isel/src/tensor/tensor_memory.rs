@@ -1,66 +1,97 @@
-//! Instructions of tensor memory, `tcgen05`: copies into it, stores, shifts, and what orders them.
+//! Instructions of tensor memory, `tcgen05`: loads, stores, copies into it, shifts, and what orders them.
 //!
 //! Copies, shifts and commits are instructions of the uniform datapath. Each thread executes them in PTX, so the code is a loop over the
 //! threads ([`crate::each_thread`]) where more than one may be active.
 //!
-//! Loads, products and the allocation of tensor memory are not supported.
+//! [`super::products`] has the matrix products, [`super::allocation`] the allocation of columns.
 
-use oriole_ir::{Class, MemoryAccess, Operand, Order, RegFile, Scope, Space};
+use oriole_ir::{Class, MemoryAccess, Operand, Order, RegFile, Role, Scope, Space};
+use oriole_ptx::ast;
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_ptx::types::ScalarType;
 
+use super::{allocation, products};
 use crate::error::Unsupported;
 use crate::memory::{AccessSpace, OffsetRange};
 use crate::ptx::Ptx;
 use crate::select::Select;
 
+/// What a function does with tensor memory, as the attributes of its kernels declare it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TensorMemoryUse {
+    /// Whether there are instructions that work for one block (`.cta_group::1`), and for two (`.cta_group::2`).
+    pub groups: [bool; 2],
+    /// Whether it allocates or frees columns, or gives up the right to allocate.
+    pub allocates: bool,
+    /// Whether it multiplies sparse matrices.
+    pub multiplies_sparse: bool,
+}
+
 /// Selects an instruction of tensor memory.
 pub(crate) fn tensor_memory(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    // Kernels declare that they use tensor memory; a function does not know its callers.
-    let is_declared = !matches!(ptx.opcode(), Opcode::Tcgen05St | Opcode::Tcgen05WaitSt) && !is_fence(ptx.opcode());
-    if is_declared && !select.is_kernel {
-        return Err(Unsupported::new("an instruction of tensor memory in a device function"));
+    let groups = [Modifier::CtaGroup1, Modifier::CtaGroup2].map(|group| ptx.has(group));
+    for (is_used, is_named) in select.tensor_memory.groups.iter_mut().zip(groups) {
+        *is_used |= is_named;
     }
     match ptx.opcode() {
         // All accesses to tensor memory keep their order with barriers, so nothing is left to do.
-        opcode if is_fence(opcode) => Ok(()),
+        Opcode::Tcgen05FenceBeforeThreadSync | Opcode::Tcgen05FenceAfterThreadSync => Ok(()),
+        // `ctrl` makes this instruction wait for all loads before it.
+        Opcode::Tcgen05WaitLd => {
+            select.branch_around(|select| {
+                select.b.emit("NOP", &[]);
+                keep_order(select);
+            });
+            Ok(())
+        }
         Opcode::Tcgen05WaitSt => {
             select.branch_around(|select| select.write_fence("FENCE.VIEW.ASYNC.T", Order::AcquireRelease, Scope::Block));
             Ok(())
         }
+        Opcode::Tcgen05Ld => load(select, ptx),
+        Opcode::Tcgen05LdRed => load_and_reduce(select, ptx),
         Opcode::Tcgen05St => store(select, ptx),
         Opcode::Tcgen05Cp => copy(select, ptx),
         Opcode::Tcgen05Shift => shift(select, ptx),
         Opcode::Tcgen05Commit => commit(select, ptx),
+        Opcode::Tcgen05Mma | Opcode::Tcgen05MmaSp | Opcode::Tcgen05MmaWs | Opcode::Tcgen05MmaWsSp => products::multiply(select, ptx),
+        Opcode::Tcgen05Alloc => allocation::allocate(select, ptx),
+        Opcode::Tcgen05Dealloc => allocation::free(select, ptx),
+        Opcode::Tcgen05RelinquishAllocPermit => allocation::relinquish(select, ptx),
         _ => select.unsupported(ptx),
     }
 }
 
-/// Returns whether an opcode orders accesses to tensor memory with barriers.
-fn is_fence(opcode: Opcode) -> bool {
-    matches!(opcode, Opcode::Tcgen05FenceBeforeThreadSync | Opcode::Tcgen05FenceAfterThreadSync)
-}
-
 /// Describes the last instruction as an access that keeps its order with all others.
-fn keep_order(select: &mut Select<'_>) {
+pub(super) fn keep_order(select: &mut Select<'_>) {
     let access =
         MemoryAccess { order: Order::AcquireRelease, scope: Scope::Cluster, volatile: true, ..MemoryAccess::weak(Space::Generic, 0) };
     select.b.describe(access);
 }
 
 /// Returns the modifier of instructions that work for two blocks.
-fn group(ptx: &Ptx<'_>) -> &'static str {
+pub(super) fn group(ptx: &Ptx<'_>) -> &'static str {
     if ptx.has(Modifier::CtaGroup2) { ".2CTA" } else { "" }
 }
 
 /// Returns whether an instruction has the modifier with a spelling.
-fn has_spelling(ptx: &Ptx<'_>, spelling: &str) -> bool {
+pub(super) fn has_spelling(ptx: &Ptx<'_>, spelling: &str) -> bool {
     ptx.form.modifiers.iter().any(|value| value.modifier.spelling() == spelling)
 }
 
-/// Selects `tcgen05.st`. All threads of the warp have the same address.
-fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
-    let is_split = has_spelling(ptx, "16x32bx2");
+/// The instructions that a load or store becomes.
+struct Accesses {
+    /// Modifiers of the number of repetitions.
+    count: String,
+    /// Modifier of the shape, and the offset from the base: one instruction, or one for each half of the warp.
+    parts: Vec<(&'static str, i64)>,
+    base: Operand,
+}
+
+/// Reads the shape and the address of a load or store; `distance` is the operand with the distance between the columns of both halves of a
+/// warp, if the shape has it.
+fn accesses(select: &mut Select<'_>, ptx: &Ptx<'_>, address: ast::Operand, distance: usize) -> Result<Accesses, Unsupported> {
+    let is_split = is_split(ptx);
     let shape = match () {
         () if is_split => "",
         () if has_spelling(ptx, "16x64b") => ".16dp64bit",
@@ -72,22 +103,102 @@ fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let count = ["x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128"].into_iter().find(|count| has_spelling(ptx, count));
     let Some(count) = count else { return select.unsupported(ptx) };
     let count = if count == "x1" { String::new() } else { format!(".{count}") };
-    let expands = if has_spelling(ptx, "unpack::16b") { ".EXPAND16BIT" } else { "" };
-    let address = select.address(ptx.operand(0), AccessSpace::Shared, OffsetRange::HALF)?;
+    let address = select.address(address, AccessSpace::Shared, OffsetRange::HALF)?;
     let (base, first) = (select.low(address.base), address.offset);
-    // Each half of the warp has its own columns: (modifier, offset).
     let parts = if is_split {
-        let Some(distance) = select.literal(ptx.operand(1), ScalarType::S32) else { return select.unsupported(ptx) };
-        let second = first + i64::from(distance as u32 as i32);
-        if i32::try_from(second).is_err() {
-            return select.unsupported(ptx);
-        }
-        vec![(".16dp32bit_t0_t15", first), (".16dp32bit_t16_t31", second)]
+        let Some(distance) = select.literal(ptx.operand(distance), ScalarType::S32) else { return select.unsupported(ptx) };
+        // Addresses are 32-bit numbers.
+        let second = (first as i32).wrapping_add(distance as u32 as i32);
+        vec![(".16dp32bit_t0_t15", first), (".16dp32bit_t16_t31", i64::from(second))]
     } else {
         vec![(shape, first)]
     };
+    Ok(Accesses { count, parts, base })
+}
+
+/// Returns whether each half of a warp accesses its own columns.
+fn is_split(ptx: &Ptx<'_>) -> bool {
+    has_spelling(ptx, "16x32bx2")
+}
+
+/// Selects `tcgen05.ld`. All threads of the warp have the same address.
+fn load(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let accesses = accesses(select, ptx, ptx.operand(1), 2)?;
+    let elements = select.elements(ptx.operand(0));
+    let class = Class::new(RegFile::General, elements.len() as u8);
+    let packs = if has_spelling(ptx, "pack::16b") { ".PACK16BIT" } else { "" };
+    select.branch_around(|select| {
+        let base = select.in_uniform(accesses.base);
+        let mut loaded: Option<Operand> = None;
+        for (shape, offset) in accesses.parts {
+            let template = format!("LDTM{shape}{}{packs} $, tmem[{{}}+{{}}]", accesses.count);
+            let result = select.b.define(class, &template, &[base, offset.into()]);
+            keep_order(select);
+            // The second half of the warp is added to the registers of the first.
+            keep_old(select, &loaded.into_iter().collect::<Vec<_>>());
+            loaded = Some(result);
+        }
+        assign_registers(select, &elements, loaded)
+    })
+}
+
+/// Selects `tcgen05.ld.red`, which also returns the smallest or largest of the loaded numbers of each thread.
+fn load_and_reduce(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let accesses = accesses(select, ptx, ptx.operand(2), 3)?;
+    let elements = select.elements(ptx.operand(0));
+    let class = Class::new(RegFile::General, elements.len() as u8);
+    let operation = match (ptx.has(Modifier::Max), ptx.has(Modifier::Abs)) {
+        (true, false) => ".MAX",
+        (true, true) => ".MAXABS",
+        (false, false) => ".MIN",
+        (false, true) => ".MINABS",
+    };
+    let ty = match ptx.ty() {
+        ScalarType::F32 => ".F32",
+        ScalarType::S32 => ".S32",
+        _ => "",
+    };
+    let nan = if ptx.has(Modifier::NaN) { ".NAN" } else { "" };
+    select.branch_around(|select| {
+        let base = select.in_uniform(accesses.base);
+        let mut results: Vec<Operand> = Vec::new();
+        for (shape, offset) in accesses.parts {
+            let template = format!("LDTM.STAT{shape}{}{operation}{ty}{nan} $, $, tmem[{{}}+{{}}]", accesses.count);
+            let (reduced, loaded) = select.b.define_two([Class::R, class], &template, &[base, offset.into()]);
+            keep_order(select);
+            keep_old(select, &results);
+            results = vec![reduced, loaded];
+        }
+        select.assign(ptx.operand(1), results[0])?;
+        assign_registers(select, &elements, results.get(1).copied())
+    })
+}
+
+/// Makes the results of the last instruction keep these values where the instruction does not write.
+fn keep_old(select: &mut Select<'_>, old: &[Operand]) {
+    let Some(&inst) = select.b.function.blocks[select.b.block()].insts.last().filter(|_| !old.is_empty()) else { return };
+    let mut operands = select.b.function.operands(inst).to_vec();
+    operands.extend(old.iter().zip(0..).map(|(operand, result)| operand.with_role(Role::Tied(result))));
+    select.b.function.set_operands(inst, &operands, old.len());
+}
+
+/// Assigns the registers of a tuple to the elements of a vector.
+fn assign_registers(select: &mut Select<'_>, elements: &[ast::Operand], tuple: Option<Operand>) -> Result<(), Unsupported> {
+    for (&element, index) in elements.iter().zip(0..) {
+        if let Some(tuple) = tuple {
+            let register = select.register_of(tuple, index);
+            select.assign(element, register)?;
+        }
+    }
+    Ok(())
+}
+
+/// Selects `tcgen05.st`. All threads of the warp have the same address.
+fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
+    let accesses = accesses(select, ptx, ptx.operand(0), 1)?;
+    let expands = if has_spelling(ptx, "unpack::16b") { ".EXPAND16BIT" } else { "" };
     let mut words = Vec::new();
-    for element in select.elements(ptx.operand(if is_split { 2 } else { 1 })) {
+    for element in select.elements(ptx.operand(if is_split(ptx) { 2 } else { 1 })) {
         let word = select.source(element, ScalarType::B32)?;
         words.push(select.in_register(word));
     }
@@ -96,9 +207,10 @@ fn store(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
             [single] => single,
             _ => select.b.pack(Class::new(RegFile::General, words.len() as u8), &words),
         };
-        let base = select.in_uniform(base);
-        for (shape, offset) in parts {
-            select.b.emit(&format!("STTM{shape}{count}{expands} tmem[{{}}+{{}}], {{}}"), &[base, offset.into(), data]);
+        let base = select.in_uniform(accesses.base);
+        for (shape, offset) in accesses.parts {
+            let template = format!("STTM{shape}{}{expands} tmem[{{}}+{{}}], {{}}", accesses.count);
+            select.b.emit(&template, &[base, offset.into(), data]);
             keep_order(select);
         }
         Ok(())

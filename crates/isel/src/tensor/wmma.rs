@@ -92,7 +92,7 @@ fn registers(select: &mut Select<'_>, operand: ast::Operand, fragment: Fragment,
 }
 
 /// Converts pairs of halves to singles.
-fn widened(select: &mut Select<'_>, pairs: &[Operand]) -> Vec<Operand> {
+pub(super) fn widened(select: &mut Select<'_>, pairs: &[Operand]) -> Vec<Operand> {
     let mut singles = Vec::new();
     for &pair in pairs {
         let pair = select.in_register(pair);
@@ -103,7 +103,7 @@ fn widened(select: &mut Select<'_>, pairs: &[Operand]) -> Vec<Operand> {
 }
 
 /// Converts singles to pairs of halves, rounded to the nearest.
-fn narrowed(select: &mut Select<'_>, singles: &[Operand]) -> Vec<Operand> {
+pub(super) fn narrowed(select: &mut Select<'_>, singles: &[Operand]) -> Vec<Operand> {
     let pack = ["F2FP.F16.F32.PACK_AB", "F2FP.PACK_AB"].into_iter().find(|name| select.encodes(&format!("{name} R0, R1, R2")));
     let mut pairs = Vec::new();
     for pair in singles.chunks(2) {

@@ -27,7 +27,7 @@ def install(path: Union[str, "os.PathLike[str]", None] = None, *, blackwell: boo
     """Makes Triton call Oriole's ``ptxas``, in this process and in those that it starts. Returns the path of the program.
 
     :param path: the program; without it, :func:`oriole.ptxas_path` finds it
-    :param blackwell: also for sm_100 and later. Oriole has no ``tcgen05``, which Triton uses for matrix products on sm_100.
+    :param blackwell: also for sm_100 and later, where Oriole's code has been compared with that of ptxas but never run.
     :raises FileNotFoundError: if there is no such program
     """
     program = os.path.abspath(os.fspath(path)) if path is not None else ptxas_path()

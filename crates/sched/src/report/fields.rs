@@ -42,6 +42,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("mma_group", "-", "-"),
     ("tensor_sync", "-", "-"),
     ("tensor_memory", "-", "-"),
+    ("tensor_product", "-", "-"),
+    ("tensor_allocation", "-", "-"),
     ("special", "trancedental", "trancedental"),
     ("convert", "trancedental", "trancedental"),
     ("special64", "trancedental", "trancedental"),
