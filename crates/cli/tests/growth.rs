@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use modules::CASES;
-use oriole_cubin::build::{CodePatch, CodeRelocation, Frame, Function, Module, function_attributes, kernel_attributes};
+use oriole_cubin::build::{CodePatch, CodeRelocation, FrameInfo, Function, Module, function_attributes, kernel_attributes};
 use oriole_cubin::{Cubin, CubinIndex, FileTraits};
 use oriole_driver::{Options, compile};
 use oriole_isa::Target;
@@ -108,7 +108,7 @@ fn chain(count: usize) -> Module {
             relocations: called.iter().map(relocation).collect(),
             calls: called.into_iter().collect(),
             attributes: if is_last { kernel_attributes(&traits, &[], Vec::new()) } else { function_attributes(&traits, Vec::new()) },
-            frame: if is_last { Frame::plain(128) } else { Frame::function(128) },
+            frame: if is_last { FrameInfo::plain(128) } else { FrameInfo::function(128) },
             ..if is_last { Function::kernel(format!("f{number}")) } else { Function::device(format!("f{number}")) }
         }
     };

@@ -1,7 +1,7 @@
 //! Links compiled functions: combines them with the variables of the modules, and writes the cubin.
 
 use oriole_cubin::FileTraits;
-use oriole_cubin::build::{self, CodePatch, CodeRelocation, Frame, function_attributes, kernel_attributes_with};
+use oriole_cubin::build::{self, CodePatch, CodeRelocation, FrameInfo, function_attributes, kernel_attributes_with};
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_hardware::Hardware;
 use oriole_ir::ReferenceKind;

@@ -15,7 +15,7 @@ use super::relocations::{Group, groups};
 use super::roles::{Addends, Patched, Role};
 use super::segments::segments;
 use super::symbols::SymbolRole;
-use super::{Frame, Home, Module, Variable};
+use super::{FrameInfo, Home, Module, Variable};
 use crate::compat::{CompatAttribute, CompatCode, CompatValue};
 use crate::cubin::{Cubin, FileType, Header, OS_ABI, Piece};
 use crate::error::{Error, Result};
@@ -415,7 +415,7 @@ impl Maker<'_> {
 
 impl Module {
     /// Returns the frames of all functions, each followed by those of its subroutines: function, offset in its code, frame.
-    pub(super) fn frames(&self) -> Vec<(usize, u64, &Frame)> {
+    pub(super) fn frames(&self) -> Vec<(usize, u64, &FrameInfo)> {
         let mut list = Vec::new();
         for (k, function) in self.functions.iter().enumerate() {
             list.push((k, 0, &function.frame));
