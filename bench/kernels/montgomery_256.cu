@@ -49,9 +49,14 @@ extern "C" __global__ void montgomery_256(const unsigned *a, const unsigned *b, 
             t[7] = (unsigned)carry;
             t[8] = t[9] + (unsigned)(carry >> 32);
         }
+        // A result of more than 256 bits is reduced once; others stay as they are.
+        long long borrow = 0;
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            x[i] = t[i];
+        for (int i = 0; i < 8; i++) {
+            borrow += (long long)t[i] - (t[8] ? p[i] : 0);
+            x[i] = (unsigned)borrow;
+            borrow >>= 32;
+        }
     }
 #pragma unroll
     for (int i = 0; i < 8; i++)

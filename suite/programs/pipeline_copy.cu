@@ -38,7 +38,8 @@ __device__ inline void copy16(void *to, const void *from)
 // Tiles of 64 by 64, 16 deep, three stages.
 __global__ void multiply(const float *a, const float *b, float *c, int n)
 {
-    __shared__ float left[3][64][16], right[3][16][64];
+    // Copies of 16 bytes need aligned addresses.
+    __shared__ __align__(16) float left[3][64][16], right[3][16][64];
     int thread = threadIdx.y * 16 + threadIdx.x, row = blockIdx.y * 64, column = blockIdx.x * 64;
     auto fetch = [&](int step) {
         if (step * 16 < n) {

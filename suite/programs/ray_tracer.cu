@@ -72,6 +72,8 @@ __global__ void render(const Sphere *spheres, Vector *image, int size)
 int main()
 {
     const int size = 256;
+    // The depth of the recursion is not known to the assembler.
+    CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 8192));
     suite::Random random(11);
     std::vector<Sphere> spheres(SPHERES);
     for (Sphere &sphere : spheres) {
