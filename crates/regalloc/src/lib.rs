@@ -33,7 +33,7 @@
 //! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, space for tuples, the code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
 //! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the new blocks; sharing of slots |
-//! | `assign`, `normalize`, `products`, `in_flight`, `dead_comparisons` | all steps for one register file; the form of the input that they need |
+//! | `assign`, `normalize`, `products`, `in_flight` | all steps for one register file; the form of the input that they need |
 //!
 //! [`check`] verifies an allocation. It shares with the allocator the types of registers, environment and outcome, and no logic.
 //!
@@ -57,7 +57,6 @@ mod assigner;
 mod banks;
 mod borders;
 pub mod check;
-mod dead_comparisons;
 mod dead_parts;
 mod edges;
 mod emit;
@@ -146,7 +145,6 @@ fn assign(function: &mut Function, env: &Environment, has_banks: bool) -> Result
     }
     assigner.report(&mut allocation);
     rewrite::finish(function, &mut allocation);
-    dead_comparisons::run(function);
     allocation.frame_bytes = function.frame_bytes;
     Ok(allocation)
 }

@@ -4,8 +4,6 @@
 //! - A value of another file has a *shadow*: a new SSA value of a file that is allocated later, defined directly after the definition.
 //! - A value that one instruction without register operands computes is rematerialized: the instruction is repeated instead of a reload.
 //!   This is the simplest case of Briggs, Cooper and Torczon 1992, "Rematerialization".
-//! - A comparison of integers is repeated as well. Its sources are general registers, which are allocated later, so they simply live longer.
-//!   A store and a reload would be two instructions, and the shadow would need a register of its own.
 //!
 //! Example for predicates: the shadow `%s` is an ordinary value of the general file, which may be spilled to memory in turn.
 //!
@@ -16,7 +14,7 @@
 //! ISETP.NE.AND P3, PT, %s, RZ, PT       a reload, into P3
 //! ```
 
-use oriole_ir::{Class, Function, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role, Value};
+use oriole_ir::{Class, Function, Inst, Op, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Value};
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -183,13 +181,9 @@ impl Spills {
     }
 }
 
-/// Returns the result of an instruction if it can be rematerialized: an unguarded move of a constant into one register of the file, or an
-/// unguarded comparison of integers in general registers.
+/// Returns the result of an instruction if it can be rematerialized: an unguarded move of a constant into one register of the file.
 fn repeatable_result(function: &Function, inst: Inst, file: RegFile) -> Option<Value> {
     let data = &function.insts[inst];
-    if file == RegFile::Predicate && data.is_machine(Opcode::ISETP) {
-        return repeatable_comparison(function, inst);
-    }
     let cheap = match data.op {
         Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),
         Op::Pseudo(pseudo) => pseudo == Pseudo::Copy,
@@ -203,18 +197,6 @@ fn repeatable_result(function: &Function, inst: Inst, file: RegFile) -> Option<V
     function.operands(inst)[0].value().filter(|&value| function.values[value].file == file && function.values[value].width == 1)
 }
 
-/// Returns the result of a comparison that can be repeated: it reads general registers and constants, and has no second result.
-pub(crate) fn repeatable_comparison(function: &Function, inst: Inst) -> Option<Value> {
-    let is_lasting = |operand: &Operand| match operand.kind {
-        OperandKind::Value(part) => function.values[part.value].file == RegFile::General,
-        OperandKind::Integer(_) | OperandKind::Constant { .. } | OperandKind::Zero(_) => true,
-        _ => false,
-    };
-    let is_plain = function.insts[inst].guard.is_none() && function.operands(inst).iter().all(|operand| operand.role == Role::Plain);
-    let [result, other] = function.results(inst) else { return None };
-    (is_plain && other.value().is_none() && function.sources(inst).iter().all(is_lasting)).then(|| result.value()).flatten()
-}
-
 /// Emits the instruction that computes a value again, with the result in register `to`.
 fn repeat(inst: Inst, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
     let data = emitter.function.insts[inst].clone();
@@ -225,7 +207,7 @@ fn repeat(inst: Inst, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<
     debug_assert_eq!(part.count, emitter.function.values[part.value].width, "a repeated value is read whole");
     let mut operands: SmallVec<[Operand; 4]> = SmallVec::from_slice(emitter.function.operands(inst));
     operands[0].kind = register(emitter.file, to, part.count).kind;
-    let again = emitter.function.new_inst(data.op, data.modifiers.clone(), None, &operands, data.result_count());
+    let again = emitter.function.new_inst(data.op, data.modifiers, None, &operands, 1);
     emitter.function.insts[again].memory = data.memory;
     emitter.push(again);
     Ok(())

@@ -26,9 +26,6 @@ impl Checker<'_> {
         if data.guard.is_some() {
             return error(format!("{inst:?} was put in with a guard"));
         }
-        if self.repeated_comparison(inst, demands)? {
-            return Ok(());
-        }
         for (to, from) in self.as_moves(inst).ok_or_else(|| CheckError { message: format!("{inst:?} was put in and is no move") })? {
             let Some(wanted) = demands.remove(&to) else { continue };
             match from {
@@ -51,35 +48,6 @@ impl Checker<'_> {
             && old.modifiers == new.modifiers
             && sources == self.new.sources(inst)
             && sources.iter().all(|source| !matches!(source.kind, OperandKind::Value(_) | OperandKind::Register { .. }))
-    }
-
-    /// Propagates demands over an inserted comparison that recomputes a value: its sources have to hold those of the value's definition.
-    /// Returns false, and changes nothing, if the instruction is no such comparison.
-    fn repeated_comparison(&self, inst: Inst, demands: &mut Demands) -> Result<bool, CheckError> {
-        let (data, operands) = (&self.new.insts[inst], self.new.operands(inst));
-        let OperandKind::Register { file, first, count: 1 } = operands[0].kind else { return Ok(false) };
-        let at = Location::Register(file, Reg::new(first));
-        if data.is_machine(Opcode::ISETP) && !demands.contains_key(&at) {
-            // The result is not read.
-            return Ok(true);
-        }
-        let Some(&Content::Unit(value, 0)) = demands.get(&at) else { return Ok(false) };
-        let Some(&(definition, 0)) = self.definitions.get(&value) else { return Ok(false) };
-        let old = &self.old.insts[definition];
-        let has_plain_sources = self.old.sources(definition).iter().all(|source| match source.kind {
-            OperandKind::Value(part) => self.old.values[part.value].file == RegFile::General,
-            OperandKind::Register { .. } => false,
-            _ => true,
-        });
-        let is_same = data.is_machine(Opcode::ISETP) && old.op == data.op && old.modifiers == data.modifiers && old.guard.is_none();
-        if !is_same || !has_plain_sources || !is_true(&operands[1]) || self.old.operands(definition).len() != operands.len() {
-            return Ok(false);
-        }
-        demands.remove(&at);
-        for (before, after) in self.old.sources(definition).iter().zip(self.new.sources(inst)) {
-            self.read(inst, before, after, demands)?;
-        }
-        Ok(true)
     }
 
     /// Returns the first move that an inserted instruction makes; `None` if it is no move.

@@ -72,7 +72,7 @@ impl Checker<'_> {
     }
 
     /// Adds the demands of a source and checks its registers.
-    pub(super) fn read(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
+    fn read(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
         if let (Role::Fixed(fixed), OperandKind::Register { file, first, count: 1 }) = (before.role, after.kind)
             && let Some(content) = before.part().is_none().then(|| constant(before, 0)).flatten()
         {
