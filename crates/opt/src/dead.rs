@@ -6,7 +6,7 @@
 //! atomics. The cost is linear in the size of the function.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Pseudo, Role, Target, Value, machine};
-use oriole_isa::{Effect, RegFile};
+use oriole_isa::{Effect, Opcode, RegFile};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
@@ -109,7 +109,9 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
             let is_free = |file| match file {
                 RegFile::Predicate | RegFile::UniformPredicate => true,
                 RegFile::General => opcode.properties().effect == Effect::Updates,
-                RegFile::Uniform | RegFile::Convergence | RegFile::Scoreboard => false,
+                // The number of the elected lane.
+                RegFile::Uniform => opcode == Opcode::ELECT,
+                RegFile::Convergence | RegFile::Scoreboard => false,
             };
             let old: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
             let count = function.insts[inst].result_count();

@@ -83,7 +83,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
 }
 
 /// Returns the block before a loop, if all entries of the loop go through it and it has no other successor.
-fn block_before(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> Option<Block> {
+pub(crate) fn block_before(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> Option<Block> {
     let header = loops.get(id).header;
     let mut outside = flow.predecessors(header).iter().copied().filter(|&block| !loops.contains(id, block));
     let (before, None) = (outside.next()?, outside.next()) else { return None };

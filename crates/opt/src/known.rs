@@ -82,10 +82,10 @@ impl<'a> Known<'a> {
                 let [a, b, c] = [self.word(&operands[1])?, self.word(&operands[2])?, self.word(&operands[3])?];
                 Some(logic(operands[4].integer()?, a, b, c))
             }
-            Op::Machine(Opcode::IADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
+            Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_modifiers(inst, &[]) && operands.len() == 6 => {
                 operands[3..6].iter().try_fold(0_u32, |sum, summand| Some(sum.wrapping_add(self.summand(summand)?)))
             }
-            Op::Machine(Opcode::IADD3) if self.has_modifiers(inst, &[".X"]) && operands.len() == 8 => {
+            Op::Machine(Opcode::IADD3 | Opcode::UIADD3) if self.has_modifiers(inst, &[".X"]) && operands.len() == 8 => {
                 let is_without_carry = self.truth(&operands[6]) == Some(false) && self.truth(&operands[7]) == Some(false);
                 let sum = || Some(self.word(&operands[3])?.wrapping_add(self.word(&operands[4])?).wrapping_add(self.word(&operands[5])?));
                 is_without_carry.then(sum).flatten()
@@ -195,7 +195,9 @@ impl<'a> Known<'a> {
                 if compares(".EQ") { Some(is_equal) } else { compares(".NE").then_some(!is_equal) }
             }
             // The carries of a sum that is too small for one.
-            Op::Machine(Opcode::IADD3) if matches!(result, 1 | 2) && self.has_modifiers(inst, &[]) && operands.len() == 6 => {
+            Op::Machine(Opcode::IADD3 | Opcode::UIADD3)
+                if matches!(result, 1 | 2) && self.has_modifiers(inst, &[]) && operands.len() == 6 =>
+            {
                 let most: u64 = operands[3..6].iter().map(|source| self.maximum(source)).sum();
                 (most <= u64::from(u32::MAX)).then_some(false)
             }

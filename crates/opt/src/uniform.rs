@@ -17,6 +17,8 @@
 //!
 //! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`, and repeated copies of one value in a block by the first.
 //!
+//! Values that a loop carries move as well, with their phis ([`loops`]).
+//!
 //! The descriptors of products that follow each other are derived from one another ([`tuples`]).
 //!
 //! **Before** and **after**: SSA, legal instructions, none of them dead: dead uses would keep an instruction from being moved. The cost is
@@ -34,6 +36,7 @@ use crate::known::Known;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
+mod loops;
 mod tuples;
 
 /// Number of the register that stands for a uniform register while a form is searched.
@@ -54,14 +57,17 @@ pub struct Stats {
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut stats = Stats::default();
     let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy(function, inst) || is_vote(function, inst));
-    let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
-    if blocks.is_empty() {
+    if !function.layout.iter().any(has_copies) {
         return stats;
     }
     let definitions = Definitions::compute(function);
-    for &block in &blocks {
+    for block in function.layout.clone() {
         fold_numbers(function, &definitions, block);
     }
+    (stats.moved, stats.removed) = loops::run(function, encodability);
+    let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy(function, inst) || is_vote(function, inst));
+    let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
+    let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
     let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();
     for &block in &blocks {
@@ -131,7 +137,7 @@ impl Candidates {
         for &inst in &function.blocks[block].insts {
             epoch += usize::from(is_barrier(function, inst));
             epochs.insert(inst, epoch);
-            if uniform_form(function, inst).is_some_and(|draft| has_form(function, inst, draft, encodability)) {
+            if uniform_form(function, inst, false).is_some_and(|draft| has_form(function, inst, draft, encodability)) {
                 order.push(inst);
             }
         }
@@ -175,6 +181,7 @@ impl Candidates {
                 RegFile::General if known.word(&source.with_signs(Default::default())).is_some() => {}
                 RegFile::General if copied.is_none_or(|other| other == part) => copied = Some(part),
                 RegFile::Predicate if known.truth(source).is_some() => {}
+                RegFile::Uniform | RegFile::UniformPredicate => {}
                 _ => return false,
             }
         }
@@ -191,8 +198,9 @@ fn is_barrier(function: &Function, inst: Inst) -> bool {
     }
 }
 
-/// Returns the uniform form of an instruction; its operands are still those of the instruction. `None` if it has none.
-fn uniform_form(function: &Function, inst: Inst) -> Option<Draft> {
+/// Returns the uniform form of an instruction; its operands are still those of the instruction. `None` if it has none. Comparisons have one
+/// only if `compares` is true.
+fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<Draft> {
     let data = &function.insts[inst];
     let opcode = data.op.machine().filter(|_| data.guard.is_none())?;
     let is_word = |operand: &Operand| operand.part().is_none_or(|part| part.count == 1);
@@ -201,7 +209,7 @@ fn uniform_form(function: &Function, inst: Inst) -> Option<Draft> {
         return None;
     }
     let result = function.results(inst).first()?.value()?;
-    if function.values[result] != Class::R {
+    if function.values[result] != if opcode == Opcode::ISETP { Class::P } else { Class::R } {
         return None;
     }
     let mut draft = Draft::of(function, inst, opcode);
@@ -211,8 +219,17 @@ fn uniform_form(function: &Function, inst: Inst) -> Option<Draft> {
         Opcode::IADD3 => Opcode::UIADD3,
         Opcode::SHF => Opcode::USHF,
         Opcode::SGXT => Opcode::USGXT,
+        Opcode::LEA => Opcode::ULEA,
+        Opcode::SEL => Opcode::USEL,
+        Opcode::ISETP if compares => Opcode::UISETP,
         _ => return None,
     };
+    if opcode == Opcode::SEL {
+        // `USEL` takes zero from a register only.
+        for source in draft.operands.iter_mut().filter(|operand| operand.integer() == Some(0)) {
+            source.kind = OperandKind::Zero(RegFile::General);
+        }
+    }
     Some(draft)
 }
 
@@ -317,7 +334,7 @@ impl Rewriter<'_> {
 
     /// Gives an instruction its uniform form, after the copy of the source that needs one.
     fn make_uniform(&mut self, function: &mut Function, inst: Inst, kept: &mut Vec<Inst>) {
-        let Some(mut draft) = uniform_form(function, inst) else { return };
+        let Some(mut draft) = uniform_form(function, inst, false) else { return };
         for at in 0..draft.operands.len() {
             let operand = draft.operands[at];
             let truth = if at < draft.result_count { None } else { self.known_truth(function, &operand) };

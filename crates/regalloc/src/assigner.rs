@@ -78,6 +78,7 @@ impl<'a> Assigner<'a> {
         let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
         self.inputs.start_file(self.function, file)?;
         self.hints.add_webs(self.function, &self.inputs.liveness, file);
+        self.in_flight = InFlight::default();
         if file == RegFile::General {
             self.in_flight = InFlight::find(self.function, &self.inputs.flow.graph, &mut self.hints);
         }
@@ -119,6 +120,12 @@ impl<'a> Assigner<'a> {
             && let Some(place) = self.hints.choose(value, class, &free.without(avoided))
         {
             return Some(place);
+        }
+        if let Some(avoided) = self.in_flight.late_reads().filter(|_| class.file == RegFile::Uniform) {
+            if let Some(place) = self.hints.choose(value, class, &free.without(&avoided)) {
+                return Some(place);
+            }
+            self.in_flight.forget_late_reads();
         }
         self.hints.choose(value, class, free)
     }

@@ -1,6 +1,7 @@
 //! Emits the code that the decisions about one instruction ask for, and updates which values are in which registers.
 
-use oriole_ir::{Inst, Operand, OperandKind, Part, Pseudo, RegFile, Role};
+use oriole_ir::{Inst, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role};
+use oriole_isa::Pipe;
 
 use crate::assigner::Assigner;
 use crate::inst_state::InstState;
@@ -32,7 +33,11 @@ impl Assigner<'_> {
     /// Takes dying and dropped values out of their registers, and puts the results into theirs, in this order: a result may take the
     /// registers of a value that leaves.
     pub(crate) fn update_registers(&mut self, state: &InstState) {
+        let reads_late = self.inputs.file == RegFile::Uniform && self.function.insts[state.inst].op.machine().is_some_and(is_async);
         for used in &state.uses {
+            if let Some(at) = self.registers.register_of(used.value).filter(|_| reads_late) {
+                self.in_flight.note_late_read(at, self.function.values[used.value].width);
+            }
             self.walk.note_use(used.value, state.position, used.next);
             if used.next.is_never() {
                 self.registers.vacate(used.value);
@@ -178,4 +183,9 @@ fn overlaps(source: &Operand, file: RegFile, to: Reg, width: u8) -> bool {
 fn unit_of(state: &InstState, operand: &Operand, number: u8, file: RegFile) -> Operand {
     let in_register = |part: Part| Some(register(file, state.use_of(part.value)?.at? + part.first + number, 1));
     operand.part().and_then(in_register).unwrap_or_else(|| unit(operand, number))
+}
+
+/// Returns whether an instruction starts an asynchronous copy, which reads its uniform registers late.
+fn is_async(opcode: Opcode) -> bool {
+    opcode.properties().pipe == Pipe::Async
 }

@@ -14,6 +14,9 @@
 //!
 //! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait. This is
 //! a preference: if no other registers are free, any will do, and `settle-products` inserts a wait.
+//!
+//! Copies of tensors and of blocks of memory (`UTMALDG`, `UBLKCP`) read their uniform registers late as well. Writing one of them has to wait,
+//! so uniform values prefer registers that no such copy has read; there are many, and their number does not limit the occupancy.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Operand, Pseudo, Value};
@@ -41,6 +44,8 @@ pub(crate) struct InFlight {
     starts: FxHashMap<Block, Start>,
     /// By root of a web: the block at whose start a product reads a value of the web.
     carried: FxHashMap<Value, Block>,
+    /// Uniform registers that asynchronous copies have read.
+    read_late: RegisterSet,
 }
 
 impl InFlight {
@@ -81,6 +86,21 @@ impl InFlight {
         if let Some(start) = self.starts.get_mut(&block).filter(|start| position < start.wait) {
             start.busy.insert(first, count);
         }
+    }
+
+    /// Records that an asynchronous copy reads uniform registers.
+    pub fn note_late_read(&mut self, first: Reg, count: u8) {
+        self.read_late.insert(first, count);
+    }
+
+    /// Forgets which uniform registers asynchronous copies have read, because all others are in use.
+    pub fn forget_late_reads(&mut self) {
+        self.read_late = RegisterSet::EMPTY;
+    }
+
+    /// Returns the uniform registers that asynchronous copies have read; `None` if there are none.
+    pub fn late_reads(&self) -> Option<RegisterSet> {
+        (self.read_late != RegisterSet::EMPTY).then_some(self.read_late)
     }
 
     /// Returns the registers that a value should not be in; `None` if there are none.

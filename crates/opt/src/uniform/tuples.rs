@@ -20,6 +20,7 @@
 use oriole_ir::analysis::DefUse;
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Value};
 use oriole_isa::{Opcode, Symbols};
+use oriole_support::Index;
 use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
@@ -69,6 +70,7 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
     let insts = function.blocks[block].insts.clone();
     let positions: FxHashMap<Inst, usize> = insts.iter().enumerate().map(|(position, &inst)| (inst, position)).collect();
     let mut added: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
+    let known = function.values.len();
     let mut last: Option<Tuple> = None;
     let mut derived = 0;
     for &inst in &insts {
@@ -89,6 +91,8 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
             derived += 1;
             added.insert(pack, new);
         }
+        let copies = copy_words(function, def_use, known, pack, block);
+        added.entry(pack).or_default().extend(copies);
         last = Some(tuple);
     }
     if !added.is_empty() {
@@ -161,6 +165,30 @@ fn derive(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tupl
             _ => continue,
         };
         function.sources_mut(pack)[at] = source;
+    }
+    new
+}
+
+/// Lets the pack of a tuple read copies of the words that come from another block, and returns the copies. `known` is the number of values
+/// that `def_use` knows. Such a word lives on after the
+/// product, so it needs a copy in any case; the allocator would try to place the whole tuple around the word itself.
+fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Inst, block: Block) -> Vec<Inst> {
+    let mut new = Vec::new();
+    for at in 0..WORDS {
+        let source = function.sources(pack)[at];
+        let is_single = |value: Value| function.values[value].width == 1;
+        let Some(value) = source.value().filter(|&value| is_single(value)) else { continue };
+        // A value that has just been created is defined in this block.
+        let home = (value.position() < known).then(|| def_use.definition(value).and_then(|inst| def_use.block(inst))).flatten();
+        if home.is_none_or(|home| home == block) {
+            continue;
+        }
+        let copied = function.new_value(Class::UR);
+        let result = Operand::from(function.whole(copied));
+        let inst = function.new_inst(Op::Machine(Opcode::UMOV), Symbols::new(), None, &[result, Operand::new(source.kind)], 1);
+        function.insts[inst].location = function.insts[pack].location;
+        new.push(inst);
+        function.sources_mut(pack)[at] = result;
     }
     new
 }

@@ -1,0 +1,421 @@
+//! Moves values that a loop carries to the uniform datapath.
+//!
+//! Stage numbers and offsets of buffers change from iteration to iteration, and the descriptors and addresses that depend on them are
+//! operands in uniform registers. If all threads of a warp have the same value, the loop can carry it in a uniform register, so that no copy
+//! is needed in the loop:
+//!
+//! ```text
+//! bb0: BRA bb1                                     bb0: %9:UR = R2UR %base
+//!                                                       BRA bb1
+//! bb1: %1:R = PHI RZ, bb0, %2, bb1                 bb1: %1:UR = PHI URZ, bb0, %2, bb1
+//!      %2:R = IADD3 %1, 0x40, RZ                        %2:UR = UIADD3 %1, 0x40, URZ
+//!      %3:R = IADD3 %2, %base, RZ                       %3:UR = UIADD3 %2, %9, URZ
+//!      %4:UR = R2UR %3
+//!      .. %4 ..                                         .. %3 ..
+//!      @%p BRA bb1                                      @%p BRA bb1
+//! ```
+//!
+//! Starting at the copies in a loop, this pass collects the instructions with a uniform form that compute what is copied, up to values from
+//! outside of the loop, which are copied before it. Other readers of these values read the uniform register where they have a form for it,
+//! and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
+//!
+//! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads share
+//! the uniform registers: in a kernel, before any divergent branch.
+
+use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, LoopId, Loops, PostDominators, Uniformity};
+use oriole_ir::{Block, Class, Function, FunctionKind, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
+use oriole_isa::{Effect, Opcode, RegFile, Symbols};
+use oriole_support::Index;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{EXAMPLE_REGISTER, has_form, is_copy, replace_uses, uniform_file, uniform_form};
+use crate::definitions::Definitions;
+use crate::hoist::block_before;
+use crate::known::Known;
+use crate::legalize::{EncodabilityCache, order};
+use crate::rewrite::Draft;
+
+/// Largest number of uniform registers that one loop gets for values that it carries or reads.
+const MAX_REGISTERS: usize = 24;
+
+/// Moves the values that loops carry. Returns the number of instructions moved and of copies removed from loops.
+pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> (usize, usize) {
+    let has_call = |function: &Function, block: Block| function.blocks[block].insts.iter().any(|&inst| is_call(function, inst));
+    if function.kind != FunctionKind::Kernel || function.layout.iter().any(|&block| has_call(function, block)) {
+        return (0, 0);
+    }
+    let flow = ControlFlow::compute(function);
+    let loops = Loops::compute(function, &flow);
+    let has_copies = |function: &Function, id: LoopId| {
+        loops.blocks(id).iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_copy(function, inst)))
+    };
+    if !loops.iter().any(|id| has_copies(function, id)) {
+        return (0, 0);
+    }
+    let dominators = Dominators::compute(function, &flow);
+    let post_dominators = PostDominators::compute(function, &flow);
+    let uniformity = Uniformity::compute_with(function, &flow, &dominators, &post_dominators, &loops);
+    let diverged = diverged_blocks(function, &flow, &uniformity);
+    let (mut moved, mut removed) = (0, 0);
+    // Inner loops first: what is copied before an inner loop may be computed uniformly in the outer one.
+    for id in loops.iter().rev() {
+        let header = loops.get(id).header;
+        let Some(before) = block_before(function, &flow, &loops, id) else { continue };
+        if diverged[before.position()] || diverged[header.position()] || !has_copies(function, id) {
+            continue;
+        }
+        let definitions = Definitions::compute(function);
+        let def_use = DefUse::compute(function);
+        let search = Search {
+            function,
+            definitions: &definitions,
+            def_use: &def_use,
+            uniformity: &uniformity,
+            loops: &loops,
+            diverged: &diverged,
+            id,
+        };
+        let Some(web) = search.run(encodability) else { continue };
+        moved += web.insts.len();
+        removed += web.copies.len();
+        Rewriter { definitions: &definitions, def_use: &def_use, before, web: &web, outside: FxHashMap::default() }
+            .run(function, encodability);
+    }
+    (moved, removed)
+}
+
+fn is_call(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].is_machine(Opcode::CALL)
+}
+
+/// Returns for each block whether threads of a warp may execute it apart: whether a divergent branch leads to it. Paths that meet again do not
+/// count as converged, because not every meeting point gets a convergence barrier.
+fn diverged_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> Vec<bool> {
+    let mut diverged = vec![false; function.blocks.len()];
+    let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
+    let is_divergent = |block: &Block| function.terminators(*block).iter().any(|end| branches.contains(end));
+    let starts = flow.reverse_post_order().iter().copied().filter(is_divergent);
+    let mut work: Vec<Block> = starts.flat_map(|block| flow.successors(block).iter().copied()).collect();
+    while let Some(block) = work.pop() {
+        if !std::mem::replace(&mut diverged[block.position()], true) {
+            work.extend(flow.successors(block));
+        }
+    }
+    diverged
+}
+
+/// What moves to the uniform datapath in one loop.
+struct Web {
+    /// The instructions that get their uniform form, in the order in which they were found.
+    insts: Vec<Inst>,
+    /// The values that they define.
+    values: FxHashSet<Value>,
+    /// The copies that are removed from the loop.
+    copies: Vec<Inst>,
+    /// Values that are also needed in a general register.
+    kept: Vec<Value>,
+}
+
+/// Where a source of an instruction comes from.
+enum Origin {
+    /// A number, a uniform register, or a register that does not change in the loop.
+    Available,
+    /// An instruction of the loop that may have a uniform form.
+    Computed(Inst),
+    /// Anything else.
+    Other,
+}
+
+/// The search for the instructions of one loop.
+struct Search<'a> {
+    function: &'a Function,
+    definitions: &'a Definitions,
+    def_use: &'a DefUse,
+    uniformity: &'a Uniformity,
+    loops: &'a Loops,
+    diverged: &'a [bool],
+    id: LoopId,
+}
+
+impl Search<'_> {
+    /// Finds what moves; `None` if nothing does, or if it would not pay.
+    fn run(&self, encodability: &mut EncodabilityCache) -> Option<Web> {
+        let insts = self.loops.blocks(self.id).iter().flat_map(|&block| &self.function.blocks[block].insts);
+        let is_known = |inst: Inst| Known::new(self.function, self.definitions).word(&self.function.sources(inst)[0]).is_some();
+        let is_worthwhile = |inst: &Inst| is_copy(self.function, *inst) && !is_known(*inst);
+        let copies: Vec<Inst> = insts.copied().filter(is_worthwhile).collect();
+        let possible = self.possible(&copies, encodability);
+        let available = |copy: &Inst| match self.origin(&self.function.sources(*copy)[0]) {
+            Origin::Available => true,
+            Origin::Computed(inst) => possible.contains(&inst),
+            Origin::Other => false,
+        };
+        let copies: Vec<Inst> = copies.into_iter().filter(available).collect();
+        if copies.is_empty() {
+            return None;
+        }
+        let insts = self.needed(&copies);
+        let values: FxHashSet<Value> = insts.iter().flat_map(|&inst| self.function.defined(inst)).collect();
+        let kept = self.kept(&insts, &values, &copies, encodability);
+        let web = Web { insts, values, copies, kept };
+        let has_registers = self.registers(&web) <= MAX_REGISTERS;
+        (has_registers && web.kept.len() <= web.copies.len()).then_some(web)
+    }
+
+    /// Returns the origin of a source.
+    fn origin(&self, source: &Operand) -> Origin {
+        let Some(part) = source.part() else { return Origin::Available };
+        let file = self.function.values[part.value].file;
+        if matches!(file, RegFile::Uniform | RegFile::UniformPredicate) {
+            return Origin::Available;
+        }
+        let Some(inst) = self.def_use.definition(part.value) else { return Origin::Other };
+        let Some(block) = self.def_use.block(inst) else { return Origin::Other };
+        if self.uniformity.is_divergent(part.value) {
+            return Origin::Other;
+        }
+        if !self.loops.contains(self.id, block) {
+            return if file == RegFile::General && part.count == 1 { Origin::Available } else { Origin::Other };
+        }
+        let is_carried = self.function.insts[inst].is(Pseudo::Phi);
+        if is_carried && block != self.loops.get(self.id).header || self.diverged[block.position()] {
+            return Origin::Other;
+        }
+        Origin::Computed(inst)
+    }
+
+    /// Returns the sources of an instruction that are values or numbers: of a phi, those that come before each block.
+    fn sources(&self, inst: Inst) -> impl Iterator<Item = &Operand> {
+        self.function.sources(inst).iter().filter(|source| !matches!(source.kind, OperandKind::Block(_)))
+    }
+
+    /// Returns the instructions behind the copies that can get a uniform form together with everything that they read.
+    fn possible(&self, copies: &[Inst], encodability: &mut EncodabilityCache) -> FxHashSet<Inst> {
+        let mut found: Vec<Inst> = Vec::new();
+        let mut seen: FxHashSet<Inst> = FxHashSet::default();
+        let mut work: Vec<Inst> = copies.to_vec();
+        while let Some(inst) = work.pop() {
+            for source in self.sources(inst) {
+                if let Origin::Computed(computing) = self.origin(source)
+                    && seen.insert(computing)
+                    && self.has_uniform_form(computing, encodability)
+                {
+                    found.push(computing);
+                    work.push(computing);
+                }
+            }
+        }
+        let mut possible: FxHashSet<Inst> = found.iter().copied().collect();
+        loop {
+            let before = possible.len();
+            for &inst in &found {
+                let is_available = |source: &Operand| match self.origin(source) {
+                    Origin::Available => true,
+                    Origin::Computed(computing) => possible.contains(&computing),
+                    Origin::Other => false,
+                };
+                if !self.sources(inst).all(is_available) || !self.has_uniform_predicates(inst, &possible) {
+                    possible.remove(&inst);
+                }
+            }
+            if possible.len() == before {
+                return possible;
+            }
+        }
+    }
+
+    /// Returns whether an instruction has a uniform form, or is a phi of single registers.
+    fn has_uniform_form(&self, inst: Inst, encodability: &mut EncodabilityCache) -> bool {
+        let data = &self.function.insts[inst];
+        if data.is(Pseudo::Phi) {
+            let is_register = |value: Value| self.function.values[value] == Class::R;
+            let is_plain = |source: &Operand| source.signs.is_empty() && source.part().is_none_or(|part| part.count == 1);
+            let is_content = |source: &Operand| {
+                matches!(source.kind, OperandKind::Value(_) | OperandKind::Integer(_) | OperandKind::Zero(RegFile::General))
+            };
+            return self.function.defined(inst).all(is_register) && self.sources(inst).all(|source| is_plain(source) && is_content(source));
+        }
+        uniform_form(self.function, inst, true).is_some_and(|draft| has_form(self.function, inst, draft, encodability))
+    }
+
+    /// Returns whether all predicates that an instruction computes are read by instructions that move with it, and not as guards.
+    fn has_uniform_predicates(&self, inst: Inst, possible: &FxHashSet<Inst>) -> bool {
+        let predicates = self.function.defined(inst).filter(|&value| self.function.values[value].file == RegFile::Predicate);
+        let mut uses = predicates.flat_map(|value| self.def_use.uses(value));
+        uses.all(|used| used.operand.is_some() && possible.contains(&used.inst))
+    }
+
+    /// Returns the instructions that the copies need.
+    fn needed(&self, copies: &[Inst]) -> Vec<Inst> {
+        let mut needed: Vec<Inst> = Vec::new();
+        let mut seen: FxHashSet<Inst> = FxHashSet::default();
+        let mut work: Vec<Inst> = copies.to_vec();
+        while let Some(inst) = work.pop() {
+            for source in self.sources(inst) {
+                if let Origin::Computed(computing) = self.origin(source)
+                    && seen.insert(computing)
+                {
+                    needed.push(computing);
+                    work.push(computing);
+                }
+            }
+        }
+        needed
+    }
+
+    /// Returns the values that instructions outside of the web read and cannot read from a uniform register.
+    fn kept(&self, insts: &[Inst], values: &FxHashSet<Value>, copies: &[Inst], encodability: &mut EncodabilityCache) -> Vec<Value> {
+        let moved: FxHashSet<Inst> = insts.iter().chain(copies).copied().collect();
+        let mut kept = Vec::new();
+        for value in insts.iter().flat_map(|&inst| self.function.defined(inst)) {
+            let mut others = self.def_use.uses(value).iter().filter(|used| !moved.contains(&used.inst));
+            if others.any(|used| used.operand.is_none() || !reads_uniform(self.function, used.inst, values, encodability)) {
+                kept.push(value);
+            }
+        }
+        kept
+    }
+
+    /// Returns the number of uniform registers that the loop needs at least: one for each phi and for each register from outside.
+    fn registers(&self, web: &Web) -> usize {
+        let phis = web.insts.iter().filter(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
+        let sources = web.insts.iter().chain(&web.copies).flat_map(|&inst| self.function.sources(inst)).filter_map(Operand::part);
+        let outside: FxHashSet<Part> = sources.filter(|part| !web.values.contains(&part.value)).collect();
+        phis + outside.len()
+    }
+}
+
+/// Returns whether an instruction has a form with uniform registers in place of some values.
+fn reads_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, encodability: &mut EncodabilityCache) -> bool {
+    let Op::Machine(opcode) = function.insts[inst].op else { return false };
+    if opcode.properties().effect != Effect::None {
+        return false;
+    }
+    let mut draft = Draft::of(function, inst, opcode);
+    for operand in &mut draft.operands {
+        if operand.value().is_some_and(|value| values.contains(&value)) {
+            operand.kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 1 };
+        }
+    }
+    order::orders(&draft).iter().any(|draft| encodability.is_encodable(function, inst, draft))
+}
+
+/// Rewrites one loop.
+struct Rewriter<'a> {
+    definitions: &'a Definitions,
+    def_use: &'a DefUse,
+    /// The block before the loop.
+    before: Block,
+    web: &'a Web,
+    /// The uniform copies of registers from outside of the loop.
+    outside: FxHashMap<Part, Operand>,
+}
+
+impl Rewriter<'_> {
+    fn run(&mut self, function: &mut Function, encodability: &mut EncodabilityCache) {
+        let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();
+        for &copy in &self.web.copies {
+            let [result, source] = [0, 1].map(|at| function.operands(copy)[at]);
+            let Some(value) = result.value() else { continue };
+            let kind = self.uniform_kind(function, source.kind);
+            replaced.insert(value, Operand::new(kind));
+        }
+        for &inst in &self.web.insts {
+            self.make_uniform(function, inst);
+        }
+        let mut values: Vec<Value> = self.web.values.iter().copied().collect();
+        values.sort_unstable();
+        for &value in &values {
+            function.values[value] = if function.values[value].file == RegFile::Predicate { Class::UP } else { Class::UR };
+        }
+        let removed: FxHashSet<Inst> = self.web.copies.iter().copied().collect();
+        for block in function.layout.clone() {
+            function.blocks[block].insts.retain(|inst| !removed.contains(inst));
+        }
+        replace_uses(function, &replaced);
+        self.keep_values(function);
+        self.reorder_readers(function, encodability);
+    }
+
+    /// Gives an instruction or a phi its uniform form.
+    fn make_uniform(&mut self, function: &mut Function, inst: Inst) {
+        if function.insts[inst].is(Pseudo::Phi) {
+            for at in 1..function.operands(inst).len() {
+                let kind = function.operands(inst)[at].kind;
+                function.operands_mut(inst)[at].kind = self.uniform_kind(function, kind);
+            }
+            return;
+        }
+        let Some(mut draft) = uniform_form(function, inst, true) else { return };
+        for (at, operand) in draft.operands.iter_mut().enumerate() {
+            let is_unused = at > 0 && at < draft.result_count && operand.value().is_some_and(|value| self.def_use.uses(value).is_empty());
+            *operand = if is_unused { Operand::UPT } else { Operand { kind: self.uniform_kind(function, operand.kind), ..*operand } };
+        }
+        draft.store(function, inst);
+    }
+
+    /// Returns an operand in its uniform form. A register from outside of the loop is copied before the loop.
+    fn uniform_kind(&mut self, function: &mut Function, kind: OperandKind) -> OperandKind {
+        match kind {
+            OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),
+            OperandKind::Value(part) if !self.web.values.contains(&part.value) && function.values[part.value].file == RegFile::General => {
+                if let Some(copy) = self.outside.get(&part) {
+                    return copy.kind;
+                }
+                let copied = function.new_value(Class::UR);
+                let result = Operand::from(function.whole(copied));
+                let (opcode, source) = match Known::new(function, self.definitions).word(&Operand::from(part)) {
+                    Some(number) => (Opcode::UMOV, Operand::from(i64::from(number))),
+                    None => (Opcode::R2UR, Operand::from(part)),
+                };
+                let copy = function.new_inst(Op::Machine(opcode), Symbols::new(), None, &[result, source], 1);
+                let at = function.blocks[self.before].insts.len() - 1;
+                function.insts[copy].location = function.insts[function.blocks[self.before].insts[at]].location;
+                function.blocks[self.before].insts.insert(at, copy);
+                self.outside.insert(part, result);
+                result.kind
+            }
+            other => other,
+        }
+    }
+
+    /// Copies the values that are needed in general registers after their definitions, and lets their readers read the copies.
+    fn keep_values(&self, function: &mut Function) {
+        let moved: FxHashSet<Inst> = self.web.insts.iter().copied().collect();
+        for &value in &self.web.kept {
+            let Some(definition) = self.def_use.definition(value) else { continue };
+            let Some(block) = self.def_use.block(definition) else { continue };
+            let copied = function.new_value(Class::R);
+            let operands = [Operand::from(function.whole(copied)), Operand::from(function.whole(value))];
+            let copy = function.new_inst(Op::Machine(Opcode::MOV), Symbols::new(), None, &operands, 1);
+            function.insts[copy].location = function.insts[definition].location;
+            let phis = function.phis(block).len();
+            let position = function.blocks[block].insts.iter().position(|&inst| inst == definition).map_or(0, |position| position + 1);
+            function.blocks[block].insts.insert(position.max(phis), copy);
+            for used in self.def_use.uses(value).iter().filter(|used| !moved.contains(&used.inst)) {
+                for operand in function.sources_mut(used.inst).iter_mut().filter(|operand| operand.value() == Some(value)) {
+                    operand.kind = OperandKind::Value(Part { value: copied, first: 0, count: 1 });
+                }
+            }
+        }
+    }
+
+    /// Puts the sources of the readers of uniform registers in an order that the target can encode.
+    fn reorder_readers(&self, function: &mut Function, encodability: &mut EncodabilityCache) {
+        let mut readers: Vec<Inst> = Vec::new();
+        for &inst in &self.web.insts {
+            readers.extend(function.defined(inst).flat_map(|value| self.def_use.uses(value)).map(|used| used.inst));
+        }
+        readers.sort_unstable();
+        readers.dedup();
+        let moved: FxHashSet<Inst> = self.web.insts.iter().chain(&self.web.copies).copied().collect();
+        for inst in readers.into_iter().filter(|inst| !moved.contains(inst)) {
+            let Op::Machine(opcode) = function.insts[inst].op else { continue };
+            let draft = Draft::of(function, inst, opcode);
+            let fitting = order::orders(&draft).into_iter().find(|draft| encodability.is_encodable(function, inst, draft));
+            if let Some(fitting) = fitting {
+                fitting.store(function, inst);
+            }
+        }
+    }
+}
