@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cache::{Cache, Lookup};
-use oriole_ptxas::{MessageKind, Message, CallOutcome, ProgramCache, file_name};
+use oriole_ptxas::{CallOutcome, Message, MessageKind, ProgramCache, file_name};
 
 /// Exit status for any mistake in PTX, options or file names, and for write errors.
 const FAILURE: u8 = 255;

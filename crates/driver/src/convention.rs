@@ -31,11 +31,6 @@ pub fn is_callee_saved(register: u16) -> bool {
     }
 }
 
-/// Returns whether a general register has the same value after a call as before: it is callee-saved, or has the return address.
-pub fn is_preserved(register: u16) -> bool {
-    is_callee_saved(register) || is_return_address(register)
-}
-
 fn is_return_address(register: u16) -> bool {
     (u16::from(RETURN_ADDRESS)..u16::from(RETURN_ADDRESS) + 2).contains(&register)
 }

@@ -16,8 +16,8 @@
 //! ```
 
 pub mod account;
-mod clock;
 mod caches;
+mod clock;
 mod compile_function;
 mod compiled;
 mod convention;

@@ -15,7 +15,7 @@ use oriole_isel::{Selected, select_function_with};
 use oriole_opt as opt;
 use oriole_regalloc::Environment;
 
-use crate::debug::{registers, saved_registers};
+use crate::debug::registers;
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
 use crate::{convention, emit, layout, prologue, report_data, resident_blocks, schedule};
@@ -483,10 +483,6 @@ fn encode(state: &mut FunctionState<'_>) -> Outcome {
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
-    // The frame of a function that moves its stack pointer at run time has no constant offsets.
-    if !state.selection.has_dynamic_stack {
-        code.saved_registers = saved_registers::rules(&state.function);
-    }
     if state.options().reports.decisions {
         code.spill_code = emit::spill_code(&state.function);
         code.history = state.history.finish(&state.function);

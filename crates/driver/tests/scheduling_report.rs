@@ -221,7 +221,8 @@ fn a_trace_names_every_instruction_that_was_placed() {
         assert_eq!(part.lines().filter(|line| line.split('|').next().is_some_and(|picked| picked.contains("LDG"))).count(), 2, "{part}");
         let reasons: Vec<&str> = part.lines().filter_map(|line| line.split('|').nth(2)).map(str::trim).collect();
         assert!(reasons.len() > 10 && reasons.iter().all(|reason| !reason.is_empty()), "{part}");
-        assert!(reasons.contains(&"it comes first in the source"), "{part}");
+        let different: std::collections::BTreeSet<&str> = reasons.iter().copied().collect();
+        assert!(different.len() > 2 && different.contains("nothing else was ready"), "{part}");
     }
     let other = Reports { traced_functions: vec!["other".to_owned()], ..reports };
     assert!(compiled_trace(&text, other).is_empty());

@@ -2,7 +2,7 @@
 
 use oriole_cubin::info::Code;
 use oriole_cubin::section::Content;
-use oriole_cubin::{FileType, Image, ImageKind, CubinIndex};
+use oriole_cubin::{CubinIndex, FileType, Image, ImageKind};
 use oriole_driver::FunctionReport;
 use oriole_isa::SystemLayout;
 use oriole_sass::control::ControlListing;

@@ -8,8 +8,9 @@
 //! Without this module the sum looks ready at once and stays first, and the loads wait for `R14` with it. With it the sum is known to wait
 //! for about 400 cycles, and the loads go first.
 //!
-//! The state at the start of a block is the maximum over its predecessors. Back edges count with the original order of their block, because
-//! that block is scheduled later. Time is counted roughly: a cycle per instruction, and the wait for operands in flight.
+//! The state at the start of a block is the maximum over its predecessors; at the start of a loop over its back edges only, because what is
+//! in flight before the loop delays one iteration, and the order should suit all of them. Back edges count with the original order of their
+//! block, because that block is scheduled later. Time is counted roughly: a cycle per instruction, and the wait for operands in flight.
 
 use oriole_hardware::Model;
 use oriole_ir::analysis::ControlFlow;
@@ -53,7 +54,9 @@ impl<'m> InFlight<'m> {
     /// Moves to the start of a block. `numbers` are the register numbers of values, if the code is on values.
     pub(crate) fn enter_block(&mut self, function: &Function, flow: &ControlFlow, block: Block, numbers: Option<&ValueNumbers>) {
         self.reset();
-        for &predecessor in flow.predecessors(block) {
+        let is_back_edge = |from: &Block| flow.position(*from) >= flow.position(block);
+        let is_loop = flow.predecessors(block).iter().any(is_back_edge);
+        for &predecessor in flow.predecessors(block).iter().filter(|from| !is_loop || is_back_edge(from)) {
             let ends = &self.at_ends[predecessor];
             for &(register, cycles) in ends {
                 enter(&mut self.arrivals, &mut self.entered, register, cycles);
@@ -193,6 +196,30 @@ mod tests {
         assert_eq!(starts[1], [(4, usual - 2), (5, usual - 2)]);
         // The sum has waited for both.
         assert_eq!(starts[2], []);
+    }
+
+    /// The load before the loop is not in flight in most iterations; the load at the end of the loop is.
+    #[test]
+    fn only_back_edges_count_at_the_start_of_a_loop() {
+        let text = "func kernel @f ssa {\nbb0:\n    %0:UR2 = ULDC.64 c[0x0][0x208]\n    %1:R2 = IMAD.WIDE RZ, 0x4, c[0x0][0x210]\n    %2:R = LDG.E desc[%0][%1.64] !global.4\n    BRA bb1\nbb1:\n    %3:P, PT = ISETP.NE.U32.AND %2, 0x0, PT\n    %4:R = LDG.E desc[%0][%1.64+0x4] !global.4\n    @%3 BRA bb1\n    BRA bb2\nbb2:\n    EXIT\n}";
+        let function = oriole_ir::text::parse(text).unwrap().remove(0);
+        let flow = ControlFlow::compute(&function);
+        let numbers = ValueNumbers::new(&function);
+        let mut code = numbers.empty(&function);
+        let mut ranges = Vec::new();
+        for &block in &function.layout {
+            let start = code.items.len();
+            function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, &function, inst));
+            ranges.push((block, start..code.items.len()));
+        }
+        let mut in_flight = InFlight::new(model(), code.registers(), &function);
+        for (block, range) in &ranges[..2] {
+            in_flight.enter_block(&function, &flow, *block, Some(&numbers));
+            in_flight.finish_block(&code, *block, range.clone());
+        }
+        in_flight.enter_block(&function, &flow, ranges[1].0, Some(&numbers));
+        // %2 is register 4, %3 is 5, %4 is 6.
+        assert_eq!(in_flight.at_start.iter().map(|&(register, _)| register).collect::<Vec<_>>(), [6]);
     }
 
     #[test]

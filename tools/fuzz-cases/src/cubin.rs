@@ -81,13 +81,20 @@ fn check_listing(cubin: &Cubin, bytes: &[u8]) {
     }
 }
 
+/// Part of the names of sections with line tables.
+const LINE_TABLE: &[u8] = b"debug_line";
+
 fn check_rescored(bytes: &[u8], schedule: Option<When>) {
     let Ok(rescored) = rescore(bytes, &Options { schedule, ..Options::default() }) else { return };
     for section in &rescored.sections {
         let _ = (section.tallies(), section.obstacle.as_ref().map(ToString::to_string));
     }
     let after = rescored.bytes();
-    assert_eq!(after.len(), bytes.len(), "new control words change the size of the file");
+    // Line tables for a new order may have another size. Nothing else may.
+    let has_lines = bytes.windows(LINE_TABLE.len()).any(|window| window == LINE_TABLE);
+    if schedule.is_none() || !has_lines {
+        assert_eq!(after.len(), bytes.len(), "new control words change the size of the file");
+    }
     let cubin = Cubin::read(&after).unwrap_or_else(|error| panic!("a file with new control words cannot be read: {error}"));
     let _ = verify(&cubin, &Verifier::ALL);
 }

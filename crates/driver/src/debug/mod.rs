@@ -7,7 +7,6 @@ mod dwarf;
 mod lines;
 mod ptx_text;
 pub(crate) mod registers;
-pub(crate) mod saved_registers;
 mod source_places;
 
 use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
