@@ -9,17 +9,15 @@
 
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+
+use oriole_support::{available_threads, run_jobs};
 
 use crate::hooks::{Executor, Parallelism};
 
 /// Number of PTX instructions that justify one more thread: compiling them takes a little longer than starting a thread.
 const WORK_OF_A_THREAD: usize = 150;
-
-/// Stack size of each thread in bytes, the same as of the program's main thread. Only the part in use takes memory.
-const STACK_BYTES: usize = 64 << 20;
 
 /// Runs all jobs and returns their results in order. `size` returns the size of a job in PTX instructions.
 pub fn map<J: Sync, R: Send>(parallelism: &Parallelism, jobs: &[J], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
@@ -51,28 +49,7 @@ fn on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order: &[u
 /// Runs all jobs on threads that are started here, in this order.
 fn on_threads<J: Sync, R: Send>(jobs: &[J], order: &[usize], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let work: usize = jobs.iter().map(size).sum();
-    let useful = jobs.len().min(work / WORK_OF_A_THREAD);
-    let threads = if useful > 1 { thread::available_parallelism().map_or(1, usize::from).min(useful) } else { 1 };
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
-        while let Some(&job) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            done.push((job, run(&jobs[job])));
-        }
-        done
-    };
-    let mut results = thread::scope(|scope| {
-        // If the system refuses to start a thread, the remaining threads do the work.
-        let others: Vec<_> =
-            (1..threads).filter_map(|_| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).ok()).collect();
-        let mut results = worker();
-        for other in others {
-            results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-        results
-    });
-    results.sort_unstable_by_key(|(job, _)| *job);
-    results.into_iter().map(|(_, result)| result).collect()
+    run_jobs(available_threads(jobs.len().min(work / WORK_OF_A_THREAD)), order, |job| run(&jobs[job]))
 }
 
 #[cfg(test)]
