@@ -94,7 +94,8 @@ typedef struct OrioleProgress {
 } OrioleProgress;
 
 /**
- * Receives the progress of a compilation, and what the caller registered with it. The pointers in `progress` are valid during the call.
+ * Receives the progress of a compilation and the pointer that the caller registered with the callback. The pointers in `progress` are
+ * valid during the call.
  */
 typedef void (*OrioleProgressCallback)(const struct OrioleProgress *progress, void *user);
 

@@ -1,7 +1,7 @@
 //! Oriole as a C library with two interfaces: its own ([`own`]), and that of nvPTXCompiler, so that programs which use that library
 //! relink without change.
 //!
-//! `include/nvPTXCompiler.h` declares the functions of this file; [`compiler`] has what they do. A handle may be used by one thread at a
+//! `include/nvPTXCompiler.h` declares the functions of this file; [`compiler`] implements them. A handle may be used by one thread at a
 //! time; different handles are independent.
 
 mod compiler;

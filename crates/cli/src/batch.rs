@@ -69,7 +69,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// Adds the messages of a job and prints what is complete.
+    /// Adds the messages of a job, and prints all messages whose predecessors have been printed.
     fn add(&self, job: usize, captured: Captured) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (next, waiting) = &mut *state;

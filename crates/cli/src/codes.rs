@@ -48,7 +48,7 @@ fn example(code: Code) -> Option<&'static str> {
     examples.find(|(name, _)| *name == code.name()).map(|(_, text)| text)
 }
 
-/// Returns what the front end finds in an example, or the compiler if the example is valid.
+/// Returns the diagnostics of the front end for an example, or those of the compiler if the front end has none.
 fn findings(text: &str) -> Vec<Diagnostic> {
     let checked = oriole_ptx::check(text.as_bytes(), &oriole_ptx::Options::default());
     if !checked.is_valid() || !checked.diagnostics.is_empty() {

@@ -73,7 +73,7 @@ impl PassArguments {
         skipped.map(|pass| format!("the pass `{}` does not run at -O{level}, only at {}", pass.name, pass.levels)).collect()
     }
 
-    /// Returns whether the options print what passes do.
+    /// Returns whether the options request output about passes.
     pub fn wants_report(&self) -> bool {
         let prints = !self.print_before.is_empty() || !self.print_after.is_empty();
         prints || self.stop_after.is_some() || self.time_passes.is_some() || self.opt_bisect_limit.is_some()

@@ -52,7 +52,7 @@ impl Captured {
     }
 }
 
-/// Runs `body` and returns its result and what it wrote on the calling thread.
+/// Runs `body` and returns its result and the output that it wrote on the calling thread.
 #[allow(dead_code, reason = "the program `ptxas` shares this file and works on one program only")]
 pub fn capture<R>(body: impl FnOnce() -> R) -> (R, Captured) {
     CAPTURED.set(Some(Captured::default()));

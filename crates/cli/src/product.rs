@@ -1,4 +1,4 @@
-//! The result of `oriole compile` for one file: the cubin and what is printed about it. It can be stored in the cache.
+//! The result of `oriole compile` for one file: the cubin and the messages about it. It can be stored in the cache.
 
 use oriole_driver::{Compiled, FunctionReport, SchedulingReport};
 use oriole_ptx::source::{LineIndex, Source};
@@ -30,7 +30,7 @@ struct ProductFunction {
 }
 
 impl Product {
-    /// Collects what is printed about a compiled file.
+    /// Collects the messages about a compiled file.
     pub fn new(source: &Source<'_>, compiled: Compiled, has_findings: bool, wants_json: bool) -> Product {
         let functions = compiled.functions.iter().zip(&compiled.scheduling).map(|(function, scheduling)| ProductFunction {
             lines: lines(function, scheduling),
@@ -42,7 +42,7 @@ impl Product {
         Product { cubin: compiled.cubin, has_findings, warnings, remarks, functions }
     }
 
-    /// Prints warnings and remarks, and what the options request about functions.
+    /// Prints warnings, remarks, and the reports about functions that the options request.
     pub fn print(&self, name: &str, verbose: bool) {
         for warning in &self.warnings {
             errln!("warning: {name}: {warning}");

@@ -23,7 +23,7 @@ pub struct Decisions {
     pub spill_code: Vec<u32>,
     /// Bytes of local variables in the stack frame.
     pub variable_bytes: u32,
-    /// Which passes and decisions made each instruction what it is, in the order of the code, without padding.
+    /// For each instruction, in the order of the code and without padding: the passes and decisions that determined its form and position.
     pub history: Vec<InstHistory>,
 }
 

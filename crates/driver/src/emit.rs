@@ -42,7 +42,7 @@ pub struct Code {
     pub register_ranges: Vec<RegisterRange>,
     /// Offsets of the instructions that access spill slots, if they are requested.
     pub spill_code: Vec<u32>,
-    /// Which passes and decisions made each instruction what it is, in the order of the code, if it is requested.
+    /// For each instruction, in the order of the code: the passes and decisions that determined its form and position, if requested.
     pub history: Vec<InstHistory>,
 }
 

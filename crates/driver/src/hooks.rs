@@ -1,4 +1,4 @@
-//! What a compilation tells its caller while it runs, and what it asks: progress, cancellation, and the threads to run on.
+//! The interface to the caller while a compilation runs: progress reports, cancellation, and the threads to run on.
 //!
 //! None of this changes the result: the same input and options give the same bytes with any [`Parallelism`].
 
@@ -80,7 +80,7 @@ struct Counts {
     instructions: usize,
 }
 
-/// Counts what is done in a compilation, and calls its hooks.
+/// Counts the finished functions and instructions of a compilation, and calls its hooks.
 #[derive(Debug)]
 pub struct Tracker<'a> {
     hooks: &'a Hooks,

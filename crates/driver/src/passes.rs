@@ -295,8 +295,7 @@ fn narrow(state: &mut FunctionState<'_>) -> Outcome {
 }
 
 fn forward_stores(state: &mut FunctionState<'_>) -> Outcome {
-    let target = state.target();
-    opt::forward_stores::run(&mut state.function, target);
+    opt::forward_stores::run(&mut state.function);
     Ok(())
 }
 

@@ -105,7 +105,7 @@ pub struct FunctionState<'a> {
     pub remarks: Vec<Remark>,
     /// What passes did and did not do, if it is requested.
     pub pass_remarks: Remarks,
-    /// Which passes and decisions made the instructions what they are, if it is requested.
+    /// The passes and decisions that determined the form and position of each instruction, if requested.
     pub history: History,
     /// The results that hold PTX registers. Set by instruction selection, if debuggers need them.
     pub register_definitions: Vec<WordDefinition>,

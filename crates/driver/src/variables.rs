@@ -13,7 +13,7 @@ use crate::functions::FunctionIndex;
 /// Maximum size in bytes of the section with initialized variables, including alignment gaps.
 const MOST_INITIALIZED: u64 = 1 << 29;
 
-/// Returns what a reference of a type refers to; `None` for a value.
+/// Returns the kind of object that a reference of this type refers to; `None` for a value.
 pub fn image_kind(ty: VariableType) -> Option<ImageKind> {
     match ty {
         VariableType::Scalar(_) => None,

@@ -384,7 +384,7 @@ pub struct FormChange {
 pub struct Measured {
     /// Samples in which a warp was at this instruction.
     pub samples: u64,
-    /// The samples by what the warp waited for, the most frequent first; empty if the file does not say.
+    /// The samples by stall reason, the most frequent first; empty if the file has no reasons.
     pub reasons: Vec<SampleReason>,
 }
 

@@ -32,12 +32,12 @@ impl SelectCaches {
         answer
     }
 
-    /// Returns what is known about a library function, given its number in the library.
+    /// Returns the cached facts about a library function, given its number in the library.
     pub(crate) fn recording(&self, number: usize) -> RecordingState {
         self.recordings.get(&number).cloned().unwrap_or(RecordingState::Nothing)
     }
 
-    /// Stores what is known about a library function.
+    /// Stores the facts about a library function in the cache.
     pub(crate) fn set_recording(&mut self, number: usize, state: RecordingState) {
         self.recordings.insert(number, state);
     }

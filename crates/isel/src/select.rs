@@ -157,7 +157,7 @@ pub fn select_function(module: &Module, id: FunctionId, target: Target, variable
     select_function_with(&mut SelectCaches::new(target), module, id, variables)
 }
 
-/// Does the same for the target of `caches`, with what is known from functions that were selected before.
+/// As [`select_function`], for the target of `caches`, and reuses the results that earlier functions left there.
 pub fn select_function_with(
     caches: &mut SelectCaches,
     module: &Module,

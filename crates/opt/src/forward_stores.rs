@@ -9,22 +9,22 @@
 //! ```
 //!
 //! Only weak accesses of whole words by all threads take part: other threads may observe these only after a barrier, a fence or an atomic
-//! operation of this thread, and all of these end what is known. Two accesses of one space are distinct if they have the same base and
-//! their bytes do not overlap; with different bases they may be the same memory. Accesses of global, shared and local memory are distinct
-//! from each other, generic ones are distinct from none.
+//! operation of this thread; at each of these the pass forgets all contents. Two accesses of one space are distinct if they have the same
+//! base and their bytes do not overlap; with different bases they may be the same memory. Accesses of global, shared and local memory are
+//! distinct from each other, generic ones are distinct from none.
 //!
 //! **Before** and **after**: SSA. The pass looks at one block at a time and costs n log n. Copies are left to copy propagation.
 
 use std::collections::BTreeMap;
 
-use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Role, Space, Target};
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Part, Pseudo, RegFile, Role, Space};
 use oriole_isa::{Effect, Opcode, Symbols};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// Counts of what the pass changed.
+/// The numbers of changes that the pass made.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of loads that became copies.
@@ -41,7 +41,7 @@ const MAX_DISTANCE: usize = 200;
 const MAX_BYTES: i64 = 16;
 
 /// Forwards stores in a whole function.
-pub fn run(function: &mut Function, _target: Target) -> Stats {
+pub fn run(function: &mut Function) -> Stats {
     let mut stats = Stats::default();
     let is_access = |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| kind_of(opcode).is_some());
     let has_two = |function: &Function, insts: &[Inst]| insts.iter().filter(|&&inst| is_access(function, inst)).nth(1).is_some();
@@ -178,7 +178,7 @@ impl Memory {
         }
     }
 
-    /// Forgets what is known.
+    /// Forgets all known contents of memory.
     fn forget(&mut self) {
         self.spaces = Default::default();
     }
@@ -235,7 +235,7 @@ impl Memory {
     }
 }
 
-/// Returns the number of a space whose accesses are distinct from those of the others; `None` if there is none.
+/// Returns the index of a memory space in [`Memory::spaces`]; `None` for spaces that may overlap others, such as generic memory.
 fn number_of(space: Space) -> Option<usize> {
     match space {
         Space::Global => Some(0),

@@ -15,7 +15,7 @@ use crate::explanation::Explanation;
 use crate::finding::{Finding, Verifier};
 use crate::work::{self, Stack};
 
-/// A compiled program: the bytes of a cubin file, and what they say about its functions.
+/// A compiled program: the bytes of a cubin file, and the properties of its functions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cubin {
     bytes: Vec<u8>,
@@ -174,7 +174,7 @@ impl Cubin {
         &self.warnings
     }
 
-    /// Returns what the compiler remarks about the code, for example about waits that it had to insert, one sentence each. Empty if the
+    /// Returns the compiler's remarks about the code, for example about waits that it had to insert, one sentence each. Empty if the
     /// cubin was read from a file.
     pub fn remarks(&self) -> &[String] {
         &self.remarks

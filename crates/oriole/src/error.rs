@@ -19,7 +19,7 @@ pub enum ErrorKind {
     ResourceLimit,
     /// The program uses a function that is not defined.
     Unresolved,
-    /// A setting has a value that does not exist, or names something that the program does not have.
+    /// A setting has an invalid value, or names a kernel or function that the program does not have.
     InvalidArgument,
     /// The file is not a cubin, or has no machine code that can be read.
     InvalidFile,
@@ -50,7 +50,7 @@ impl Error {
     /// Returns the error for a module that does not compile. `warnings` are those of the check.
     pub(crate) fn of_compiler(source: &Source<'_>, warnings: Vec<Diagnostic>, errors: &[CompileError]) -> Error {
         let kinds = errors.iter().map(|error| kind_of(&error.fault));
-        // A fault of the compiler matters most, then what the user can do something about.
+        // Internal errors of the compiler come first, then errors that the user can correct.
         let kind = kinds.min_by_key(|kind| match kind {
             ErrorKind::Cancelled => 0,
             ErrorKind::Internal => 1,

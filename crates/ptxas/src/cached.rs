@@ -12,7 +12,7 @@ use crate::settings::Settings;
 
 /// A cache of compiled programs.
 pub trait ProgramCache {
-    /// Returns what was stored for a request. The request is a list of texts that contains all that the result depends on, except the
+    /// Returns the stored result of a request. The request is a list of texts that contains all that the result depends on, except the
     /// version of the compiler.
     fn load(&self, request: &[&[u8]]) -> Option<Vec<u8>>;
 

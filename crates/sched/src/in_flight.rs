@@ -8,9 +8,10 @@
 //! Without this module the sum looks ready at once and stays first, and the loads wait for `R14` with it. With it the sum is known to wait
 //! for about 400 cycles, and the loads go first.
 //!
-//! The state at the start of a block is the maximum over its predecessors; at the start of a loop over its back edges only, because what is
-//! in flight before the loop delays one iteration, and the order should suit all of them. Back edges count with the original order of their
-//! block, because that block is scheduled later. Time is counted roughly: a cycle per instruction, and the wait for operands in flight.
+//! The state at the start of a block is the maximum over its predecessors; at the start of a loop over its back edges only, because a
+//! result in flight before the loop delays one iteration only, and the order should suit all of them. Back edges count with the original
+//! order of their block, because that block is scheduled later. Time is counted roughly: a cycle per instruction, and the wait for operands
+//! in flight.
 
 use oriole_hardware::Model;
 use oriole_ir::analysis::ControlFlow;

@@ -1,4 +1,4 @@
-//! Oriole for WebAssembly: the functions behind the demo page in `examples/web`.
+//! Oriole for WebAssembly: the functions that the demo page in `examples/web` calls.
 //!
 //! Every function takes bytes (PTX text or a cubin) and [`Settings`], and returns a [`Response`]: a report that is written as JSON, and the
 //! output as bytes. The module [`exports`] offers them to JavaScript with numbers and memory only, so no generated bindings are needed;

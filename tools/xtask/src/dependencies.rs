@@ -15,7 +15,7 @@ use serde_json::Value;
 const LICENCES: &[&str] =
     &["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unicode-3.0", "Unlicense", "Zlib"];
 
-/// Packages with another licence that no program or library contains, with the reason.
+/// Packages with another licence that are accepted because only tests and build tools use them, with the reason.
 const OF_TESTS_ONLY: &[(&str, &str)] = &[("cbindgen", "MPL-2.0; generates the C header in a test, and is not distributed")];
 
 /// Packages that may occur in several versions, with the reason.

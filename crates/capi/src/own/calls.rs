@@ -1,4 +1,5 @@
-//! The calls. Each returns a result that the caller frees.
+//! The functions of the C interface that compile, check, disassemble, verify and explain. Each returns a result object, which the caller
+//! frees.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::{ptr, slice};

@@ -92,7 +92,7 @@ unsafe fn change(compiler: *mut OrioleCompiler, change: impl FnOnce(&mut OrioleC
     })
 }
 
-/// Changes a setting of the compiler behind the handle.
+/// Changes a setting of the compiler that the handle refers to.
 ///
 /// # Safety
 ///

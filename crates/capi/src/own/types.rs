@@ -61,7 +61,8 @@ pub struct OrioleProgress {
     pub instructions: usize,
 }
 
-/// Receives the progress of a compilation, and what the caller registered with it. The pointers in `progress` are valid during the call.
+/// Receives the progress of a compilation and the pointer that the caller registered with the callback. The pointers in `progress` are
+/// valid during the call.
 pub type OrioleProgressCallback = Option<unsafe extern "C" fn(progress: *const OrioleProgress, user: *mut c_void)>;
 
 /// Cancels a compilation by returning anything but 0.

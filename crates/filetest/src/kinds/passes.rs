@@ -103,7 +103,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "give-way" => _ = insert_yields::run(function, target),
         "hoist" => _ = hoist::run(function, target),
         "unroll" => _ = unroll::run(function, &Hardware::built_in(target)),
-        "forward-stores" => _ = forward_stores::run(function, target),
+        "forward-stores" => _ = forward_stores::run(function),
         "vector-loads" => _ = vector_loads::run(function, target),
         "narrow" => _ = narrow::run(function, target),
         "reduce" => _ = reduce::run(function, target),

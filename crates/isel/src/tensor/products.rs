@@ -49,7 +49,7 @@ fn product_name(select: &Select<'_>, ptx: &Ptx<'_>) -> Option<String> {
     Some(name)
 }
 
-/// Returns the suffixes of the operands A and B: what the collector buffers keep and reuse.
+/// Returns the suffixes of the operands A and B, which say what the collector buffers keep and reuse.
 fn collectors(ptx: &Ptx<'_>) -> Option<[String; 2]> {
     let Some(collector) = modifier_after(ptx, "collector::") else { return Some([String::new(), String::new()]) };
     let (buffer, usage) = collector.split_once("::")?;

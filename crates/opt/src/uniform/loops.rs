@@ -15,9 +15,9 @@
 //!      @%p BRA bb1                                      @%p BRA bb1
 //! ```
 //!
-//! Starting at the copies in a loop, this pass collects the instructions with a uniform form that compute what is copied, up to values from
-//! outside of the loop, which are copied before it. Other readers of these values read the uniform register where they have a form for it,
-//! and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
+//! Starting at the copies in a loop, this pass collects the instructions with a uniform form that compute the copied values, up to values
+//! from outside of the loop, which are copied before it. Other readers of these values read the uniform register where they have a form for
+//! it, and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
 //!
 //! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads share
 //! the uniform registers: in a kernel, before any divergent branch.
@@ -57,7 +57,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
     let uniformity = Uniformity::compute_with(function, &flow, &dominators, &post_dominators, &loops);
     let diverged = diverged_blocks(function, &flow, &uniformity);
     let (mut moved, mut removed) = (0, 0);
-    // Inner loops first: what is copied before an inner loop may be computed uniformly in the outer one.
+    // Inner loops first: values copied before an inner loop may be computed uniformly in the outer loop.
     for id in loops.iter().rev() {
         let header = loops.get(id).header;
         let Some(before) = block_before(function, &flow, &loops, id) else { continue };
@@ -189,7 +189,7 @@ impl Search<'_> {
         self.function.sources(inst).iter().filter(|source| !matches!(source.kind, OperandKind::Block(_)))
     }
 
-    /// Returns the instructions behind the copies that can get a uniform form together with everything that they read.
+    /// Returns the instructions that compute the copied values and can get a uniform form together with all their operands.
     fn possible(&self, copies: &[Inst], encodability: &mut EncodabilityCache) -> FxHashSet<Inst> {
         let mut found: Vec<Inst> = Vec::new();
         let mut seen: FxHashSet<Inst> = FxHashSet::default();

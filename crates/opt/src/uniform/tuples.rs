@@ -112,7 +112,7 @@ fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Optio
     (is_pack && function.sources(pack).iter().all(is_word)).then_some((part.value, pack))
 }
 
-/// Returns what is known about a word.
+/// Returns the known facts about a word.
 fn content(function: &Function, definitions: &Definitions, operand: &Operand) -> Word {
     let known = Known::new(function, definitions);
     if let Some(number) = known.word(operand) {
@@ -147,7 +147,7 @@ fn sum(function: &Function, definitions: &Definitions, part: Part) -> Option<Wor
     (is_base && is_sum && function.operands(inst)[0].value() == Some(part.value)).then_some(Word::Sum(base, number))
 }
 
-/// Lets the pack of a tuple take what it can from the tuple of the product before. Returns the new instructions before the pack.
+/// Derives the words of a packed tuple from the tuple of the previous product where possible. Returns the new instructions before the pack.
 fn derive(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tuple: &Tuple) -> Vec<Inst> {
     let has_matrix_in_registers = function.sources(product)[0].value().is_some();
     let whole = function.whole(last.value);

@@ -140,7 +140,8 @@ impl State {
             let (Some(old), Some(next)) = (old, shape.latch_source(function, phi)) else { continue };
             let value = join(function, (old, around.0), (through.1.operand(next), through.0), phi, &mut insts);
             state.starts.push((phi, value));
-            // What the next iteration starts with is also what the last one computed. Where no iteration was executed the loop is not left.
+            // The values at the start of the next iteration are those that the last iteration computed. The loop is not left before its
+            // first iteration.
             if let Some(next) = next.value() {
                 state.results.push((next, value));
             }
