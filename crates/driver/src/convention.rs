@@ -3,7 +3,9 @@
 //! `docs/abi.md` describes how the convention was found.
 
 use oriole_hardware::Hardware;
-use oriole_ir::{Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Symbol, Target};
+use oriole_ir::{
+    Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Pseudo, Reference, ReferenceKind, RegFile, Role, Symbol, Target,
+};
 use oriole_isa::Symbols;
 use oriole_isel::{
     CLOBBERED_COUNT, CLOBBERED_PREDICATES, DYNAMIC_STACK, FIRST_CLOBBERED, RETURN_ADDRESS, SAVED_STACK_POINTER, is_runtime, runtime_names,
@@ -22,7 +24,8 @@ pub const MIN_REGISTERS: u32 = 22;
 /// Number of general registers that the allocator must have for the fixed operands of calls.
 pub const MIN_TO_ALLOCATE: u32 = 24;
 
-/// Returns whether a general register is callee-saved. The return address is not: every call sets it.
+/// Returns whether a general register is callee-saved. The return address is not: every call sets it, and [`store_return_address`] decides
+/// where a function keeps its own.
 pub fn is_callee_saved(register: u16) -> bool {
     match register {
         2 | 16..=31 => !is_return_address(register),
@@ -31,8 +34,34 @@ pub fn is_callee_saved(register: u16) -> bool {
     }
 }
 
-fn is_return_address(register: u16) -> bool {
+/// Returns whether a general register holds half of the return address when a function starts and returns.
+pub fn is_return_address(register: u16) -> bool {
     (u16::from(RETURN_ADDRESS)..u16::from(RETURN_ADDRESS) + 2).contains(&register)
+}
+
+/// Removes the return address from the values of a device function with calls, so that the prologue saves it in the frame with the
+/// callee-saved registers. As a value it would be live across every call, in two callee-saved registers that the prologue had to save
+/// instead. Debuggers find callers only if the return address is in the frame.
+///
+/// A function whose only callees are runtime functions keeps the value: it may be in registers that those functions do not clobber.
+///
+/// **Before and after**: SSA form.
+pub fn store_return_address(function: &mut Function) {
+    if function.kind == FunctionKind::Kernel || is_runtime(&function.name) || !has_abi_calls(function) {
+        return;
+    }
+    for block in function.layout.clone() {
+        for inst in function.blocks[block].insts.clone() {
+            let data = &function.insts[inst];
+            if !data.is(Pseudo::Entry) && !data.is(Pseudo::Keep) {
+                continue;
+            }
+            let is_other = |operand: &&Operand| operand.role != Role::Fixed(RETURN_ADDRESS);
+            let operands: Vec<Operand> = function.operands(inst).iter().filter(is_other).copied().collect();
+            let results = function.results(inst).iter().filter(is_other).count();
+            function.set_operands(inst, &operands, results);
+        }
+    }
 }
 
 /// Returns whether a convergence barrier is callee-saved.

@@ -4,6 +4,7 @@
 //! need a relocation ([`Patch`]).
 
 use oriole_ctrl::Controls;
+use oriole_cubin::build::SavedRule;
 use oriole_cubin::info::SPARSE_MMA;
 use oriole_ir::machine::{describe, machine_instruction};
 use oriole_ir::{Block, Function, Inst, Location, Opcode, Operand, OperandKind, Reference, ReferenceKind, RegFile, Role, Space, Target};
@@ -38,6 +39,8 @@ pub struct Code {
     pub locations: Vec<(u32, Location)>,
     /// Offsets from which on the stack pointer is this number of bytes below its value at the entry. The list starts with the first change.
     pub stack_depths: Vec<(u32, u32)>,
+    /// Where the values of callee-saved registers and the return address are, for debuggers.
+    pub saved_registers: Vec<SavedRule>,
     /// The registers that hold PTX registers, if debuggers need them.
     pub register_ranges: Vec<RegisterRange>,
     /// Offsets of the instructions that access spill slots, if they are requested.

@@ -5,11 +5,13 @@ use oriole_hardware::machine::Machine;
 use oriole_isa::Target;
 use oriole_isel::{Layout, VariableLayout, VariableLocation};
 use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, Parameter};
+use rustc_hash::FxHashSet;
 
+use crate::debug::variables::VariableRegisters;
 use crate::functions::FunctionIndex;
 use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, Limit};
-use crate::{convention, functions, registers, variables};
+use crate::{convention, debug, functions, registers, variables};
 
 /// A function to compile.
 pub struct Job<'m> {
@@ -21,6 +23,8 @@ pub struct Job<'m> {
     pub id: FunctionId,
     /// Where its variables are.
     pub variables: VariableLayout,
+    /// Names of the PTX registers that hold source variables, if the compiler keeps those for debuggers.
+    pub debug_variables: FxHashSet<String>,
     /// Kernel parameters for the file; empty for a function without parameters in constant bank 0.
     pub parameters: Vec<info::Parameter>,
     /// Launch bounds; for kernels those of the command line are merged in.
@@ -47,7 +51,8 @@ impl<'m> Job<'m> {
                 parameters.push(info::Parameter::plain(ordinal as u16, *offset as u16, size));
             }
         }
-        Job { module_number, module, id, variables, parameters, bounds, limit, register_limit }
+        let debug_variables = FxHashSet::default();
+        Job { module_number, module, id, variables, debug_variables, parameters, bounds, limit, register_limit }
     }
 
     /// Returns the function in PTX.
@@ -78,7 +83,12 @@ pub fn jobs<'m>(
     let mut jobs = Vec::new();
     for (number, &module) in modules.iter().enumerate() {
         let wanted = functions::reachable_functions(&indices[number], options, has_callers_elsewhere);
-        jobs.extend(wanted.into_iter().map(|id| Job::new(number, module, id, &layouts[number], options.target)));
+        let mut debug_variables =
+            if options.keeps_variables() { debug::variables::variable_registers(module) } else { VariableRegisters::default() };
+        jobs.extend(wanted.into_iter().map(|id| Job {
+            debug_variables: debug_variables.remove(&id).unwrap_or_default(),
+            ..Job::new(number, module, id, &layouts[number], options.target)
+        }));
     }
     limit_registers(&mut jobs, options, machine);
     jobs

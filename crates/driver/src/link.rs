@@ -273,7 +273,7 @@ fn to_build_function(
         takes_address_of: function.selection.taken_functions.clone(),
         prototype: (!job.is_kernel()).then(|| oriole_isel::prototype(job.module, &job.function().returns, &job.function().parameters)),
         frame: if job.is_kernel() { FrameInfo::plain(code_size) } else { FrameInfo::function(code_size) }
-            .with_stack_depths(&function.code.stack_depths),
+            .with_rules(&function.code.stack_depths, &function.code.saved_registers),
         code: function.code.bytes.clone(),
         ..if job.is_kernel() { build::Function::kernel(job.name()) } else { build::Function::device(job.name()) }
     }

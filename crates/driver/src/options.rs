@@ -64,7 +64,12 @@ impl Options {
 
     /// Returns whether to find the machine registers that hold PTX registers.
     pub(crate) fn has_register_ranges(&self) -> bool {
-        self.reports.decisions || self.debug.as_ref().is_some_and(|debug| debug.kind == DebugKind::Full)
+        self.reports.decisions || self.keeps_variables()
+    }
+
+    /// Returns whether source variables stay in registers until their function ends, for debuggers.
+    pub(crate) fn keeps_variables(&self) -> bool {
+        self.debug.as_ref().is_some_and(|debug| debug.kind == DebugKind::Full)
     }
 }
 

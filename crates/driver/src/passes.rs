@@ -15,7 +15,7 @@ use oriole_isel::{Selected, select_function_with};
 use oriole_opt as opt;
 use oriole_regalloc::Environment;
 
-use crate::debug::registers;
+use crate::debug::{registers, saved_registers, variables};
 use crate::error::{Failure, Fault};
 use crate::state::{FunctionState, Selection};
 use crate::{convention, emit, layout, prologue, report_data, resident_blocks, schedule};
@@ -138,6 +138,7 @@ passes! {
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
+    96  "store-return",     All,        required, Optimize, store_return,     "leaves the return address of a function with calls to the prologue";
     97  "pre-schedule",     Scheduled,  optional, Schedule, pre_schedule,     "reorders instructions within blocks, before register allocation";
     101 "allocate",         All,        required, Allocate, allocate,         "assigns physical registers, spills";
     102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls";
@@ -209,6 +210,9 @@ fn select(state: &mut FunctionState<'_>) -> Outcome {
     state.function = function;
     if input.options.has_register_ranges() {
         state.register_definitions = registers::definitions(&state.function, &registers);
+    }
+    if !input.debug_variables.is_empty() {
+        variables::keep_to_end(&mut state.function, input.module, input.id, &registers, input.debug_variables);
     }
     let selection = Selection {
         barriers,
@@ -425,6 +429,11 @@ fn check_registers(after: &Function, environment: &Environment) -> Result<(), St
     verify_allocated(after, &limits).map_err(|report| report.to_string())
 }
 
+fn store_return(state: &mut FunctionState<'_>) -> Outcome {
+    convention::store_return_address(&mut state.function);
+    Ok(())
+}
+
 fn return_addresses(state: &mut FunctionState<'_>) -> Outcome {
     convention::write_return_addresses(&mut state.function);
     Ok(())
@@ -482,6 +491,10 @@ fn encode(state: &mut FunctionState<'_>) -> Outcome {
     state.report_data.gather_code(&state.function, controls, state.input.hardware);
     let mut code = emit::run(&state.function, controls, state.input.options.target).map_err(internal)?;
     code.register_ranges = registers::ranges(&state.function, &state.register_definitions);
+    // The frame of a function that moves its stack pointer at run time has no constant offsets.
+    if !state.selection.has_dynamic_stack {
+        code.saved_registers = saved_registers::rules(&state.function);
+    }
     if state.options().reports.decisions {
         code.spill_code = emit::spill_code(&state.function);
         code.history = state.history.finish(&state.function);

@@ -147,10 +147,11 @@ impl Results<'_> {
         let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
         let run = |job: &Job<'_>| {
             let recorder = Recorder::new(&options.passes, tracker, bisect);
-            let &Job { module, id, ref variables, register_limit, .. } = job;
+            let &Job { module, id, ref variables, ref debug_variables, register_limit, .. } = job;
             let facts = &facts[&job.module_number];
             let outcome = caches.with(|caches| {
-                compile_function(Input { module, id, variables, register_limit, facts, options, hardware, recorder, caches })
+                let input = Input { module, id, variables, debug_variables, register_limit, facts, options, hardware, recorder, caches };
+                compile_function(input)
             });
             tracker.finish_function(job.name(), size(job));
             outcome

@@ -1,7 +1,8 @@
 //! Inserts prologues and epilogues: they move the stack pointer, and save and restore callee-saved registers.
 //!
-//! A kernel loads its stack pointer from a constant bank and saves nothing. From the stack pointer upwards, a frame contains the parameters
-//! of calls, variables, spill slots, and saved registers. The caller's frame follows, with the parameters that did not fit into registers.
+//! A kernel loads its stack pointer from a constant bank and saves nothing. A device function with calls also saves its return address.
+//! From the stack pointer upwards, a frame contains the parameters of calls, variables, spill slots, and saved registers. The caller's
+//! frame follows, with the parameters that did not fit into registers.
 
 use oriole_ir::{
     Function, FunctionKind, Inst, MemoryAccess, Op, Opcode, Operand, OperandKind, ReferenceKind, RegFile, Role, Space, Symbol, Target,
@@ -130,15 +131,18 @@ fn describe(function: &mut Function, inst: Inst) {
     function.insts[inst].memory = Some(access);
 }
 
-/// Returns the callee-saved registers and convergence barriers that a function writes.
+/// Returns the callee-saved registers and convergence barriers that a function writes, and the return address if the function has calls
+/// ([`convention::store_return_address`]).
 fn to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
+    let has_calls = convention::has_abi_calls(function);
+    let is_saved = |register: u16| convention::is_callee_saved(register) || has_calls && convention::is_return_address(register);
     let (mut registers, mut barriers) = (Vec::new(), Vec::new());
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     for operand in insts.flat_map(|&inst| function.results(inst)) {
         let OperandKind::Register { file, first, count } = operand.kind else { continue };
         let written = first..first + u16::from(count);
         match file {
-            RegFile::General => registers.extend(written.filter(|&register| convention::is_callee_saved(register))),
+            RegFile::General => registers.extend(written.filter(|&register| is_saved(register))),
             RegFile::Convergence => barriers.extend(written.filter(|&barrier| convention::is_callee_saved_barrier(barrier))),
             _ => {}
         }

@@ -14,6 +14,7 @@ use oriole_opt::settle_products::Remark;
 use oriole_ptx::ast::{self, FunctionId, Module};
 use oriole_regalloc::{Allocation, Environment};
 use oriole_sched::function::Stats;
+use rustc_hash::FxHashSet;
 
 use crate::caches::Caches;
 use crate::convention;
@@ -34,6 +35,8 @@ pub struct Input<'a> {
     pub id: FunctionId,
     /// Where its variables are.
     pub variables: &'a VariableLayout,
+    /// Names of the PTX registers that hold source variables, if they are kept for debuggers.
+    pub debug_variables: &'a FxHashSet<String>,
     /// Number of general registers that its instructions may name.
     pub register_limit: u32,
     /// What is known about the functions of the module.

@@ -447,7 +447,7 @@ impl<'m> Select<'m> {
         return_address: Value,
         result_address: Value,
     ) {
-        let mut results = vec![fixed(self.b.whole(return_address), RETURN_ADDRESS)];
+        let mut results = Vec::new();
         if result_in_memory {
             results.push(fixed(self.b.whole(result_address), FIRST_REGISTER));
         }
@@ -461,6 +461,8 @@ impl<'m> Select<'m> {
                 assigned.push((word, whole));
             }
         }
+        // The last result: functions that keep the return address in their frame remove it.
+        results.push(fixed(self.b.whole(return_address), RETURN_ADDRESS));
         let count = results.len();
         self.b.append(Op::Pseudo(Pseudo::Entry), Symbols::new(), &results, count);
         for (word, value) in assigned {

@@ -52,7 +52,11 @@ fn register(number: u16) -> [u8; 4] {
 /// The register number that stands for the computed return address of a subroutine.
 const RETURN_ADDRESS: u16 = 256;
 const DW_CFA_ADVANCE_LOC4: u8 = 0x04;
+const DW_CFA_OFFSET_EXTENDED: u8 = 0x05;
+const DW_CFA_RESTORE_EXTENDED: u8 = 0x06;
+const DW_CFA_UNDEFINED: u8 = 0x07;
 const DW_CFA_SAME_VALUE: u8 = 0x08;
+const DW_CFA_REGISTER: u8 = 0x09;
 const DW_CFA_DEF_CFA: u8 = 0x0c;
 const DW_CFA_VAL_EXPRESSION: u8 = 0x16;
 const DW_OP_ADDR: u8 = 0x03;
@@ -140,17 +144,25 @@ impl FrameInfo {
 }
 
 impl FrameInfo {
-    /// Replaces the rules by those of a function whose stack pointer moves: from each offset in the code on, in bytes, it is the given number
-    /// of bytes below its value at the entry.
-    pub fn with_stack_depths(self, depths: &[(u32, u32)]) -> FrameInfo {
+    /// Replaces the rules by those of a function whose stack pointer moves and which saves registers. `depths`: from each offset in the code
+    /// on, in bytes, the stack pointer is the given number of bytes below its value at the entry. `saved` are the rules of registers, sorted
+    /// by offset.
+    pub fn with_rules(self, depths: &[(u32, u32)], saved: &[SavedRule]) -> FrameInfo {
         let (mut unwind, mut at) = (Vec::new(), 0);
         let unit = u32::from(SASS_UNIT);
-        for &(offset, depth) in depths.iter().filter(|&&(offset, _)| u64::from(offset) < self.range) {
+        let mut offsets: Vec<u32> = depths.iter().map(|depth| depth.0).chain(saved.iter().map(|rule| rule.offset)).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        for offset in offsets.into_iter().filter(|&offset| u64::from(offset) < self.range) {
             unwind.push(DW_CFA_ADVANCE_LOC4);
             unwind.extend((offset.saturating_sub(at) / unit).to_le_bytes());
-            unwind.push(DW_CFA_DEF_CFA);
-            unwind.extend(register(1));
-            push_unsigned(&mut unwind, depth);
+            for &(_, depth) in depths.iter().filter(|depth| depth.0 == offset) {
+                unwind.push(DW_CFA_DEF_CFA);
+                unwind.extend(register(1));
+                push_unsigned(&mut unwind, depth);
+            }
+            let first = saved.partition_point(|rule| rule.offset < offset);
+            saved[first..].iter().take_while(|rule| rule.offset == offset).for_each(|rule| rule.encode(&mut unwind));
             at = offset;
         }
         if unwind.is_empty() {
@@ -160,6 +172,50 @@ impl FrameInfo {
         let fixed = (LENGTH + FDE_FIXED) as usize;
         unwind.resize((unwind.len() + fixed).next_multiple_of(8) - fixed, 0);
         FrameInfo { unwind, ..self }
+    }
+}
+
+/// Where the value is that a register had at the entry of the function, from an offset in the code on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedRule {
+    /// Offset in the code in bytes.
+    pub offset: u32,
+    /// Number of the general register.
+    pub register: u16,
+    /// The place of its value.
+    pub place: SavedPlace,
+}
+
+/// The place of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavedPlace {
+    /// In the register itself.
+    Same,
+    /// In local memory, this number of bytes below the stack pointer at the entry; a multiple of four.
+    Below(u32),
+    /// In another general register.
+    Register(u16),
+    /// Nowhere.
+    Lost,
+}
+
+impl SavedRule {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let (operation, other) = match self.place {
+            SavedPlace::Same => (DW_CFA_RESTORE_EXTENDED, None),
+            SavedPlace::Below(_) => (DW_CFA_OFFSET_EXTENDED, None),
+            SavedPlace::Register(other) => (DW_CFA_REGISTER, Some(other)),
+            SavedPlace::Lost => (DW_CFA_UNDEFINED, None),
+        };
+        out.push(operation);
+        out.extend(register(self.register));
+        if let Some(other) = other {
+            out.extend(register(other));
+        }
+        if let SavedPlace::Below(bytes) = self.place {
+            // The data alignment factor is -4.
+            push_unsigned(out, bytes / 4);
+        }
     }
 }
 

@@ -90,7 +90,7 @@ mod symbols;
 
 pub use attributes::{API_VERSION, function_attributes, kernel_attributes, kernel_attributes_with};
 pub use debug::{DebugRelocation, DebugSection, DebugSymbol};
-pub use frame::{Cie, FrameInfo, PlacedFrame, decode as decode_frames};
+pub use frame::{Cie, FrameInfo, PlacedFrame, SavedPlace, SavedRule, decode as decode_frames};
 pub use images::{Image, ImageKind, ImageParameter, ImageWord};
 pub use patches::{CodePatch, CodeRelocation, DataPatch, DataRelocation};
 pub use settle::TensorMemory;

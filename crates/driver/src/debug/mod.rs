@@ -7,7 +7,9 @@ mod dwarf;
 mod lines;
 mod ptx_text;
 pub(crate) mod registers;
+pub(crate) mod saved_registers;
 mod source_places;
+pub(crate) mod variables;
 
 use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
 use oriole_cubin::debug::{DEBUG_LINE, DEBUG_LINE_SASS, DEBUG_PTX_TEXT, DEBUG_STR, EncodedLines, LineProgram, SourceFile};
