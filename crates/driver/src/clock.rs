@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// A moment from which time is measured.
+/// The start of a time measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(#[cfg(not(all(target_family = "wasm", target_os = "unknown")))] std::time::Instant);
 
@@ -15,7 +15,7 @@ impl Clock {
         Clock(std::time::Instant::now())
     }
 
-    /// Returns the time since the moment.
+    /// Returns the time since [`Clock::start`].
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }

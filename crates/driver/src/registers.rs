@@ -1,6 +1,6 @@
 //! Computes the register limit of a function from launch bounds in directives and on the command line.
 //!
-//! The rules of precedence are those of ptxas 13.0.88. Directives win over the command line unless `--override-directive-values` is given.
+//! The rules of precedence are those of ptxas 13.0.88. Directives override the command line unless `--override-directive-values` is given.
 //! A register limit from the command line is ignored for a kernel with launch bounds. Values that no GPU of the target can satisfy are
 //! ignored with a warning.
 //!
@@ -13,15 +13,15 @@ pub use oriole_regalloc::HIDDEN_REGISTERS;
 
 use crate::options::{LaunchOptions, Options};
 
-/// Maximum number of registers per thread: the highest register number is the zero register.
+/// Maximum number of registers per thread: of the 256 register numbers, the highest is the zero register.
 const MAX_REGISTERS: u32 = 255;
-/// Minimum number of registers per thread: fewer are not enough for addresses and wide operands.
+/// Minimum register limit per thread: fewer registers are not enough for addresses and wide operands.
 const MIN_REGISTERS: u32 = 16;
-/// Minimum for `.maxnreg`; lower values are raised to it.
+/// Minimum value of `.maxnreg`; lower values are raised to it.
 const MIN_BY_DIRECTIVE: u32 = 24;
 
 /// Returns the launch bounds of a kernel: those of its directives, completed from the command line.
-pub fn bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
+pub fn complete_bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
     let LaunchOptions { max_threads, min_blocks_per_sm, override_directives } = options.launch;
     let mut bounds = own.clone();
     if override_directives || own.max_threads.is_none() && own.required_threads.is_none() {
@@ -33,13 +33,13 @@ pub fn bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
     bounds
 }
 
-/// Returns the number of threads of the largest block that the launch bounds allow.
-pub fn threads(bounds: &LaunchBounds) -> Option<u32> {
+/// Returns the number of threads of the largest thread block that the launch bounds allow; `None` if they do not limit it.
+pub fn max_block_threads(bounds: &LaunchBounds) -> Option<u32> {
     let sizes = bounds.max_threads.as_ref().or(bounds.required_threads.as_ref())?;
     Some(sizes.iter().fold(1, |threads: u32, &size| threads.saturating_mul(size)))
 }
 
-/// A register limit with the warnings about ignored bounds.
+/// The register limit of a function, and warnings about ignored launch bounds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
     /// Maximum number of registers per thread.
@@ -48,10 +48,10 @@ pub struct Limit {
     pub warnings: Vec<String>,
 }
 
-/// Returns the limit of a function. `bounds` must be completed from the command line already.
-pub fn limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Machine) -> Limit {
+/// Returns the register limit of a function. `bounds` must already be completed from the command line ([`complete_bounds`]).
+pub fn register_limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Machine) -> Limit {
     let mut warnings = Vec::new();
-    let from_threads = threads(bounds).filter(|&threads| threads > 0).and_then(|threads| {
+    let from_threads = max_block_threads(bounds).filter(|&threads| threads > 0).and_then(|threads| {
         let blocks = accepted_blocks(name, threads, bounds.min_blocks_per_sm, machine, &mut warnings)?;
         Some(max_registers_for(threads, blocks, machine))
     });
@@ -64,8 +64,8 @@ pub fn limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Mac
     Limit { registers: registers.clamp(MIN_REGISTERS, MAX_REGISTERS), warnings }
 }
 
-/// Returns the number of blocks that must be resident, or `None` if the bounds cannot be met at all. Appends a warning if a bound is
-/// ignored.
+/// Returns the number of thread blocks that must be resident per multiprocessor, or `None` if the bounds cannot be met at all. Appends a
+/// warning if a bound is ignored.
 fn accepted_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Machine, warnings: &mut Vec<String>) -> Option<u32> {
     if threads > machine.resident_threads {
         let what = if blocks.is_some() { "maxntid," } else { "threads per SM" };
@@ -96,8 +96,8 @@ fn accepted_registers(name: &str, registers: u32, warnings: &mut Vec<String>) ->
     Some(registers.max(MIN_BY_DIRECTIVE))
 }
 
-/// Returns the maximum number of registers per thread with which `blocks` blocks are resident. Registers are allocated per warp in each
-/// sub-partition, and a block takes a whole number of warps in all of them, so the result is lower than the register file divided by the
+/// Returns the maximum number of registers per thread with which `blocks` thread blocks of `threads` threads can be resident. Registers are
+/// allocated per warp in each sub-partition, so the result may be lower than the size of the register file divided by the number of
 /// threads.
 fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
     if threads > machine.threads_per_block {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn limit_with(own: &LaunchBounds, options: &Options) -> Limit {
-        limit("k", &bounds(own, options), options, Machine::named("sm_90").unwrap())
+        register_limit("k", &complete_bounds(own, options), options, Machine::named("sm_90").unwrap())
     }
 
     fn limit_of(own: &LaunchBounds, max_registers: Option<u32>) -> u32 {
