@@ -71,7 +71,7 @@ impl Machine<'_> {
         let instruction = &function.insts[inst];
         let Op::Machine(opcode) = instruction.op else { return 0 };
         // Only matrix-multiply instructions have a fixed latency that one stall does not cover.
-        if opcode.properties().pipe != Pipe::Tensor || self.waits(opcode, &instruction.modifiers).results {
+        if opcode.properties().pipe != Pipe::Tensor || self.needed_scoreboards(opcode, &instruction.modifiers).results {
             return 0;
         }
         let need = self.hardware.model.longest_need(Classes::get().of(opcode, &instruction.modifiers));
@@ -88,7 +88,7 @@ impl Machine<'_> {
         if opcode.is_warpgroup_product() {
             return slow;
         }
-        let waits = self.waits(opcode, &instruction.modifiers);
+        let waits = self.needed_scoreboards(opcode, &instruction.modifiers);
         // `LDGDEPBAR` sets its scoreboard when the copies before it are complete, so the next instruction waits for them.
         let signals = matches!(opcode, Opcode::FENCE | Opcode::LDGDEPBAR);
         let has_results = signals || function.results(inst).iter().any(|operand| is_register(operand.kind));
@@ -123,7 +123,7 @@ impl Machine<'_> {
     }
 
     /// Returns whether the results and sources of an instruction need scoreboards.
-    fn waits(&self, opcode: Opcode, modifiers: &[Symbol]) -> Waits {
+    fn needed_scoreboards(&self, opcode: Opcode, modifiers: &[Symbol]) -> Waits {
         let is_variable = opcode.properties().latency(self.hardware.target) == Latency::Variable;
         let usual = Waits { results: is_variable, sources: is_variable, stall: SCOREBOARD_STALL };
         match self.hardware.replaced_model {

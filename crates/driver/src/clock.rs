@@ -10,7 +10,7 @@ pub struct Clock(#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 impl Clock {
-    /// Returns the current moment.
+    /// Starts a measurement.
     pub fn start() -> Clock {
         Clock(std::time::Instant::now())
     }

@@ -72,9 +72,9 @@ impl From<Fault> for Failure {
 pub struct Excess {
     /// The memory space.
     pub memory: LimitedMemory,
-    /// Number of bytes that the program uses.
+    /// Number of bytes of this memory space that the program or function uses.
     pub used: u64,
-    /// Number of bytes that the target has.
+    /// Maximum number of bytes of this memory space on the target.
     pub most: u64,
     /// Whether the function that uses the memory is a kernel.
     pub is_kernel: bool,

@@ -59,16 +59,16 @@ impl PerformanceRemark {
             Reason::ControlTransfer => "wgmma: a wait was inserted because a product is still running at a call, a return or the end",
             Reason::Fence => "wgmma: a fence was inserted because registers of this product were accessed since the last fence",
         };
-        PerformanceRemark::at(module_number, remark.location, text)
+        PerformanceRemark::at_location(module_number, remark.location, text)
     }
 
     /// Describes `setmaxnreg`, which has no effect.
     pub(crate) fn ignored_register_count(module_number: usize, location: Location) -> PerformanceRemark {
         let text = "setmaxnreg: the instruction is ignored; every warp keeps the registers that the kernel starts with";
-        PerformanceRemark::at(module_number, location, text)
+        PerformanceRemark::at_location(module_number, location, text)
     }
 
-    fn at(module_number: usize, location: Location, text: &'static str) -> PerformanceRemark {
+    fn at_location(module_number: usize, location: Location, text: &'static str) -> PerformanceRemark {
         PerformanceRemark { module_number, offset: location.statement.checked_sub(1), text }
     }
 }

@@ -8,7 +8,7 @@ use oriole_ptx::ast::{Function, FunctionId, FunctionKind, LaunchBounds, Module, 
 
 use crate::functions::FunctionIndex;
 use crate::options::Options;
-use crate::registers::{HIDDEN_REGISTERS, Limit};
+use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
 use crate::{convention, functions, registers, variables};
 
 /// A function to compile.
@@ -26,7 +26,7 @@ pub struct Job<'m> {
     /// Launch bounds of the directives; for kernels, completed from the command line.
     pub bounds: LaunchBounds,
     /// Maximum number of registers per thread, including the hidden ones ([`HIDDEN_REGISTERS`]).
-    pub limit: Limit,
+    pub limit: RegisterLimit,
     /// Maximum number of general registers that instructions may name.
     pub register_limit: u32,
 }
@@ -35,7 +35,7 @@ impl<'m> Job<'m> {
     /// Returns the job for a function. The register limits are set later.
     pub fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout, target: Target) -> Job<'m> {
         let bounds = module.functions[id].bounds.clone();
-        let (limit, register_limit) = (Limit { registers: 0, warnings: Vec::new() }, 0);
+        let (limit, register_limit) = (RegisterLimit { registers: 0, warnings: Vec::new() }, 0);
         let variables = layout.variables_of(module, id, target);
         let mut parameters = Vec::new();
         for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {

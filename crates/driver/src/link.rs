@@ -128,9 +128,9 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
         if options.relocatable {
             variables::add_shared(&mut module, source, layout);
         }
-        variables::add(&mut module, source, index, layout)?;
+        variables::add_variables(&mut module, source, index, layout)?;
     }
-    images::add(&mut module, program);
+    images::add_images(&mut module, program);
     add_externs(&mut module, indices, jobs, finished);
     mark_address_taken(&mut module, indices);
     debug::add_sections(&mut module, program, options);
@@ -197,13 +197,13 @@ fn cluster_attributes(bounds: &LaunchBounds) -> Vec<Attribute> {
         attributes.push(Attribute::new(Code::EXPLICIT_CLUSTER, Value::Flag));
     }
     if let Some(blocks) = &bounds.required_cluster {
-        attributes.push(Attribute::words(Code::CTA_PER_CLUSTER, extent(blocks)));
+        attributes.push(Attribute::words(Code::CTA_PER_CLUSTER, padded_sizes(blocks)));
     }
     attributes
 }
 
 /// Returns the sizes of a grid directive along x, y and z; a size that the directive omits is 1.
-fn extent(sizes: &[u32]) -> [u32; 3] {
+fn padded_sizes(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
 }
 
@@ -237,10 +237,10 @@ fn to_build_function(
         extra.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(sparse_mma_mask)));
     }
     if let Some(threads) = &bounds.max_threads {
-        extra.push(Attribute::words(Code::MAX_THREADS, extent(threads)));
+        extra.push(Attribute::words(Code::MAX_THREADS, padded_sizes(threads)));
     }
     if let Some(threads) = &bounds.required_threads {
-        extra.push(Attribute::words(Code::REQNTID, extent(threads)));
+        extra.push(Attribute::words(Code::REQNTID, padded_sizes(threads)));
     }
     extra.extend(cluster_attributes(bounds));
     if job.is_kernel() {

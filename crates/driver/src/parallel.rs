@@ -20,7 +20,12 @@ use crate::hooks::{Executor, Parallelism};
 const INSTRUCTIONS_PER_THREAD: usize = 150;
 
 /// Runs all jobs and returns their results in order. `size` returns the size of a job in PTX instructions.
-pub fn map<J: Sync, R: Send>(parallelism: &Parallelism, jobs: &[J], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+pub fn map_in_parallel<J: Sync, R: Send>(
+    parallelism: &Parallelism,
+    jobs: &[J],
+    size: impl Fn(&J) -> usize,
+    run: impl Fn(&J) -> R + Sync,
+) -> Vec<R> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job| Reverse(size(&jobs[job])));
     match parallelism {
@@ -87,10 +92,10 @@ mod tests {
         for parallelism in all_kinds() {
             for size in [0, 10, 1000] {
                 let jobs: Vec<usize> = (0..100).collect();
-                let results = map(&parallelism, &jobs, |job| size + job % 7, |job| job * 2);
+                let results = map_in_parallel(&parallelism, &jobs, |job| size + job % 7, |job| job * 2);
                 assert_eq!(results, (0..200).step_by(2).collect::<Vec<_>>());
             }
-            assert_eq!(map(&parallelism, &[] as &[usize], |_| 1, |job| *job), []);
+            assert_eq!(map_in_parallel(&parallelism, &[] as &[usize], |_| 1, |job| *job), []);
         }
     }
 
@@ -99,7 +104,7 @@ mod tests {
         let jobs: Vec<usize> = (0..100).collect();
         for (parallelism, bad) in all_kinds().iter().flat_map(|parallelism| [0, 50, 99].map(|bad| (parallelism, bad))) {
             let run = |&job: &usize| assert_ne!(job, bad, "job {bad} fails");
-            let call = AssertUnwindSafe(|| map(parallelism, &jobs, |_| INSTRUCTIONS_PER_THREAD, run));
+            let call = AssertUnwindSafe(|| map_in_parallel(parallelism, &jobs, |_| INSTRUCTIONS_PER_THREAD, run));
             let caught = catch_unwind(call).unwrap_err();
             let message = caught.downcast_ref::<String>().unwrap();
             assert!(message.contains(&format!("job {bad} fails")), "{message}");

@@ -159,7 +159,7 @@ impl Results<'_> {
         tracker.add_to_totals(jobs.len(), jobs.iter().map(size).sum());
         let outcomes = match bisect {
             Some(_) => jobs.iter().map(run).collect(),
-            None => parallel::map(tracker.parallelism(), jobs, size, run),
+            None => parallel::map_in_parallel(tracker.parallelism(), jobs, size, run),
         };
         for (job, FunctionOutcome { result, callees, log }) in jobs.iter().zip(outcomes) {
             self.callees.extend(callees);

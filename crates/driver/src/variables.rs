@@ -25,7 +25,7 @@ pub fn image_kind(ty: VariableType) -> Option<ImageKind> {
 
 /// Adds the global and constant variables that a module defines, and the external variables that it refers to. Returns an error if the
 /// section of initialized variables would become too large.
-pub fn add(file: &mut build::Module, module: &Module, index: &FunctionIndex<'_>, layout: &Layout) -> Result<(), Fault> {
+pub fn add_variables(file: &mut build::Module, module: &Module, index: &FunctionIndex<'_>, layout: &Layout) -> Result<(), Fault> {
     let mut variables: Vec<Variable> = Vec::new();
     for global in &layout.globals {
         let home = match &global.initial {

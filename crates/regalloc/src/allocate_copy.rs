@@ -15,7 +15,7 @@ use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
 /// A source of a copy or pack.
-struct Source {
+struct CopySource {
     operand: Operand,
     /// Offset in the result of the first register that the source fills.
     offset: u8,
@@ -31,10 +31,10 @@ impl Assigner<'_> {
         let inst = file_inst.inst;
         let mut state = self.new_inst_state(file_inst);
         let value = state.results[0].value;
-        let class = self.class(value);
+        let class = self.class_of(value);
         let sources = self.sources_of_copy(inst, class)?;
         let after = self.free_for_results(&state);
-        let place = match window_with_fewest_moves(class, &sources, &after).or_else(|| self.choose(value, &after)) {
+        let place = match window_with_fewest_moves(class, &sources, &after).or_else(|| self.choose_registers(value, &after)) {
             Some(place) => place,
             None => self.make_room_for_result(&mut state, class).ok_or_else(|| self.limit_error(&state))?,
         };
@@ -49,7 +49,7 @@ impl Assigner<'_> {
     }
 
     /// Lists the sources of a copy or pack whose result has this class. Returns an error if they do not fill the result.
-    fn sources_of_copy(&self, inst: Inst, class: Class) -> Result<SmallVec<[Source; 8]>, AllocateError> {
+    fn sources_of_copy(&self, inst: Inst, class: Class) -> Result<SmallVec<[CopySource; 8]>, AllocateError> {
         let operands = self.function.sources(inst);
         if operands.len() > 1 && operands.iter().map(|source| u32::from(operand_width(source))).sum::<u32>() != u32::from(class.width) {
             return Err(AllocateError::Invalid(format!("{inst:?} does not fill its result")));
@@ -60,7 +60,7 @@ impl Assigner<'_> {
             let width = if operands.len() == 1 { class.width } else { operand_width(operand) };
             let part = part_in_file(self.function, operand, self.inputs.file);
             let was_at = part.and_then(|part| Some(self.registers.register_of(part.value)? + part.first));
-            let source = Source { operand: *operand, offset, width, was_at };
+            let source = CopySource { operand: *operand, offset, width, was_at };
             offset += width;
             source
         });
@@ -69,16 +69,16 @@ impl Assigner<'_> {
 
     /// Emits a `COPY` or `PACK`: first one parallel copy of the sources in registers and of the values that the result displaces, then
     /// reloads of dropped sources, then constants and sources of other register files.
-    fn emit_copy(&mut self, state: &InstState, sources: &[Source], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn emit_copy(&mut self, state: &InstState, sources: &[CopySource], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let to = state.results[0].chosen_register();
-        let mut moves = self.moves_of(state);
+        let mut moves = self.moves_before(state);
         for source in sources {
             if let Some(at) = source.was_at {
                 moves.extend(Move::tuple(to + source.offset, at, source.width));
             }
         }
         let mut result = RegisterSet::EMPTY;
-        result.insert(to, self.class(state.results[0].value).width);
+        result.insert(to, self.class_of(state.results[0].value).width);
         let scratch = self.find_scratch(state, &moves, result);
         let mut emitter = self.inputs.emitter(self.function, out, state.inst);
         emitter.emit_parallel(&moves, scratch)?;
@@ -107,7 +107,7 @@ impl Assigner<'_> {
 }
 
 /// Returns whether a source is the constant zero and fills one register.
-fn is_zero(source: &Source) -> bool {
+fn is_zero(source: &CopySource) -> bool {
     source.width == 1 && (source.operand.integer() == Some(0) || matches!(source.operand.kind, OperandKind::Zero(_)))
 }
 
@@ -117,7 +117,7 @@ fn is_zero(source: &Source) -> bool {
 ///
 /// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. A window is only
 /// taken if all of it is free or held by dying sources.
-fn window_with_fewest_moves(class: Class, sources: &[Source], after: &RegisterSet) -> Option<Reg> {
+fn window_with_fewest_moves(class: Class, sources: &[CopySource], after: &RegisterSet) -> Option<Reg> {
     let mut wishes: SmallVec<[(Reg, u32); 8]> = SmallVec::new();
     for source in sources {
         let place = source.was_at.and_then(|at| at.checked_sub(source.offset));

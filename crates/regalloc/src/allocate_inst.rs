@@ -73,7 +73,7 @@ impl Assigner<'_> {
         let inst = file_inst.inst;
         let data = &self.function.insts[inst];
         if let Op::Pseudo(_) = data.op {
-            self.output.has_pseudo[self.walk.block] = true;
+            self.output.has_pseudo_ops[self.walk.block] = true;
         }
         match data.op {
             // Phis got their registers when the block was entered.
@@ -105,7 +105,7 @@ impl Assigner<'_> {
             if !used.needs_register {
                 continue;
             }
-            let class = self.class(used.value);
+            let class = self.class_of(used.value);
             let now = self.registers.register_of(used.value);
             // A source in the register of a fixed argument has to move: the argument copy would overwrite it.
             if let Some(now) = now.filter(|&now| state.source_registers.has_all(now, class.width)) {
@@ -113,7 +113,7 @@ impl Assigner<'_> {
                 continue;
             }
             let free = self.registers.free.and(&state.source_registers);
-            let place = self.choose(used.value, &free).or_else(|| self.make_room(state, class));
+            let place = self.choose_registers(used.value, &free).or_else(|| self.make_room(state, class));
             // Every window holds another source. `repack` places all sources and tied results together, so the loop ends here.
             let Some(place) = place else {
                 return self.repack(state);
@@ -140,14 +140,15 @@ impl Assigner<'_> {
         }
         for number in 0..state.results.len() {
             let Some(tied) = self.tied_source(state, &state.results[number]) else { continue };
-            let (value, class) = (state.results[number].value, self.class(state.results[number].value));
-            // `inheritable_register` rejects registers in `taken`, so two results never inherit the registers of the same source.
+            let (value, class) = (state.results[number].value, self.class_of(state.results[number].value));
+            // `inheritable_register` rejects registers in `result_registers`, so two results never inherit the registers of the same
+            // source.
             if let Some(place) = self.inheritable_register(state, &state.results[number], &tied) {
                 state.place_result(number, place, class.width);
                 continue;
             }
-            let free = self.registers.free.and(&state.source_registers).without(&state.taken);
-            let Some(place) = self.choose(value, &free).or_else(|| self.make_room(state, class)) else { return false };
+            let free = self.registers.free.and(&state.source_registers).without(&state.result_registers);
+            let Some(place) = self.choose_registers(value, &free).or_else(|| self.make_room(state, class)) else { return false };
             state.place_result(number, place, class.width);
             state.results[number].tied_copy = Some(tied);
         }
@@ -161,7 +162,7 @@ impl Assigner<'_> {
         }
         // A fixed operand is impossible if any of its registers is not usable, for instance above the register limit.
         let arguments = state.arguments.iter().map(|argument| (argument.to, operand_width(&argument.from)));
-        let results = state.results.iter().filter_map(|result| Some((result.fixed?, self.class(result.value).width)));
+        let results = state.results.iter().filter_map(|result| Some((result.fixed?, self.class_of(result.value).width)));
         if !arguments.chain(results).all(|(to, width)| self.registers.usable.has_all(to, width)) {
             return Err(self.limit_error(state));
         }
@@ -169,8 +170,8 @@ impl Assigner<'_> {
             if state.dies(value) {
                 continue;
             }
-            let free = self.registers.free.without(&state.clobbered).without(&state.taken);
-            if let Some(to) = self.choose(value, &free) {
+            let free = self.registers.free.without(&state.clobbered).without(&state.result_registers);
+            if let Some(to) = self.choose_registers(value, &free) {
                 self.relocate(state, value, to);
             } else if state.is_pinned(value) {
                 // The instruction still reads the value, so its registers become free only after that.
@@ -187,7 +188,7 @@ impl Assigner<'_> {
         let mut after = self.free_for_results(state);
         for number in 0..state.results.len() {
             if let Some(to) = state.results[number].fixed {
-                let width = self.class(state.results[number].value).width;
+                let width = self.class_of(state.results[number].value).width;
                 state.place_result(number, to, width);
                 after.remove(to, width);
             }
@@ -195,12 +196,12 @@ impl Assigner<'_> {
         let mut numbers: SmallVec<[usize; 4]> =
             (0..state.results.len()).filter(|&number| state.results[number].register.is_none()).collect();
         if numbers.len() > 1 {
-            numbers.sort_by_key(|&number| std::cmp::Reverse(self.class(state.results[number].value).width));
+            numbers.sort_by_key(|&number| std::cmp::Reverse(self.class_of(state.results[number].value).width));
         }
         for number in numbers {
             let value = state.results[number].value;
-            let class = self.class(value);
-            let place = match self.choose(value, &after) {
+            let class = self.class_of(value);
+            let place = match self.choose_registers(value, &after) {
                 Some(place) => place,
                 None => self.make_room_for_result(state, class).ok_or_else(|| self.limit_error(state))?,
             };

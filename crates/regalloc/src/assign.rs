@@ -34,8 +34,8 @@ impl Assigner<'_> {
         }
         self.start_file(file)?;
         let first_slot = self.function.frame_bytes.next_multiple_of(4);
-        for place in 0..self.inputs.flow.order().len() {
-            self.allocate_block(self.inputs.flow.order()[place], place == 0)?;
+        for place in 0..self.inputs.flow.reverse_post_order().len() {
+            self.allocate_block(self.inputs.flow.reverse_post_order()[place], place == 0)?;
         }
         self.registers.clear();
         self.resolve_edges()?;

@@ -35,7 +35,7 @@ pub(crate) struct Output {
     /// For each block: its new instruction list.
     pub insts: IndexVec<Block, Vec<Inst>>,
     /// For each block: whether it has a phi, copy or pack with an operand of the file, which has to be deleted afterwards.
-    pub has_pseudo: IndexVec<Block, bool>,
+    pub has_pseudo_ops: IndexVec<Block, bool>,
     /// Each guarded copy with the moves that replace it, for the checker.
     pub guarded_copies: Vec<(Inst, Vec<Inst>)>,
 }
@@ -85,13 +85,13 @@ impl<'a> Assigner<'a> {
         if file == RegFile::General && self.has_banks {
             choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
         }
-        self.registers.start_file(self.function, self.inputs.env.usable(file));
+        self.registers.start_file(self.function, self.inputs.env.usable_registers(file));
         self.walk.start_file(values);
         self.spills.start_file(self.function, &self.inputs.liveness, file);
         self.borders.start_file(values, blocks);
         self.output.insts.resize(blocks, Vec::new());
-        self.output.has_pseudo.clear();
-        self.output.has_pseudo.resize(blocks, false);
+        self.output.has_pseudo_ops.clear();
+        self.output.has_pseudo_ops.resize(blocks, false);
         Ok(())
     }
 
@@ -103,32 +103,32 @@ impl<'a> Assigner<'a> {
     }
 
     /// Returns the register class of a value.
-    pub fn class(&self, value: Value) -> Class {
+    pub fn class_of(&self, value: Value) -> Class {
         self.function.values[value]
     }
 
     /// Returns whether a value belongs to the file that is being allocated.
     pub fn is_in_current_file(&self, value: Value) -> bool {
-        self.class(value).file == self.inputs.file
+        self.class_of(value).file == self.inputs.file
     }
 
-    /// Chooses registers for a value among `free` and returns the first; `None` if no aligned gap is wide enough. See [`Hints::choose`].
-    /// Operands of asynchronous matrix products that run across a back edge prefer registers that the next iteration does not write early
-    /// ([`InFlight`]).
-    pub fn choose(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
+    /// Chooses registers for a value among `free` and returns the first; `None` if no aligned gap is wide enough. See
+    /// [`Hints::choose_registers`]. Operands of asynchronous matrix products that run across a back edge prefer registers that the next
+    /// iteration does not write early ([`InFlight`]).
+    pub fn choose_registers(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)
-            && let Some(place) = self.hints.choose(value, class, &free.without(avoided))
+            && let Some(place) = self.hints.choose_registers(value, class, &free.without(avoided))
         {
             return Some(place);
         }
         if let Some(avoided) = self.in_flight.late_reads().filter(|_| class.file == RegFile::Uniform) {
-            if let Some(place) = self.hints.choose(value, class, &free.without(&avoided)) {
+            if let Some(place) = self.hints.choose_registers(value, class, &free.without(&avoided)) {
                 return Some(place);
             }
             self.in_flight.forget_late_reads();
         }
-        self.hints.choose(value, class, free)
+        self.hints.choose_registers(value, class, free)
     }
 
     /// Returns the estimated cost of dropping a value at a position of the block, at least 16.

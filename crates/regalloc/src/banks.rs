@@ -123,22 +123,22 @@ struct Graph<'a> {
     /// The roots of the webs that have edges, in ascending order.
     nodes: Vec<Value>,
     /// For each value: the start of its row in `entries`; one more element marks the end of the last row.
-    starts: Vec<usize>,
+    row_starts: Vec<usize>,
     /// The rows: indices into `edges`.
     entries: Vec<u32>,
 }
 
 impl Graph<'_> {
     fn new(edges: &[Edge], values: usize) -> Graph<'_> {
-        let mut starts = vec![0; values + 1];
+        let mut row_starts = vec![0; values + 1];
         for web in edges.iter().flat_map(|edge| edge.webs) {
-            starts[web.position() + 1] += 1;
+            row_starts[web.position() + 1] += 1;
         }
-        let nodes = (0..values).filter(|&value| starts[value + 1] > 0).map(Value::new).collect();
+        let nodes = (0..values).filter(|&value| row_starts[value + 1] > 0).map(Value::new).collect();
         for at in 0..values {
-            starts[at + 1] += starts[at];
+            row_starts[at + 1] += row_starts[at];
         }
-        let mut next = starts.clone();
+        let mut next = row_starts.clone();
         let mut entries = vec![0; 2 * edges.len()];
         for (number, edge) in edges.iter().enumerate() {
             for web in edge.webs {
@@ -146,12 +146,12 @@ impl Graph<'_> {
                 next[web.position()] += 1;
             }
         }
-        Graph { edges, nodes, starts, entries }
+        Graph { edges, nodes, row_starts, entries }
     }
 
     /// Returns the neighbours of a web, each with whether its root should be in the other bank, and the weight of the edge.
     fn neighbours(&self, web: Value) -> impl Iterator<Item = (Value, bool, u64)> {
-        self.entries[self.starts[web.position()]..self.starts[web.position() + 1]].iter().map(move |&number| {
+        self.entries[self.row_starts[web.position()]..self.row_starts[web.position() + 1]].iter().map(move |&number| {
             let edge = &self.edges[number as usize];
             let other = if edge.webs[0] == web { edge.webs[1] } else { edge.webs[0] };
             (other, edge.roots_must_differ, edge.weight)

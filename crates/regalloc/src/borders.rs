@@ -24,13 +24,13 @@ pub(crate) struct Borders {
     /// For each block, its exit state: the values in registers at its end, in ascending order of registers.
     pub exit: Lists<ResidentValue>,
     /// For each value that a phi of a visited block defines: the block and register of the phi; `None` for other values.
-    pub phis: IndexVec<Value, Option<PhiPlace>>,
+    pub phi_places: IndexVec<Value, Option<PhiPlace>>,
     /// Phis that got no register at the start of their block; their values are in spill slots or shadows there.
     pub phis_without_register: Vec<(Block, Inst)>,
     /// For each block with one predecessor: the code of its incoming edge, to insert at its start.
     pub entry_code: IndexVec<Block, Vec<Inst>>,
     /// For each value: the last block that was found to have it live-in. A stamp, so that a set need not be cleared for each block.
-    pub live_into: IndexVec<Value, Option<Block>>,
+    pub last_live_in_block: IndexVec<Value, Option<Block>>,
     /// For each value: its first register at the end of the predecessor whose registers phis inherit; all `None` except while phis are
     /// assigned registers.
     pub base_exit_register: IndexVec<Value, Option<Reg>>,
@@ -41,20 +41,20 @@ impl Borders {
     pub fn start_file(&mut self, values: usize, blocks: usize) {
         self.entry.reset(blocks);
         self.exit.reset(blocks);
-        self.phis.resize(values, None);
+        self.phi_places.resize(values, None);
         self.phis_without_register.clear();
         self.entry_code.resize(blocks, Vec::new());
-        self.live_into.resize(values, None);
+        self.last_live_in_block.resize(values, None);
         self.base_exit_register.resize(values, None);
     }
 
     /// Returns the first register of a phi where its block starts; `None` if the phi is in memory or unused.
     pub fn phi_register(&self, value: Value) -> Option<Reg> {
-        self.phis[value].and_then(|place| place.register)
+        self.phi_places[value].and_then(|place| place.register)
     }
 
     /// Returns whether a value is defined by a phi of a block.
     pub fn is_phi_of(&self, value: Value, block: Block) -> bool {
-        self.phis[value].is_some_and(|place| place.block == block)
+        self.phi_places[value].is_some_and(|place| place.block == block)
     }
 }

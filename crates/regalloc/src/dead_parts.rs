@@ -41,14 +41,14 @@ impl DeadParts {
         for &block in blocks {
             needed.clear();
             for &file_inst in liveness.file_insts_of(block).iter().rev() {
-                self.visit(function, liveness, file_inst, file, &mut needed);
+                self.visit_inst(function, liveness, file_inst, file, &mut needed);
             }
         }
     }
 
     /// Records the parts that an instruction reads last. Instructions of a block are visited in reverse order; `needed` has, for each
     /// tuple, its registers that later instructions read.
-    fn visit(
+    fn visit_inst(
         &mut self,
         function: &Function,
         liveness: &Liveness,
@@ -63,9 +63,9 @@ impl DeadParts {
         }
         for read in reads.iter().filter(|read| is_tuple(read.value)) {
             // The first visit to a tuple is its last read in the block.
-            needed.entry(read.value).or_insert(if read.next.is_never() { RegisterSet::EMPTY } else { RegisterSet::ALL });
+            needed.entry(read.value).or_insert(if read.next_use.is_never() { RegisterSet::EMPTY } else { RegisterSet::ALL });
         }
-        let dies = |value: Value| reads.iter().any(|read| read.value == value && read.next.is_never());
+        let dies = |value: Value| reads.iter().any(|read| read.value == value && read.next_use.is_never());
         for part in function.sources(file_inst.inst).iter().filter_map(|source| part_in_file(function, source, file)) {
             let Some(later) = needed.get_mut(&part.value) else { continue };
             for first in part.first..part.first + part.count {

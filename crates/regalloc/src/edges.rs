@@ -63,7 +63,7 @@ struct MemoryPhi {
 struct LateStore {
     phi: Value,
     /// Offset of the temporary slot in bytes from the stack pointer.
-    temporary: u32,
+    temporary_slot: u32,
 }
 
 /// The transfers that one edge has to make. Conceptually they happen all at once: all sources are read in the exit state of the
@@ -114,8 +114,8 @@ impl Assigner<'_> {
     /// Emits the transfers of all edges. Code for the start of a block is kept in [`Borders::entry_code`] until the blocks are rewritten.
     pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
         let mut split: Vec<SplitEdge> = Vec::new();
-        for place in 0..self.inputs.flow.order().len() {
-            let from = self.inputs.flow.order()[place];
+        for place in 0..self.inputs.flow.reverse_post_order().len() {
+            let from = self.inputs.flow.reverse_post_order()[place];
             // `register_of` is the exit state of `from` in this iteration, and empty again after it.
             self.registers.restore_state(self.borders.exit.get(from));
             self.resolve_edges_from(from, &mut split)?;
@@ -187,7 +187,7 @@ impl Assigner<'_> {
             let Some(value) = self.function.operands(phi)[0].value().filter(|&value| self.is_in_current_file(value)) else { continue };
             let source = phi_source(self.function, phi, from);
             if let Some(at) = self.borders.phi_register(value) {
-                self.transfer_to_register(&mut transfers, at, self.class(value).width, &source);
+                self.transfer_to_register(&mut transfers, at, self.class_of(value).width, &source);
                 continue;
             }
             // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
@@ -200,7 +200,7 @@ impl Assigner<'_> {
         for &(value, at) in self.borders.entry.get(to) {
             if self.registers.register_of(value) != Some(at) && !self.borders.is_phi_of(value, to) {
                 let whole = self.function.whole(value).into();
-                self.transfer_to_register(&mut transfers, at, self.class(value).width, &whole);
+                self.transfer_to_register(&mut transfers, at, self.class_of(value).width, &whole);
             }
         }
         transfers
@@ -250,7 +250,7 @@ impl Assigner<'_> {
                 let phi_needs = |&phi: &Inst| phi_source(self.function, phi, from).value() == Some(value);
                 self.inputs.liveness.live_in(other).binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
             };
-            let harmed = |&(value, at): &ResidentValue| written_registers.has_any(at, self.class(value).width) && needed(value);
+            let harmed = |&(value, at): &ResidentValue| written_registers.has_any(at, self.class_of(value).width) && needed(value);
             if self.borders.exit.get(from).iter().any(harmed) || transfers.memory_phis.iter().any(|memory| needed(memory.phi)) {
                 return false;
             }
@@ -282,11 +282,11 @@ impl Assigner<'_> {
             emitter.emit_move(other.to, other.from)?;
         }
         let frame = &mut self.spills.frame;
-        for LateStore { phi, temporary } in late {
-            let slot = frame.slot_of(phi, emitter.function);
+        for LateStore { phi, temporary_slot } in late {
+            let slot = frame.slot_offset(phi, emitter.function);
             let width = emitter.function.values[phi].width;
             let scratch = frame.acquire_scratch(&free, &self.registers.usable, &mut emitter);
-            frame.copy(slot, temporary, width, scratch, &mut emitter);
+            frame.copy(slot, temporary_slot, width, scratch, &mut emitter);
             frame.release_scratch(scratch, &mut emitter);
         }
         Ok(code)
@@ -305,10 +305,10 @@ impl Assigner<'_> {
         let mut emitter = self.inputs.emitter(self.function, code, last_inst(&self.output.insts[from]));
         for &MemoryPhi { phi, source } in &transfers.memory_phis {
             let width = emitter.function.values[phi].width;
-            let mut slot = self.spills.frame.slot_of(phi, emitter.function);
+            let mut slot = self.spills.frame.slot_offset(phi, emitter.function);
             if transfers.reads_slot_of(phi) {
                 slot = self.spills.frame.private_slot(width, emitter.function);
-                late.push(LateStore { phi, temporary: slot });
+                late.push(LateStore { phi, temporary_slot: slot });
             }
             let held = source.value().and_then(|source| self.registers.register_of(source));
             for number in 0..width {
@@ -316,7 +316,7 @@ impl Assigner<'_> {
                 match (source.part(), held) {
                     // The source is in registers, in its slot, or in neither: it can be rematerialized, or it is a constant.
                     (Some(part), Some(at)) => self.spills.frame.store(slot, at + part.first + number, 1, &mut emitter),
-                    (Some(part), None) if !self.spills.is_repeatable(part.value) => {
+                    (Some(part), None) if !self.spills.is_rematerializable(part.value) => {
                         let old = self.spills.slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first + number);
                         let scratch = self.spills.frame.acquire_scratch(free, &self.registers.usable, &mut emitter);
                         self.spills.frame.copy(slot, old, 1, scratch, &mut emitter);

@@ -39,12 +39,12 @@ impl Assigner<'_> {
             if let Some(at) = self.registers.register_of(used.value).filter(|_| reads_late) {
                 self.in_flight.note_late_read(at, self.function.values[used.value].width);
             }
-            self.walk.note_use(used.value, state.position, used.next);
-            if used.next.is_never() {
+            self.walk.note_use(used.value, state.position, used.next_use);
+            if used.next_use.is_never() {
                 self.registers.vacate(used.value);
             }
         }
-        for &part in &state.released {
+        for &part in &state.released_parts {
             self.registers.release_part(part);
         }
         for &value in &state.dropped {
@@ -52,7 +52,7 @@ impl Assigner<'_> {
         }
         for result in &state.results {
             self.registers.occupy(result.value, result.chosen_register());
-            self.walk.note_definition(result.value, state.inst, state.position, result.next, result.chosen_register());
+            self.walk.note_definition(result.value, state.inst, state.position, result.next_use, result.chosen_register());
             self.in_flight.note_written(
                 self.walk.block,
                 state.position,
@@ -61,15 +61,15 @@ impl Assigner<'_> {
             );
         }
         // The registers of unused results are freed only after all results have registers, because the instruction writes all of them.
-        for result in state.results.iter().filter(|result| result.next.is_never()) {
+        for result in state.results.iter().filter(|result| result.next_use.is_never()) {
             self.registers.vacate(result.value);
         }
     }
 
     /// Returns the moves of the values that change their registers before an instruction.
-    pub(crate) fn moves_of(&self, state: &InstState) -> Vec<Move> {
+    pub(crate) fn moves_before(&self, state: &InstState) -> Vec<Move> {
         let moved = state.moved.iter();
-        moved.flat_map(|moved| Move::tuple(moved.to, moved.from, self.class(moved.value).width)).collect()
+        moved.flat_map(|moved| Move::tuple(moved.to, moved.from, self.class_of(moved.value).width)).collect()
     }
 
     /// Returns a scratch register for the parallel copy before an instruction: it holds no value before the copy (`free_before`) or after
@@ -88,7 +88,7 @@ impl Assigner<'_> {
     /// the call overwrites. The parallel copy is R4 <- R5, R5 <- R4, R16 <- R6. Executed one after the other, the first two moves would
     /// give both arguments the same content.
     fn emit_preparation(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let mut moves = self.moves_of(state);
+        let mut moves = self.moves_before(state);
         // Arguments are part of the same parallel copy: a value may be in the register of another argument.
         for argument in &state.arguments {
             if let (Some(part), Some(was_at)) = (argument.from.part(), argument.was_at) {
@@ -158,13 +158,13 @@ impl Assigner<'_> {
     /// already be physical registers.
     fn emit_guarded_copy(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let (to, source) = (state.results[0].chosen_register(), self.function.operands(state.inst)[1]);
-        let width = self.class(state.results[0].value).width;
+        let width = self.class_of(state.results[0].value).width;
         let guard = self.function.insts[state.inst].guard;
         let first = out.len();
         let mut emitter = self.inputs.emitter(self.function, out, state.inst);
         emitter.guard = guard;
         // The moves are emitted one after the other, so a partly overlapping source would be overwritten before it is read.
-        if width > 1 && overlaps(&source, emitter.file, to, width) {
+        if width > 1 && overlaps_partly(&source, emitter.file, to, width) {
             return Err(emitter.unsupported_error("a guarded copy within a value"));
         }
         for number in 0..width {
@@ -181,7 +181,7 @@ impl Assigner<'_> {
 
 /// Returns whether a source is in registers of the file that partly overlap the `width` registers from `to` on: they start at another
 /// register.
-fn overlaps(source: &Operand, file: RegFile, to: Reg, width: u8) -> bool {
+fn overlaps_partly(source: &Operand, file: RegFile, to: Reg, width: u8) -> bool {
     let OperandKind::Register { file: source_file, first, count } = source.kind else { return false };
     let first = Reg::new(first);
     source_file == file && first != to && first < to + width && to < first + count

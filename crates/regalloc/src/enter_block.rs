@@ -34,10 +34,10 @@ impl Assigner<'_> {
         let liveness = &self.inputs.liveness;
         for (&value, &first_use) in liveness.live_in(block).iter().zip(liveness.first_uses(block)) {
             self.walk.next_use[value] = first_use;
-            self.borders.live_into[value] = Some(block);
+            self.borders.last_live_in_block[value] = Some(block);
         }
         for &(value, register) in base.map_or(&[][..], |base| self.borders.exit.get(base)) {
-            if self.borders.live_into[value] == Some(block) {
+            if self.borders.last_live_in_block[value] == Some(block) {
                 self.registers.occupy(value, register);
             }
         }
@@ -87,7 +87,7 @@ impl Assigner<'_> {
         for value in missing {
             let free = self.registers.free;
             if !self.walk.next_use[value].is_after_loop()
-                && let Some(register) = self.choose(value, &free)
+                && let Some(register) = self.choose_registers(value, &free)
             {
                 self.registers.occupy(value, register);
             }
@@ -105,7 +105,7 @@ impl Assigner<'_> {
             if excess == 0 {
                 break;
             }
-            excess = excess.saturating_sub(u32::from(self.class(value).width));
+            excess = excess.saturating_sub(u32::from(self.class_of(value).width));
             self.drop_value(value);
         }
     }
@@ -120,14 +120,14 @@ impl Assigner<'_> {
         // Phis come first among the instructions of the block.
         let liveness = &self.inputs.liveness;
         for written in liveness.file_insts_of(block).iter().take(phis.len()).flat_map(|&file_inst| liveness.writes(file_inst)) {
-            self.walk.next_use[written.value] = written.next;
+            self.walk.next_use[written.value] = written.next_use;
         }
         // Phis that can inherit the registers of their sources do so before the other phis choose, which might take these registers.
         let mut later = self.inherit_registers(&phis, base);
-        later.sort_by_key(|&(_, value)| (Reverse(self.class(value).width), self.walk.next_use[value], value));
+        later.sort_by_key(|&(_, value)| (Reverse(self.class_of(value).width), self.walk.next_use[value], value));
         for (phi, value) in later {
             let free = self.registers.free;
-            if let Some(register) = self.choose(value, &free) {
+            if let Some(register) = self.choose_registers(value, &free) {
                 self.registers.occupy(value, register);
             } else if !self.displace_for_phi(value, &phis) {
                 self.borders.phis_without_register.push((block, phi));
@@ -135,7 +135,7 @@ impl Assigner<'_> {
             }
         }
         for &(_, value) in &phis {
-            self.borders.phis[value] = Some(PhiPlace { block, register: self.registers.register_of(value) });
+            self.borders.phi_places[value] = Some(PhiPlace { block, register: self.registers.register_of(value) });
         }
     }
 
@@ -176,7 +176,7 @@ impl Assigner<'_> {
     /// Drops values that cost less to drop than the phi that defines `value`, and assigns their registers to it. Returns false if there are
     /// none.
     fn displace_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
-        let class = self.class(value);
+        let class = self.class_of(value);
         // Phis do not displace each other: they get registers in order of width and next use, so the more urgent one has its own already.
         let is_phi = |victim: Value| phis.iter().any(|&(_, phi)| phi == victim);
         let window = self.registers.cheapest_window(class, &self.registers.usable, |mut victims| {

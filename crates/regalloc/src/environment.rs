@@ -10,7 +10,7 @@ use crate::registers::{Reg, RegisterSet};
 pub struct Environment {
     /// The target that the code is for.
     pub target: Target,
-    /// Number of general registers a thread may have, 255 at most.
+    /// Maximum number of general registers of a thread; at most 255.
     pub max_registers: u32,
     /// Allocation unit of general registers: the hardware gives each thread a multiple of this number.
     pub register_unit: u32,
@@ -115,8 +115,8 @@ impl Environment {
     }
 
     /// Returns the registers of a file that values may be assigned to.
-    pub(crate) fn usable(&self, file: RegFile) -> RegisterSet {
-        let mut set = RegisterSet::first(self.limit(file)).without(&self.reserved.in_file(file));
+    pub(crate) fn usable_registers(&self, file: RegFile) -> RegisterSet {
+        let mut set = RegisterSet::first_n(self.limit(file)).without(&self.reserved.in_file(file));
         if file == RegFile::General {
             set.remove(self.stack_pointer, 1);
         }
@@ -124,7 +124,7 @@ impl Environment {
     }
 
     /// Returns the registers of a file that the callee of `call` may overwrite.
-    pub(crate) fn clobbered(&self, function: &Function, call: Inst, file: RegFile) -> RegisterSet {
+    pub(crate) fn clobbered_by(&self, function: &Function, call: Inst, file: RegFile) -> RegisterSet {
         let callee = function.callee(call);
         let known = self.known.iter().find(|(name, _)| callee == Some(name.as_str()));
         known.map_or(&self.clobbers, |(_, clobbers)| clobbers).in_file(file)

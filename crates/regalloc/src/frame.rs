@@ -68,7 +68,7 @@ impl SpillFrame {
     }
 
     /// Returns the offset of a value's slot; creates the slot at the first call.
-    pub fn slot_of(&mut self, value: Value, function: &mut Function) -> u32 {
+    pub fn slot_offset(&mut self, value: Value, function: &mut Function) -> u32 {
         if let Some(&offset) = self.slots.get(&value) {
             return offset;
         }
@@ -190,7 +190,7 @@ mod tests {
         let mut frame = SpillFrame::new(Reg::new(1));
         let mut aligns = Vec::new();
         let mut slot = |function: &mut Function, value| {
-            let offset = frame.slot_of(value, function);
+            let offset = frame.slot_offset(value, function);
             aligns.push((function.frame_align, function.frame_bytes));
             offset
         };

@@ -133,7 +133,7 @@ impl Hints {
             if let Some(source) = part_of(operand)
                 && let Some(result) = part_of(&operands[result])
             {
-                self.join(result.value, source.value, offset - i32::from(source.first));
+                self.join_webs(result.value, source.value, offset - i32::from(source.first));
             }
         }
     }
@@ -184,7 +184,7 @@ impl Hints {
     /// Joins two webs so that `second` starts `offset` registers after the start of `first`. Does nothing if the webs are joined already
     /// (the first relation wins), if phis of one block would overlap, if the result would be too wide, or if the alignments contradict each
     /// other.
-    fn join(&mut self, first: Value, second: Value, offset: i32) {
+    fn join_webs(&mut self, first: Value, second: Value, offset: i32) {
         let (root, first_offset) = self.root(first);
         let (other, second_offset) = self.root(second);
         if root == other {
@@ -194,8 +194,9 @@ impl Hints {
         let moved = self.nodes[other];
         let kept = self.nodes[root];
         let (low, high) = (kept.low.min(moved.low + shift), kept.high.max(moved.high + shift));
-        // `shift` is the offset of the second web's root from the first web's root, which becomes the common root. A web is aligned at its
-        // root: the second web stays aligned at any multiple of its alignment, and if it is the stricter one, only shift 0 is accepted.
+        // `shift` is the offset of the second web's root from the first web's root, which becomes the root of the joined web. The alignment
+        // of a web applies to its root. So `shift` must be a multiple of the smaller alignment; if the second web has the larger alignment,
+        // `shift` must be 0, so that it applies to the new root too.
         let misaligned = shift.rem_euclid(i32::from(kept.align.min(moved.align))) != 0;
         if high - low > MAX_WEB_WIDTH || misaligned || (moved.align > kept.align && shift != 0) || self.would_overlap(root, other, shift) {
             return;
@@ -223,7 +224,7 @@ impl Hints {
     }
 
     /// Returns the web of a value.
-    fn web(&mut self, value: Value) -> Web {
+    fn web_of(&mut self, value: Value) -> Web {
         let (root, offset) = self.root(value);
         Web { root, offset }
     }
@@ -242,7 +243,7 @@ impl Hints {
 
     /// Records that the first register of a value is `register`, which implies registers for all other values of its web.
     pub fn note_register(&mut self, value: Value, register: Reg) {
-        let web = self.web(value);
+        let web = self.web_of(value);
         self.set_implied_register(web, register);
     }
 
@@ -252,7 +253,7 @@ impl Hints {
 
     /// Chooses free registers for a value of a class and returns the first; `None` if no aligned gap is wide enough. To save moves, prefers
     /// the registers that the other values of its web imply; if none of them has registers yet, a gap for the whole web; then any gap.
-    pub fn choose(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
+    pub fn choose_registers(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let place = self.choose_place(value, class, free)?;
         self.used_end = self.used_end.max(place.number() + u16::from(class.width));
         Some(place)
@@ -260,7 +261,7 @@ impl Hints {
 
     fn choose_place(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let fits = |place: Reg| place.is_aligned(class.align) && free.has_all(place, class.width);
-        let web = self.web(value);
+        let web = self.web_of(value);
         let wish = self.implied_register(web);
         if let Some(place) = wish {
             if fits(place) {

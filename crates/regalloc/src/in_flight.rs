@@ -33,9 +33,9 @@ const MAX_STEPS: usize = 4;
 /// The first block of a loop at whose start matrix products may still be running.
 struct LoopStart {
     /// Position in the block of the first wait for all matrix products; the number of instructions if there is none.
-    wait: u32,
+    wait_position: u32,
     /// Registers that are in use at the start of the block, or written before the wait.
-    busy: RegisterSet,
+    busy_registers: RegisterSet,
 }
 
 /// The operands that matrix products read across back edges, and the registers that these operands should not be in; also the uniform
@@ -45,7 +45,7 @@ pub(crate) struct InFlight {
     /// The loop starts, by block.
     starts: FxHashMap<Block, LoopStart>,
     /// For each web, given by its root, with an operand of a matrix product that runs across a back edge: the start of the loop.
-    carried: FxHashMap<Value, Block>,
+    carried_webs: FxHashMap<Value, Block>,
     /// Uniform registers that asynchronous copies have read.
     late_reads: RegisterSet,
 }
@@ -67,11 +67,11 @@ impl InFlight {
             let Some(start) = flow.successors(block).iter().find_map(|&next| loop_start(flow, block, next)) else { continue };
             for value in function.sources(keep).iter().filter_map(Operand::value) {
                 let (root, _) = hints.root_of(value);
-                found.carried.insert(root, start);
+                found.carried_webs.insert(root, start);
             }
             let insts = &function.blocks[start].insts;
             let wait = insts.iter().position(|&inst| pending_groups(function, inst) == Some(0)).unwrap_or(insts.len()) as u32;
-            found.starts.insert(start, LoopStart { wait, busy: RegisterSet::EMPTY });
+            found.starts.insert(start, LoopStart { wait_position: wait, busy_registers: RegisterSet::EMPTY });
         }
         found
     }
@@ -79,14 +79,14 @@ impl InFlight {
     /// Records the registers in use at the start of a block, if a loop starts there.
     pub fn note_loop_entry(&mut self, block: Block, occupied: &RegisterSet) {
         if let Some(start) = self.starts.get_mut(&block) {
-            start.busy = start.busy.or(occupied);
+            start.busy_registers = start.busy_registers.or(occupied);
         }
     }
 
     /// Records that the instruction at a position of a block writes `count` registers from `first` on.
     pub fn note_written(&mut self, block: Block, position: u32, first: Reg, count: u8) {
-        if let Some(start) = self.starts.get_mut(&block).filter(|start| position < start.wait) {
-            start.busy.insert(first, count);
+        if let Some(start) = self.starts.get_mut(&block).filter(|start| position < start.wait_position) {
+            start.busy_registers.insert(first, count);
         }
     }
 
@@ -107,11 +107,11 @@ impl InFlight {
 
     /// Returns the registers that a value should not be assigned to; `None` if there are none.
     pub fn registers_to_avoid(&self, hints: &mut Hints, value: Value) -> Option<&RegisterSet> {
-        if self.carried.is_empty() {
+        if self.carried_webs.is_empty() {
             return None;
         }
         let (root, _) = hints.root_of(value);
-        self.carried.get(&root).and_then(|start| self.starts.get(start)).map(|start| &start.busy)
+        self.carried_webs.get(&root).and_then(|start| self.starts.get(start)).map(|start| &start.busy_registers)
     }
 }
 

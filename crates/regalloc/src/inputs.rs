@@ -49,7 +49,7 @@ impl<'a> Inputs<'a> {
             self.block_lengths.push(block.insts.len() as u32);
         }
         self.liveness.compute(function, &self.flow, file)?;
-        self.dead_parts.compute(function, self.flow.order(), &self.liveness, file);
+        self.dead_parts.compute(function, self.flow.reverse_post_order(), &self.liveness, file);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::registers::{Reg, RegisterSet};
 pub(crate) struct Use {
     pub value: Value,
     /// The value's next use after this instruction; [`NextUse::NEVER`] if it dies here.
-    pub next: NextUse,
+    pub next_use: NextUse,
     /// First register in which the instruction reads the value; `None` until it is chosen, and if only fixed operands read it.
     pub register: Option<Reg>,
     /// Whether an operand that is not fixed, or the guard, reads the value. Such a value has to be in registers at the instruction.
@@ -25,7 +25,7 @@ pub(crate) struct Use {
 pub(crate) struct ResultState {
     pub value: Value,
     /// The value's first use; [`NextUse::NEVER`] if it has none.
-    pub next: NextUse,
+    pub next_use: NextUse,
     /// Index of the result among the operands of the instruction.
     pub operand: usize,
     /// First register that the calling convention or the instruction prescribes for the result; `None` if any will do.
@@ -89,9 +89,9 @@ pub(crate) struct InstState {
     /// Live values that are dropped at the instruction, after it has read its sources, because a result overwrites their registers.
     pub dropped: SmallVec<[Value; 4]>,
     /// Single registers of tuples that the instruction reads for the last time, while other registers of the tuples are still needed.
-    pub released: SmallVec<[Part; 2]>,
+    pub released_parts: SmallVec<[Part; 2]>,
     /// Registers that have been chosen for results so far, including those that tied sources are copied into.
-    pub taken: RegisterSet,
+    pub result_registers: RegisterSet,
     /// Registers that were free when this state was created: the moves before the instruction read no value from them.
     pub free_before: RegisterSet,
     /// Registers in which sources that need a register may be: all usable ones except those of fixed arguments, which are overwritten by
@@ -116,7 +116,7 @@ impl InstState {
 
     /// Returns whether this instruction is the last use of a value.
     pub fn dies(&self, value: Value) -> bool {
-        self.use_of(value).is_some_and(|used| used.next.is_never())
+        self.use_of(value).is_some_and(|used| used.next_use.is_never())
     }
 
     /// Returns whether the registers of a value become free at the instruction, after it has been read: the value dies or is dropped.
@@ -148,7 +148,7 @@ impl InstState {
     /// Records that result `number` gets `width` registers from `at` on.
     pub fn place_result(&mut self, number: usize, at: Reg, width: u8) {
         self.results[number].register = Some(at);
-        self.taken.insert(at, width);
+        self.result_registers.insert(at, width);
     }
 }
 
@@ -159,7 +159,7 @@ impl Assigner<'_> {
         let mut uses: SmallVec<[Use; 6]> = SmallVec::new();
         for read in self.inputs.liveness.reads(file_inst) {
             if !uses.iter().any(|used| used.value == read.value) {
-                uses.push(Use { value: read.value, next: read.next, register: None, needs_register: false });
+                uses.push(Use { value: read.value, next_use: read.next_use, register: None, needs_register: false });
             }
         }
         let mut arguments = Vec::new();
@@ -173,10 +173,10 @@ impl Assigner<'_> {
         let (mut fixed, mut clobbered) = (RegisterSet::EMPTY, RegisterSet::EMPTY);
         arguments.iter().for_each(|argument| fixed.insert(argument.to, operand_width(&argument.from)));
         if self.function.insts[inst].is_machine(Opcode::CALL) {
-            clobbered = self.inputs.env.clobbered(self.function, inst, self.inputs.file);
+            clobbered = self.inputs.env.clobbered_by(self.function, inst, self.inputs.file);
         }
         for result in &results {
-            result.fixed.into_iter().for_each(|to| clobbered.insert(to, self.class(result.value).width));
+            result.fixed.into_iter().for_each(|to| clobbered.insert(to, self.class_of(result.value).width));
         }
         InstState {
             inst,
@@ -187,8 +187,8 @@ impl Assigner<'_> {
             moved: Vec::new(),
             reloads: SmallVec::new(),
             dropped: SmallVec::new(),
-            released: SmallVec::from_slice(self.inputs.dead_parts.read_last_by(inst)),
-            taken: RegisterSet::EMPTY,
+            released_parts: SmallVec::from_slice(self.inputs.dead_parts.read_last_by(inst)),
+            result_registers: RegisterSet::EMPTY,
             free_before: self.registers.free,
             source_registers: self.registers.usable.without(&fixed),
             clobbered: clobbered.or(&fixed),
@@ -205,7 +205,7 @@ impl Assigner<'_> {
                 && let Some(written) = writes.next()
             {
                 let fixed = if let Role::Fixed(to) = result.role { Some(Reg::from(to)) } else { None };
-                found.push(ResultState { value, next: written.next, operand, fixed, register: None, tied_copy: None });
+                found.push(ResultState { value, next_use: written.next_use, operand, fixed, register: None, tied_copy: None });
             }
         }
         found
@@ -251,9 +251,9 @@ impl Assigner<'_> {
         let part = part_in_file(self.function, tied, self.inputs.file)?;
         let used = state.use_of(part.value)?;
         let place = used.register? + part.first;
-        let class = self.class(result.value);
-        let fits = place.is_aligned(class.align) && !state.taken.has_any(place, class.width);
-        (used.next.is_never() && fits && part.count == class.width).then_some(place)
+        let class = self.class_of(result.value);
+        let fits = place.is_aligned(class.align) && !state.result_registers.has_any(place, class.width);
+        (used.next_use.is_never() && fits && part.count == class.width).then_some(place)
     }
 
     /// Returns whether an instruction may write its result before it has read all sources: asynchronous matrix products (`wgmma`) do.
@@ -279,14 +279,14 @@ impl Assigner<'_> {
     pub(crate) fn free_for_results(&self, state: &InstState) -> RegisterSet {
         let mut after = self.registers.free;
         if self.writes_while_reading(state) {
-            return after.without(&state.taken);
+            return after.without(&state.result_registers);
         }
-        for register in state.released.iter().filter_map(|&part| self.registers.register_of_part(part)) {
+        for register in state.released_parts.iter().filter_map(|&part| self.registers.register_of_part(part)) {
             after.insert(register, 1);
         }
-        for used in state.uses.iter().filter(|used| used.next.is_never()) {
+        for used in state.uses.iter().filter(|used| used.next_use.is_never()) {
             after = after.or(&self.registers.occupied_by(used.value));
         }
-        after.without(&state.taken)
+        after.without(&state.result_registers)
     }
 }

@@ -81,7 +81,7 @@ impl NextUse {
 pub(crate) struct ValueAccess {
     pub value: Value,
     /// The next use of the value after the instruction.
-    pub next: NextUse,
+    pub next_use: NextUse,
 }
 
 /// An instruction that the allocation of the file has to handle: one with an operand of the file, or a call.
@@ -133,13 +133,13 @@ pub(crate) struct Liveness {
     /// For each block: its register pressure, the maximum number of registers that are live at once, if no value is dropped.
     pub pressure: IndexVec<Block, u32>,
     /// For each instruction: the register files of its operands ([`files_of`]); `None` if not computed yet.
-    files: IndexVec<Inst, Option<FileSet>>,
+    operand_files: IndexVec<Inst, Option<FileSet>>,
     /// For each value: the block that defines it; `None` if its definition was not found.
     defined_in: IndexVec<Value, Option<Block>>,
     /// For each value: the last block in which an upward-exposed use was found; `None` if there was none.
-    seen_in: IndexVec<Value, Option<Block>>,
+    last_exposed_in: IndexVec<Value, Option<Block>>,
     /// For each value: scratch space for next uses; all [`NextUse::NEVER`] outside of the functions that use it.
-    nearest: IndexVec<Value, NextUse>,
+    scratch_next_uses: IndexVec<Value, NextUse>,
 }
 
 /// The control flow graph and its loops.
@@ -157,7 +157,7 @@ impl Flow {
     }
 
     /// Returns the reachable blocks in reverse post-order.
-    pub fn order(&self) -> &[Block] {
+    pub fn reverse_post_order(&self) -> &[Block] {
         self.graph.reverse_post_order()
     }
 }
@@ -168,10 +168,10 @@ impl Liveness {
     pub fn compute(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
         let values = function.values.len();
         self.defined_in.resize(values, None);
-        self.seen_in.resize(values, None);
-        self.nearest.resize(values, NextUse::NEVER);
+        self.last_exposed_in.resize(values, None);
+        self.scratch_next_uses.resize(values, NextUse::NEVER);
         self.find_file_insts(function, flow, file);
-        self.find_live(function, flow, file)?;
+        self.find_live_in(function, flow, file)?;
         self.compute_first_uses(function, flow);
         self.compute_next_uses(function, flow);
         Ok(())
@@ -210,10 +210,10 @@ impl Liveness {
     /// Lists the instructions that the allocation of the file has to handle, and their operands of the file.
     fn find_file_insts(&mut self, function: &Function, flow: &Flow, file: RegFile) {
         self.accesses.clear();
-        self.files.resize(function.insts.len(), None);
+        self.operand_files.resize(function.insts.len(), None);
         self.insts.reset(function.blocks.len());
-        for &block in flow.order() {
-            let (files, accesses) = (&mut self.files, &mut self.accesses);
+        for &block in flow.reverse_post_order() {
+            let (files, accesses) = (&mut self.operand_files, &mut self.accesses);
             self.insts.fill(block, |found| {
                 for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
                     let files = *files[inst].get_or_insert_with(|| files_of(function, inst));
@@ -226,14 +226,14 @@ impl Liveness {
     }
 
     /// Computes the live-in lists.
-    fn find_live(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
+    fn find_live_in(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
         let mut needs: Vec<(Value, Need)> = Vec::new();
         self.phi_sources.reset(function.blocks.len());
-        for &block in flow.order() {
+        for &block in flow.reverse_post_order() {
             for file_inst in self.insts.get(block) {
                 for &ValueAccess { value, .. } in &self.accesses[file_inst.reads.range()] {
-                    if self.defined_in[value] != Some(block) && self.seen_in[value] != Some(block) {
-                        self.seen_in[value] = Some(block);
+                    if self.defined_in[value] != Some(block) && self.last_exposed_in[value] != Some(block) {
+                        self.last_exposed_in[value] = Some(block);
                         needs.push((value, Need::Entry(block)));
                     }
                 }
@@ -268,8 +268,8 @@ impl Liveness {
     fn compute_first_uses(&mut self, function: &Function, flow: &Flow) {
         // Next uses in the block itself. They are exact and do not change afterwards.
         let mut own_uses = vec![NextUse::NEVER; self.live_in.all().len()];
-        let mut nearest = std::mem::take(&mut self.nearest);
-        for &block in flow.order() {
+        let mut nearest = std::mem::take(&mut self.scratch_next_uses);
+        for &block in flow.reverse_post_order() {
             for &file_inst in self.file_insts_of(block).iter().rev() {
                 self.reads(file_inst).iter().for_each(|read| nearest[read.value] = NextUse::at(file_inst.position));
             }
@@ -285,7 +285,7 @@ impl Liveness {
         // Next uses in later blocks, in post-order. The second pass propagates distances over back edges to the blocks of a loop.
         let rounds = if flow.loops.is_empty() { 1 } else { 2 };
         for _ in 0..rounds {
-            for &block in flow.order().iter().rev() {
+            for &block in flow.reverse_post_order().iter().rev() {
                 self.uses_after_block(function, flow, block, &mut nearest, |_| {});
                 for at in self.live_in.range(block) {
                     if own_uses[at].is_never() {
@@ -295,7 +295,7 @@ impl Liveness {
                 self.reset_uses_after_block(flow, block, &mut nearest);
             }
         }
-        self.nearest = nearest;
+        self.scratch_next_uses = nearest;
     }
 
     /// Writes into `nearest`, for each value live at the end of a block, its next use after the block, relative to the start of the block.
@@ -344,12 +344,12 @@ impl Liveness {
         self.pressure.clear();
         self.pressure.resize(function.blocks.len(), 0);
         // For each value: the next use after the current instruction. A value with an entry other than NEVER is live there.
-        let mut upcoming = std::mem::take(&mut self.nearest);
+        let mut upcoming = std::mem::take(&mut self.scratch_next_uses);
         let width = |value: Value| u32::from(function.values[value].width);
         let is_tuple = |value: Value| function.values[value].width >= NARROWEST_TUPLE;
         // For each tuple that dies in the block: its registers, counted from its first one, that are read after the current instruction.
         let mut needed: FxHashMap<Value, RegisterSet> = FxHashMap::default();
-        for &block in flow.order() {
+        for &block in flow.reverse_post_order() {
             needed.clear();
             let mut now = 0;
             self.uses_after_block(function, flow, block, &mut upcoming, |value| now += width(value));
@@ -358,11 +358,11 @@ impl Liveness {
                 // Going backward: first record the next uses of the sources, before this instruction's own use replaces them. Then the
                 // results stop being live, and the sources become live.
                 for read in &mut self.accesses[file_inst.reads.range()] {
-                    read.next = upcoming[read.value];
+                    read.next_use = upcoming[read.value];
                 }
                 for written in &mut self.accesses[file_inst.writes.range()] {
-                    written.next = std::mem::replace(&mut upcoming[written.value], NextUse::NEVER);
-                    if !written.next.is_never() {
+                    written.next_use = std::mem::replace(&mut upcoming[written.value], NextUse::NEVER);
+                    if !written.next_use.is_never() {
                         now -= needed.remove(&written.value).map_or(width(written.value), |registers| registers.count());
                     }
                 }
@@ -389,7 +389,7 @@ impl Liveness {
             self.reset_uses_after_block(flow, block, &mut upcoming);
             self.live_in(block).iter().for_each(|&value| upcoming[value] = NextUse::NEVER);
         }
-        self.nearest = upcoming;
+        self.scratch_next_uses = upcoming;
     }
 }
 
@@ -422,7 +422,7 @@ fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, acce
         if let OperandKind::Value(part) = kind
             && function.values[part.value].file == file
         {
-            accesses.push(ValueAccess { value: part.value, next: NextUse::NEVER });
+            accesses.push(ValueAccess { value: part.value, next_use: NextUse::NEVER });
         }
     };
     let start = accesses.len();

@@ -17,22 +17,22 @@ impl Assigner<'_> {
     /// Frees an aligned window before the instruction: the values in it move or are dropped. Returns its first register; `None` if every
     /// window holds a source of the instruction.
     pub(crate) fn make_room(&mut self, state: &mut InstState, class: Class) -> Option<Reg> {
-        let within = state.source_registers.without(&state.taken);
+        let within = state.source_registers.without(&state.result_registers);
         let spare = self.registers.free.and(&within).count();
         // With enough free registers the file is only fragmented, and moves are cheaper than spills. The count ignores alignment, so a
         // value in the chosen window may still find no gap; the loop below then drops it.
         let is_fragmented = spare >= u32::from(class.width);
         let Window { first, .. } = self.registers.cheapest_window(class, &within, |mut values| {
             values.try_fold(0, |cost, value| {
-                let own = if is_fragmented { u64::from(self.class(value).width) } else { self.drop_cost(value, state.position) };
+                let own = if is_fragmented { u64::from(self.class_of(value).width) } else { self.drop_cost(value, state.position) };
                 (!state.is_pinned(value)).then_some(cost + own)
             })
         })?;
         let mut window = RegisterSet::EMPTY;
         window.insert(first, class.width);
         for value in self.registers.residents_of(&window) {
-            let free = self.registers.free.and(&state.source_registers).without(&window).without(&state.taken);
-            match self.choose(value, &free) {
+            let free = self.registers.free.and(&state.source_registers).without(&window).without(&state.result_registers);
+            match self.choose_registers(value, &free) {
                 Some(to) => self.relocate(state, value, to),
                 None => self.drop_before(state, value),
             }
@@ -44,16 +44,16 @@ impl Assigner<'_> {
     /// is dropped at the instruction. Unlike in [`Assigner::make_room`], sources may be dropped, since they are read before the result is
     /// written.
     pub(crate) fn make_room_for_result(&mut self, state: &mut InstState, class: Class) -> Option<Reg> {
-        let mut within = self.registers.usable.without(&state.taken);
+        let mut within = self.registers.usable.without(&state.result_registers);
         if self.writes_while_reading(state) {
             state.uses.iter().for_each(|used| within = within.without(&self.registers.occupied_by(used.value)));
         }
-        let spare = self.registers.free.without(&state.taken).count();
+        let spare = self.registers.free.without(&state.result_registers).count();
         let Window { first, .. } = self.registers.cheapest_window(class, &within, |values| {
             let (mut drops, mut shifted) = (0, 0);
             for value in values.filter(|&value| !state.frees_registers_of(value)) {
                 drops += self.drop_cost(value, state.position);
-                shifted += u32::from(self.class(value).width);
+                shifted += u32::from(self.class_of(value).width);
             }
             // If enough registers are free, all values of the window can probably be moved. Moving a register costs 1; the drop costs above
             // are at least 16, so moves of fewer than 16 registers are preferred to any drop.
@@ -65,8 +65,8 @@ impl Assigner<'_> {
             if state.frees_registers_of(value) {
                 continue;
             }
-            let free = self.registers.free.without(&window).without(&state.taken).without(&state.clobbered);
-            match self.choose(value, &free) {
+            let free = self.registers.free.without(&window).without(&state.result_registers).without(&state.clobbered);
+            match self.choose_registers(value, &free) {
                 Some(to) => self.relocate(state, value, to),
                 None => state.dropped.push(value),
             }

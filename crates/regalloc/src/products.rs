@@ -37,7 +37,7 @@ fn is_product(function: &Function, inst: Inst) -> bool {
 }
 
 /// Returns the values in general registers that a product reads. The accumulator is among them if `with_accumulator` is true.
-fn operands_of(function: &Function, inst: Inst, with_accumulator: bool) -> impl Iterator<Item = Value> + '_ {
+fn product_operands(function: &Function, inst: Inst, with_accumulator: bool) -> impl Iterator<Item = Value> + '_ {
     let is_wanted = move |operand: &&Operand| with_accumulator || !matches!(operand.role, Role::Tied(_));
     let values = function.sources(inst).iter().filter(is_wanted).filter_map(Operand::value);
     values.filter(|&value| function.values[value].file == RegFile::General)
@@ -54,7 +54,7 @@ pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
 fn hoist_packs(function: &mut Function, block: Block) {
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let products = insts.iter().copied().filter(|&inst| is_product(function, inst));
-    let wanted: FxHashSet<Value> = products.flat_map(|inst| operands_of(function, inst, true)).collect();
+    let wanted: FxHashSet<Value> = products.flat_map(|inst| product_operands(function, inst, true)).collect();
     let mut kept: Vec<Inst> = Vec::with_capacity(insts.len());
     // The fence and the instructions after it, and the values that they define.
     let mut after_fence: Vec<Inst> = Vec::new();
@@ -95,7 +95,7 @@ fn keep_operands(function: &mut Function, block: Block) {
             running.clear();
         }
         if is_product(function, inst) {
-            for value in operands_of(function, inst, false) {
+            for value in product_operands(function, inst, false) {
                 let whole = Operand::from(function.whole(value));
                 if !running.contains(&whole) {
                     running.push(whole);

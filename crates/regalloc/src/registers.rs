@@ -69,7 +69,7 @@ impl RegisterSet {
     pub const ALL: RegisterSet = RegisterSet { words: [u64::MAX; WORDS] };
 
     /// Returns the registers 0 to `count - 1`.
-    pub fn first(count: u32) -> RegisterSet {
+    pub fn first_n(count: u32) -> RegisterSet {
         let below = |limit: u32| if limit >= 64 { u64::MAX } else { (1 << limit) - 1 };
         RegisterSet { words: std::array::from_fn(|word| below(count.saturating_sub(64 * word as u32))) }
     }
@@ -287,8 +287,8 @@ mod tests {
     #[test]
     fn sets_end_at_their_count() {
         for count in [0, 1, 63, 64, 65, 127, 128, 255, 256] {
-            assert_eq!(RegisterSet::first(count).iter().count(), count as usize);
-            assert!((0..300).all(|number| RegisterSet::first(count).has(Reg::new(number)) == (u32::from(number) < count)));
+            assert_eq!(RegisterSet::first_n(count).iter().count(), count as usize);
+            assert!((0..300).all(|number| RegisterSet::first_n(count).has(Reg::new(number)) == (u32::from(number) < count)));
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn finds_aligned_gaps_and_spares_wide_ones() {
-        let mut free = RegisterSet::first(64);
+        let mut free = RegisterSet::first_n(64);
         free.remove(Reg::new(0), 5);
         assert_eq!(free.find_gap(Class::R), Some(Reg::new(5)), "the odd half of a broken pair");
         assert_eq!(free.find_gap(Class::R2), Some(Reg::new(6)), "the upper half of a broken quad");

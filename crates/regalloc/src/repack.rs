@@ -18,7 +18,7 @@ use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
 /// A source or a copy of a source that needs registers before the instruction.
-enum Item {
+enum ItemToPlace {
     /// A source, by its index among the uses.
     Use(usize),
     /// A copy of the tied source, for the result with this index.
@@ -29,7 +29,7 @@ impl Assigner<'_> {
     /// Chooses new registers for all sources that need a register, and for the tied results.
     pub(crate) fn repack(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         // Registers chosen so far for tied results are discarded. Moves and reloads recorded so far stay; `note_move` updates them.
-        state.taken = RegisterSet::EMPTY;
+        state.result_registers = RegisterSet::EMPTY;
         for result in &mut state.results {
             result.register = None;
             result.tied_copy = None;
@@ -37,7 +37,7 @@ impl Assigner<'_> {
         let mut items = self.items_to_place(state);
         items.sort_by_key(|(class, _)| Reverse((class.align, class.width)));
         let mut open = state.source_registers;
-        let mut places: Vec<(Item, Reg)> = Vec::new();
+        let mut places: Vec<(ItemToPlace, Reg)> = Vec::new();
         for (class, item) in items {
             let Some(place) = open.gap_starts(class).lowest() else { return Err(self.limit_error(state)) };
             open.remove(place, class.width);
@@ -52,7 +52,7 @@ impl Assigner<'_> {
                 let Some(place) = self.inheritable_register(state, &state.results[number], &tied) else {
                     return Err(self.limit_error(state));
                 };
-                state.place_result(number, place, self.class(state.results[number].value).width);
+                state.place_result(number, place, self.class_of(state.results[number].value).width);
             }
         }
         Ok(())
@@ -60,25 +60,25 @@ impl Assigner<'_> {
 
     /// Lists the items that need registers, with their classes. A tied source that stays live needs a copy; one that dies does not, because
     /// the result inherits its registers.
-    fn items_to_place(&self, state: &InstState) -> Vec<(Class, Item)> {
-        let mut items: Vec<(Class, Item)> = Vec::new();
+    fn items_to_place(&self, state: &InstState) -> Vec<(Class, ItemToPlace)> {
+        let mut items: Vec<(Class, ItemToPlace)> = Vec::new();
         for (number, used) in state.uses.iter().enumerate().filter(|(_, used)| used.needs_register) {
-            items.push((self.class(used.value), Item::Use(number)));
+            items.push((self.class_of(used.value), ItemToPlace::Use(number)));
         }
         for (number, result) in state.results.iter().enumerate() {
             let Some(tied) = self.tied_source(state, result) else { continue };
-            let class = self.class(result.value);
+            let class = self.class_of(result.value);
             let dies = tied.value().is_some_and(|value| state.dies(value));
             let aligned = tied.part().is_some_and(|part| part.first.is_multiple_of(class.align));
             if !dies || !aligned {
-                items.push((class, Item::TiedCopy(number, tied)));
+                items.push((class, ItemToPlace::TiedCopy(number, tied)));
             }
         }
         items
     }
 
     /// Records the new registers of the items, given by their first registers; `filled` is the set of all these registers.
-    fn move_sources(&mut self, state: &mut InstState, places: Vec<(Item, Reg)>, filled: &RegisterSet) {
+    fn move_sources(&mut self, state: &mut InstState, places: Vec<(ItemToPlace, Reg)>, filled: &RegisterSet) {
         // Free the registers of all sources before any are occupied: a source may get registers that another source still occupies.
         let mut origins: SmallVec<[Option<Reg>; 6]> = SmallVec::new();
         for used in &state.uses {
@@ -89,7 +89,7 @@ impl Assigner<'_> {
         }
         for (item, place) in places {
             match item {
-                Item::Use(number) => {
+                ItemToPlace::Use(number) => {
                     let value = state.uses[number].value;
                     self.registers.occupy(value, place);
                     state.uses[number].register = Some(place);
@@ -99,8 +99,8 @@ impl Assigner<'_> {
                         Some(_) => {}
                     }
                 }
-                Item::TiedCopy(number, tied) => {
-                    state.place_result(number, place, self.class(state.results[number].value).width);
+                ItemToPlace::TiedCopy(number, tied) => {
+                    state.place_result(number, place, self.class_of(state.results[number].value).width);
                     state.results[number].tied_copy = Some(tied);
                 }
             }

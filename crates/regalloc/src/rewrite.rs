@@ -11,7 +11,7 @@ use crate::outcome::{AllocateError, Allocation};
 use crate::registers::Reg;
 
 /// A spilled value and the first register that its store reads.
-type Store = (Value, Reg);
+type SpillStore = (Value, Reg);
 
 impl Assigner<'_> {
     /// Deletes this register file's phis, copies and packs, and inserts spill stores, phis of shadow values, and edge code at the start of
@@ -19,12 +19,12 @@ impl Assigner<'_> {
     pub(crate) fn rewrite_blocks(&mut self) -> Result<(), AllocateError> {
         let mut shadow_phis = self.shadow_phis();
         let stores = self.stores_by_definition();
-        for place in 0..self.inputs.flow.order().len() {
-            let block = self.inputs.flow.order()[place];
+        for place in 0..self.inputs.flow.reverse_post_order().len() {
+            let block = self.inputs.flow.reverse_post_order()[place];
             let mut insts = std::mem::take(&mut self.output.insts[block]);
             // The common case without spills: the list stays, except for deleted pseudo operations.
             if stores.is_none() && shadow_phis.is_empty() && self.borders.entry_code[block].is_empty() {
-                if self.output.has_pseudo[block] {
+                if self.output.has_pseudo_ops[block] {
                     insts.retain(|&inst| !self.is_replaced(inst));
                 }
                 self.function.blocks[block].insts = insts;
@@ -48,8 +48,8 @@ impl Assigner<'_> {
     }
 
     /// Returns the spilled values by defining instruction, with the registers to store; `None` if no value is spilled.
-    fn stores_by_definition(&self) -> Option<FxHashMap<Inst, Vec<Store>>> {
-        let mut stores: FxHashMap<Inst, Vec<Store>> = FxHashMap::default();
+    fn stores_by_definition(&self) -> Option<FxHashMap<Inst, Vec<SpillStore>>> {
+        let mut stores: FxHashMap<Inst, Vec<SpillStore>> = FxHashMap::default();
         let mut is_any_spilled = false;
         for value in self.function.values.indices().filter(|&value| self.is_in_current_file(value) && self.spills.needs_store(value)) {
             is_any_spilled = true;
@@ -66,12 +66,12 @@ impl Assigner<'_> {
         block: Block,
         output: &[Inst],
         new_phis: Vec<Inst>,
-        stores: Option<&FxHashMap<Inst, Vec<Store>>>,
+        stores: Option<&FxHashMap<Inst, Vec<SpillStore>>>,
     ) -> Result<Vec<Inst>, AllocateError> {
         let mut insts: Vec<Inst> = Vec::with_capacity(output.len());
         let phis = output.iter().take_while(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
         // Spilled phis that are in registers at the start of the block: their stores come after the edge code there.
-        let mut spilled_phis: Vec<(Inst, Store)> = Vec::new();
+        let mut spilled_phis: Vec<(Inst, SpillStore)> = Vec::new();
         for &phi in &output[..phis] {
             match self.function.operands(phi)[0].value().filter(|&value| self.is_in_current_file(value)) {
                 Some(value) if self.spills.needs_store(value) => {
@@ -98,7 +98,7 @@ impl Assigner<'_> {
     }
 
     /// Emits the spill store of a value after its definition.
-    fn emit_store(&mut self, (value, at): Store, definition: Inst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn emit_store(&mut self, (value, at): SpillStore, definition: Inst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         self.spills.store(value, at, &mut self.inputs.emitter(self.function, out, definition))
     }
 

@@ -53,7 +53,7 @@ impl Assigner<'_> {
                 active.pop();
                 free.entry(width).or_default().push(offset);
             }
-            let class = self.class(interval.value);
+            let class = self.class_of(interval.value);
             let offset = free.get_mut(&class.width).and_then(Vec::pop).unwrap_or_else(|| {
                 let offset = end.next_multiple_of(slot_align(class));
                 end = offset + 4 * u32::from(class.width);
@@ -74,7 +74,7 @@ impl Assigner<'_> {
         let (flow, block_lengths, slots) = (&self.inputs.flow, &self.inputs.block_lengths, &self.spills.frame.slots);
         let mut starts: IndexVec<Block, u32> = IndexVec::filled(block_lengths.len(), 0);
         let mut at = 0;
-        for &block in flow.order() {
+        for &block in flow.reverse_post_order() {
             // A block has two positions more than instructions: its end, where the code of outgoing edges is counted, comes after all
             // instructions.
             starts[block] = at;
@@ -88,7 +88,7 @@ impl Assigner<'_> {
                 *range = (range.0.min(start), range.1.max(end));
             }
         };
-        for &block in flow.order() {
+        for &block in flow.reverse_post_order() {
             for &value in self.inputs.liveness.live_in(block) {
                 // The interval covers the whole block, although the last use may be earlier, and the ends of the predecessors, where edge
                 // code may use the slot.
@@ -99,7 +99,7 @@ impl Assigner<'_> {
             }
         }
         for &value in slots.keys() {
-            if let Some(phi) = self.borders.phis[value] {
+            if let Some(phi) = self.borders.phi_places[value] {
                 cover(value, starts[phi.block], end_of(phi.block));
                 // A phi in memory is stored by code on the incoming edges.
                 if phi.register.is_none() {

@@ -37,7 +37,7 @@ pub(crate) struct Spills {
     /// For each value: whether it needs a store after its definition, because a reload reads it from memory or from its shadow.
     needs_store: IndexVec<Value, bool>,
     /// For each value: the instruction to repeat instead of a reload; `None` if the value cannot be rematerialized.
-    repeatable: IndexVec<Value, Option<Inst>>,
+    rematerializable: IndexVec<Value, Option<Inst>>,
     /// The shadow of each spilled value of a file other than the general one: the value of another file that has the same content.
     shadows: FxHashMap<Value, Value>,
     /// The slots in memory of spilled values of the general file.
@@ -49,7 +49,7 @@ impl Spills {
     pub fn new(stack_pointer: Reg) -> Spills {
         Spills {
             needs_store: IndexVec::new(),
-            repeatable: IndexVec::new(),
+            rematerializable: IndexVec::new(),
             shadows: FxHashMap::default(),
             frame: SpillFrame::new(stack_pointer),
         }
@@ -59,19 +59,19 @@ impl Spills {
     pub fn start_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
         self.needs_store.clear();
         self.needs_store.resize(function.values.len(), false);
-        self.repeatable.resize(function.values.len(), None);
+        self.rematerializable.resize(function.values.len(), None);
         self.shadows.clear();
         self.frame.start_file();
         for file_inst in liveness.file_insts() {
-            if let Some(value) = repeatable_result(function, file_inst.inst, file) {
-                self.repeatable[value] = Some(file_inst.inst);
+            if let Some(value) = rematerializable_result(function, file_inst.inst, file) {
+                self.rematerializable[value] = Some(file_inst.inst);
             }
         }
     }
 
     /// Records that a value is reloaded somewhere, so that it needs a store; a value that is rematerialized needs none.
     pub fn mark_spilled(&mut self, value: Value) {
-        if self.repeatable[value].is_none() {
+        if self.rematerializable[value].is_none() {
             self.needs_store[value] = true;
         }
     }
@@ -83,14 +83,14 @@ impl Spills {
     }
 
     /// Returns whether a value is rematerialized instead of reloaded.
-    pub fn is_repeatable(&self, value: Value) -> bool {
-        self.repeatable[value].is_some()
+    pub fn is_rematerializable(&self, value: Value) -> bool {
+        self.rematerializable[value].is_some()
     }
 
     /// Returns the relative cost of dropping a value: 1 if it is rematerialized (no memory access), 3 if it has a store already (dropping
     /// adds a load), 5 if it has none (dropping adds a store and a load).
     pub fn drop_weight(&self, value: Value) -> u64 {
-        if self.is_repeatable(value) {
+        if self.is_rematerializable(value) {
             1
         } else if self.needs_store[value] {
             3
@@ -102,7 +102,7 @@ impl Spills {
     /// Returns the byte offset of the slot of a value that is read from its slot, and records that the value needs a store.
     pub fn slot_to_read(&mut self, value: Value, function: &mut Function) -> u32 {
         self.needs_store[value] = true;
-        self.frame.slot_of(value, function)
+        self.frame.slot_offset(value, function)
     }
 
     /// Returns the shadow of a value of register file `file`, the one being allocated; creates it at the first call.
@@ -117,7 +117,7 @@ impl Spills {
 
     /// Emits a reload of a part of a dropped value into registers from `to` on.
     pub fn reload(&mut self, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
-        if let Some(inst) = self.repeatable[part.value] {
+        if let Some(inst) = self.rematerializable[part.value] {
             return rematerialize(inst, part, to, emitter);
         }
         if emitter.file == RegFile::General {
@@ -137,7 +137,7 @@ impl Spills {
     pub fn store(&mut self, value: Value, at: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
         let width = emitter.function.values[value].width;
         if emitter.file == RegFile::General {
-            let slot = self.frame.slot_of(value, emitter.function);
+            let slot = self.frame.slot_offset(value, emitter.function);
             self.frame.store(slot, at, width, emitter);
             return Ok(());
         }
@@ -184,7 +184,7 @@ impl Spills {
 }
 
 /// Returns the result of an instruction if it can be rematerialized: an unguarded move of a constant into one register of the file.
-fn repeatable_result(function: &Function, inst: Inst, file: RegFile) -> Option<Value> {
+fn rematerializable_result(function: &Function, inst: Inst, file: RegFile) -> Option<Value> {
     let data = &function.insts[inst];
     let cheap = match data.op {
         Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),

@@ -35,7 +35,7 @@
 //! A holder that is waited for in the next iteration of a loop is live to the end of the loop, and again from the start of the loop to the
 //! wait. It gets its scoreboard when the scan reaches the start of the loop, so that the holders that come before it in the loop avoid it.
 //!
-//! At the end, `drop_implied` removes waits for scoreboards that were already waited for on all paths.
+//! At the end, `drop_implied_waits` removes waits for scoreboards that were already waited for on all paths.
 //!
 //! Scoreboards that the code names itself (`LDGDEPBAR`, `UTMACMDFLUSH`, and the `DEPBAR` that counts them) are not assigned to holders.
 //!
@@ -66,7 +66,7 @@ struct Holder<'w> {
     /// All waits for the event.
     waits: &'w [Wait],
     /// Usual number of cycles from the issue of the instruction to the event.
-    time: i64,
+    usual_latency: i64,
     /// Class of the instruction.
     class: Class,
     /// Start and end positions of the loop in whose next iteration the event is waited for; `None` if all waits come later in the code.
@@ -91,7 +91,7 @@ struct Board {
     /// Positions at which its holders are waited for, nearest first; empty if the scoreboard is free.
     waits_at: BinaryHeap<Reverse<usize>>,
     /// Estimated cycle at which the last of its holders is done.
-    ready: i64,
+    ready_cycle: i64,
     /// Instruction class of the newest holder; `None` before the first one.
     class: Option<Class>,
     /// Position of the last wait for this scoreboard that the scan has passed.
@@ -160,14 +160,14 @@ pub fn assign_scoreboards(
         let board = if wait.event == WaitedEvent::Results { first.write_barrier } else { first.read_barrier };
         controls[wait.second as usize].wait |= board.map_or(0, |board| 1 << board);
     }
-    drop_implied(code, control_flow, &mut controls);
+    drop_implied_waits(code, control_flow, &mut controls);
     controls
 }
 
 /// Removes waits for scoreboards that have been waited for on all paths since they were last set.
 ///
 /// A forward may-analysis: a scoreboard is open at a point if on some path it was set and not waited for since.
-fn drop_implied(code: &Code<'_>, control_flow: &ControlFlow, controls: &mut [Control]) {
+fn drop_implied_waits(code: &Code<'_>, control_flow: &ControlFlow, controls: &mut [Control]) {
     let sets = |control: &Control| {
         let bit = |board: Option<u8>| board.map_or(0, |board| 1 << board);
         bit(control.write_barrier) | bit(control.read_barrier)
@@ -206,7 +206,7 @@ fn new_holder<'w>(control_flow: &ControlFlow, inst_accesses: &[InstAccesses], wa
         model.time(class).map_or(DEFAULT_LATENCY, |time| i64::from(if event == WaitedEvent::Results { time.usual } else { time.read }));
     let earliest = waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= first).min();
     let carried_by_loop = earliest.map(|earliest| control_flow.loop_around(first, earliest).map_or((0, end), |one| (one.start, one.end)));
-    Holder { inst: first, event, waits, time, class, carried_by_loop }
+    Holder { inst: first, event, waits, usual_latency: time, class, carried_by_loop }
 }
 
 /// Returns whether the encoding form of an instruction can set a scoreboard for its results or its reads.
@@ -271,24 +271,24 @@ impl Scan<'_> {
             board.pass_waits(from);
         }
         let next = waits_at.iter().copied().min().unwrap_or(from);
-        let ready = from as i64 * CYCLES_PER_INST + holder.time;
+        let ready = from as i64 * CYCLES_PER_INST + holder.usual_latency;
         let index = preassigned.unwrap_or_else(|| {
-            let rank = |&index: &usize| self.rank(index, next, waits_at.len(), ready, holder.class);
+            let rank = |&index: &usize| self.assignment_rank(index, next, waits_at.len(), ready, holder.class);
             self.assignable.iter().copied().min_by_key(rank).unwrap_or(0)
         });
-        // `ready` of a free scoreboard is that of holders that are done.
+        // The `ready_cycle` of a free scoreboard belongs to holders that are done, so it is ignored.
         let board = &mut self.boards[index];
-        let others = if board.waits_at.is_empty() { 0 } else { board.ready };
-        board.ready = ready.max(others);
+        let others = if board.waits_at.is_empty() { 0 } else { board.ready_cycle };
+        board.ready_cycle = ready.max(others);
         board.class = Some(holder.class);
         board.waits_at.extend(waits_at.into_iter().map(Reverse));
         index
     }
 
     /// Returns the cost, in weighted cycles, of assigning scoreboard `index` to a new holder, followed by tie-breakers; lower is better.
-    /// `next` is the position of the first wait for the holder, `wait_count` the number of its waits, `ready` the cycle at which it is
-    /// done.
-    fn rank(&self, index: usize, next: usize, wait_count: usize, ready: i64, class: Class) -> (i64, u8, i64, bool, usize) {
+    /// `next` is the position of the first wait for the holder, `wait_count` the number of its waits, `ready_cycle` the cycle at which it
+    /// is done.
+    fn assignment_rank(&self, index: usize, next: usize, wait_count: usize, ready_cycle: i64, class: Class) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
         let other_kind = board.class != Some(class);
         // The second element orders scoreboards of cost 0: 0 if the only wait is shared, 1 if the scoreboard is free, 2 if others hold it.
@@ -297,13 +297,13 @@ impl Scan<'_> {
             return (0, 0, 0, other_kind, board.free_since);
         }
         // The earlier of the two waits is for both holders: it lasts until the holder that it does not depend on is done too.
-        let (ready, place) = if theirs < next { (ready, theirs) } else { (board.ready, next) };
+        let (ready, place) = if theirs < next { (ready_cycle, theirs) } else { (board.ready_cycle, next) };
         let late = ready - place as i64 * CYCLES_PER_INST;
-        (late.max(0).saturating_mul(self.weight(place)), 2, late, other_kind, board.free_since)
+        (late.max(0).saturating_mul(self.cycle_weight(place)), 2, late, other_kind, board.free_since)
     }
 
     /// Returns the weight of a cycle at a position: the assumed number of executions, a power of the trip count by loop depth.
-    fn weight(&self, place: usize) -> i64 {
+    fn cycle_weight(&self, place: usize) -> i64 {
         let facts = &self.rules.facts;
         let model = LoopModel { trip_count: facts.loop_weight, max_depth: facts.loop_levels };
         // The cast is exact up to 2^53 and saturates beyond 2^63, which only a strange hardware profile reaches.

@@ -30,7 +30,7 @@ pub struct ControlFlow {
     /// All loops, sorted by start, outer loops before inner ones.
     pub loops: Vec<Loop>,
     /// For each block, the index in `loops` of the innermost loop around it; `None` outside of loops.
-    innermost: Vec<Option<usize>>,
+    innermost_loop: Vec<Option<usize>>,
     /// For each instruction, the index of its block.
     block_of: Vec<u32>,
     /// Blocks from which all others are reachable: the entry, other blocks without predecessors, and one block of each unreachable cycle.
@@ -52,10 +52,10 @@ impl ControlFlow {
                 }
             }
         }
-        let loops = nest(spans);
-        let innermost = innermost(code, &loops);
-        let roots = roots(code, &predecessors);
-        ControlFlow { predecessors, loops, innermost, block_of, roots }
+        let loops = nest_loops(spans);
+        let innermost_loop = innermost_loops(code, &loops);
+        let roots = find_roots(code, &predecessors);
+        ControlFlow { predecessors, loops, innermost_loop, block_of, roots }
     }
 
     /// Returns the loop depth of the instruction at position `inst`; 0 outside of loops.
@@ -65,12 +65,12 @@ impl ControlFlow {
 
     /// Returns the loop depth of a block; 0 outside of loops.
     pub fn depth_of_block(&self, block: usize) -> u32 {
-        self.innermost[block].map_or(0, |at| self.loops[at].depth)
+        self.innermost_loop[block].map_or(0, |at| self.loops[at].depth)
     }
 
     /// Returns the index in `loops` of the innermost loop around a block; `None` outside of loops.
     pub fn loop_of_block(&self, block: usize) -> Option<usize> {
-        self.innermost[block]
+        self.innermost_loop[block]
     }
 
     /// Returns whether a block and the previous one in the layout form straight-line code: the previous one is its only predecessor, and it
@@ -81,7 +81,7 @@ impl ControlFlow {
 
     /// Returns the index in `loops` of the innermost loop around the instruction at position `inst`; `None` outside of loops.
     fn loop_of_inst(&self, inst: usize) -> Option<usize> {
-        self.block_of.get(inst).and_then(|&block| self.innermost[block as usize])
+        self.block_of.get(inst).and_then(|&block| self.innermost_loop[block as usize])
     }
 
     /// Returns the innermost loop that contains the instructions at positions `later` and `earlier`; `None` if no loop contains both.
@@ -98,7 +98,7 @@ impl ControlFlow {
 }
 
 /// Turns the instruction ranges of back edges (start, end) into properly nested loops, sorted by start.
-fn nest(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
+fn nest_loops(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
     spans.sort_unstable_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
     let mut loops: Vec<Loop> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
@@ -124,7 +124,7 @@ fn nest(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
 }
 
 /// Returns for each block the index of the innermost loop around it, in one pass over blocks and loops in the order of the code.
-fn innermost(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
+fn innermost_loops(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
     let mut next = 0;
     let mut current: Option<usize> = None;
     let mut found = Vec::with_capacity(code.blocks.len());
@@ -144,7 +144,7 @@ fn innermost(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
 }
 
 /// Returns the entry block, and one block of each part of the code that is unreachable from other roots. See [`ControlFlow::roots`].
-fn roots(code: &Code<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
+fn find_roots(code: &Code<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
     let mut reached = vec![false; code.blocks.len()];
     let mut roots = Vec::new();
     let mut worklist = Vec::new();
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn loops_nest_and_overlapping_ones_grow_together() {
-        let loops = nest(vec![(10, 20), (0, 30), (10, 15), (18, 25), (40, 50)]);
+        let loops = nest_loops(vec![(10, 20), (0, 30), (10, 15), (18, 25), (40, 50)]);
         let spans: Vec<(usize, usize, u32)> = loops.iter().map(|one| (one.start, one.end, one.depth)).collect();
         assert_eq!(spans, [(0, 30, 1), (10, 25, 2), (18, 25, 3), (40, 50, 1)]);
     }

@@ -108,9 +108,9 @@ pub struct InstAccesses {
     /// Which of its scoreboards the code itself names.
     pub pinned: Pinned,
     /// The in-order group of instructions that finish in the order of issue; `None` if it is in none.
-    pub order: Option<u8>,
+    pub completion_group: Option<u8>,
     /// The in-order group of instructions that read their sources in the order of issue; `None` if it is in none.
-    pub queue: Option<u8>,
+    pub read_group: Option<u8>,
 }
 
 /// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates the L1 cache.
@@ -147,8 +147,8 @@ impl InstAccesses {
                 Opcode::UTMACMDFLUSH => Pinned::Read,
                 _ => Pinned::No,
             },
-            order: class.order(),
-            queue: class.queue(),
+            completion_group: class.order(),
+            read_group: class.queue(),
         };
         let mut has_sources = false;
         let has_cache = rules.reuse_cache(class).is_some();
@@ -193,7 +193,7 @@ impl InstAccesses {
 
     /// Returns whether two instructions have opposite guards on the same predicate. Unless the predicate is written in between, no thread
     /// executes both.
-    pub fn excludes(&self, other: &InstAccesses) -> bool {
+    pub fn has_opposite_guard(&self, other: &InstAccesses) -> bool {
         matches!((self.guard, other.guard), (Some((one, negated)), Some((two, other))) if one == two && negated != other)
     }
 }
@@ -216,7 +216,7 @@ pub fn add_fenced_registers(code: &Code<'_>, inst_accesses: &mut [InstAccesses])
             if accesses.opcode.is_warpgroup_product() {
                 fenced.add(accesses);
             } else if accesses.is_product_fence() {
-                std::mem::take(&mut fenced).attach(accesses);
+                std::mem::take(&mut fenced).add_to_fence(accesses);
                 last_fences.extend(is_last.then_some(number));
                 is_last = false;
             }
@@ -226,7 +226,7 @@ pub fn add_fenced_registers(code: &Code<'_>, inst_accesses: &mut [InstAccesses])
     }
     if !exposed.writes.is_empty() {
         for number in last_fences {
-            exposed.clone().attach(&mut inst_accesses[number]);
+            exposed.clone().add_to_fence(&mut inst_accesses[number]);
         }
     }
 }
@@ -247,7 +247,7 @@ impl FencedRegisters {
     }
 
     /// Adds the registers to the accesses of the fence.
-    fn attach(mut self, fence: &mut InstAccesses) {
+    fn add_to_fence(mut self, fence: &mut InstAccesses) {
         for list in [&mut self.reads, &mut self.writes] {
             list.sort_unstable_by_key(|access| access.register);
             list.dedup_by_key(|access| access.register);

@@ -50,7 +50,7 @@ struct SlotRead {
 struct Entries<'r> {
     rules: &'r ControlRules,
     /// For each cache, operand slot and register bank: the last read; `None` if no later instruction can reuse it.
-    last: Vec<Option<SlotRead>>,
+    last_reads: Vec<Option<SlotRead>>,
 }
 
 impl Entries<'_> {
@@ -58,7 +58,7 @@ impl Entries<'_> {
     fn entry_mut(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<SlotRead> {
         let banks = self.rules.facts.register_banks as usize;
         let place = (usize::from(cache) * SLOTS + usize::from(slot)) * banks;
-        &mut self.last[place + usize::from(self.rules.register_bank(register))]
+        &mut self.last_reads[place + usize::from(self.rules.register_bank(register))]
     }
 
     /// Records a read of registers through a slot, which later instructions can reuse if `is_kept`. Returns the previous read through the
@@ -75,7 +75,7 @@ impl Entries<'_> {
 
     /// Removes the reads of a register, because an instruction writes it.
     fn remove_reads_of(&mut self, register: Register) {
-        for one in &mut self.last {
+        for one in &mut self.last_reads {
             *one = one.filter(|one| !(one.first..one.first + one.count).contains(&register));
         }
     }
@@ -90,10 +90,10 @@ pub fn mark_reuse(
     controls: &mut [Control],
 ) {
     let caches = rules.facts.reuse_caches.iter().map(|&(_, number)| number as usize + 1).max().unwrap_or(0);
-    let mut entries = Entries { rules, last: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
+    let mut entries = Entries { rules, last_reads: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
     for (number, block) in code.blocks.iter().enumerate() {
         if !control_flow.continues_previous(code, number) {
-            entries.last.fill(None);
+            entries.last_reads.fill(None);
         }
         for number in block.range.clone() {
             let inst = &inst_accesses[number];
@@ -104,7 +104,7 @@ pub fn mark_reuse(
                 entries.remove_reads_of(reg_access.register);
             }
             if !controls[number].stay || may_change_active_threads(inst.opcode) {
-                entries.last.fill(None);
+                entries.last_reads.fill(None);
             }
         }
     }

@@ -143,7 +143,7 @@ impl State {
     }
 
     /// Makes all events `cycles` older, and removes events that can have no effect any more.
-    fn age(&mut self, cycles: i64, model: &Model) {
+    fn add_age(&mut self, cycles: i64, model: &Model) {
         for access in &mut self.accesses {
             access.at += cycles;
         }
@@ -189,8 +189,8 @@ pub fn compute_stalls(
         let wants = rules.requirements(inst.opcode);
         control.stall = if wants.yields_with_stall_0 { 0 } else { wants.least_stall };
     }
-    let own = |(number, control): (usize, &Control)| -> StallParts {
-        smallvec![StallPart { cycles: control.stall, cause: StallCause::Own, second: number as u32 }]
+    let own = |(position, control): (usize, &Control)| -> StallParts {
+        smallvec![StallPart { cycles: control.stall, cause: StallCause::Own, second: position as u32 }]
     };
     let parts = if with_causes { controls.iter().enumerate().map(own).collect() } else { Vec::new() };
     let mut walker = Walker {
@@ -205,7 +205,7 @@ pub fn compute_stalls(
         last_set: [(-LONG_AGO, 0); BOARDS],
         last_barrier: (-LONG_AGO, 0),
         last_use_of_unit: vec![(-LONG_AGO, 0); rules.paced_units()],
-        outcome: StallSummary { shortfalls: Vec::new(), parts },
+        summary: StallSummary { shortfalls: Vec::new(), parts },
     };
     let mut left: Vec<Option<State>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
@@ -223,11 +223,11 @@ pub fn compute_stalls(
             let before = before as usize;
             // A predecessor that has not been walked yet, on a back edge, adds this block to the worklist again later.
             let Some(state) = &mut left[before] else { continue };
-            let mut grown = first.map_or(0, |first| walker.lengthen_end(before, first, state));
-            state.age(grown, model);
+            let mut grown = first.map_or(0, |first| walker.lengthen_last_stall(before, first, state));
+            state.add_age(grown, model);
             if enters_loop(before as u32) {
                 let more = walker.lengthen_before_loop(before, block, state);
-                state.age(more, model);
+                state.add_age(more, model);
                 grown += more;
             }
             // A longer stall at the end of the predecessor makes its events older for its other successors too.
@@ -243,10 +243,10 @@ pub fn compute_stalls(
         }
     }
     // Several walks may report the same instruction; the largest number of missing cycles counts.
-    let mut outcome = walker.outcome;
-    outcome.shortfalls.sort_unstable_by_key(|one| (one.before, std::cmp::Reverse(one.cycles)));
-    outcome.shortfalls.dedup_by_key(|one| one.before);
-    outcome
+    let mut summary = walker.summary;
+    summary.shortfalls.sort_unstable_by_key(|one| (one.before, std::cmp::Reverse(one.cycles)));
+    summary.shortfalls.dedup_by_key(|one| one.before);
+    summary
 }
 
 struct Walker<'a> {
@@ -265,7 +265,7 @@ struct Walker<'a> {
     last_barrier: (i64, u32),
     /// For each unit: issue time and position of the last instruction of this block that uses it.
     last_use_of_unit: Vec<(i64, u32)>,
-    outcome: StallSummary,
+    summary: StallSummary,
 }
 
 /// Number of cycles missing before an instruction may issue, and the cause; 0 or negative if none are missing.
@@ -278,20 +278,20 @@ impl Walker<'_> {
             self.accesses[usize::from(register)].clear();
         }
         for access in &entry.accesses {
-            self.remember(Access { at: -access.at, ..*access });
+            self.record_access(Access { at: -access.at, ..*access });
         }
         self.last_set = entry.last_set.map(|(age, first)| (-age, first));
         self.last_barrier = (-entry.last_barrier.0, entry.last_barrier.1);
         self.last_use_of_unit.fill((-LONG_AGO, 0));
         let range = self.code.blocks[block].range.clone();
         let mut now: i64 = 0;
-        for number in range.clone() {
+        for position in range.clone() {
             // Cycles missing before the first instruction were added to the predecessors.
-            if number > range.start {
-                now += self.add_missing_stalls(range.start, number, now);
+            if position > range.start {
+                now += self.add_missing_stalls(range.start, position, now);
             }
-            self.record_issue(number, now);
-            now += cycles_of(self.controls[number]);
+            self.record_issue(position, now);
+            now += cycles_of(self.controls[position]);
         }
         self.exit_state(now)
     }
@@ -320,7 +320,7 @@ impl Walker<'_> {
     }
 
     /// Adds an access to the list of its register, in place of an older one through the same port.
-    fn remember(&mut self, access: Access) {
+    fn record_access(&mut self, access: Access) {
         let list = &mut self.accesses[usize::from(access.register)];
         if list.is_empty() {
             self.used_registers.push(access.register);
@@ -333,12 +333,12 @@ impl Walker<'_> {
     }
 
     /// Records the register accesses and other events of an instruction that issues at time `now`.
-    fn record_issue(&mut self, number: usize, now: i64) {
-        let inst_accesses = &self.inst_accesses[number];
-        let first = number as u32;
+    fn record_issue(&mut self, position: usize, now: i64) {
+        let inst_accesses = &self.inst_accesses[position];
+        let first = position as u32;
         for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
             for reg_access in list {
-                self.remember(Access {
+                self.record_access(Access {
                     register: reg_access.register,
                     port: reg_access.port,
                     write,
@@ -348,7 +348,7 @@ impl Walker<'_> {
                 });
             }
         }
-        let control = self.controls[number];
+        let control = self.controls[position];
         for board in [control.write_barrier, control.read_barrier].into_iter().flatten() {
             if let Some(last_set) = self.last_set.get_mut(usize::from(board)) {
                 *last_set = (now, first);
@@ -362,29 +362,31 @@ impl Walker<'_> {
         }
     }
 
-    /// Lengthens stalls until instruction `number`, which would issue at time `now`, may issue. Returns the number of cycles added. `start`
-    /// is the first instruction of the block.
-    fn add_missing_stalls(&mut self, start: usize, number: usize, now: i64) -> i64 {
-        let (missing, cause) = self.missing(number, now, &|_| true);
+    /// Lengthens stalls until instruction `position`, which would issue at time `now`, may issue. Returns the number of cycles added.
+    /// `start` is the first instruction of the block.
+    fn add_missing_stalls(&mut self, start: usize, position: usize, now: i64) -> i64 {
+        let (missing, cause) = self.missing_cycles(position, now, &|_| true);
         if missing <= 0 {
             return 0;
         }
-        let Some(wait) = self.wait_before(start, number, now, missing) else { return self.lengthen(start, number, number, missing, cause) };
+        let Some(wait) = self.wait_before(start, position, now, missing) else {
+            return self.lengthen_stalls(start, position, position, missing, cause);
+        };
         // A stall before the wait does not help latencies that start at the wait or after it. Their cycles are added directly before the
         // instruction, and may cover the other latencies as well. The rest is added before the wait.
-        let (missing, cause) = self.missing(number, now, &|first| (wait..number).contains(&first));
-        let added = if missing > 0 { self.lengthen(start, number, number, missing, cause) } else { 0 };
-        let (missing, cause) = self.missing(number, now + added, &|_| true);
+        let (missing, cause) = self.missing_cycles(position, now, &|first| (wait..position).contains(&first));
+        let added = if missing > 0 { self.lengthen_stalls(start, position, position, missing, cause) } else { 0 };
+        let (missing, cause) = self.missing_cycles(position, now + added, &|_| true);
         if missing <= 0 {
             return added;
         }
-        added + self.lengthen(start, wait, number, missing, cause)
+        added + self.lengthen_stalls(start, wait, position, missing, cause)
     }
 
     /// Returns the largest number of cycles missing before an instruction that would issue at `now`. Register dependences on instructions
     /// for which `counts` is false are ignored.
-    fn missing(&self, number: usize, now: i64, counts: &dyn Fn(usize) -> bool) -> Missing {
-        let inst_accesses = &self.inst_accesses[number];
+    fn missing_cycles(&self, position: usize, now: i64, counts: &dyn Fn(usize) -> bool) -> Missing {
+        let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::Own);
         let mut hold = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
@@ -399,7 +401,7 @@ impl Walker<'_> {
                 }
             }
         }
-        self.missing_for_boards_and_barriers(number, now, &self.last_set, self.last_barrier, &mut hold);
+        self.missing_for_boards_and_barriers(position, now, &self.last_set, self.last_barrier, &mut hold);
         // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
             let (at, first) = self.last_use_of_unit[usize::from(pace.unit)];
@@ -408,7 +410,7 @@ impl Walker<'_> {
         }
         if inst_accesses.drain == Drain::Everything {
             // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
-            let after = cycles_of(self.controls[number]);
+            let after = cycles_of(self.controls[position]);
             for &register in &self.used_registers {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.first as usize)) {
                     let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
@@ -435,13 +437,13 @@ impl Walker<'_> {
     /// Calls `hold` with the cycles missing before an instruction because of scoreboards just set and because of a thread-block barrier.
     fn missing_for_boards_and_barriers(
         &self,
-        number: usize,
+        position: usize,
         now: i64,
         last_set: &[(i64, u32); BOARDS],
         last_barrier: (i64, u32),
         hold: &mut dyn FnMut(i64, StallCause),
     ) {
-        let wait = self.controls[number].wait;
+        let wait = self.controls[position].wait;
         if wait != 0 {
             for (board, &(at, first)) in last_set.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
                 let seen = i64::from(self.rules.facts.scoreboard_seen);
@@ -450,45 +452,45 @@ impl Walker<'_> {
         }
         // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
         // read it yet.
-        let overwrites = self.inst_accesses[number].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
-        if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[number].class) {
+        let overwrites = self.inst_accesses[position].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
+        if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
             hold(i64::from(self.rules.facts.barrier_hold) - (now - last_barrier.0), StallCause::Barrier { first: last_barrier.1 });
         }
     }
 
-    /// Adds `missing` stall cycles between the instruction whose latency has to pass and instruction `number`. First lengthens the stall
-    /// directly before `place`; cycles beyond the maximum stall are added directly before `number` and then further back. Returns the
+    /// Adds `missing` stall cycles between the instruction whose latency has to pass and instruction `position`. First lengthens the stall
+    /// directly before `place`; cycles beyond the maximum stall are added directly before `position` and then further back. Returns the
     /// number of cycles added, and records the rest as a shortfall.
-    fn lengthen(&mut self, start: usize, place: usize, number: usize, missing: i64, cause: StallCause) -> i64 {
+    fn lengthen_stalls(&mut self, start: usize, place: usize, position: usize, missing: i64, cause: StallCause) -> i64 {
         let mut left = missing;
         let first = match cause {
             StallCause::Register { first, .. } | StallCause::ControlTransfer { first } => first as usize,
-            _ => number,
+            _ => position,
         };
         // Stalls before the instruction whose latency has to pass do not count. The other causes need few cycles; for them only the last
         // stall is lengthened.
-        let start = start.max(first.min(number - 1));
-        let best = Some(place - 1).filter(|&at| at >= start && place < number);
-        for at in best.into_iter().chain((start..number).rev()) {
-            let added = self.lengthen_one(at, left, cause, number);
+        let start = start.max(first.min(position - 1));
+        let best = Some(place - 1).filter(|&at| at >= start && place < position);
+        for at in best.into_iter().chain((start..position).rev()) {
+            let added = self.lengthen_stall(at, left, cause, position);
             left -= added;
             // The instructions after this stall have been recorded already, and now issue later.
-            if added > 0 && at + 1 < number {
-                (at + 1..number).for_each(|moved| self.postpone(moved, added));
+            if added > 0 && at + 1 < position {
+                (at + 1..position).for_each(|moved| self.postpone_events(moved, added));
             }
             if left == 0 {
                 return missing;
             }
         }
-        self.outcome.shortfalls.push(Shortfall { before: number, cycles: left as u32 });
+        self.summary.shortfalls.push(Shortfall { before: position, cycles: left as u32 });
         missing - left
     }
 
-    /// Returns the last of the [`MAX_SEARCH`] instructions before `number` that usually waits at least `cycles` for a scoreboard. `None` if
-    /// there is none, or if a variable-latency instruction comes between the two: a longer stall would delay that instruction.
-    fn wait_before(&self, start: usize, number: usize, now: i64, cycles: i64) -> Option<usize> {
+    /// Returns the last of the [`MAX_SEARCH`] instructions before `position` that usually waits at least `cycles` for a scoreboard. `None`
+    /// if there is none, or if a variable-latency instruction comes between the two: a longer stall would delay that instruction.
+    fn wait_before(&self, start: usize, position: usize, now: i64, cycles: i64) -> Option<usize> {
         let mut at = now;
-        for second in (start.max(number.saturating_sub(MAX_SEARCH)) + 1..number).rev() {
+        for second in (start.max(position.saturating_sub(MAX_SEARCH)) + 1..position).rev() {
             at -= cycles_of(self.controls[second]);
             let inst_accesses = &self.inst_accesses[second];
             if inst_accesses.late_results || inst_accesses.late_reads {
@@ -520,7 +522,7 @@ impl Walker<'_> {
 
     /// Adds up to `missing` cycles to the stall of instruction `at`, up to the maximum stall, because instruction `second` must not issue
     /// earlier. Returns the number of cycles added.
-    fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
+    fn lengthen_stall(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
         if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
             return 0;
         }
@@ -528,16 +530,16 @@ impl Walker<'_> {
         let cap = self.rules.facts.stall_cap as i64;
         let added = missing.min(cap - i64::from(*stall));
         *stall += added as u8;
-        if added > 0 && !self.outcome.parts.is_empty() {
-            add_part(&mut self.outcome.parts[at], StallPart { cycles: added as u8, cause, second: second as u32 });
+        if added > 0 && !self.summary.parts.is_empty() {
+            add_part(&mut self.summary.parts[at], StallPart { cycles: added as u8, cause, second: second as u32 });
         }
         added
     }
 
     /// Moves the recorded events of an instruction of this block to a later time, because a stall before it has grown.
-    fn postpone(&mut self, number: usize, cycles: i64) {
-        let first = number as u32;
-        let inst_accesses = &self.inst_accesses[number];
+    fn postpone_events(&mut self, position: usize, cycles: i64) {
+        let first = position as u32;
+        let inst_accesses = &self.inst_accesses[position];
         let mut registers: SmallVec<[Register; 16]> =
             inst_accesses.reads.iter().chain(&inst_accesses.writes).map(|reg_access| reg_access.register).collect();
         // Each register once: the list of a register that is both read and written has both accesses, and each may only move once.
@@ -567,11 +569,11 @@ impl Walker<'_> {
         let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.at).max().unwrap_or(0);
         let (mut worst, mut second) = ((0, StallCause::Own), 0);
         let mut now = 0;
-        for number in self.code.blocks[block].range.clone() {
+        for position in self.code.blocks[block].range.clone() {
             if now >= effect_cycles {
                 break;
             }
-            let inst_accesses = &self.inst_accesses[number];
+            let inst_accesses = &self.inst_accesses[position];
             for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
                 for reg_access in list {
                     // The accesses are sorted by register.
@@ -579,21 +581,21 @@ impl Walker<'_> {
                     for access in state.accesses[from..].iter().take_while(|access| access.register == reg_access.register) {
                         let (missing, cause) = self.missing_for_access(&Access { at: -access.at, ..*access }, reg_access.port, write, now);
                         if missing > worst.0 {
-                            (worst, second) = ((missing, cause), number);
+                            (worst, second) = ((missing, cause), position);
                         }
                     }
                 }
             }
-            now += cycles_of(self.controls[number]);
+            now += cycles_of(self.controls[position]);
         }
         let (missing, cause) = worst;
-        if missing > 0 { self.lengthen_one(last, missing, cause, second) } else { 0 }
+        if missing > 0 { self.lengthen_stall(last, missing, cause, second) } else { 0 }
     }
 
-    /// Lengthens the last stall of block `before` until the first instruction of a successor, `number`, may issue. Returns the number of
+    /// Lengthens the last stall of block `before` until the first instruction of a successor, `position`, may issue. Returns the number of
     /// cycles added, and records the rest as a shortfall.
-    fn lengthen_end(&mut self, before: usize, number: usize, state: &State) -> i64 {
-        let inst_accesses = &self.inst_accesses[number];
+    fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &State) -> i64 {
+        let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::Own);
         let mut hold = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
@@ -610,18 +612,18 @@ impl Walker<'_> {
             }
             if inst_accesses.drain == Drain::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
-                hold(cycles - cycles_of(self.controls[number]) + access.at, StallCause::ControlTransfer { first: access.first });
+                hold(cycles - cycles_of(self.controls[position]) + access.at, StallCause::ControlTransfer { first: access.first });
             }
         }
         let last_set = state.last_set.map(|(age, first)| (-age, first));
-        self.missing_for_boards_and_barriers(number, 0, &last_set, (-state.last_barrier.0, state.last_barrier.1), &mut hold);
+        self.missing_for_boards_and_barriers(position, 0, &last_set, (-state.last_barrier.0, state.last_barrier.1), &mut hold);
         let (missing, cause) = worst;
         if missing <= 0 {
             return 0;
         }
-        let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_one(last, missing, cause, number));
+        let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_stall(last, missing, cause, position));
         if added < missing {
-            self.outcome.shortfalls.push(Shortfall { before: number, cycles: (missing - added) as u32 });
+            self.summary.shortfalls.push(Shortfall { before: position, cycles: (missing - added) as u32 });
         }
         added
     }

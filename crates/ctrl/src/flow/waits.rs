@@ -104,7 +104,7 @@ const FIRST_PREDICATE: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Carried {
     /// Position of the instruction in the code.
-    number: u32,
+    position: u32,
     /// Whether its results may be outstanding.
     results_pending: bool,
     /// Whether its sources may be still unread.
@@ -130,7 +130,7 @@ pub fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[
                     *slot = Some(left.to_vec());
                     true
                 }
-                Some(old) => merge(old, left, &mut spare),
+                Some(old) => merge_states(old, left, &mut spare),
             };
             if changed {
                 worklist.push(next);
@@ -150,7 +150,7 @@ pub fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[
 
 /// Adds the state `from` to `into`; both are sorted by instruction number. Returns whether `into` has grown. `spare` is a buffer that is
 /// kept between calls to avoid allocations.
-fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) -> bool {
+fn merge_states(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) -> bool {
     if into.as_slice() == from {
         return false;
     }
@@ -158,10 +158,10 @@ fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) ->
     let mut changed = false;
     let mut old = into.iter().copied().peekable();
     for &one in from {
-        while let Some(old) = old.next_if(|old| old.number < one.number) {
+        while let Some(old) = old.next_if(|old| old.position < one.position) {
             spare.push(old);
         }
-        let both = match old.next_if(|old| old.number == one.number) {
+        let both = match old.next_if(|old| old.position == one.position) {
             Some(old) => {
                 changed |= one.results_pending && !old.results_pending || one.reads_pending && !old.reads_pending;
                 Carried {
@@ -188,7 +188,7 @@ fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) ->
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     /// Position of the instruction in the code.
-    number: u32,
+    position: u32,
     /// Position in the order of issue within the block; 0 for an instruction carried into the block, whose position is unknown.
     rank: u32,
     /// Number of entries for this instruction in the lists of [`Walker::writers`].
@@ -221,7 +221,7 @@ struct InOrderGroup {
     /// The instructions in the order of issue.
     flights: Vec<u32>,
     /// Number of instructions at the start of `flights` that are done.
-    head: usize,
+    done_count: usize,
 }
 
 /// The state of the walk over one block. A "flight index" is an index into `flights`.
@@ -238,12 +238,12 @@ struct Walker<'a> {
     readers: Vec<AccessList>,
     /// Registers whose lists may have entries, to clear them before the next block.
     used_registers: Vec<Register>,
-    /// For each group of instructions that finish in order ([`InstAccesses::order`]): its in-flight instructions.
-    orders: Vec<InOrderGroup>,
-    /// For each group of instructions that read their sources in order ([`InstAccesses::queue`]): its in-flight instructions.
-    queues: Vec<InOrderGroup>,
+    /// For each group of instructions that finish in order ([`InstAccesses::completion_group`]): its in-flight instructions.
+    completion_groups: Vec<InOrderGroup>,
+    /// For each group of instructions that read their sources in order ([`InstAccesses::read_group`]): its in-flight instructions.
+    read_groups: Vec<InOrderGroup>,
     /// Flight indices of all instructions that are in flight, and of some that are done.
-    alive: Vec<u32>,
+    maybe_in_flight: Vec<u32>,
     /// Flight indices of loads without a destination register, oldest first. An acquire has to wait for them, and no register list has
     /// them.
     loads_without_result: Vec<u32>,
@@ -274,9 +274,9 @@ impl<'a> Walker<'a> {
             writers: repeat_with(AccessList::new).take(REGISTERS).collect(),
             readers: repeat_with(AccessList::new).take(REGISTERS).collect(),
             used_registers: Vec::new(),
-            orders: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
-            queues: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
-            alive: Vec::new(),
+            completion_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
+            read_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
+            maybe_in_flight: Vec::new(),
             loads_without_result: Vec::new(),
             product_group_ends: Vec::new(),
             fences: Vec::new(),
@@ -294,12 +294,12 @@ impl<'a> Walker<'a> {
             self.writers[usize::from(register)].clear();
             self.readers[usize::from(register)].clear();
         }
-        for in_order_group in self.orders.iter_mut().chain(&mut self.queues) {
+        for in_order_group in self.completion_groups.iter_mut().chain(&mut self.read_groups) {
             in_order_group.flights.clear();
-            in_order_group.head = 0;
+            in_order_group.done_count = 0;
         }
         self.flights.clear();
-        self.alive.clear();
+        self.maybe_in_flight.clear();
         self.loads_without_result.clear();
         self.product_group_ends.clear();
         self.fences.clear();
@@ -307,11 +307,11 @@ impl<'a> Walker<'a> {
         self.rank = 1;
     }
 
-    /// Walks a block from the given state. Returns the instructions in flight at its end, sorted by number.
+    /// Walks a block, given by its instructions, from the given state. Returns the instructions in flight at its end, sorted by position.
     fn walk(&mut self, state: &[Carried], range: std::ops::Range<usize>) -> &[Carried] {
         self.clear();
         for carried in state {
-            self.put_in_flight(carried.number as usize, carried.results_pending, carried.reads_pending, false);
+            self.put_in_flight(carried.position as usize, carried.results_pending, carried.reads_pending, false);
         }
         // All predicates count as written at the start of the block, because a predicate may have changed since the instructions that are
         // carried into the block were issued. So opposite guards exclude each other within a block only.
@@ -321,8 +321,8 @@ impl<'a> Walker<'a> {
         if state.len() > MAX_CARRIED && !range.is_empty() {
             self.limit_carried();
         }
-        for number in range {
-            self.issue(number);
+        for position in range {
+            self.issue(position);
         }
         self.compute_exit_state();
         &self.exit_state
@@ -331,11 +331,11 @@ impl<'a> Walker<'a> {
     /// Computes the state at the end of the block.
     fn compute_exit_state(&mut self) {
         self.exit_state.clear();
-        for &id in &self.alive {
+        for &id in &self.maybe_in_flight {
             let flight = &self.flights[id as usize];
             if flight.results_pending || flight.reads_pending {
                 self.exit_state.push(Carried {
-                    number: flight.number,
+                    position: flight.position,
                     results_pending: flight.results_pending,
                     reads_pending: flight.reads_pending,
                 });
@@ -344,7 +344,7 @@ impl<'a> Walker<'a> {
         self.exit_state.sort_unstable();
         // An instruction that was carried in around a loop and is issued again in the block is in the list twice.
         self.exit_state.dedup_by(|later, earlier| {
-            let same = later.number == earlier.number;
+            let same = later.position == earlier.position;
             if same {
                 earlier.results_pending |= later.results_pending;
                 earlier.reads_pending |= later.reads_pending;
@@ -354,38 +354,38 @@ impl<'a> Walker<'a> {
     }
 
     /// Processes one instruction: finds the in-flight instructions that it has to wait for, waits for them, and puts it in flight.
-    fn issue(&mut self, number: usize) {
-        let inst_accesses = &self.inst_accesses[number];
+    fn issue(&mut self, position: usize) {
+        let inst_accesses = &self.inst_accesses[position];
         // A fence is complete only when it is done, so the instruction directly after it waits.
         for id in std::mem::take(&mut self.fences) {
-            self.need(id, WaitedEvent::Results, Cause::Fence);
-            self.need(id, WaitedEvent::Reads, Cause::Fence);
+            self.require_event(id, WaitedEvent::Results, Cause::Fence);
+            self.require_event(id, WaitedEvent::Reads, Cause::Fence);
         }
         match inst_accesses.drain {
             Drain::Nothing | Drain::Groups(_) => {}
             Drain::Everything => {
-                self.clean_alive();
-                for at in 0..self.alive.len() {
-                    let id = self.alive[at];
+                self.remove_done();
+                for at in 0..self.maybe_in_flight.len() {
+                    let id = self.maybe_in_flight[at];
                     // One wait is enough: finished results imply that the sources have been read.
                     let event = if self.flights[id as usize].results_pending { WaitedEvent::Results } else { WaitedEvent::Reads };
-                    self.need(id, event, Cause::ControlTransfer);
+                    self.require_event(id, event, Cause::ControlTransfer);
                 }
             }
-            Drain::Loads => self.need_where(Cause::Acquire, |inst| inst.is_load),
-            Drain::TensorLoads => self.need_where(Cause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
+            Drain::Loads => self.require_results_where(Cause::Acquire, |inst| inst.is_load),
+            Drain::TensorLoads => self.require_results_where(Cause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
         }
         for reg_access in &inst_accesses.reads {
-            self.check_conflicts(number, *reg_access, DependenceKind::Raw);
+            self.check_conflicts(position, *reg_access, DependenceKind::Raw);
         }
         for reg_access in inst_accesses.writes.iter().chain(&inst_accesses.fenced_writes) {
-            self.check_conflicts(number, *reg_access, DependenceKind::Waw);
-            self.check_conflicts(number, *reg_access, DependenceKind::War);
+            self.check_conflicts(position, *reg_access, DependenceKind::Waw);
+            self.check_conflicts(position, *reg_access, DependenceKind::War);
         }
         for reg_access in inst_accesses.reads.iter().filter(|_| inst_accesses.late_reads) {
             self.limit_readers(reg_access.register);
         }
-        self.wait_for_needed(number);
+        self.wait_for_needed(position);
         // `WARPGROUP.DEPBAR` itself waits for the matrix products, without a scoreboard.
         if let Drain::Groups(left) = inst_accesses.drain {
             self.finish_product_groups(left);
@@ -394,12 +394,12 @@ impl<'a> Walker<'a> {
         let is_load_without_result = self.has_acquires && inst_accesses.is_load && inst_accesses.writes.is_empty();
         if is_load_without_result && self.loads_without_result.len() >= MAX_LOADS_WITHOUT_RESULT {
             let oldest = self.loads_without_result.remove(0);
-            self.need(oldest, WaitedEvent::Results, Cause::TooManyInFlight);
-            self.wait_for_needed(number);
+            self.require_event(oldest, WaitedEvent::Results, Cause::TooManyInFlight);
+            self.wait_for_needed(position);
         }
         if inst_accesses.late_results || inst_accesses.late_reads || is_load_without_result {
             let id = self.flights.len() as u32;
-            self.put_in_flight(number, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
+            self.put_in_flight(position, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
             self.loads_without_result.extend(is_load_without_result.then_some(id));
         }
         // After `put_in_flight`, which has increased the rank: an instruction that writes its own guard predicate counts as issued before
@@ -415,18 +415,18 @@ impl<'a> Walker<'a> {
     }
 
     /// Records that the current instruction has to wait for the results of the in-flight instructions that satisfy `is_needed`.
-    fn need_where(&mut self, cause: Cause, is_needed: fn(&InstAccesses) -> bool) {
-        self.clean_alive();
-        for at in 0..self.alive.len() {
-            let id = self.alive[at];
-            if is_needed(&self.inst_accesses[self.flights[id as usize].number as usize]) {
-                self.need(id, WaitedEvent::Results, cause);
+    fn require_results_where(&mut self, cause: Cause, is_needed: fn(&InstAccesses) -> bool) {
+        self.remove_done();
+        for at in 0..self.maybe_in_flight.len() {
+            let id = self.maybe_in_flight[at];
+            if is_needed(&self.inst_accesses[self.flights[id as usize].position as usize]) {
+                self.require_event(id, WaitedEvent::Results, cause);
             }
         }
     }
 
     /// Records that the current instruction has to wait for an event of the in-flight instruction `id`, if the event is outstanding.
-    fn need(&mut self, id: u32, event: WaitedEvent, cause: Cause) {
+    fn require_event(&mut self, id: u32, event: WaitedEvent, cause: Cause) {
         let flight = &self.flights[id as usize];
         if if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending } {
             self.needed.push((flight.rank, id, event, cause));
@@ -435,7 +435,7 @@ impl<'a> Walker<'a> {
 
     /// Waits for the in-flight instructions in `needed`, newest first: a wait for one may imply that older ones are done, and
     /// [`Walker::wait`] then skips those.
-    fn wait_for_needed(&mut self, number: usize) {
+    fn wait_for_needed(&mut self, position: usize) {
         if self.needed.is_empty() {
             return;
         }
@@ -444,40 +444,40 @@ impl<'a> Walker<'a> {
             needed.sort_by_key(|&(rank, id, event, _)| (std::cmp::Reverse(rank), id, event));
         }
         for (_, id, event, cause) in needed.drain(..) {
-            self.wait(id, event, number, cause);
+            self.wait_for_event(id, event, position, cause);
         }
         self.needed = needed;
     }
 
     /// Records a wait of instruction `second` for an event of the in-flight instruction `id`, unless the event has happened. Marks all
     /// events as done that the wait implies.
-    fn wait(&mut self, id: u32, event: WaitedEvent, second: usize, cause: Cause) {
+    fn wait_for_event(&mut self, id: u32, event: WaitedEvent, second: usize, cause: Cause) {
         let flight = self.flights[id as usize];
         let is_open = if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending };
         if !is_open {
             return;
         }
         if let Some(recorded_waits) = &mut self.recorded_waits {
-            recorded_waits.push(Wait { first: flight.number, event, second: second as u32, cause });
+            recorded_waits.push(Wait { first: flight.position, event, second: second as u32, cause });
         }
-        self.close(id, event);
-        let inst_accesses = &self.inst_accesses[flight.number as usize];
+        self.mark_done(id, event);
+        let inst_accesses = &self.inst_accesses[flight.position as usize];
         // A guarded instruction may not have been executed, and the position of one carried into the block is unknown.
         if !flight.in_order_guarantee {
             return;
         }
         // An instruction without results does not pass through the stage where results are written in order, so it implies nothing about
         // the results of others; likewise for sources. Either event implies that the sources have been read.
-        if let Some(order) = inst_accesses.order.filter(|_| event == WaitedEvent::Results && !inst_accesses.writes.is_empty()) {
-            self.close_older_in_group(order, WaitedEvent::Results, flight.rank);
+        if let Some(order) = inst_accesses.completion_group.filter(|_| event == WaitedEvent::Results && !inst_accesses.writes.is_empty()) {
+            self.mark_older_done(order, WaitedEvent::Results, flight.rank);
         }
-        if let Some(queue) = inst_accesses.queue.filter(|_| !inst_accesses.reads.is_empty()) {
-            self.close_older_in_group(queue, WaitedEvent::Reads, flight.rank);
+        if let Some(queue) = inst_accesses.read_group.filter(|_| !inst_accesses.reads.is_empty()) {
+            self.mark_older_done(queue, WaitedEvent::Reads, flight.rank);
         }
     }
 
     /// Marks an event of the in-flight instruction `id` as done. Finished results imply that the sources have been read.
-    fn close(&mut self, id: u32, event: WaitedEvent) {
+    fn mark_done(&mut self, id: u32, event: WaitedEvent) {
         let flight = &mut self.flights[id as usize];
         flight.reads_pending = false;
         if event == WaitedEvent::Results {
@@ -487,54 +487,56 @@ impl<'a> Walker<'a> {
 
     /// Marks an event as done for all instructions of an in-order group that were issued before `rank`. Each instruction is visited once,
     /// so this takes amortized constant time.
-    fn close_older_in_group(&mut self, group: u8, event: WaitedEvent, rank: u32) {
+    fn mark_older_done(&mut self, group: u8, event: WaitedEvent, rank: u32) {
         let group = usize::from(group);
         loop {
-            let in_order_group = if event == WaitedEvent::Results { &mut self.orders[group] } else { &mut self.queues[group] };
-            let Some(&id) = in_order_group.flights.get(in_order_group.head) else { return };
+            let in_order_group =
+                if event == WaitedEvent::Results { &mut self.completion_groups[group] } else { &mut self.read_groups[group] };
+            let Some(&id) = in_order_group.flights.get(in_order_group.done_count) else { return };
             if self.flights[id as usize].rank >= rank {
                 return;
             }
-            in_order_group.head += 1;
-            self.close(id, event);
+            in_order_group.done_count += 1;
+            self.mark_done(id, event);
         }
     }
 
     /// Marks the results of all groups of asynchronous matrix products as done, except those of the newest `left` groups.
     fn finish_product_groups(&mut self, left: u32) {
-        self.clean_alive();
+        self.remove_done();
         let Some(&last) = self.product_group_ends.iter().rev().nth(left as usize) else { return };
-        let (order, rank) = (self.inst_accesses[self.flights[last as usize].number as usize].order, self.flights[last as usize].rank);
+        let (order, rank) =
+            (self.inst_accesses[self.flights[last as usize].position as usize].completion_group, self.flights[last as usize].rank);
         // Among groups carried into the block the order is unknown, so it is unknown which of them are the oldest. If none may be left,
         // the order does not matter.
         if left > 0 && rank == 0 {
             return;
         }
         let rank = if left == 0 { self.rank } else { rank };
-        for at in 0..self.alive.len() {
-            let id = self.alive[at];
+        for at in 0..self.maybe_in_flight.len() {
+            let id = self.maybe_in_flight[at];
             let flight = self.flights[id as usize];
-            if self.inst_accesses[flight.number as usize].order == order && flight.rank <= rank {
-                self.close(id, WaitedEvent::Results);
+            if self.inst_accesses[flight.position as usize].completion_group == order && flight.rank <= rank {
+                self.mark_done(id, WaitedEvent::Results);
             }
         }
     }
 
-    /// Removes instructions that are done from `alive`.
-    fn clean_alive(&mut self) {
+    /// Removes instructions that are done from `maybe_in_flight`.
+    fn remove_done(&mut self) {
         let flights = &self.flights;
-        self.alive.retain(|&id| flights[id as usize].results_pending || flights[id as usize].reads_pending);
+        self.maybe_in_flight.retain(|&id| flights[id as usize].results_pending || flights[id as usize].reads_pending);
     }
 
     /// Puts an instruction in flight. `results` and `reads` say which of its events are outstanding; `ordered` says whether it is issued in
     /// this block, and not carried into it.
-    fn put_in_flight(&mut self, number: usize, results: bool, reads: bool, ordered: bool) {
-        let inst_accesses = &self.inst_accesses[number];
+    fn put_in_flight(&mut self, position: usize, results: bool, reads: bool, ordered: bool) {
+        let inst_accesses = &self.inst_accesses[position];
         let id = self.flights.len() as u32;
         let rank = if ordered { self.rank } else { 0 };
         let in_order_guarantee = ordered && !inst_accesses.guarded;
         self.flights.push(InFlight {
-            number: number as u32,
+            position: position as u32,
             rank,
             write_entries: 0,
             read_entries: 0,
@@ -546,16 +548,16 @@ impl<'a> Walker<'a> {
             for &reg_access in &inst_accesses.writes {
                 self.add_access(id, reg_access, WaitedEvent::Results, in_order_guarantee);
             }
-            if let Some(order) = inst_accesses.order {
-                self.orders[usize::from(order)].flights.push(id);
+            if let Some(order) = inst_accesses.completion_group {
+                self.completion_groups[usize::from(order)].flights.push(id);
             }
         }
         if reads {
             for &reg_access in &inst_accesses.reads {
                 self.add_access(id, reg_access, WaitedEvent::Reads, in_order_guarantee);
             }
-            if let Some(queue) = inst_accesses.queue {
-                self.queues[usize::from(queue)].flights.push(id);
+            if let Some(queue) = inst_accesses.read_group {
+                self.read_groups[usize::from(queue)].flights.push(id);
             }
         }
         if inst_accesses.is_fence {
@@ -564,7 +566,7 @@ impl<'a> Walker<'a> {
         if inst_accesses.ends_group {
             self.product_group_ends.push(id);
         }
-        self.alive.push(id);
+        self.maybe_in_flight.push(id);
         self.rank += 1;
     }
 
@@ -586,8 +588,8 @@ impl<'a> Walker<'a> {
             list.push(Entry { flight: id, reg_access });
             return;
         }
-        let group = |inst_accesses: &InstAccesses| if is_results { inst_accesses.order } else { inst_accesses.queue };
-        let inst_accesses = &self.inst_accesses[self.flights[id as usize].number as usize];
+        let group = |inst_accesses: &InstAccesses| if is_results { inst_accesses.completion_group } else { inst_accesses.read_group };
+        let inst_accesses = &self.inst_accesses[self.flights[id as usize].position as usize];
         let own = group(inst_accesses);
         let written =
             inst_accesses.guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE)).copied();
@@ -601,7 +603,7 @@ impl<'a> Walker<'a> {
             if !(if is_results { flight.results_pending } else { flight.reads_pending }) {
                 return false;
             }
-            let other = &self.inst_accesses[flight.number as usize];
+            let other = &self.inst_accesses[flight.position as usize];
             // A guarded in-flight instruction may replace one with the same guard if the predicate has not been written since: both are
             // executed, or neither is.
             let stands_for =
@@ -629,7 +631,7 @@ impl<'a> Walker<'a> {
 
     /// Returns whether the guard predicate of an in-flight instruction has not been written since that instruction was issued.
     fn guard_is_unchanged(&self, flight: &InFlight) -> bool {
-        let guard = self.inst_accesses[flight.number as usize].guard;
+        let guard = self.inst_accesses[flight.position as usize].guard;
         let written = guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE));
         written.is_some_and(|&written| written < flight.rank)
     }
@@ -660,9 +662,9 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Compares one register access of instruction `number` with the in-flight instructions that access the register, and records those
+    /// Compares one register access of instruction `position` with the in-flight instructions that access the register, and records those
     /// that it has to wait for because of a dependence of this kind.
-    fn check_conflicts(&mut self, number: usize, reg_access: RegAccess, kind: DependenceKind) {
+    fn check_conflicts(&mut self, position: usize, reg_access: RegAccess, kind: DependenceKind) {
         let at = usize::from(reg_access.register);
         let is_war = kind == DependenceKind::War;
         let event = if is_war { WaitedEvent::Reads } else { WaitedEvent::Results };
@@ -670,7 +672,7 @@ impl<'a> Walker<'a> {
             return;
         }
         let mut list = std::mem::take(if is_war { &mut self.readers[at] } else { &mut self.writers[at] });
-        let after = &self.inst_accesses[number];
+        let after = &self.inst_accesses[position];
         let flights = &self.flights;
         list.retain(|entry| {
             let flight = &flights[entry.flight as usize];
@@ -678,12 +680,12 @@ impl<'a> Walker<'a> {
         });
         for (place, entry) in list.iter().enumerate() {
             let flight = self.flights[entry.flight as usize];
-            let before = &self.inst_accesses[flight.number as usize];
+            let before = &self.inst_accesses[flight.position as usize];
             // In a group that finishes in order, the older result is written first anyway. In a group that reads in order, the older
             // instruction has read its sources before the newer one starts.
             let in_order = match kind {
-                DependenceKind::Waw => before.order.is_some() && before.order == after.order,
-                DependenceKind::War => before.queue.is_some() && before.queue == after.queue,
+                DependenceKind::Waw => before.completion_group.is_some() && before.completion_group == after.completion_group,
+                DependenceKind::War => before.read_group.is_some() && before.read_group == after.read_group,
                 DependenceKind::Raw => false,
             };
             let is_full = list.len() >= MAX_PER_REGISTER && place == 0 && kind != DependenceKind::Raw;
@@ -692,7 +694,7 @@ impl<'a> Walker<'a> {
                     .scoreboard
             };
             // Opposite guards on an unchanged predicate: in every thread only one of the two instructions is executed.
-            let excluded = || before.excludes(after) && self.guard_is_unchanged(&flight);
+            let excluded = || before.has_opposite_guard(after) && self.guard_is_unchanged(&flight);
             if is_full {
                 self.needed.push((flight.rank, entry.flight, event, Cause::TooManyInFlight));
             } else if !in_order && takes_scoreboard() && !excluded() {

@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::outcome::Allocation;
 use crate::registers::Reg;
 
-/// The two functions and indexes over them.
+/// The state of the verifier: the function before and after allocation, and lookup tables for them.
 pub(super) struct Checker<'a> {
     /// The function before allocation, in SSA form.
     pub(super) old: &'a Function,
@@ -25,11 +25,11 @@ pub(super) struct Checker<'a> {
     /// For each instruction of the new function: whether the old function has it too. The allocator inserted the others.
     pub(super) is_old: IndexVec<Inst, bool>,
     /// For each block of the old function: whether it is reachable.
-    pub(super) reached: IndexVec<Block, bool>,
+    pub(super) is_reachable: IndexVec<Block, bool>,
 }
 
 impl<'a> Checker<'a> {
-    /// Builds the indexes over the two functions.
+    /// Builds the lookup tables for the two functions.
     pub(super) fn new(before: &'a Function, after: &'a Function, env: &'a Environment, allocation: &Allocation) -> Checker<'a> {
         let mut checker = Checker {
             old: before,
@@ -39,11 +39,11 @@ impl<'a> Checker<'a> {
             blocks_of_phis: FxHashMap::default(),
             guarded_moves: FxHashMap::default(),
             is_old: IndexVec::filled(after.insts.len(), false),
-            reached: IndexVec::filled(before.blocks.len(), false),
+            is_reachable: IndexVec::filled(before.blocks.len(), false),
         };
         let mut stack = vec![before.entry()];
         while let Some(block) = stack.pop() {
-            if !std::mem::replace(&mut checker.reached[block], true) {
+            if !std::mem::replace(&mut checker.is_reachable[block], true) {
                 stack.extend(before.successors(block));
             }
         }
@@ -60,7 +60,7 @@ impl<'a> Checker<'a> {
         checker
     }
 
-    /// Adds an instruction of the old function to the indexes.
+    /// Adds an instruction of the old function to the lookup tables.
     fn add_old(&mut self, block: Block, inst: Inst) {
         self.is_old[inst] = true;
         for (number, result) in self.old.results(inst).iter().enumerate() {
@@ -122,8 +122,11 @@ impl<'a> Checker<'a> {
 
     /// Returns the source of a phi in a block with one reachable predecessor, where the phi is a copy; `None` for other phis.
     fn only_source(&self, phi: Inst) -> Option<Operand> {
-        let mut pairs =
-            self.old.sources(phi).chunks_exact(2).filter(|pair| matches!(pair[1].kind, OperandKind::Block(from) if self.reached[from]));
+        let mut pairs = self
+            .old
+            .sources(phi)
+            .chunks_exact(2)
+            .filter(|pair| matches!(pair[1].kind, OperandKind::Block(from) if self.is_reachable[from]));
         let only = pairs.next()?[0];
         pairs.next().is_none().then_some(only)
     }

@@ -8,7 +8,7 @@ use oriole_ir::{Operand, OperandKind, RegFile, Value};
 
 use crate::registers::Reg;
 
-/// An error in an allocation.
+/// An error that the verifier found in an allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckError {
     /// A description of the error for developers of the allocator.
@@ -39,7 +39,7 @@ pub(super) enum Location {
 
 impl Location {
     /// Returns the sort key: registers by file and number, then slots by offset.
-    fn key(self) -> (u8, i64) {
+    fn sort_key(self) -> (u8, i64) {
         match self {
             Location::Register(file, register) => (file as u8, i64::from(register.number())),
             Location::Slot(offset) => (u8::MAX, offset),
@@ -49,7 +49,7 @@ impl Location {
 
 impl Ord for Location {
     fn cmp(&self, other: &Location) -> Ordering {
-        self.key().cmp(&other.key())
+        self.sort_key().cmp(&other.sort_key())
     }
 }
 

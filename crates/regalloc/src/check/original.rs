@@ -32,7 +32,7 @@ impl Checker<'_> {
     fn check_clobbers(&self, inst: Inst, demands: &Demands) -> Result<(), CheckError> {
         for (&at, content) in demands {
             if let Location::Register(file, register) = at
-                && self.env.clobbered(self.old, inst, file).has(register)
+                && self.env.clobbered_by(self.old, inst, file).has(register)
             {
                 return error(format!("{inst:?} destroys {content:?} in {at:?}"));
             }
