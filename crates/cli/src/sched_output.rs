@@ -137,7 +137,7 @@ pub fn json(report: &SchedulingReport) -> Value {
             "blocks": target.blocks.map(|(blocks, _)| blocks),
         })
     });
-    let hidden: Map<String, Value> = report.hiding().map(hiding).collect();
+    let hidden: Map<String, Value> = report.latency_distances().map(hiding).collect();
     json!({
         "target": target,
         "before_allocation": fields(&report.before),

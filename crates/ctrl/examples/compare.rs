@@ -154,7 +154,7 @@ fn compare(file: &str, name: &str, bytes: &[u8], target: Target, indirect: &BTre
     for wait in &reasons.waits {
         if theirs[wait.second as usize].wait == 0 {
             let (first, second) = (&instructions[wait.first as usize], &instructions[wait.second as usize]);
-            let what = format!("{} {:?} {} -> {}", first.opcode.mnemonic(), wait.part, cause_name(wait), second.opcode.mnemonic());
+            let what = format!("{} {:?} {} -> {}", first.opcode.mnemonic(), wait.event, cause_name(wait), second.opcode.mnemonic());
             *total.extra_waits.entry(what).or_default() += 1;
         }
     }

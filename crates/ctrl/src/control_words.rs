@@ -1,11 +1,12 @@
 //! Phase 120: computes the control words of a compiled function ([`crate::flow`]), and inserts `NOP`s where stalls are too short.
 //!
-//! A stall is at most 15 cycles. Where a fixed latency is longer and the stalls in between cannot cover it, a `NOP` is inserted that stalls
-//! for the rest. This changes other distances too, so all control words are computed again; usually the second computation finds nothing to
-//! insert. Example: a matrix product of 24 cycles followed by its reader becomes `HMMA` with stall 15, `NOP` with stall 9, and the reader.
+//! A stall is at most 15 cycles. Where a fixed latency is longer than the stalls between two dependent instructions can cover, a `NOP` is
+//! inserted that stalls for the missing cycles. This changes other distances too, so all control words are computed again; usually the
+//! second computation finds nothing to insert. Example: a matrix-multiply instruction with a latency of 24 cycles, directly followed by an
+//! instruction that reads its result, becomes `HMMA` with stall 15, `NOP` with stall 9, and the reader.
 //!
-//! The slots of the reuse cache are known only for an encoded instruction, because the encoder may exchange sources. So instructions are
-//! encoded here, and the words are kept for the encoder where nothing but the control word is missing.
+//! The operand slots of the reuse cache are known only after encoding, because the encoder may swap commutative sources. So instructions
+//! are encoded here. Encodings that do not depend on code addresses are kept, so that the emitter only has to add the control word.
 //!
 //! The published description of ptxas calls this phase `opex`.
 
@@ -19,12 +20,13 @@ use crate::Controls;
 use crate::flow::stalls::Shortfall;
 use crate::flow::{Block, Code, assign_all};
 
-/// Maximum number of computations. Each can insert a `NOP` of 15 cycles at a place, which is enough for the longest latencies.
-const MOST_ROUNDS: usize = 8;
+/// Maximum number of times that the control words are computed. Each round but the last can insert one `NOP` (15 cycles) before an
+/// instruction, which together is enough for the longest latencies.
+const MAX_ROUNDS: usize = 8;
 
-/// Returns the control words of all instructions, and inserts `NOP`s where stalls cannot cover a fixed latency.
+/// Computes the control words of all instructions, and inserts `NOP`s where stalls cannot cover a fixed latency.
 pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
-    for _ in 1..MOST_ROUNDS {
+    for _ in 1..MAX_ROUNDS {
         let (controls, shortfalls) = assign(function, hardware);
         if shortfalls.is_empty() {
             return controls;
@@ -34,7 +36,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     assign(function, hardware).0
 }
 
-/// Computes the control words of the function as it is, and the latencies that its stalls cannot cover.
+/// Computes the control words of the function without inserting instructions. Also returns the latencies that its stalls cannot cover.
 fn assign(function: &Function, hardware: &Hardware<'_>) -> (Controls, Vec<Shortfall>) {
     let order: Vec<Inst> = function.layout.iter().flat_map(|&block| function.blocks[block].insts.iter().copied()).collect();
     let (target, rules) = (hardware.target, &*hardware.rules);
@@ -88,15 +90,15 @@ fn blocks_of(function: &Function) -> Vec<Block> {
             insts.map(move |run| (block, run))
         })
         .collect();
-    let mut number_of = vec![None; function.blocks.len()];
+    let mut first_block_of = vec![None; function.blocks.len()];
     for (number, (block, _)) in runs.iter().enumerate().rev() {
-        number_of[block.position()] = Some(number);
+        first_block_of[block.position()] = Some(number);
     }
     // A branch to an empty block leads to the next block that is not empty.
     let mut following = None;
     for &block in function.layout.iter().rev() {
-        let number = number_of[block.position()].or(following);
-        number_of[block.position()] = number;
+        let number = first_block_of[block.position()].or(following);
+        first_block_of[block.position()] = number;
         following = number;
     }
     let mut start = 0;
@@ -105,7 +107,8 @@ fn blocks_of(function: &Function) -> Vec<Block> {
         let end = start + run.len();
         let last = run[run.len() - 1];
         let next = (number + 1..runs.len()).next().filter(|_| falls_through(function, last));
-        let mut successors: Vec<usize> = targets(function, last).filter_map(|next| number_of[next.position()]).chain(next).collect();
+        let mut successors: Vec<usize> =
+            branch_targets(function, last).filter_map(|next| first_block_of[next.position()]).chain(next).collect();
         successors.sort_unstable();
         successors.dedup();
         blocks.push(Block { range: start..end, successors });
@@ -120,7 +123,7 @@ fn is_branch(function: &Function, inst: Inst) -> bool {
 }
 
 /// Returns the target blocks of a branch; none for other instructions.
-fn targets(function: &Function, inst: Inst) -> impl Iterator<Item = oriole_ir::Block> {
+fn branch_targets(function: &Function, inst: Inst) -> impl Iterator<Item = oriole_ir::Block> {
     let operands = if is_branch(function, inst) { function.operands(inst) } else { &[] };
     operands.iter().filter_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })
 }

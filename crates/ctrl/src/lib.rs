@@ -1,8 +1,8 @@
 //! Computes control words: the stall of each instruction, the scoreboards that it sets and waits for, yields and register reuse.
 //!
 //! These GPUs have no interlocks for registers, so the compiler has to ensure that no instruction reads or overwrites a register too early.
-//! [`flow`] computes stalls and waits over all paths that are no longer than necessary; [`control_words`] does that for a function of the
-//! compiler, and inserts `NOP`s where a stall would be too long. [`serial`] is for -O0: slow and correct by construction, because each
+//! [`flow`] computes the shortest sufficient stalls and waits over all control-flow paths; [`control_words`] applies it to a function in
+//! the IR, and inserts `NOP`s where the longest stall is too short. [`serial`] is for -O0: slow and correct by construction, because each
 //! instruction waits until all earlier ones are done. See docs/control.md.
 
 pub mod control_words;
@@ -16,9 +16,9 @@ use oriole_support::Index;
 /// The control words of a function.
 #[derive(Clone, Default, Debug)]
 pub struct Controls {
-    /// By instruction.
+    /// The control word of each instruction.
     words: Vec<Control>,
-    /// By instruction: its encoding without the control word, as far as it is known; see [`Controls::encoded`].
+    /// For each instruction, its encoding with a zero control word; `None` if not computed. See [`Controls::encoded`].
     encoded: Vec<Option<u128>>,
 }
 
@@ -27,12 +27,13 @@ impl Controls {
         Controls { words: vec![Control::default(); function.insts.len()], encoded: Vec::new() }
     }
 
-    /// Returns the control word of an instruction; the default one for an instruction that has none.
+    /// Returns the control word of an instruction; the default control word if none was set.
     pub fn get(&self, inst: Inst) -> Control {
         self.words.get(inst.position()).copied().unwrap_or_default()
     }
 
-    /// Returns the complete 128-bit encoding of an instruction; `None` if it was not encoded here or depends on addresses of code.
+    /// Returns the 128-bit encoding of an instruction, control word included. `None` if this crate has not encoded it, or if the encoding
+    /// depends on code addresses.
     pub fn encoded(&self, inst: Inst) -> Option<u128> {
         let word = self.encoded.get(inst.position()).copied().flatten()?;
         Some(word | self.get(inst).bits())

@@ -1,4 +1,4 @@
-//! Phase 116, -O0: computes control words that execute one instruction after the other.
+//! Phase 116, -O0: computes control words with which each instruction completes before the next one issues.
 //!
 //! An instruction of variable latency sets one scoreboard for its results and one for the reads of its sources, and the next instruction
 //! waits for both. Every other instruction has the longest stall that can be encoded, 15 cycles. So no instruction issues while an earlier
@@ -22,17 +22,17 @@ use oriole_isa::{Control, Latency, Opcode, Pipe, Symbol, Symbols, find_form};
 
 use crate::Controls;
 
-/// Scoreboard for results.
-const RESULTS: u8 = 0;
-/// Scoreboard for sources.
-const SOURCES: u8 = 1;
-/// The longest stall in cycles. It only lasts that long if the instruction yields.
+/// Index of the scoreboard that signals that results are written (the write barrier).
+const RESULT_BOARD: u8 = 0;
+/// Index of the scoreboard that signals that sources are read (the read barrier).
+const SOURCE_BOARD: u8 = 1;
+/// The longest stall that can be encoded, in cycles. The hardware stalls that long only if the yield bit is set.
 const LONGEST_STALL: u8 = 15;
 
-/// Returns the control words of all instructions, and inserts `NOP`s after those that need more than one stall.
+/// Computes the control words of all instructions, and inserts `NOP`s after those whose latency is longer than the longest stall.
 pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     let machine = Machine { hardware };
-    machine.insert_delays(function);
+    machine.insert_nops(function);
     let mut controls = Controls::new(function);
     // The scoreboards that the previous instruction in the layout sets.
     let mut wait = 0;
@@ -46,18 +46,18 @@ pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
     controls
 }
 
-/// The target, and the user's changes to its model.
+/// The hardware that the code is for: the target, and its model with the changes of the user's hardware profile.
 struct Machine<'a> {
     hardware: &'a Hardware<'a>,
 }
 
 impl Machine<'_> {
     /// Inserts `NOP`s, each of which stalls as long as possible, after instructions whose fixed latency is longer than one stall.
-    fn insert_delays(&self, function: &mut Function) {
+    fn insert_nops(&self, function: &mut Function) {
         for block in function.layout.clone() {
             for position in (0..function.blocks[block].insts.len()).rev() {
                 let inst = function.blocks[block].insts[position];
-                for _ in 0..self.delays(function, inst) {
+                for _ in 0..self.nops_after(function, inst) {
                     let nop = function.new_inst(Op::Machine(Opcode::NOP), Symbols::new(), None, &[], 0);
                     function.insts[nop].location = function.insts[inst].location;
                     function.blocks[block].insts.insert(position + 1, nop);
@@ -66,12 +66,12 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns the number of `NOP`s that an instruction needs after it.
-    fn delays(&self, function: &Function, inst: Inst) -> u8 {
+    /// Returns the number of `NOP`s to insert after an instruction so that its fixed latency has passed.
+    fn nops_after(&self, function: &Function, inst: Inst) -> u8 {
         let instruction = &function.insts[inst];
         let Op::Machine(opcode) = instruction.op else { return 0 };
-        // Only products of matrices have results of fixed latency that one stall does not cover.
-        if opcode.properties().pipe != Pipe::Tensor || self.waits(opcode, &instruction.modifiers).results {
+        // Only matrix-multiply instructions have a fixed latency that one stall does not cover.
+        if opcode.properties().pipe != Pipe::Tensor || self.needed_scoreboards(opcode, &instruction.modifiers).results {
             return 0;
         }
         let need = self.hardware.model.longest_need(Classes::get().of(opcode, &instruction.modifiers));
@@ -84,16 +84,16 @@ impl Machine<'_> {
         let slow = Control { stall: self.longest_stall(), stay: false, wait, ..Control::default() };
         let instruction = &function.insts[inst];
         let Op::Machine(opcode) = instruction.op else { return slow };
-        // A `WARPGROUP.DEPBAR` waits for the products of a warpgroup; they have no scoreboards.
+        // A `WARPGROUP.DEPBAR` waits for the asynchronous matrix products of a warpgroup; they set no scoreboards.
         if opcode.is_warpgroup_product() {
             return slow;
         }
-        let waits = self.waits(opcode, &instruction.modifiers);
+        let waits = self.needed_scoreboards(opcode, &instruction.modifiers);
         // `LDGDEPBAR` sets its scoreboard when the copies before it are complete, so the next instruction waits for them.
         let signals = matches!(opcode, Opcode::FENCE | Opcode::LDGDEPBAR);
         let has_results = signals || function.results(inst).iter().any(|operand| is_register(operand.kind));
         let has_sources = function.sources(inst).iter().any(|operand| is_register(operand.kind)) || opcode == Opcode::MEMBAR;
-        let sets_sources = waits.sources && has_sources && self.may_signal_reads(function, inst);
+        let sets_sources = waits.sources && has_sources && self.can_set_read_barrier(function, inst);
         let sets_results = waits.results && has_results;
         if !sets_results && !sets_sources {
             return slow;
@@ -103,15 +103,15 @@ impl Machine<'_> {
         Control {
             stall: if is_slow { self.longest_stall() } else { waits.stall },
             stay: !is_slow,
-            write_barrier: sets_results.then_some(RESULTS),
-            read_barrier: sets_sources.then_some(SOURCES),
+            write_barrier: sets_results.then_some(RESULT_BOARD),
+            read_barrier: sets_sources.then_some(SOURCE_BOARD),
             wait,
             reuse: 0,
         }
     }
 
-    /// Returns whether the encoding of an instruction has a scoreboard for its reads.
-    fn may_signal_reads(&self, function: &Function, inst: Inst) -> bool {
+    /// Returns whether the encoding of an instruction can name a read barrier.
+    fn can_set_read_barrier(&self, function: &Function, inst: Inst) -> bool {
         let mut instruction = machine_instruction(function, inst, &|_| 0);
         instruction.form = find_form(&instruction, self.hardware.target);
         instruction.may_set_read_barrier()
@@ -123,22 +123,22 @@ impl Machine<'_> {
     }
 
     /// Returns whether the results and sources of an instruction need scoreboards.
-    fn waits(&self, opcode: Opcode, modifiers: &[Symbol]) -> Waits {
+    fn needed_scoreboards(&self, opcode: Opcode, modifiers: &[Symbol]) -> Waits {
         let is_variable = opcode.properties().latency(self.hardware.target) == Latency::Variable;
         let usual = Waits { results: is_variable, sources: is_variable, stall: SCOREBOARD_STALL };
         match self.hardware.replaced_model {
             Some(known) => {
                 let class = Classes::get().of(opcode, modifiers);
-                changed(self.hardware.model, known, class, self.longest_stall()).unwrap_or(usual)
+                changed_waits(self.hardware.model, known, class, self.longest_stall()).unwrap_or(usual)
             }
             None => usual,
         }
     }
 }
 
-/// Returns the scoreboards that a class needs according to the user's `model`, if they differ from the built-in model `known`. A fixed
-/// latency that is longer than the longest stall is covered by scoreboards. `None` if nothing relevant differs.
-fn changed(model: &Model, known: &Model, class: Class, longest_stall: u8) -> Option<Waits> {
+/// Returns which scoreboards an instruction class needs if the user's `model` differs from the built-in model `known` in that respect;
+/// `None` if it does not. A class whose changed fixed latency exceeds the longest stall uses scoreboards instead of stalls.
+fn changed_waits(model: &Model, known: &Model, class: Class, longest_stall: u8) -> Option<Waits> {
     let said = model.waits(class);
     if said != known.waits(class) {
         return Some(said);

@@ -1,4 +1,4 @@
-//! Scheduling reports: the data collected while a function goes through the passes, completed when the file is known.
+//! Scheduling reports: combine the data collected while a function goes through the passes with its resource usage in the cubin.
 //!
 //! Functions are compiled in parallel, but reports are printed in source order, so the text is deterministic.
 
@@ -25,7 +25,8 @@ pub use oriole_sched::report::latency_hiding::{Category, Distances};
 pub use oriole_sched::report::lines::ExtraLatency as LatencyCase;
 pub use oriole_sched::report::statistics::{Figure as StatisticsFigure, LoopMetrics};
 
-/// Threads per block if the kernel does not declare a number: one warp per scheduler, so that only the registers determine the occupancy.
+/// Assumed number of threads per block if the kernel does not declare it: one warp per hardware scheduler, so that only the registers
+/// determine the occupancy.
 const ASSUMED_THREADS: u32 = 128;
 
 /// The scheduling report of a function.
@@ -35,23 +36,24 @@ pub struct SchedulingReport {
     pub name: String,
     /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<Plan>,
-    /// The register target that keeps the occupancy; `None` if the function was not scheduled before allocation.
+    /// The register budget that keeps the occupancy; `None` if the function was not scheduled before allocation.
     pub target: Option<RegisterTarget>,
-    /// Results of the scheduling passes.
+    /// Summaries of the scheduling passes.
     pub passes: Vec<PassSummary>,
-    /// Statistics before register allocation by name; empty if not requested.
+    /// Named statistics before register allocation; empty unless requested.
     pub before: Vec<(String, Figure)>,
-    /// Statistics after register allocation by name; empty if not requested.
+    /// Named statistics after register allocation; empty unless requested.
     pub after: Vec<(String, Figure)>,
-    /// The reason for each pick, as text.
+    /// The reason for each pick of the scheduler, as text; empty unless requested.
     pub trace: String,
-    /// Statistics of the final code.
+    /// Statistics of the final code; `None` unless requested.
     code: Option<Gathered>,
+    /// Whether the target has uniform registers.
     has_uniform_registers: bool,
 }
 
 impl SchedulingReport {
-    /// Completes the report of a compiled function.
+    /// Creates the report of a compiled function; `report` has its resource usage in the cubin.
     pub(crate) fn new(finished: &Finished, report: &FunctionReport, options: &Options, hardware: &Hardware<'_>) -> SchedulingReport {
         let data = &finished.report_data;
         let machine = hardware.machine;
@@ -106,7 +108,7 @@ impl SchedulingReport {
         text
     }
 
-    /// Returns the guidance text for a level of detail.
+    /// Returns the text after `SCHEDULING GUIDANCE:` for a level of detail.
     pub fn guidance(&self, level: u8) -> String {
         let scheduler = self.plan.map_or_else(
             || "nobody".to_owned(),
@@ -120,8 +122,8 @@ impl SchedulingReport {
         guidance::text(&subject, level)
     }
 
-    /// Returns the distances between producers and consumers, by category.
-    pub fn hiding(&self) -> impl Iterator<Item = (Category, Distances)> + '_ {
+    /// Returns the distances in cycles between instructions and the first uses of their results, by category of instruction.
+    pub fn latency_distances(&self) -> impl Iterator<Item = (Category, Distances)> + '_ {
         self.code.iter().flat_map(|code| Category::ALL.into_iter().zip(code.hiding))
     }
 
@@ -131,11 +133,11 @@ impl SchedulingReport {
     }
 }
 
-/// Record type of a string.
+/// Type of a record that contains a string, in the note.
 const STRING_RECORD: u32 = 3;
-/// Owner name of the note.
+/// Owner name of the ELF note.
 const OWNER: &[u8] = b"Oriole\0";
-/// Prefix of the names of the sections with records.
+/// Prefix of the names of the sections that contain the records; the function name follows.
 const RECORD_SECTION: &str = ".note.oriole.sched.";
 
 /// Adds the record of a function (type, length, text) as a note in a section of its own, which loaders ignore.

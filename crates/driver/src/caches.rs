@@ -1,4 +1,4 @@
-//! What the compilation of one function leaves for later ones. It saves time and does not change the code.
+//! Caches that the functions of a compilation share. They save time and do not change the code.
 
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
@@ -7,11 +7,11 @@ use oriole_isel::SelectCaches;
 use oriole_opt::legalize::EncodabilityCache;
 use oriole_support::Target;
 
-/// Caches for one target. One function at a time uses them.
+/// Caches for one target, used by one function at a time.
 pub struct Caches {
     /// Templates, encodings and library functions of instruction selection.
     pub select: RefCell<SelectCaches>,
-    /// Shapes of instructions that the target encodes.
+    /// Instruction shapes (opcode, modifiers, operand kinds) for which encodability on the target is known.
     pub encodability: RefCell<EncodabilityCache>,
 }
 
@@ -22,9 +22,10 @@ impl Caches {
     }
 }
 
-/// The caches of a compilation: as many as functions are compiled at the same time.
+/// The caches of a compilation: one [`Caches`] for each function that is compiled at the same time.
 pub struct CachePool {
     target: Target,
+    /// The caches that no function is using.
     idle: Mutex<Vec<Caches>>,
 }
 

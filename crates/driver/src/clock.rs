@@ -4,18 +4,18 @@
 
 use std::time::Duration;
 
-/// A moment from which time is measured.
+/// The start of a time measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(#[cfg(not(all(target_family = "wasm", target_os = "unknown")))] std::time::Instant);
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 impl Clock {
-    /// Returns the current moment.
+    /// Starts a measurement.
     pub fn start() -> Clock {
         Clock(std::time::Instant::now())
     }
 
-    /// Returns the time since the moment.
+    /// Returns the time since [`Clock::start`].
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }

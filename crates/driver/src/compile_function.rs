@@ -22,19 +22,19 @@ use crate::state::{FunctionState, Input, Selection};
 pub struct Finished {
     /// The machine code.
     pub code: Code,
-    /// Result of the register allocator. The counts of spilled bytes are in it.
+    /// Result of the register allocator, including the numbers of spilled bytes.
     pub allocation: Allocation,
-    /// Bytes of the stack frame in local memory.
+    /// Size of the stack frame in local memory, in bytes.
     pub frame_bytes: u32,
-    /// What instruction selection found about the function.
+    /// Properties of the function that instruction selection found.
     pub selection: Arc<Selection>,
-    /// Names that the patches of the code refer to, by index.
+    /// The symbol names that the patches of the code refer to by index.
     pub symbols: Vec<String>,
     /// The scheduling plan used; `None` if the function was not scheduled.
     pub plan: Option<Plan>,
-    /// Waits and fences that had to be inserted for asynchronous matrix products.
+    /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<Remark>,
-    /// What passes did and did not do, if it is requested.
+    /// Remarks about changes that passes made or rejected; empty unless requested.
     pub pass_remarks: Remarks,
     /// Data for the scheduling report.
     pub report_data: ReportData,
@@ -49,27 +49,27 @@ impl Finished {
     }
 }
 
-/// The end of the compilation of a function.
+/// The result of the compilation of one function.
 pub struct FunctionOutcome {
-    /// The compiled function, `None` if the options stop the compilation earlier, or the errors.
+    /// The compiled function, or the errors; `Ok(None)` if the options stop the compilation after a pass.
     pub result: Result<Option<Finished>, Vec<Failure>>,
     /// Names of the functions that it calls directly.
     pub callees: Vec<String>,
-    /// What was recorded about the passes.
+    /// The requested records of the passes.
     pub log: PassLog,
 }
 
-/// Compiles one function. The log has what was recorded up to an error.
+/// Compiles one function. On failure the log is complete up to the pass that failed.
 pub fn compile_function(input: Input<'_>) -> FunctionOutcome {
     let mut state = FunctionState::new(&input);
     let result = run_all(&mut state);
     let callees = state.selection.callees.clone();
     let dumps = std::mem::take(&mut state.dumps);
-    let result = result.and_then(|()| if state.is_stopped { Ok(None) } else { finish(state).map(Some) });
+    let result = result.and_then(|()| if state.is_stopped { Ok(None) } else { into_finished(state).map(Some) });
     FunctionOutcome { result, callees, log: PassLog { dumps, runs: input.recorder.into_runs() } }
 }
 
-/// Runs all passes of the table, as far as the options allow.
+/// Runs all passes of the table, up to the last one that the options allow.
 fn run_all(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     run_stage(Stage::Optimize, state)?;
     if !state.is_stopped {
@@ -79,8 +79,8 @@ fn run_all(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     run_stage(Stage::Emit, state)
 }
 
-/// Returns the results of all passes.
-fn finish(state: FunctionState<'_>) -> Result<Finished, Vec<Failure>> {
+/// Converts the state after the last pass into the compiled function.
+fn into_finished(state: FunctionState<'_>) -> Result<Finished, Vec<Failure>> {
     let FunctionState { function, selection, launch, plan, allocation, code, remarks, pass_remarks, report_data, .. } = state;
     let (Some(code), Some(allocation)) = (code, allocation) else {
         return Err(vec![Failure::from(Fault::Internal("the passes left no machine code".into()))]);

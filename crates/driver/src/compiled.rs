@@ -7,16 +7,16 @@ use crate::function_report::FunctionReport;
 /// The result of a compilation.
 #[derive(Clone, Default, Debug)]
 pub struct Compiled {
-    /// The bytes of the cubin file. Empty if the options stop the compilation after a pass; the lists of functions are empty too then.
+    /// The bytes of the cubin. Empty, like the lists below, if the options stop the compilation after a pass.
     pub cubin: Vec<u8>,
     /// Resource usage of each function, in source order.
     pub functions: Vec<FunctionReport>,
     /// Total size of the global variables in bytes.
     pub global_bytes: u64,
-    /// Constant banks that belong to the module: bank number and size in bytes.
+    /// The constant banks that hold data of the modules: bank number and size in bytes.
     pub constant_bytes: Vec<(u8, u64)>,
-    /// What scheduling did with each function, in the order of [`Compiled::functions`].
+    /// The scheduling report of each function, in the order of [`Compiled::functions`].
     pub scheduling: Vec<SchedulingReport>,
-    /// What passes did with each function, in the order of [`Compiled::functions`]; empty unless requested.
+    /// The recorded decisions of passes for each function, in the order of [`Compiled::functions`]; empty unless requested.
     pub decisions: Vec<Decisions>,
 }

@@ -12,16 +12,16 @@ use oriole_isel::{
 };
 use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, Reg, RegisterSet};
 
-/// Uniform registers from this one on belong to kernels; device functions do not write them.
+/// Number of the first uniform register that only kernels write; device functions write lower ones only.
 const FIRST_KERNEL_UNIFORM: u16 = 36;
-/// Convergence barriers from this one on are callee-saved.
+/// Number of the first callee-saved convergence barrier; all higher ones are callee-saved too.
 const FIRST_CALLEE_SAVED_BARRIER: u16 = 6;
-/// From this general register on, the upper four of every eight are callee-saved.
+/// Number of the general register from which on the upper four of every eight registers are callee-saved.
 const FIRST_MIXED: u16 = 32;
 /// Minimum number of general registers of a device function and of any function with calls.
 pub const MIN_REGISTERS: u32 = 22;
 
-/// Number of general registers that the allocator must have for the fixed operands of calls.
+/// Minimum number of general registers that the allocator needs, because of the fixed operands of calls.
 pub const MIN_TO_ALLOCATE: u32 = 24;
 
 /// Returns whether a general register is callee-saved. The return address is not: every call sets it, and [`store_return_address`] decides
@@ -69,8 +69,8 @@ pub fn is_callee_saved_barrier(barrier: u16) -> bool {
     barrier >= FIRST_CALLEE_SAVED_BARRIER
 }
 
-/// Returns whether a function calls a function that follows the general convention. Runtime functions do not count: they clobber only a few
-/// registers.
+/// Returns whether a function calls a function that follows the general calling convention. Runtime functions do not: they clobber only a
+/// few registers.
 pub fn has_abi_calls(function: &Function) -> bool {
     let is_call = |inst: Inst| function.insts[inst].is_machine(Opcode::CALL) && !function.callee(inst).is_some_and(is_runtime);
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_call(inst)))
@@ -110,13 +110,14 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
     environment.clobbers = Clobbers { general: set(0..256, |register| !is_callee_saved(register)), ..Clobbers::ALL };
     environment.clobbers.barriers = set(0..FIRST_CALLEE_SAVED_BARRIER, |_| true);
     if calls {
-        // Some threads wait on a barrier while others of the warp execute a call, so a barrier that calls clobber cannot be used.
+        // While some threads of a warp wait on a convergence barrier, others may execute a call, so barriers that calls clobber cannot be
+        // used.
         environment.reserved.barriers = environment.clobbers.barriers;
     }
     if is_kernel {
         environment.clobbers.uniform = set(0..FIRST_KERNEL_UNIFORM, |_| true);
-        // Threads that do not take part in a call execute other code meanwhile. Uniform registers belong to the whole warp, so those
-        // threads must only use ones that device functions do not write.
+        // Threads of the warp that do not execute a call may execute other code meanwhile. Uniform registers are shared by the whole warp,
+        // so that code must only use those that device functions do not write.
         environment.reserved.uniform = environment.clobbers.uniform;
     } else {
         environment.uniform_registers = u32::from(FIRST_KERNEL_UNIFORM);
@@ -127,10 +128,10 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
     environment
 }
 
-/// Allocates registers. For a device function without calls, first tries to do without callee-saved registers, so that nothing has to be
-/// saved; that attempt is dropped if it spills.
+/// Allocates registers. For a device function without calls, first tries an allocation without callee-saved registers, so that none have to
+/// be saved; it is discarded if it spills.
 ///
-/// With `verify`, the result is checked.
+/// If `verify`, runs the allocation checker on the result.
 pub fn allocate(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
     if function.kind == FunctionKind::Device && !has_abi_calls(function) && !is_runtime(&function.name) {
         let mut caller_saved_only = environment.clone();
@@ -147,7 +148,7 @@ pub fn allocate(function: &mut Function, environment: &Environment, verify: bool
     allocate_checked(function, environment, verify)
 }
 
-/// Allocates registers and, with `verify`, runs the allocation checker on the result.
+/// Allocates registers and, if `verify`, runs the allocation checker on the result.
 fn allocate_checked(function: &mut Function, environment: &Environment, verify: bool) -> Result<Allocation, AllocateError> {
     let before = verify.then(|| function.clone());
     let allocation = oriole_regalloc::allocate(function, environment)?;
@@ -194,7 +195,7 @@ pub fn write_return_addresses(function: &mut Function) {
                 function.insts[written].location = location;
                 list.push(written);
             };
-            // The function's own stack pointer is kept in a callee-saved register across the call.
+            // The caller's own stack pointer is kept in a callee-saved register across the call.
             let is_dynamic = function.sources(inst).iter().any(|source| source.role == Role::Fixed(DYNAMIC_STACK));
             if is_dynamic {
                 write(function, SAVED_STACK_POINTER, register(STACK_POINTER, 1), &mut with_addresses);

@@ -1,5 +1,5 @@
-//! What `oriole explain` needs to know about a compiled function beyond its machine code: remarks of passes, the machine registers that hold
-//! PTX registers, the spill code, and the history of each instruction.
+//! Records about a compiled function for `oriole explain`: remarks of passes, the machine registers that hold PTX registers, the spill
+//! code, and the history of each instruction.
 //!
 //! Recorded only if [`Reports::decisions`](crate::Reports::decisions) is set.
 
@@ -12,29 +12,29 @@ use crate::function_report::FunctionReport;
 use crate::history::InstHistory;
 use crate::job::Job;
 
-/// What was recorded about a function.
+/// The records about one function.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Decisions {
-    /// What passes did at places of the PTX, or did not do and why, in the order of the passes.
+    /// Remarks about changes that passes made at PTX instructions, or rejected and why, in the order of the passes.
     pub remarks: Vec<DecisionRemark>,
-    /// The machine registers that hold PTX registers, sorted by register and address.
+    /// The machine registers that hold PTX registers, sorted by machine register and address.
     pub registers: Vec<HeldRegister>,
     /// Offsets in bytes of the instructions that store or load spilled registers, in ascending order.
     pub spill_code: Vec<u32>,
-    /// Bytes of local variables in the stack frame.
+    /// Size of the local variables in the stack frame, in bytes.
     pub variable_bytes: u32,
     /// For each instruction, in the order of the code and without padding: the passes and decisions that determined its form and position.
     pub history: Vec<InstHistory>,
 }
 
-/// What a pass did, or did not do and why.
+/// A remark that a pass changed the code for a PTX instruction, or why it did not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DecisionRemark {
     /// Name of the pass in the pass table.
     pub pass: &'static str,
     /// Byte offset of the PTX instruction in the source; `None` if unknown.
     pub offset: Option<u32>,
-    /// Whether the pass changed the place.
+    /// Whether the pass made the change.
     pub is_done: bool,
     /// What was done, or why it was not done.
     pub text: String,
@@ -47,19 +47,19 @@ pub struct HeldRegister {
     pub register: String,
     /// Start of the range in bytes from the start of the function.
     pub start: u32,
-    /// End of the range, exclusive.
+    /// End of the range in bytes from the start of the function, exclusive.
     pub end: u32,
     /// Name of the PTX register, such as `%f3`.
     pub name: String,
-    /// Number of the 32-bit word of the PTX register.
+    /// Which 32-bit word of the PTX register it is; 0 for the lowest.
     pub word: u8,
 }
 
-/// Pass whose remarks are about waits and fences for asynchronous matrix products.
+/// Name of the pass that inserts waits and fences for asynchronous matrix products, whose remarks are recorded separately.
 const PRODUCT_PASS: &str = "settle-products";
 
 impl HeldRegister {
-    /// Describes a range for people.
+    /// Converts a range to names of registers.
     fn new(range: &RegisterRange, module: &Module, body: &Body) -> HeldRegister {
         let RegisterRange { register, word, file, number, start, end } = *range;
         HeldRegister { register: format!("{}{number}", file.prefix()), start, end, name: register_name(module, body, register), word }
@@ -67,7 +67,7 @@ impl HeldRegister {
 }
 
 impl Decisions {
-    /// Collects what was recorded about a function.
+    /// Collects the records about a function.
     pub(crate) fn new(job: &Job<'_>, finished: &Finished, report: &FunctionReport) -> Decisions {
         let of_pass = |remark: &PassRemark| DecisionRemark {
             pass: remark.pass,

@@ -1,7 +1,7 @@
 //! Encodes a function into machine code.
 //!
-//! **Before**: physical registers, final order, control words. **After**: bytes, padded as the loader requires, and the list of places that
-//! need a relocation ([`Patch`]).
+//! **Before**: physical registers, final order, control words. **After**: bytes, padded as the loader requires, and the list of
+//! instructions that need a relocation ([`Patch`]).
 
 use oriole_ctrl::Controls;
 use oriole_cubin::build::SavedRule;
@@ -27,38 +27,41 @@ pub struct Code {
     pub exits: Vec<u32>,
     /// Offsets of calls through pointers.
     pub indirect_calls: Vec<u32>,
-    /// Instructions that need an address filled in.
+    /// Instructions that contain an address to be filled in.
     pub patches: Vec<Patch>,
-    /// The sparse matrix instructions in the function: one bit for each name in [`SPARSE_MMA`].
-    pub sparse_products: u16,
+    /// Mask of the kinds of sparse matrix-multiply instructions in the function: one bit for each entry of [`SPARSE_MMA`].
+    pub sparse_mma_mask: u16,
     /// Whether the function has instructions that access tensor memory.
     pub accesses_tensor_memory: bool,
     /// Number of instructions, without padding.
     pub instructions: usize,
-    /// Offset and source location of each instruction, without those at the start of the function that no PTX instruction asks for.
+    /// Offset and source location of each instruction. Instructions at the start of the function that belong to no PTX instruction have no
+    /// entry.
     pub locations: Vec<(u32, Location)>,
-    /// Offsets from which on the stack pointer is this number of bytes below its value at the entry. The list starts with the first change.
+    /// Changes of the stack pointer, as pairs (offset, bytes): from this offset on, the stack pointer is this number of bytes below its
+    /// value at the function's entry.
     pub stack_depths: Vec<(u32, u32)>,
     /// Where the values of callee-saved registers and the return address are, for debuggers.
     pub saved_registers: Vec<SavedRule>,
-    /// The registers that hold PTX registers, if debuggers need them.
+    /// The address ranges in which machine registers hold PTX registers; empty unless requested.
     pub register_ranges: Vec<RegisterRange>,
-    /// Offsets of the instructions that access spill slots, if they are requested.
+    /// Offsets of the instructions that access spill slots; empty unless requested.
     pub spill_code: Vec<u32>,
-    /// For each instruction, in the order of the code: the passes and decisions that determined its form and position, if requested.
+    /// For each instruction, in the order of the code: the passes and decisions that determined its form and position; empty unless
+    /// requested.
     pub history: Vec<InstHistory>,
 }
 
-/// An instruction that needs an address filled in.
+/// An instruction that contains an address to be filled in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patch {
     /// Offset of the instruction in bytes.
     pub offset: u32,
-    /// The symbol and the part of its address.
+    /// The symbol, and which part of its address the instruction contains.
     pub reference: Reference,
 }
 
-/// Encodes a function. Returns a message if an instruction has no encoding, which is a bug of an earlier pass.
+/// Encodes a function. Returns an error message if an instruction has no encoding, which is a bug of an earlier pass.
 pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<Code, String> {
     let offsets = block_offsets(function);
     let mut code = Code::default();
@@ -68,8 +71,8 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
         for (position, &inst) in insts.iter().enumerate() {
             let offset = code.bytes.len() as u32;
             code.locations.extend(locations[position].map(|location| (offset, location)));
-            code.note_stack(function, inst, offset);
-            code.note(function, inst, offset, || return_offset(function, &insts[position..], offset));
+            code.record_stack_depth(function, inst, offset);
+            code.record_inst(function, inst, offset, || return_offset(function, &insts[position..], offset));
             if code.patches.last().is_some_and(|patch| patch.reference.kind == ReferenceKind::Incoming) {
                 return Err(format!("a parameter on the stack has no place in {}", describe(function, inst)));
             }
@@ -87,14 +90,14 @@ pub fn run(function: &Function, controls: &Controls, target: Target) -> Result<C
     Ok(code)
 }
 
-/// Returns the offset of the instruction after the next call in `insts`, whose first instruction is at `offset`. This is the return
-/// address.
+/// Returns the return address of the first call in `insts`, the remaining instructions of a block: the byte offset in the function of the
+/// instruction after the call. `offset` is the byte offset of the first instruction of `insts`.
 fn return_offset(function: &Function, insts: &[Inst], offset: u32) -> u32 {
     let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
     insts.iter().position(is_call).map_or(0, |count| offset + ((count + 1) * INSTRUCTION_BYTES) as u32)
 }
 
-/// Returns the offsets of the instructions that access spill slots.
+/// Returns the byte offsets in the function of the instructions that access spill slots.
 pub fn spill_code(function: &Function) -> Vec<u32> {
     let insts = function.layout.iter().flat_map(|&block| &function.blocks[block].insts);
     let is_spill = |inst: &Inst| {
@@ -136,8 +139,9 @@ fn locations(function: &Function, block: Block) -> Vec<Option<Location>> {
 }
 
 impl Code {
-    /// Records a change of the stack pointer by the size of the frame, and a return, after which the code has the frame again.
-    fn note_stack(&mut self, function: &Function, inst: Inst, offset: u32) {
+    /// Records a change of the stack depth after the instruction at `offset`: a prologue or epilogue moves the stack pointer by the size of
+    /// the frame; the code after a return is reached from before the epilogue, where the frame still exists.
+    fn record_stack_depth(&mut self, function: &Function, inst: Inst, offset: u32) {
         let (frame, data) = (function.frame_bytes, &function.insts[inst]);
         let depth = if data.is_machine(Opcode::IADD3) {
             let is_stack_pointer = |operand: &Operand| operand.kind == OperandKind::Register { file: RegFile::General, first: 1, count: 1 };
@@ -160,7 +164,7 @@ impl Code {
 
     /// Records the instruction at `offset` if it is an exit or an indirect call, or needs a patch. `return_offset`
     /// returns the return address of the next call; references to the return address become references to this offset in the function.
-    fn note(&mut self, function: &Function, inst: Inst, offset: u32, return_offset: impl Fn() -> u32) {
+    fn record_inst(&mut self, function: &Function, inst: Inst, offset: u32, return_offset: impl Fn() -> u32) {
         let data = &function.insts[inst];
         if data.is_machine(Opcode::EXIT) {
             self.exits.push(offset);
@@ -169,7 +173,7 @@ impl Code {
         if data.is_machine(Opcode::CALL) && function.sources(inst).iter().any(by_register) {
             self.indirect_calls.push(offset);
         }
-        self.sparse_products |= sparse_product(function, inst);
+        self.sparse_mma_mask |= sparse_mma_bit(function, inst);
         let accesses_tensor_memory = |opcode: Opcode| opcode.properties().memory == Memory::Tensor || opcode == Opcode::UTCBAR;
         self.accesses_tensor_memory |= data.op.machine().is_some_and(accesses_tensor_memory);
         self.patches.extend(function.operands(inst).iter().filter_map(|operand| match operand.kind {
@@ -187,11 +191,11 @@ impl Code {
     }
 }
 
-/// The bit of sparse products in tensor memory in [`SPARSE_MMA`]. Their instructions are those of dense products.
+/// The bit in [`Code::sparse_mma_mask`] for sparse matrix products in tensor memory, which have the same opcodes as dense ones.
 pub const SPARSE_TENSOR_MEMORY: u16 = 1 << 6;
 
-/// Returns the bit of a sparse matrix instruction in [`SPARSE_MMA`]; 0 for other instructions.
-fn sparse_product(function: &Function, inst: Inst) -> u16 {
+/// Returns the bit of a sparse matrix-multiply instruction in [`Code::sparse_mma_mask`]; 0 for other instructions.
+fn sparse_mma_bit(function: &Function, inst: Inst) -> u16 {
     let data = &function.insts[inst];
     if !data.modifiers.iter().any(|modifier| modifier.spelling() == ".SP") {
         return 0;
@@ -201,10 +205,11 @@ fn sparse_product(function: &Function, inst: Inst) -> u16 {
     bit.map_or(0, |bit| 1 << bit)
 }
 
-/// Appends a branch to itself, because the hardware fetches beyond the last instruction, and pads with `NOP` up to the alignment.
+/// Appends an instruction that branches to itself, because the hardware fetches instructions beyond the last one, and pads with `NOP`s to a
+/// multiple of [`CODE_ALIGN`].
 fn pad(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
     bytes.extend(self_branch(target)?.to_le_bytes());
-    let nop = Instruction { control: IDLE, ..parse("NOP").map_err(|error| error.to_string())? };
+    let nop = Instruction { control: PADDING_CONTROL, ..parse("NOP").map_err(|error| error.to_string())? };
     let nop = encode(&nop, target).map_err(|error| error.to_string())?;
     while !bytes.len().is_multiple_of(CODE_ALIGN) {
         bytes.extend(nop.to_le_bytes());
@@ -212,8 +217,8 @@ fn pad(bytes: &mut Vec<u8>, target: Target) -> Result<(), String> {
     Ok(())
 }
 
-/// The control word of instructions that are never executed.
-const IDLE: Control = Control { stall: 0, stay: false, write_barrier: None, read_barrier: None, wait: 0, reuse: 0 };
+/// The control word of padding instructions, which are never executed.
+const PADDING_CONTROL: Control = Control { stall: 0, stay: false, write_barrier: None, read_barrier: None, wait: 0, reuse: 0 };
 
 /// Returns the encoding of a branch to itself.
 fn self_branch(target: Target) -> Result<u128, String> {
@@ -223,6 +228,6 @@ fn self_branch(target: Target) -> Result<u128, String> {
             operand.value = oriole_isa::Value::Relative(-(INSTRUCTION_BYTES as i64));
         }
     }
-    branch.control = IDLE;
+    branch.control = PADDING_CONTROL;
     encode(&branch, target).map_err(|error| error.to_string())
 }

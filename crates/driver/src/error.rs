@@ -11,7 +11,7 @@ pub struct CompileError {
     pub module: usize,
     /// Name of the function; `None` if the error concerns the whole module.
     pub function: Option<String>,
-    /// The PTX statement that caused the error, if there is one.
+    /// Source position of the PTX statement that caused the error; `None` if there is none.
     pub span: Option<Span>,
     /// The kind of error.
     pub fault: Fault,
@@ -40,9 +40,9 @@ impl CompileError {
 pub enum Fault {
     /// A PTX feature that is not implemented; holds its name.
     Unsupported(String),
-    /// The machine or the options do not provide enough of something; holds the message.
+    /// The machine or the options do not provide enough of a resource, such as registers; holds the message.
     Limit(String),
-    /// The program needs more bytes of a memory than the target has.
+    /// The program uses more bytes of a memory space than the target has.
     TooMuch(Excess),
     /// A function that is called but not defined; holds its name.
     Unresolved(String),
@@ -55,7 +55,7 @@ pub enum Fault {
 /// An error in a function that is being compiled, with the PTX statement that caused it if there is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The PTX statement.
+    /// Source position of the PTX statement; `None` if there is none.
     pub span: Option<Span>,
     /// The kind of error.
     pub fault: Fault,
@@ -67,20 +67,20 @@ impl From<Fault> for Failure {
     }
 }
 
-/// A memory of which a program uses more than the target has.
+/// A memory space of which a program uses more than the target has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Excess {
-    /// The memory.
+    /// The memory space.
     pub memory: LimitedMemory,
-    /// Number of bytes that the program uses.
+    /// Number of bytes of this memory space that the program or function uses.
     pub used: u64,
-    /// Number of bytes that the target has.
+    /// Maximum number of bytes of this memory space on the target.
     pub most: u64,
     /// Whether the function that uses the memory is a kernel.
     pub is_kernel: bool,
 }
 
-/// A memory of limited size.
+/// A memory space of limited size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitedMemory {
     /// Static shared memory.
@@ -94,7 +94,7 @@ pub enum LimitedMemory {
 }
 
 impl Excess {
-    /// Returns the excess if `used` is greater than `most`.
+    /// Returns the excess if `used` is greater than `most`, both in bytes; otherwise `None`.
     pub fn find(memory: LimitedMemory, used: u64, most: u64, is_kernel: bool) -> Option<Excess> {
         (used > most).then_some(Excess { memory, used, most, is_kernel })
     }

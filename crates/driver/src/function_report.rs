@@ -12,19 +12,19 @@ pub struct FunctionReport {
     pub name: String,
     /// Whether it is a kernel.
     pub is_kernel: bool,
-    /// Registers per thread.
+    /// Number of registers per thread.
     pub registers: u32,
     /// Number of named barriers.
     pub barriers: u32,
-    /// Bytes of the stack frame in local memory, including spill slots.
+    /// Size in bytes of the stack frame in local memory, including spill slots.
     pub stack_bytes: u32,
-    /// Bytes that spill stores write.
+    /// Sum of the sizes in bytes of all spill stores in the code.
     pub spill_store_bytes: u32,
-    /// Bytes that spill loads read.
+    /// Sum of the sizes in bytes of all spill loads in the code.
     pub spill_load_bytes: u32,
-    /// Bytes of static shared memory, without the part that the system reserves.
+    /// Size in bytes of static shared memory, without the part that the system reserves.
     pub shared_bytes: u32,
-    /// Bytes of constant bank 0 up to the end of the last parameter; 0 for a function that is not a kernel.
+    /// Size in bytes of constant bank 0 up to the end of the last parameter; 0 for a function that is not a kernel.
     pub constant_bytes: u32,
     /// Number of machine instructions, without padding.
     pub instructions: usize,
@@ -37,10 +37,10 @@ pub struct FunctionReport {
     pub remarks: Vec<PerformanceRemark>,
 }
 
-/// A remark about an instruction at which the compiler had to insert a wait or a fence, so that the code is slower than the PTX allows.
+/// A remark about a PTX instruction for which the compiler had to insert a wait or a fence that costs time, or that has no effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PerformanceRemark {
-    /// Number of the module among those compiled together.
+    /// Index of the module among those compiled together.
     pub module_number: usize,
     /// Byte offset of the PTX instruction in the source of the module; `None` if unknown.
     pub offset: Option<u32>,
@@ -59,16 +59,16 @@ impl PerformanceRemark {
             Reason::ControlTransfer => "wgmma: a wait was inserted because a product is still running at a call, a return or the end",
             Reason::Fence => "wgmma: a fence was inserted because registers of this product were accessed since the last fence",
         };
-        PerformanceRemark::at(module_number, remark.location, text)
+        PerformanceRemark::at_location(module_number, remark.location, text)
     }
 
     /// Describes `setmaxnreg`, which has no effect.
     pub(crate) fn ignored_register_count(module_number: usize, location: Location) -> PerformanceRemark {
         let text = "setmaxnreg: the instruction is ignored; every warp keeps the registers that the kernel starts with";
-        PerformanceRemark::at(module_number, location, text)
+        PerformanceRemark::at_location(module_number, location, text)
     }
 
-    fn at(module_number: usize, location: Location, text: &'static str) -> PerformanceRemark {
+    fn at_location(module_number: usize, location: Location, text: &'static str) -> PerformanceRemark {
         PerformanceRemark { module_number, offset: location.statement.checked_sub(1), text }
     }
 }

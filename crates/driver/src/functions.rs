@@ -1,4 +1,4 @@
-//! Decides which functions of a module go into the file, and describes the functions that are defined elsewhere.
+//! Determines which functions of a module go into the cubin, and describes the functions that are defined elsewhere.
 
 use oriole_cubin::build::Extern;
 use oriole_isel::prototype;
@@ -10,12 +10,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::options::Options;
 
-/// Functions that the CUDA driver provides. An executable file may call them without a definition.
+/// Functions that the CUDA driver provides. An executable cubin may call them without a definition.
 const DRIVER_FUNCTIONS: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
-/// Calling convention of these functions in the notation of the linker: twelve parameter registers from R4 on, return address in R20,
+/// Calling convention of [`DRIVER_FUNCTIONS`] in the notation of the linker: twelve parameter registers from R4 on, return address in R20,
 /// followed by the set of clobbered registers.
 const DRIVER_CONVENTION: &str = "|12p4r20sRx";
-/// The registers that these functions clobber, one bit each: R0 and R3 to R15.
+/// The registers that [`DRIVER_FUNCTIONS`] clobber, one bit each: R0 and R3 to R15.
 const DRIVER_CLOBBERS: u32 = 0xfff9;
 
 /// Returns whether the CUDA driver provides a function.
@@ -28,8 +28,9 @@ pub struct FunctionIndex<'m> {
     module: &'m Module,
     /// The first declaration or definition of each name.
     declared: FxHashMap<&'m str, FunctionId>,
+    /// The definition of each name that has a body.
     defined: FxHashMap<Name, FunctionId>,
-    /// The function that each alias stands for.
+    /// The function that each alias names.
     aliases: FxHashMap<Name, Name>,
     /// For each function, its aliases that are visible to other files, in source order.
     visible_aliases: FxHashMap<Name, Vec<Name>>,
@@ -37,7 +38,7 @@ pub struct FunctionIndex<'m> {
 
 impl<'m> FunctionIndex<'m> {
     /// Builds the index of a module.
-    pub fn of(module: &'m Module) -> FunctionIndex<'m> {
+    pub fn new(module: &'m Module) -> FunctionIndex<'m> {
         let mut index = FunctionIndex {
             module,
             declared: FxHashMap::default(),
@@ -61,14 +62,14 @@ impl<'m> FunctionIndex<'m> {
         index
     }
 
-    /// Returns the function that an alias stands for; any other name is returned unchanged.
-    fn resolved(&self, name: Name) -> Name {
+    /// Returns the function that an alias names; any other name is returned unchanged.
+    fn resolve_alias(&self, name: Name) -> Name {
         self.aliases.get(&name).copied().unwrap_or(name)
     }
 
-    /// Returns the definition of a function, after resolving aliases.
+    /// Returns the definition of a function, after resolving aliases; `None` if the module has no body for it.
     fn definition(&self, name: Name) -> Option<FunctionId> {
-        self.defined.get(&self.resolved(name)).copied()
+        self.defined.get(&self.resolve_alias(name)).copied()
     }
 
     /// Returns whether the module has a body for this name. Aliases are not resolved.
@@ -81,8 +82,8 @@ impl<'m> FunctionIndex<'m> {
         self.declared.get(name).is_some_and(|&id| self.module.functions[id].kind == FunctionKind::Function)
     }
 
-    /// Describes a function that is used here and defined elsewhere.
-    pub fn external(&self, name: &str) -> Extern {
+    /// Returns the description of a function that this module uses and that is defined elsewhere.
+    pub fn extern_function(&self, name: &str) -> Extern {
         let declared = self.declared.get(name).map(|&id| &self.module.functions[id]);
         let text = declared.map(|function| prototype(self.module, &function.returns, &function.parameters));
         let text =
@@ -97,14 +98,15 @@ impl<'m> FunctionIndex<'m> {
 
     /// Returns the functions whose addresses appear in initial values of variables.
     pub fn address_taken_by_variables(&self) -> Vec<&'m str> {
-        let names = in_initializers(self.module).into_iter().map(|name| self.module.name(self.resolved(name)));
+        let names = names_in_initializers(self.module).into_iter().map(|name| self.module.name(self.resolve_alias(name)));
         names.filter(|name| self.declared.contains_key(name)).collect()
     }
 }
 
-/// Returns the functions with a body that the cubin needs, in the order of the source: the roots and what these reach by calls or
-/// addresses. Roots are kernels, functions in initializers and, if other files or other inputs may call them (`has_callers_elsewhere`),
-/// functions with a linkage directive. Like ptxas, an executable cubin of one input drops a `.visible` function without a caller.
+/// Returns the functions with a body that the cubin needs, in source order: the roots, and the functions that they call or whose addresses
+/// they take, directly or indirectly. Roots are kernels, functions in initializers and, if other files or other inputs may call them
+/// (`has_callers_elsewhere`), functions with a linkage directive. As with ptxas, an executable cubin of one input does not contain
+/// `.visible` functions without a caller.
 pub fn reachable_functions(index: &FunctionIndex<'_>, options: &Options, has_callers_elsewhere: bool) -> Vec<FunctionId> {
     let module = index.module;
     let entries: FxHashSet<&str> = options.entries.iter().map(String::as_str).collect();
@@ -114,7 +116,7 @@ pub fn reachable_functions(index: &FunctionIndex<'_>, options: &Options, has_cal
     };
     let mut work: Vec<FunctionId> =
         module.functions.iter_enumerated().filter(|(_, function)| is_root(function)).map(|(id, _)| id).collect();
-    work.extend(in_initializers(module).into_iter().filter_map(|name| index.definition(name)));
+    work.extend(names_in_initializers(module).into_iter().filter_map(|name| index.definition(name)));
     let mut found: FxHashSet<FunctionId> = FxHashSet::default();
     while let Some(id) = work.pop() {
         let function = &module.functions[id];
@@ -133,17 +135,17 @@ pub fn has_calls(module: &Module, function: &Function) -> bool {
     function.body.as_deref().is_some_and(is_call)
 }
 
-/// What is known about the functions of a module before they are compiled.
+/// Properties of the functions of a module that are computed before they are compiled.
 pub struct FunctionFacts {
     /// Names of the functions in which a thread may wait for all other threads of its warp.
     pub waiting_for_warp: FxHashSet<String>,
-    /// Estimated execution time of each function.
+    /// Estimated execution time of a call of each function.
     pub calls: CallCosts,
 }
 
 impl FunctionFacts {
-    /// Computes the facts of a module.
-    pub fn of(index: &FunctionIndex<'_>) -> FunctionFacts {
+    /// Computes the properties of the functions of a module.
+    pub fn new(index: &FunctionIndex<'_>) -> FunctionFacts {
         FunctionFacts { waiting_for_warp: waiting_for_warp(index), calls: call_costs(index) }
     }
 }
@@ -166,7 +168,7 @@ fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
             work.push(function.name);
         }
         for callee in referenced_functions(function) {
-            callers.entry(index.resolved(module.functions[callee].name)).or_default().push(function.name);
+            callers.entry(index.resolve_alias(module.functions[callee].name)).or_default().push(function.name);
         }
     }
     let mut found: FxHashSet<Name> = FxHashSet::default();
@@ -178,8 +180,8 @@ fn waiting_for_warp(index: &FunctionIndex<'_>) -> FxHashSet<String> {
     found.into_iter().map(|name| module.name(name).to_owned()).collect()
 }
 
-/// Estimated cycles per PTX instruction of a callee, which is not compiled yet.
-const CYCLES_OF_STATEMENT: u32 = 5;
+/// Estimated number of cycles per PTX instruction of a callee, which is not compiled yet.
+const CYCLES_PER_STATEMENT: u32 = 5;
 
 /// Estimates the execution time of each function of a module, including everything that it calls.
 fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
@@ -187,15 +189,15 @@ fn call_costs(index: &FunctionIndex<'_>) -> CallCosts {
     let callees = module.functions.iter().filter_map(|function| {
         let body = function.body.as_deref()?;
         let has_calls = has_calls(module, function);
-        let own_cycles = CYCLES_OF_STATEMENT.saturating_mul(body.instructions.len() as u32);
-        let calls = referenced_functions(function).filter(|_| has_calls).map(|id| index.resolved(module.functions[id].name));
+        let own_cycles = CYCLES_PER_STATEMENT.saturating_mul(body.instructions.len() as u32);
+        let calls = referenced_functions(function).filter(|_| has_calls).map(|id| index.resolve_alias(module.functions[id].name));
         let calls = calls.map(|name| module.name(name).to_owned()).collect();
         Some(CallNode { name: module.name(function.name).to_owned(), own_cycles, calls })
     });
     CallCosts::propagate(&callees.collect::<Vec<_>>())
 }
 
-/// Returns the functions that the code of a function refers to.
+/// Returns the functions that the code of a function calls or whose addresses it takes.
 fn referenced_functions(function: &Function) -> impl Iterator<Item = FunctionId> + '_ {
     let as_function = |operand: &Operand| if let Operand::Function(id) = *operand { Some(id) } else { None };
     function.body.as_deref().into_iter().flat_map(move |body| {
@@ -208,20 +210,20 @@ fn referenced_functions(function: &Function) -> impl Iterator<Item = FunctionId>
     })
 }
 
-/// Returns the names whose addresses appear in initial values of variables.
-fn in_initializers(module: &Module) -> Vec<Name> {
+/// Returns the names whose addresses appear in initial values of the module's variables.
+fn names_in_initializers(module: &Module) -> Vec<Name> {
     let mut names = Vec::new();
     for initializer in module.variables.iter().filter_map(|variable| variable.initializer.as_deref()) {
-        addresses(initializer, &mut names);
+        collect_addressed_names(initializer, &mut names);
     }
     names
 }
 
-/// Appends the names whose addresses appear in an initial value.
-fn addresses(initializer: &Initializer, names: &mut Vec<Name>) {
+/// Appends to `names` the names whose addresses appear in an initial value.
+fn collect_addressed_names(initializer: &Initializer, names: &mut Vec<Name>) {
     match initializer {
         Initializer::Address { symbol, .. } => names.push(*symbol),
-        Initializer::List(items) => items.iter().for_each(|item| addresses(item, names)),
+        Initializer::List(items) => items.iter().for_each(|item| collect_addressed_names(item, names)),
         _ => {}
     }
 }

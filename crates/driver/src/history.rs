@@ -1,5 +1,5 @@
 //! The history of instructions for `oriole explain`: which pass created an instruction, which passes changed its form, and which decision
-//! of the scheduler gave it its place.
+//! of the scheduler determined its position.
 //!
 //! Recorded only if [`Reports::decisions`](crate::Reports::decisions) is set; otherwise every function here returns at once.
 
@@ -18,16 +18,16 @@ use crate::emit::INSTRUCTION_BYTES;
 pub struct InstHistory {
     /// The pass that created the instruction.
     pub created_by: &'static str,
-    /// The passes that changed its form, in order.
+    /// The changes of its form, in order.
     pub changes: Vec<FormChange>,
-    /// Why it is where it is.
+    /// Why it has its position in the block.
     pub place: PlaceDecision,
 }
 
 /// A change of the form of an instruction: its mnemonic, its modifiers, its guard, or the kinds of its operands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FormChange {
-    /// The pass.
+    /// The pass that made the change.
     pub pass: &'static str,
     /// The form before the pass, such as `IADD3 R, R, R`.
     pub before: String,
@@ -35,10 +35,10 @@ pub struct FormChange {
     pub after: String,
 }
 
-/// Why an instruction has its place in its block.
+/// The reason why an instruction has its position in its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlaceDecision {
-    /// The scheduler chose it.
+    /// The scheduler picked the instruction for this position.
     Chosen {
         /// Phase of the scheduler, 97 or 110.
         phase: u8,
@@ -46,10 +46,10 @@ pub enum PlaceDecision {
         cycle: u32,
         /// The second-best candidate.
         runner_up: RunnerUp,
-        /// The deciding comparison; completes the sentence "it goes first because ...".
+        /// The comparison that decided between the two; completes the sentence "it goes first because ...".
         reason: &'static str,
     },
-    /// The scheduler found no faster order of the region, which therefore keeps its order.
+    /// The scheduler found no faster order of the region, so the original order was kept.
     Kept {
         /// Phase of the scheduler.
         phase: u8,
@@ -74,10 +74,13 @@ pub enum RunnerUp {
 /// The history of all instructions of a function; empty unless it is requested.
 #[derive(Clone, Default, Debug)]
 pub struct History {
+    /// Whether the history is requested.
     is_recording: bool,
-    /// Forms by instruction number.
+    /// The form of each instruction, indexed by instruction.
     forms: Vec<Form>,
+    /// The last decision of the scheduler about each instruction.
     picks: HashMap<Inst, Pick>,
+    /// Whether a scheduling pass has run.
     is_scheduled: bool,
 }
 
@@ -88,7 +91,7 @@ struct Form {
     changes: Vec<FormChange>,
 }
 
-/// The last decision about an instruction.
+/// The last decision of the scheduler about an instruction. The fields are those of [`PlaceDecision`].
 #[derive(Clone, Copy, Debug)]
 enum Pick {
     Chosen { phase: u8, cycle: u32, runner_up: Option<Inst>, reason: &'static str },
@@ -101,7 +104,7 @@ impl History {
         History { is_recording, ..History::default() }
     }
 
-    /// Compares the instructions with those before a pass.
+    /// Records the instructions that a pass created and the forms that it changed.
     pub fn note_pass(&mut self, pass: &'static str, function: &Function) {
         if !self.is_recording {
             return;
@@ -122,7 +125,8 @@ impl History {
         }
     }
 
-    /// Records the decisions of a scheduling pass. A later phase replaces the decisions of an earlier one only where it found a faster order.
+    /// Records the decisions of a scheduling pass. A later phase replaces the decisions of an earlier one only where it found a faster
+    /// order.
     pub fn note_schedule(&mut self, phase: u8, stats: &Stats) {
         if !self.is_recording {
             return;

@@ -13,7 +13,7 @@ pub type ProgressFunction = dyn Fn(&Progress<'_>) + Send + Sync;
 /// A function that returns whether to cancel. Several threads may call it at the same time.
 pub type CancelFunction = dyn Fn() -> bool + Send + Sync;
 
-/// What a compilation calls while it runs. The default calls nothing and starts threads as needed.
+/// The callbacks of a compilation, and its threads. By default there are no callbacks, and threads are started as needed.
 #[derive(Clone, Default)]
 pub struct Hooks {
     /// Called when a pass starts on a function and when a function is finished.
@@ -24,7 +24,7 @@ pub struct Hooks {
     pub parallelism: Parallelism,
 }
 
-/// Prints nothing about the hooks, because they do not change the result: the text of the options is a part of cache keys.
+/// Prints nothing about the hooks: they do not change the result, and the debug text of the options is used in cache keys.
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hooks")
@@ -37,9 +37,9 @@ pub enum Parallelism {
     /// Threads that are started for the compilation, at most one for each processor.
     #[default]
     Threads,
-    /// The calling thread alone.
+    /// Only the calling thread.
     Sequential,
-    /// The threads of the caller.
+    /// Threads that the caller of the compiler provides.
     Executor(Arc<dyn Executor>),
 }
 
@@ -56,10 +56,10 @@ impl<F: Fn(usize, &(dyn Fn(usize) + Sync)) + Send + Sync> Executor for F {
     }
 }
 
-/// How far a compilation is. The totals grow if the code turns out to call functions of the run-time library.
+/// The progress of a compilation. The totals grow if the code turns out to call functions of the run-time library.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress<'a> {
-    /// Name of the function that this is about.
+    /// Name of the function that is being compiled or is finished.
     pub function: &'a str,
     /// The pass that starts; `None` if the function is finished.
     pub pass: Option<&'static str>,
@@ -84,12 +84,12 @@ struct Counts {
 #[derive(Debug)]
 pub struct Tracker<'a> {
     hooks: &'a Hooks,
-    /// What is done, and the totals.
+    /// The counts of finished functions, and the totals.
     counts: Mutex<(Counts, Counts)>,
 }
 
 impl<'a> Tracker<'a> {
-    /// Returns a tracker of a compilation that starts.
+    /// Creates a tracker for a new compilation.
     pub fn new(hooks: &'a Hooks) -> Tracker<'a> {
         Tracker { hooks, counts: Mutex::default() }
     }
@@ -99,15 +99,15 @@ impl<'a> Tracker<'a> {
         &self.hooks.parallelism
     }
 
-    /// Adds functions to the totals.
-    pub fn add(&self, functions: usize, instructions: usize) {
+    /// Adds functions, and the number of their PTX instructions, to the totals.
+    pub fn add_to_totals(&self, functions: usize, instructions: usize) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.1.functions += functions;
         counts.1.instructions += instructions;
     }
 
     /// Returns an error if the caller cancels the compilation.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub fn check_cancelled(&self) -> Result<(), Failure> {
         match &self.hooks.cancel {
             Some(cancel) if cancel() => Err(Failure::from(Fault::Cancelled)),
             _ => Ok(()),
@@ -116,7 +116,7 @@ impl<'a> Tracker<'a> {
 
     /// Reports that a pass starts, unless the caller cancels the compilation.
     pub fn start_pass(&self, function: &str, pass: &'static str) -> Result<(), Failure> {
-        self.check()?;
+        self.check_cancelled()?;
         self.report(function, Some(pass), Counts::default());
         Ok(())
     }

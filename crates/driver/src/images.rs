@@ -1,4 +1,4 @@
-//! Adds texture, sampler and surface references to the file under construction.
+//! Adds texture, sampler and surface references to the description of the cubin.
 
 use oriole_cubin::build::{self, Extern, ExternKind, Image, ImageKind, ImageParameter, ImageWord};
 use oriole_cubin::info::{Attribute, Code, Value};
@@ -11,11 +11,12 @@ use crate::job::Job;
 use crate::variables::image_kind;
 use crate::whole_program::Program;
 
-/// A field of a sampler that has no initial value.
+/// Value in the cubin of a sampler field that the PTX does not initialize.
 const NOT_GIVEN: u32 = 0xff;
 
-/// Adds the references of all modules, those that kernels use first, and the numbers of the driver that code uses.
-pub fn add(file: &mut build::Module, program: &Program<'_>) {
+/// Adds the texture, sampler and surface references of all modules, first those that kernels use. Also adds an external symbol for each
+/// number that the driver provides and code uses.
+pub fn add_images(file: &mut build::Module, program: &Program<'_>) {
     file.has_independent_samplers = program.modules.iter().any(|module| module.options.texture_mode == Some(TextureMode::Independent));
     let mut known: FxHashSet<String> = FxHashSet::default();
     for job in program.jobs.iter().rev().filter(|job| job.is_kernel()) {
@@ -38,11 +39,11 @@ pub fn add(file: &mut build::Module, program: &Program<'_>) {
     }
 }
 
-/// Adds a reference at module scope, unless it is known already.
+/// Adds a texture, sampler or surface reference at module scope, unless its name is in `known`.
 fn add_image(file: &mut build::Module, module: &Module, layout: &Layout, id: VariableId, known: &mut FxHashSet<String>) {
     let variable = &module.variables[id];
     let (Some(kind), Some(name)) = (image_kind(variable.ty), layout.name(id)) else { return };
-    // A kernel parameter is no variable of the module.
+    // A kernel parameter is not a variable of the module.
     if layout.images.binary_search(&id).is_err() || !known.insert(name.to_owned()) {
         return;
     }
@@ -50,7 +51,8 @@ fn add_image(file: &mut build::Module, module: &Module, layout: &Layout, id: Var
         Some(Initializer::Opaque(fields)) => fields.as_slice(),
         _ => &[],
     };
-    let value = |wanted: &str| fields.iter().rev().find(|field| module.name(field.name) == wanted).map(|field| number(module, field));
+    let value =
+        |wanted: &str| fields.iter().rev().find(|field| module.name(field.name) == wanted).map(|field| sampler_field_value(module, field));
     let modes = ["addr_mode_0", "addr_mode_1", "addr_mode_2", "filter_mode"];
     let packed = modes.iter().rev().fold(0, |word, mode| word << 8 | value(mode).unwrap_or(NOT_GIVEN) & NOT_GIVEN);
     let is_sampler = kind == ImageKind::Sampler;
@@ -62,8 +64,8 @@ fn add_image(file: &mut build::Module, module: &Module, layout: &Layout, id: Var
     });
 }
 
-/// Returns the value of a field as the number that `EIATTR_SAMPLER_INIT` has for it.
-fn number(module: &Module, field: &OpaqueField) -> u32 {
+/// Returns the initial value of a sampler field in the encoding of the attribute `EIATTR_SAMPLER_INIT`.
+fn sampler_field_value(module: &Module, field: &OpaqueField) -> u32 {
     match field.value {
         Ok(number) => number as u32,
         Err(name) => match module.name(name) {
@@ -77,8 +79,8 @@ fn number(module: &Module, field: &OpaqueField) -> u32 {
     }
 }
 
-/// Returns the words of a kernel's constant bank 0 that the driver fills in.
-pub fn words(job: &Job<'_>, layout: &Layout) -> Vec<ImageWord> {
+/// Returns the words of a kernel's constant bank 0 that the driver fills with handles of textures, samplers and surfaces.
+pub fn driver_filled_words(job: &Job<'_>, layout: &Layout) -> Vec<ImageWord> {
     let part = |id: VariableId| {
         let kind = image_kind(job.module.variables[id].ty)?;
         Some((kind, layout.name(id)?.to_owned()))
@@ -87,8 +89,8 @@ pub fn words(job: &Job<'_>, layout: &Layout) -> Vec<ImageWord> {
     words.map(|(offset, word)| ImageWord { offset, parts: word.image.into_iter().chain(word.sampler).filter_map(part).collect() }).collect()
 }
 
-/// Returns the parameters of a kernel that are references.
-pub fn parameters(job: &Job<'_>) -> Vec<ImageParameter> {
+/// Returns the kernel parameters that are texture, sampler or surface references.
+pub fn reference_parameters(job: &Job<'_>) -> Vec<ImageParameter> {
     let parameters = job.function().parameters.iter().enumerate();
     let image = |(ordinal, parameter): (usize, &Parameter)| {
         let Parameter::Variable(id) = *parameter else { return None };
@@ -98,7 +100,7 @@ pub fn parameters(job: &Job<'_>) -> Vec<ImageParameter> {
     parameters.filter_map(image).collect()
 }
 
-/// Returns the attributes that say in which constant bank the words for textures and for surfaces are.
+/// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces.
 pub fn bank_attributes(job: &Job<'_>) -> Vec<Attribute> {
     let kinds: Vec<ImageKind> = job
         .variables

@@ -10,27 +10,27 @@ use rustc_hash::FxHashSet;
 use crate::debug::variables::VariableRegisters;
 use crate::functions::FunctionIndex;
 use crate::options::Options;
-use crate::registers::{HIDDEN_REGISTERS, Limit};
+use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
 use crate::{convention, debug, functions, registers, variables};
 
 /// A function to compile.
 pub struct Job<'m> {
-    /// Number of the module.
+    /// Index of the module among those compiled together.
     pub module_number: usize,
-    /// The module.
+    /// The module that contains the function.
     pub module: &'m Module,
     /// The function in the module.
     pub id: FunctionId,
-    /// Where its variables are.
+    /// The locations of its variables and parameters.
     pub variables: VariableLayout,
     /// Names of the PTX registers that hold source variables, if the compiler keeps those for debuggers.
     pub debug_variables: FxHashSet<String>,
-    /// Kernel parameters for the file; empty for a function without parameters in constant bank 0.
+    /// Kernel parameters, as the cubin describes them; empty for a function without parameters in constant bank 0.
     pub parameters: Vec<info::Parameter>,
-    /// Launch bounds; for kernels those of the command line are merged in.
+    /// Launch bounds of the directives; for kernels, completed from the command line.
     pub bounds: LaunchBounds,
-    /// Maximum number of registers per thread, including the hidden ones.
-    pub limit: Limit,
+    /// Maximum number of registers per thread, including the hidden ones ([`HIDDEN_REGISTERS`]).
+    pub limit: RegisterLimit,
     /// Maximum number of general registers that instructions may name.
     pub register_limit: u32,
 }
@@ -39,7 +39,7 @@ impl<'m> Job<'m> {
     /// Returns the job for a function. The register limits are set later.
     pub fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout, target: Target) -> Job<'m> {
         let bounds = module.functions[id].bounds.clone();
-        let (limit, register_limit) = (Limit { registers: 0, warnings: Vec::new() }, 0);
+        let (limit, register_limit) = (RegisterLimit { registers: 0, warnings: Vec::new() }, 0);
         let variables = layout.variables_of(module, id, target);
         let mut parameters = Vec::new();
         for (ordinal, parameter) in module.functions[id].parameters.iter().enumerate() {
@@ -55,7 +55,7 @@ impl<'m> Job<'m> {
         Job { module_number, module, id, variables, debug_variables, parameters, bounds, limit, register_limit }
     }
 
-    /// Returns the function in PTX.
+    /// Returns the PTX function.
     pub fn function(&self) -> &'m Function {
         &self.module.functions[self.id]
     }
@@ -71,7 +71,7 @@ impl<'m> Job<'m> {
     }
 }
 
-/// Returns the functions to compile with their register limits.
+/// Returns a job for each function to compile, with its register limits.
 pub fn jobs<'m>(
     modules: &[&'m Module],
     indices: &[FunctionIndex<'_>],
@@ -99,9 +99,9 @@ pub fn jobs<'m>(
 fn limit_registers(jobs: &mut [Job<'_>], options: &Options, machine: &Machine) {
     for job in jobs.iter_mut() {
         if job.is_kernel() {
-            job.bounds = registers::bounds(&job.bounds, options);
+            job.bounds = registers::complete_bounds(&job.bounds, options);
         }
-        job.limit = registers::limit(job.name(), &job.bounds, options, machine);
+        job.limit = registers::register_limit(job.name(), &job.bounds, options, machine);
     }
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
     for job in jobs {

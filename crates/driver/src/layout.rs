@@ -1,4 +1,4 @@
-//! Removes branches that the final order of blocks makes redundant: branches to the next block and blocks that only branch on.
+//! Removes branches that are redundant in the final order of blocks: branches to the next block, and blocks that contain only a branch.
 //!
 //! **Before**: every block ends in explicit control flow. **After**: a block may fall through to the next block of the layout.
 
@@ -11,7 +11,7 @@ pub fn run(function: &mut Function) {
     let layout = function.layout.clone();
     for (position, &block) in layout.iter().enumerate() {
         let next = layout.get(position + 1).copied();
-        drop_jump(function, block, next);
+        drop_jump_to_next(function, block, next);
     }
 }
 
@@ -21,7 +21,7 @@ fn thread_jumps(function: &mut Function) {
         let mut at = start;
         // A chain of jumps may be a cycle, so the number of steps is limited; longer chains are rare.
         for _ in 0..8 {
-            match only_jump(function, at) {
+            match sole_jump_target(function, at) {
                 Some(target) if target != at => at = target,
                 _ => break,
             }
@@ -41,8 +41,8 @@ fn thread_jumps(function: &mut Function) {
     remove_unreachable(function);
 }
 
-/// Returns the target of a block that consists of one unconditional branch.
-fn only_jump(function: &Function, block: Block) -> Option<Block> {
+/// Returns the branch target of a block that consists of one unconditional branch; `None` for other blocks.
+fn sole_jump_target(function: &Function, block: Block) -> Option<Block> {
     let [inst] = function.blocks[block].insts.as_slice() else { return None };
     let data = &function.insts[*inst];
     if !data.is_machine(Opcode::BRA) || data.guard.is_some() {
@@ -71,8 +71,8 @@ fn remove_unreachable(function: &mut Function) {
     function.layout.retain(|block| reached[block.position()]);
 }
 
-/// Deletes the jump to the next block of the layout, or inverts a conditional branch to it.
-fn drop_jump(function: &mut Function, block: Block, next: Option<Block>) {
+/// Deletes the jump at the end of `block` to `next`, the next block of the layout, or inverts a conditional branch to it.
+fn drop_jump_to_next(function: &mut Function, block: Block, next: Option<Block>) {
     let Some(next) = next else { return };
     let target_of = |function: &Function, inst| {
         function.operands(inst).iter().find_map(|operand| if let OperandKind::Block(target) = operand.kind { Some(target) } else { None })

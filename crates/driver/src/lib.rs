@@ -1,8 +1,8 @@
 //! The compiler driver: compiles checked PTX modules into a cubin.
 //!
-//! [`compile`] is the whole interface. It selects, optimizes, allocates and encodes each function separately and in parallel ([`PASSES`]
-//! is the table of steps), and builds the file from the results. [`compile_with_log`] also returns what the options request
-//! about the passes, such as the text of functions after a pass.
+//! [`compile`] is the main entry point. It runs the passes of the table [`PASSES`] on each function, separately and in parallel, and builds
+//! the cubin from the results. [`compile_with_log`] also returns records of the passes that the options request, such as the text of
+//! functions after a pass.
 //!
 //! ```
 //! use oriole_driver::{Options, compile};
@@ -69,20 +69,20 @@ pub use pass_log::{Dump, IrObjects, Moment, PassLog, PassRun};
 pub use passes::{Levels, PASSES, Pass};
 pub use schedule::Plan;
 
-/// Compiles modules into one file. On failure returns the errors of all functions, in source order.
+/// Compiles modules into one cubin. On failure returns the errors of all functions, in source order.
 pub fn compile(modules: &[&Module], options: &Options) -> Result<Compiled, Vec<CompileError>> {
     compile_with_log(modules, options).0
 }
 
-/// Compiles modules into one file, and returns what [`Options::passes`] requests about the passes. The log is complete up to the pass that
-/// fails.
+/// Compiles modules into one cubin. Also returns a log with the dumps and measurements that [`Options::passes`] requests. On failure the
+/// log is complete up to the pass that failed.
 pub fn compile_with_log(modules: &[&Module], options: &Options) -> (Result<Compiled, Vec<CompileError>>, PassLog) {
-    let refused = refusals(modules, options);
+    let refused = option_errors(modules, options);
     if refused.is_empty() { program::compile(modules, options) } else { (Err(refused), PassLog::default()) }
 }
 
-/// Returns an error for everything in the options that contradicts the modules or the compiler.
-fn refusals(modules: &[&Module], options: &Options) -> Vec<CompileError> {
+/// Returns an error for each option that is invalid or that contradicts the modules.
+fn option_errors(modules: &[&Module], options: &Options) -> Vec<CompileError> {
     let error = |module, what| CompileError::in_module(module, Fault::Limit(what));
     if let Some(profile) = options.profile.as_ref().filter(|profile| profile.target != options.target) {
         return vec![error(0, format!("the hardware profile is for {}, not for {}", profile.target, options.target))];

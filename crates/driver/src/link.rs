@@ -23,17 +23,18 @@ use crate::registers::HIDDEN_REGISTERS;
 use crate::whole_program::Program;
 use crate::{convention, debug, images, variables};
 
-/// Builds the file from the compiled functions, and the reports about them.
+/// Builds the cubin from the compiled functions, and the reports about them.
 pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -> Result<Compiled, Vec<CompileError>> {
     let failed = |fault| vec![CompileError::in_program(fault)];
     let internal = |message| failed(Fault::Internal(message));
-    let file = file(program, options).map_err(failed)?;
+    let file = describe_cubin(program, options).map_err(failed)?;
     let &Program { layouts, jobs, finished, .. } = program;
     let mut settled: FxHashMap<&str, &build::Function> = FxHashMap::default();
     for function in &file.functions {
         settled.entry(&function.name).or_insert(function);
     }
-    let reports = jobs.iter().zip(finished).map(|(job, function)| report(job, function, settled.get(job.name()).copied(), options));
+    let reports =
+        jobs.iter().zip(finished).map(|(job, function)| function_report(job, function, settled.get(job.name()).copied(), options));
     let functions: Vec<FunctionReport> = reports.collect();
     let scheduling =
         finished.iter().zip(&functions).map(|(function, report)| SchedulingReport::new(function, report, options, hardware)).collect();
@@ -53,14 +54,15 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
     Ok(Compiled { cubin, functions, global_bytes, constant_bytes, scheduling, decisions })
 }
 
-/// Returns the number of bytes of constant bank 0 that a kernel launch fills: the system's part and the parameters.
+/// Returns the number of bytes of constant bank 0 that a kernel launch fills: the part reserved by the system, and the parameters.
 fn constant_bytes(job: &Job<'_>) -> u32 {
     let end = job.variables.parameters_start + job.variables.parameter_bytes as u32;
     job.variables.images.placed().map(|(offset, _)| offset + size_of::<u32>() as u32).fold(end, u32::max)
 }
 
-/// Returns the resource usage of a function. `settled` is the function in the file, with resources of its callees included.
-fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>, options: &Options) -> FunctionReport {
+/// Returns the resource usage of a function. `settled` is the function in the cubin, where resources of its callees are included; `None` if
+/// it is not there.
+fn function_report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>, options: &Options) -> FunctionReport {
     FunctionReport {
         name: job.name().to_owned(),
         is_kernel: job.is_kernel(),
@@ -78,8 +80,8 @@ fn report(job: &Job<'_>, function: &Finished, settled: Option<&build::Function>,
     }
 }
 
-/// Returns the remarks about a function, each once. Without optimization there are none about waits: values are copied after each
-/// instruction.
+/// Returns the remarks about a function, without duplicates. At -O0 there are none about inserted waits: unoptimized code copies values
+/// after each instruction, so waits are expected.
 fn remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<PerformanceRemark> {
     let ignored = function.selection.ignored_register_counts.iter();
     let mut remarks: Vec<PerformanceRemark> =
@@ -93,8 +95,8 @@ fn remarks(job: &Job<'_>, function: &Finished, options: &Options) -> Vec<Perform
     remarks
 }
 
-/// Returns the number of registers to allocate per thread at launch.
-fn registers(job: &Job<'_>, function: &Finished) -> u32 {
+/// Returns the number of registers that a launch allocates per thread, including the hidden ones.
+fn launch_registers(job: &Job<'_>, function: &Finished) -> u32 {
     let fewest = if function.has_calls() || !job.is_kernel() { convention::MIN_REGISTERS } else { MIN_KERNEL_REGISTERS };
     function.allocation.registers_used.max(fewest) + HIDDEN_REGISTERS
 }
@@ -102,8 +104,8 @@ fn registers(job: &Job<'_>, function: &Finished) -> u32 {
 /// Minimum number of general registers of a kernel.
 const MIN_KERNEL_REGISTERS: u32 = 4;
 
-/// Collects functions, variables and external symbols into the description of the file.
-fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault> {
+/// Collects functions, variables and external symbols into the description of the cubin.
+fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault> {
     let &Program { modules, indices, layouts, jobs, finished } = program;
     let Some(traits) = FileTraits::of(options.target) else {
         return Err(Fault::Internal(format!("no file can be written for {}", options.target)));
@@ -126,11 +128,11 @@ fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault
         if options.relocatable {
             variables::add_shared(&mut module, source, layout);
         }
-        variables::add(&mut module, source, index, layout)?;
+        variables::add_variables(&mut module, source, index, layout)?;
     }
-    images::add(&mut module, program);
+    images::add_images(&mut module, program);
     add_externs(&mut module, indices, jobs, finished);
-    mark_taken(&mut module, indices);
+    mark_address_taken(&mut module, indices);
     debug::add_sections(&mut module, program, options);
     if finished.iter().any(|function| function.selection.tensor_memory.allocates) {
         let name = oriole_isel::TENSOR_MEMORY_RECORD;
@@ -144,7 +146,7 @@ fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault
     Ok(module)
 }
 
-/// Adds symbols for functions that are used here and defined elsewhere.
+/// Adds symbols for functions that the program uses and that are defined elsewhere.
 fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[Job<'_>], finished: &[Finished]) {
     let mut used: Vec<(&FunctionIndex<'_>, &str)> = Vec::new();
     for (job, function) in jobs.iter().zip(finished) {
@@ -157,11 +159,11 @@ fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[
     let mut known: FxHashSet<&str> = file.functions.iter().map(|function| function.name.as_str()).collect();
     known.extend(file.externs.iter().map(|external| external.name.as_str()));
     let added: Vec<build::Extern> =
-        used.into_iter().filter(|(_, name)| known.insert(name)).map(|(index, name)| index.external(name)).collect();
+        used.into_iter().filter(|(_, name)| known.insert(name)).map(|(index, name)| index.extern_function(name)).collect();
     file.externs.extend(added);
 }
 
-/// Marks the stack size as unknown for kernels whose call graph cannot be followed statically.
+/// Marks the stack size as unknown for kernels whose call graph is not known statically.
 fn mark_unknown_stacks(file: &mut build::Module) {
     for kernel in file.functions.iter_mut().filter(|function| function.is_kernel && function.min_stack_size == build::UNKNOWN_STACK) {
         for attribute in kernel.attributes.iter_mut().filter(|attribute| attribute.code == Code::CRS_STACK_SIZE) {
@@ -171,7 +173,7 @@ fn mark_unknown_stacks(file: &mut build::Module) {
 }
 
 /// Marks the functions whose addresses are taken by code or by initial values of variables.
-fn mark_taken(file: &mut build::Module, indices: &[FunctionIndex<'_>]) {
+fn mark_address_taken(file: &mut build::Module, indices: &[FunctionIndex<'_>]) {
     let mut taken: FxHashSet<String> = file.functions.iter().flat_map(|function| function.takes_address_of.iter().cloned()).collect();
     taken.extend(indices.iter().flat_map(FunctionIndex::address_taken_by_variables).map(str::to_owned));
     for function in file.functions.iter_mut().filter(|function| taken.contains(&function.name)) {
@@ -195,17 +197,17 @@ fn cluster_attributes(bounds: &LaunchBounds) -> Vec<Attribute> {
         attributes.push(Attribute::new(Code::EXPLICIT_CLUSTER, Value::Flag));
     }
     if let Some(blocks) = &bounds.required_cluster {
-        attributes.push(Attribute::words(Code::CTA_PER_CLUSTER, extent(blocks)));
+        attributes.push(Attribute::words(Code::CTA_PER_CLUSTER, padded_sizes(blocks)));
     }
     attributes
 }
 
 /// Returns the sizes of a grid directive along x, y and z; a size that the directive omits is 1.
-fn extent(sizes: &[u32]) -> [u32; 3] {
+fn padded_sizes(sizes: &[u32]) -> [u32; 3] {
     [0, 1, 2].map(|axis| sizes.get(axis).copied().unwrap_or(1))
 }
 
-/// Returns a compiled function in the form that the file builder takes.
+/// Converts a compiled function to the form that the cubin builder takes.
 fn to_build_function(
     job: &Job<'_>,
     function: &Finished,
@@ -227,18 +229,18 @@ fn to_build_function(
         extra.push(Attribute::new(Code::NUM_BARRIERS, Value::Byte(function.selection.barriers as u8)));
     }
     extra.extend(tensor_memory(function).attributes());
-    let mut sparse_products = function.code.sparse_products;
+    let mut sparse_mma_mask = function.code.sparse_mma_mask;
     if function.selection.tensor_memory.multiplies_sparse {
-        sparse_products |= emit::SPARSE_TENSOR_MEMORY;
+        sparse_mma_mask |= emit::SPARSE_TENSOR_MEMORY;
     }
-    if sparse_products != 0 && traits.has_sparse_mma_mask() {
-        extra.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(sparse_products)));
+    if sparse_mma_mask != 0 && traits.has_sparse_mma_mask() {
+        extra.push(Attribute::new(Code::SPARSE_MMA_MASK, Value::Half(sparse_mma_mask)));
     }
     if let Some(threads) = &bounds.max_threads {
-        extra.push(Attribute::words(Code::MAX_THREADS, extent(threads)));
+        extra.push(Attribute::words(Code::MAX_THREADS, padded_sizes(threads)));
     }
     if let Some(threads) = &bounds.required_threads {
-        extra.push(Attribute::words(Code::REQNTID, extent(threads)));
+        extra.push(Attribute::words(Code::REQNTID, padded_sizes(threads)));
     }
     extra.extend(cluster_attributes(bounds));
     if job.is_kernel() {
@@ -247,8 +249,8 @@ fn to_build_function(
     }
     build::Function {
         linkage: variables::linkage(job.function().linkage, job.is_kernel()),
-        shared: shared(job, layout),
-        registers: registers(job, function) as u8,
+        shared: shared_memory(job, layout),
+        registers: launch_registers(job, function) as u8,
         frame_size: function.frame_bytes,
         min_stack_size: function.frame_bytes,
         attributes: if job.is_kernel() {
@@ -256,8 +258,8 @@ fn to_build_function(
         } else {
             function_attributes(traits, extra)
         },
-        image_words: if job.is_kernel() { images::words(job, layout) } else { Vec::new() },
-        image_parameters: images::parameters(job),
+        image_words: if job.is_kernel() { images::driver_filled_words(job, layout) } else { Vec::new() },
+        image_parameters: images::reference_parameters(job),
         parameter_bytes: job.variables.parameter_bytes as u16,
         has_large_parameters: job.variables.has_large_parameters,
         relocations: relocations(function, options),
@@ -279,20 +281,20 @@ fn to_build_function(
     }
 }
 
-/// Returns the use of tensor memory that the attributes of a function declare.
+/// Returns the use of tensor memory that the attributes of a function in the cubin declare.
 fn tensor_memory(function: &Finished) -> build::TensorMemory {
     let selected = function.selection.tensor_memory;
     let count = if function.code.accesses_tensor_memory { TENSOR_MEMORY_COUNT } else { 0 };
     build::TensorMemory { groups: selected.groups, allocates: selected.allocates, count }
 }
 
-/// `EIATTR_VRC_CTA_INIT_COUNT` of a function that accesses tensor memory.
+/// Value of the attribute `EIATTR_VRC_CTA_INIT_COUNT` for a function that accesses tensor memory.
 const TENSOR_MEMORY_COUNT: u8 = 0x80;
 
-/// Size in bytes of the record of allocated tensor memory.
+/// Size in bytes of the reserved variable that records the allocated tensor memory.
 const TENSOR_MEMORY_RECORD_BYTES: u64 = 32;
 
-/// Returns an error if a function works with tensor memory both for one block and for two, as ptxas does.
+/// Returns an error, as ptxas does, if a function uses tensor memory both for one thread block and for a pair of blocks.
 fn check_tensor_memory(module: &build::Module) -> Result<(), Fault> {
     match module.functions.iter().find(|function| function.tensor_memory().groups == [true; 2]) {
         Some(function) => Err(Fault::Limit(format!(
@@ -303,7 +305,7 @@ fn check_tensor_memory(module: &build::Module) -> Result<(), Fault> {
     }
 }
 
-/// Copies a function under another name: the linker requires separate code for every visible alias.
+/// Returns a copy of a function with another name: the linker requires separate code for every visible alias.
 fn copy_named(function: &build::Function, name: String) -> build::Function {
     let mut copy = build::Function { name, linkage: build::Linkage::Global, ..function.clone() };
     for relocation in copy.relocations.iter_mut().filter(|relocation| relocation.symbol == function.name) {
@@ -312,8 +314,8 @@ fn copy_named(function: &build::Function, name: String) -> build::Function {
     copy
 }
 
-/// Returns the size and variables of a function's shared memory, or `None` if it has no section for it.
-fn shared(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
+/// Returns the size and variables of a function's shared memory, or `None` if it needs no shared-memory section.
+fn shared_memory(job: &Job<'_>, layout: &Layout) -> Option<build::Shared> {
     if layout.linking == Linking::Relocatable {
         let variables = if job.is_kernel() { variables::kernel_shared(job.module, layout, job.function()) } else { Vec::new() };
         let size = variables.iter().fold(0_u64, |end, variable| {

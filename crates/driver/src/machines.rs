@@ -1,10 +1,10 @@
-//! Decides whether a module with a given `.target` may be compiled for a machine.
+//! Determines whether a module with a given `.target` may be compiled for a GPU architecture (a machine).
 
 use std::fmt;
 
 use oriole_support::{Suffix, Target};
 
-/// Why a module cannot be compiled for a machine.
+/// The reason why a module cannot be compiled for a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TargetMismatch {
     /// The module is for a later machine.
@@ -13,7 +13,7 @@ pub enum TargetMismatch {
     WithoutFeatures,
     /// The module needs the architecture-specific features of another machine.
     OtherMachine,
-    /// The module needs the features of another family.
+    /// The module needs the family-specific features (suffix `f`) of another family of machines.
     OtherFamily,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for TargetMismatch {
     }
 }
 
-/// Returns why a module for target `module` cannot be compiled for `machine`, or `None` if it can.
+/// Returns the reason why a module for target `module` cannot be compiled for `machine`; `None` if it can.
 pub fn target_mismatch(module: Target, machine: Target) -> Option<TargetMismatch> {
     // sm_101 was renamed to sm_110. As a lower bound it keeps its old number.
     let renamed = if module.number() == 101 { 110 } else { module.number() };

@@ -15,13 +15,13 @@ pub struct Options {
     pub target: Target,
     /// Optimization level, 0 to 3.
     pub level: u8,
-    /// Whether floating-point products and sums without a rounding modifier may become multiply-adds.
+    /// Whether floating-point multiplications and additions without a rounding modifier may be contracted to multiply-adds.
     pub contract: bool,
-    /// Maximum number of registers per thread, from the command line.
+    /// Maximum number of registers per thread, from the command line; `None` if not given.
     pub max_registers: Option<u32>,
     /// Launch bounds from the command line.
     pub launch: LaunchOptions,
-    /// Whether to write a relocatable object instead of an executable one.
+    /// Whether to write a relocatable object instead of an executable cubin.
     pub relocatable: bool,
     /// Names of the kernels to compile; all kernels if the list is empty.
     pub entries: Vec<String>,
@@ -33,11 +33,11 @@ pub struct Options {
     pub profile: Option<Arc<Profile>>,
     /// Whether and how instructions are scheduled.
     pub scheduling: Scheduling,
-    /// What to report about scheduling.
+    /// The statistics and records to collect.
     pub reports: Reports,
-    /// The debug information to write, if any. It does not change the code.
+    /// The debug information to write; `None` for none. It does not change the code.
     pub debug: Option<DebugInfo>,
-    /// What to call while the compilation runs. It does not change the result.
+    /// The callbacks and threads of the compilation. They do not change the result.
     pub hooks: Hooks,
 }
 
@@ -62,7 +62,7 @@ impl Options {
         }
     }
 
-    /// Returns whether to find the machine registers that hold PTX registers.
+    /// Returns whether to compute the address ranges in which machine registers hold PTX registers.
     pub(crate) fn has_register_ranges(&self) -> bool {
         self.reports.decisions || self.keeps_variables()
     }
@@ -80,7 +80,7 @@ pub struct PassOptions {
     pub print_before: PassSelection,
     /// The passes after which each function is printed into [`PassLog::dumps`](crate::PassLog::dumps).
     pub print_after: PassSelection,
-    /// The last pass to run. Each function is printed after it, and no cubin is built.
+    /// Name of the last pass to run; `None` to run all. Each function is printed after it, and no cubin is built.
     pub stop_after: Option<String>,
     /// Whether to measure the passes into [`PassLog::runs`](crate::PassLog::runs).
     pub measure: bool,
@@ -127,16 +127,16 @@ impl PassSelection {
 /// A limit on the number of times that optional passes run, to find the pass that breaks a program by bisection.
 #[derive(Clone, Copy, Debug)]
 pub struct Bisect {
-    /// The number of executions of optional passes to allow, over all functions; `None` allows all.
+    /// Maximum number of executions of optional passes, over all functions; `None` for no limit.
     pub limit: Option<u64>,
-    /// Called with each decision before the pass runs or is skipped, so that the decisions before a crash are known.
+    /// Callback that receives each decision before the pass runs or is skipped, so that the decisions before a crash are known.
     pub report: fn(&BisectDecision<'_>),
 }
 
 /// The decision whether an optional pass runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BisectDecision<'a> {
-    /// Number of the execution, from 1: by function in source order, then in the order of execution.
+    /// Number of the execution, counted from 1: functions in source order, passes in the order of execution.
     pub number: u64,
     /// Name of the pass.
     pub pass: &'static str,
@@ -156,23 +156,23 @@ impl std::fmt::Display for BisectDecision<'_> {
 /// Launch bounds from the command line, for all kernels.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct LaunchOptions {
-    /// Maximum number of threads per block, per axis.
+    /// Maximum number of threads per block along x, y and z; `None` if not given.
     pub max_threads: Option<[u32; 3]>,
-    /// Minimum number of resident blocks per multiprocessor.
+    /// Minimum number of resident blocks per multiprocessor; `None` if not given.
     pub min_blocks_per_sm: Option<u32>,
-    /// Whether these bounds and [`Options::max_registers`] win over directives.
+    /// Whether these bounds and [`Options::max_registers`] override directives in the PTX.
     pub override_directives: bool,
 }
 
 /// Whether instructions are scheduled, and in which mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ModeChoice {
-    /// Depends on the optimization level.
+    /// Determined by the optimization level.
     #[default]
     ByLevel,
-    /// Instructions stay in the order of selection.
+    /// Instructions are not scheduled and keep the order of earlier passes.
     Off,
-    /// Scheduled in this mode.
+    /// Instructions are scheduled in this mode.
     On(ScheduleMode),
 }
 
@@ -224,24 +224,24 @@ impl Scheduling {
     }
 }
 
-/// What to report about scheduling.
+/// The statistics and records to collect during the compilation.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Reports {
-    /// Collect statistics of each function.
+    /// Whether to collect statistics of each function.
     pub figures: bool,
-    /// Record the reason for each pick of the scheduler.
+    /// Whether to record the reason for each pick of the scheduler.
     pub trace: bool,
     /// Names of the functions to trace; all functions if the list is empty.
     pub traced_functions: Vec<String>,
-    /// Write a note section with a record of each function into the file.
+    /// Whether to write a note section for each function into the cubin, with its numbers of instructions and registers.
     pub record: bool,
-    /// Record what passes did and did not do, where PTX registers are, the spill code, and the history of each instruction
+    /// Whether to record remarks of passes, the locations of PTX registers, the spill code, and the history of each instruction
     /// ([`Decisions`](crate::Decisions)).
     pub decisions: bool,
 }
 
 impl Reports {
-    /// Returns whether the picks for a function are to be recorded.
+    /// Returns whether to record the reasons for the scheduler's picks in a function.
     pub fn traces(&self, function: &str) -> bool {
         self.trace && (self.traced_functions.is_empty() || self.traced_functions.iter().any(|name| name == function))
     }

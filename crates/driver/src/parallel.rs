@@ -17,25 +17,31 @@ use oriole_support::{available_threads, run_jobs};
 use crate::hooks::{Executor, Parallelism};
 
 /// Number of PTX instructions that justify one more thread: compiling them takes a little longer than starting a thread.
-const WORK_OF_A_THREAD: usize = 150;
+const INSTRUCTIONS_PER_THREAD: usize = 150;
 
 /// Runs all jobs and returns their results in order. `size` returns the size of a job in PTX instructions.
-pub fn map<J: Sync, R: Send>(parallelism: &Parallelism, jobs: &[J], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+pub fn map_in_parallel<J: Sync, R: Send>(
+    parallelism: &Parallelism,
+    jobs: &[J],
+    size: impl Fn(&J) -> usize,
+    run: impl Fn(&J) -> R + Sync,
+) -> Vec<R> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job| Reverse(size(&jobs[job])));
     match parallelism {
-        Parallelism::Threads => on_threads(jobs, &order, size, run),
+        Parallelism::Threads => run_on_threads(jobs, &order, size, run),
         Parallelism::Sequential => jobs.iter().map(run).collect(),
-        Parallelism::Executor(executor) => on_executor(executor.as_ref(), jobs, &order, run),
+        Parallelism::Executor(executor) => run_on_executor(executor.as_ref(), jobs, &order, run),
     }
 }
 
-/// Runs all jobs on threads of the caller, in this order. A job that the executor leaves out runs on the calling thread.
-fn on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order: &[usize], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+/// Runs all jobs on threads that the caller's executor provides, started in the given order. A job that the executor does not run is run on
+/// the calling thread.
+fn run_on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order: &[usize], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let results: Vec<Mutex<Option<thread::Result<R>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     executor.execute(jobs.len(), &|number| {
         let Some(&job) = order.get(number) else { return };
-        // Panics are passed on by the calling thread, so that they do not end a thread of the caller.
+        // A panic is caught here and resumed on the calling thread, so that it does not end a thread of the executor.
         let result = catch_unwind(AssertUnwindSafe(|| run(&jobs[job])));
         *results[job].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     });
@@ -46,10 +52,10 @@ fn on_executor<J: Sync, R: Send>(executor: &dyn Executor, jobs: &[J], order: &[u
     jobs.iter().zip(results).map(take).collect()
 }
 
-/// Runs all jobs on threads that are started here, in this order.
-fn on_threads<J: Sync, R: Send>(jobs: &[J], order: &[usize], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+/// Runs all jobs on threads that are started here, in the given order.
+fn run_on_threads<J: Sync, R: Send>(jobs: &[J], order: &[usize], size: impl Fn(&J) -> usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let work: usize = jobs.iter().map(size).sum();
-    run_jobs(available_threads(jobs.len().min(work / WORK_OF_A_THREAD)), order, |job| run(&jobs[job]))
+    run_jobs(available_threads(jobs.len().min(work / INSTRUCTIONS_PER_THREAD)), order, |job| run(&jobs[job]))
 }
 
 #[cfg(test)]
@@ -86,10 +92,10 @@ mod tests {
         for parallelism in all_kinds() {
             for size in [0, 10, 1000] {
                 let jobs: Vec<usize> = (0..100).collect();
-                let results = map(&parallelism, &jobs, |job| size + job % 7, |job| job * 2);
+                let results = map_in_parallel(&parallelism, &jobs, |job| size + job % 7, |job| job * 2);
                 assert_eq!(results, (0..200).step_by(2).collect::<Vec<_>>());
             }
-            assert_eq!(map(&parallelism, &[] as &[usize], |_| 1, |job| *job), []);
+            assert_eq!(map_in_parallel(&parallelism, &[] as &[usize], |_| 1, |job| *job), []);
         }
     }
 
@@ -98,7 +104,7 @@ mod tests {
         let jobs: Vec<usize> = (0..100).collect();
         for (parallelism, bad) in all_kinds().iter().flat_map(|parallelism| [0, 50, 99].map(|bad| (parallelism, bad))) {
             let run = |&job: &usize| assert_ne!(job, bad, "job {bad} fails");
-            let call = AssertUnwindSafe(|| map(parallelism, &jobs, |_| WORK_OF_A_THREAD, run));
+            let call = AssertUnwindSafe(|| map_in_parallel(parallelism, &jobs, |_| INSTRUCTIONS_PER_THREAD, run));
             let caught = catch_unwind(call).unwrap_err();
             let message = caught.downcast_ref::<String>().unwrap();
             assert!(message.contains(&format!("job {bad} fails")), "{message}");

@@ -1,4 +1,4 @@
-//! What a compilation records about its passes: the text of functions, and measurements.
+//! The records of the passes of a compilation: dumps of functions, and measurements.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,12 +11,12 @@ use crate::clock::Clock;
 use crate::hooks::Tracker;
 use crate::options::{Bisect, BisectDecision, PassOptions};
 
-/// What a compilation recorded about its passes, in the order of the functions in the source.
+/// The records of the passes of a compilation, in the source order of the functions.
 #[derive(Clone, Default, Debug)]
 pub struct PassLog {
     /// The text of the functions before and after the passes that the options name.
     pub dumps: Vec<Dump>,
-    /// The passes that ran, if the options request measurements.
+    /// The measured pass executions; empty unless the options request measurements.
     pub runs: Vec<PassRun>,
 }
 
@@ -44,14 +44,14 @@ pub struct Dump {
     pub function: String,
     /// Name of the pass.
     pub pass: &'static str,
-    /// Before or after the pass.
+    /// Whether the text is from before or after the pass.
     pub moment: Moment,
     /// The function in the text form of the IR. Before instruction selection, the function in PTX.
     pub text: String,
 }
 
 impl fmt::Display for Dump {
-    /// Writes the text after a line that says what it is.
+    /// Writes a comment line with function and pass, then the text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (moment, comment) = match self.moment {
             Moment::Before => ("before", if self.text.starts_with("func ") { ";" } else { "//" }),
@@ -68,29 +68,30 @@ pub struct PassRun {
     pub function: String,
     /// Name of the pass.
     pub pass: &'static str,
-    /// Wall-clock time.
+    /// Wall-clock time that the pass took.
     pub time: Duration,
-    /// Number of instructions in the blocks before the pass.
+    /// Number of instructions of the function before the pass.
     pub instructions_before: usize,
-    /// Number of instructions in the blocks after the pass.
+    /// Number of instructions of the function after the pass.
     pub instructions_after: usize,
-    /// Instructions, values and blocks that the pass allocated.
+    /// Numbers of instructions, values and blocks that the pass created.
     pub allocated: IrObjects,
 }
 
-/// Numbers of objects of the IR.
+/// Numbers of IR objects of a function.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct IrObjects {
-    /// Instructions, including those that were removed from their block.
+    /// Number of instructions, including those that were removed from their block.
     pub instructions: usize,
-    /// Values.
+    /// Number of values.
     pub values: usize,
-    /// Blocks, including those that were removed from the layout.
+    /// Number of blocks, including those that were removed from the layout.
     pub blocks: usize,
 }
 
 impl IrObjects {
-    fn of(function: &Function) -> IrObjects {
+    /// Counts the IR objects of a function.
+    fn count(function: &Function) -> IrObjects {
         IrObjects { instructions: function.insts.len(), values: function.values.len(), blocks: function.blocks.len() }
     }
 
@@ -108,6 +109,7 @@ impl IrObjects {
 #[derive(Debug)]
 pub struct BisectCounter {
     bisect: Bisect,
+    /// Number of executions of optional passes so far.
     executions: AtomicU64,
 }
 
@@ -117,7 +119,7 @@ impl BisectCounter {
         BisectCounter { bisect, executions: AtomicU64::new(0) }
     }
 
-    /// Counts an execution, reports the decision, and returns whether the pass may run.
+    /// Counts an execution of an optional pass, reports the decision, and returns whether the pass may run.
     fn allows(&self, pass: &'static str, function: &str) -> bool {
         let number = 1 + self.executions.fetch_add(1, Ordering::Relaxed);
         let runs = self.bisect.limit.is_none_or(|limit| number <= limit);
@@ -126,22 +128,27 @@ impl BisectCounter {
     }
 }
 
-/// Records the passes of one function.
+/// Measures the passes of one function as requested, and applies the bisection limit.
 #[derive(Debug)]
 pub struct Recorder<'a> {
-    /// What to record.
+    /// The options that say what to record.
     pub options: &'a PassOptions,
-    /// What to call between passes.
+    /// The progress tracker, which is called between passes.
     pub tracker: &'a Tracker<'a>,
+    /// Counts the executions of optional passes; `None` without bisection.
     bisect: Option<&'a BisectCounter>,
+    /// The measurements so far.
     runs: RefCell<Vec<PassRun>>,
 }
 
-/// A measurement that was started.
+/// A measurement that was started before a pass.
 pub struct Started {
+    /// Number of instructions of the function before the pass.
     instructions: usize,
+    /// Numbers of IR objects before the pass.
     objects: IrObjects,
-    at: Clock,
+    /// Start of the time measurement.
+    clock: Clock,
 }
 
 impl<'a> Recorder<'a> {
@@ -155,22 +162,22 @@ impl<'a> Recorder<'a> {
         self.bisect.is_none_or(|bisect| bisect.allows(pass, function))
     }
 
-    /// Starts a measurement, if the options request measurements.
+    /// Starts a measurement; `None` if the options do not request measurements.
     pub fn start(&self, function: &Function) -> Option<Started> {
-        let start = || Started { instructions: instruction_count(function), objects: IrObjects::of(function), at: Clock::start() };
+        let start = || Started { instructions: instruction_count(function), objects: IrObjects::count(function), clock: Clock::start() };
         self.options.measure.then(start)
     }
 
-    /// Ends a measurement.
+    /// Ends a measurement and records it.
     pub fn finish(&self, started: Option<Started>, pass: &'static str, function: &Function) {
-        if let Some(Started { instructions, objects, at }) = started {
+        if let Some(Started { instructions, objects, clock }) = started {
             self.runs.borrow_mut().push(PassRun {
                 function: function.name.clone(),
                 pass,
-                time: at.elapsed(),
+                time: clock.elapsed(),
                 instructions_before: instructions,
                 instructions_after: instruction_count(function),
-                allocated: IrObjects::of(function).since(objects),
+                allocated: IrObjects::count(function).since(objects),
             });
         }
     }
@@ -181,7 +188,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Returns the number of instructions in the blocks of the layout.
+/// Returns the number of instructions in all blocks of the layout.
 pub fn instruction_count(function: &Function) -> usize {
     function.layout.iter().map(|&block| function.blocks[block].insts.len()).sum()
 }

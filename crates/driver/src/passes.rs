@@ -3,8 +3,8 @@
 //! [`pipeline`](crate::pipeline) runs the rows; no pass runs outside the table. The rows of the stages [`Stage::Schedule`] and
 //! [`Stage::Allocate`] run once for each scheduling plan that the [`search`](crate::search) tries, all others once for each function.
 //!
-//! A row of the table refers to a function below it that calls the pass with its arguments and stores its results in the
-//! [`FunctionState`]. Timing, printing and verification are the pipeline's job.
+//! A row of the table refers to a function in this file that calls the pass with its arguments and stores its results in the
+//! [`FunctionState`]. Timing, printing and verification are done by the pipeline.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Pass {
     pub name: &'static str,
     /// The optimization levels at which the pass runs.
     pub levels: Levels,
-    /// Whether the code is correct without the pass.
+    /// Whether the code is correct without the pass, so that bisection may skip it.
     pub is_optional: bool,
     /// What the pass does, in one line.
     pub description: &'static str,
@@ -63,14 +63,14 @@ impl fmt::Display for Levels {
     }
 }
 
-/// A contiguous part of the table.
+/// A contiguous part of the pass table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
     /// Selection and optimization. Runs once.
     Optimize,
     /// Scheduling before register allocation. Runs once for each scheduling plan.
     Schedule,
-    /// Register allocation up to the final order of instructions. Runs once for each scheduling plan whose order is worth it.
+    /// Register allocation up to the final order of instructions. Runs once for each schedule that the search compares.
     Allocate,
     /// Control words and machine code. Runs once.
     Emit,
@@ -185,7 +185,7 @@ impl Pass {
 /// The result of a pass.
 type Outcome = Result<(), Vec<Failure>>;
 
-/// Returns an error of Oriole.
+/// Returns an internal error of the compiler with this message.
 fn internal(what: impl ToString) -> Vec<Failure> {
     vec![Failure::from(Fault::Internal(what.to_string()))]
 }
@@ -245,7 +245,7 @@ fn contract(state: &mut FunctionState<'_>) -> Outcome {
 
 fn contract_again(state: &mut FunctionState<'_>) -> Outcome {
     contract_with(state, opt::contract::Legality::Encodable)?;
-    // No later pass reads the marks.
+    // No later pass reads the contraction marks on instructions.
     opt::contract::clear_marks(&mut state.function);
     Ok(())
 }
@@ -507,7 +507,8 @@ fn encode(state: &mut FunctionState<'_>) -> Outcome {
 mod tests {
     use super::*;
 
-    /// `Pass::of_stage` relies on the order of stages; users refer to passes by name, and reports by phase.
+    /// Stages must be in order for [`Pass::of_stage`]. Names and phases must be unique: users identify passes by name, reports identify
+    /// them by phase.
     #[test]
     fn passes_are_in_order_and_unique() {
         assert!(PASSES.is_sorted_by(|one, next| one.phase < next.phase && one.stage <= next.stage));

@@ -1,5 +1,5 @@
-//! Runs passes of the table, and does around each what the options request: prints the function, measures the pass, skips it, verifies
-//! its result, or stops.
+//! Runs the passes of the table. As the options request, prints the function before or after a pass, measures or skips the pass, verifies
+//! its result, or stops after it.
 
 use oriole_ir::verify;
 
@@ -8,8 +8,8 @@ use crate::pass_log::{Dump, Moment};
 use crate::passes::{Pass, Stage};
 use crate::state::FunctionState;
 
-/// Runs the passes of a stage in order. Stops early after the pass that the options name, unless the stage is searched: the search compares
-/// finished schedules, so there the stop takes effect after the search ([`stop_after_search`]).
+/// Runs the passes of a stage in order. Stops after the pass that the options name as the last one, unless the stage runs once for each
+/// scheduling plan: the search compares complete schedules, so there the compilation stops after the search ([`stop_after_search`]).
 pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     for pass in Pass::of_stage(stage) {
         if state.is_stopped {
@@ -21,7 +21,7 @@ pub fn run_stage(stage: Stage, state: &mut FunctionState<'_>) -> Result<(), Vec<
     Ok(())
 }
 
-/// Ends the compilation if the options name a pass of the searched stages as the last one.
+/// Stops the compilation if the options name a pass of the stages that the search over schedules runs as the last one.
 pub fn stop_after_search(state: &mut FunctionState<'_>) {
     let mut searched = [Stage::Schedule, Stage::Allocate].into_iter().flat_map(Pass::of_stage);
     state.is_stopped |= searched.any(|pass| stops_after(pass, state));
@@ -32,7 +32,7 @@ fn stops_after(pass: &Pass, state: &FunctionState<'_>) -> bool {
     state.options().passes.stop_after.as_deref() == Some(pass.name)
 }
 
-/// Runs a pass, unless the optimization level or the limit for bisection leaves it out.
+/// Runs a pass, unless the optimization level or the bisection limit excludes it.
 fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     let recorder = &state.input.recorder;
     let is_allowed = |state: &FunctionState<'_>| !pass.is_optional || recorder.allows(pass.name, &state.function.name);
@@ -57,7 +57,7 @@ fn run_pass(pass: &'static Pass, state: &mut FunctionState<'_>) -> Result<(), Ve
     Ok(())
 }
 
-/// Records the text of the function.
+/// Records the text of the function before or after a pass.
 fn dump(state: &mut FunctionState<'_>, pass: &Pass, moment: Moment) {
     let input = state.input;
     let is_selected = !state.function.blocks.is_empty();

@@ -1,8 +1,8 @@
 //! Compiles whole programs.
 //!
 //! Steps of [`compile`]: lay out the variables of each module, choose the functions to compile and their register limits, check memory
-//! limits, compile the functions in parallel, add the runtime functions that the code calls, check for unresolved names, and build the file
-//! ([`link`](crate::link)).
+//! limits, compile the functions in parallel, add the runtime functions that the code calls, check for unresolved names, and build the
+//! cubin ([`link`](crate::link)).
 
 use std::collections::BTreeSet;
 
@@ -29,48 +29,48 @@ use crate::state::Input;
 use crate::whole_program::Program;
 use crate::{convention, functions, parallel};
 
-/// Compiles modules into one file. Also returns what was recorded about the passes.
+/// Compiles modules into one cubin. Also returns the requested records of the passes.
 pub fn compile(modules: &[&Module], options: &Options) -> (Result<Compiled, Vec<CompileError>>, PassLog) {
     let mut log = PassLog::default();
     let result = compile_program(modules, options, &mut log);
     (result, log)
 }
 
-/// Compiles modules into one file. Appends what is recorded about the passes to `log`.
+/// Compiles modules into one cubin. Appends the requested records of the passes to `log`.
 fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) -> Result<Compiled, Vec<CompileError>> {
     if FileTraits::of(options.target).is_none() {
         return Err(vec![CompileError::in_program(Fault::Unsupported(format!("a file for {}", options.target)))]);
     }
     let hardware = &Hardware::new(options.target, options.profile.as_deref());
-    let mut layouts = layouts(modules, options)?;
-    let mut indices: Vec<FunctionIndex<'_>> = modules.iter().map(|module| FunctionIndex::of(module)).collect();
+    let mut layouts = lay_out_variables(modules, options)?;
+    let mut indices: Vec<FunctionIndex<'_>> = modules.iter().map(|module| FunctionIndex::new(module)).collect();
     let mut jobs = job::jobs(modules, &indices, &layouts, options, hardware.machine);
-    let excesses = excesses(&jobs, &layouts, options);
+    let excesses = memory_limit_errors(&jobs, &layouts, options);
     if !excesses.is_empty() {
         return Err(excesses);
     }
     let bisect = options.passes.bisect.map(BisectCounter::new);
     let tracker = Tracker::new(&options.hooks);
     let caches = &CachePool::new(options.target);
-    let settings = Settings { options, hardware, tracker: &tracker, bisect: bisect.as_ref(), caches };
+    let settings = SharedInputs { options, hardware, tracker: &tracker, bisect: bisect.as_ref(), caches };
     let mut results = Results { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
     results.compile(&jobs, &indices, settings);
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
     if results.errors.is_empty() {
         let first = jobs.len();
         add_runtime(modules, layouts, &mut jobs, &results.callees, options.target)?;
-        indices.extend(modules[indices.len()..].iter().map(|module| FunctionIndex::of(module)));
+        indices.extend(modules[indices.len()..].iter().map(|module| FunctionIndex::new(module)));
         results.compile(&jobs[first..], &indices, settings);
     }
     let Results { finished, mut errors, .. } = results;
-    if tracker.check().is_err() || errors.iter().any(|error| error.fault == Fault::Cancelled) {
+    if tracker.check_cancelled().is_err() || errors.iter().any(|error| error.fault == Fault::Cancelled) {
         return Err(vec![CompileError::in_program(Fault::Cancelled)]);
     }
     if options.passes.stop_after.is_some() {
         return if errors.is_empty() { Ok(Compiled::default()) } else { Err(errors) };
     }
     if !options.relocatable {
-        errors.extend(unresolved(&indices, &jobs, &finished));
+        errors.extend(unresolved_function_errors(&indices, &jobs, &finished));
     }
     if !errors.is_empty() {
         return Err(errors);
@@ -78,9 +78,9 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     link::link(&Program { modules, indices: &indices, layouts, jobs: &jobs, finished: &finished }, options, hardware)
 }
 
-/// Returns a source position for a message about a memory that a function uses: its first variable in that memory, or else its first
-/// statement.
-fn place_of(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
+/// Returns the source position for the message that a function uses too much of a memory: its first variable in that memory, or else its
+/// first statement. `None` if it has neither.
+fn memory_use_position(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
     let body = job.function().body.as_deref()?;
     let space = match memory {
         LimitedMemory::Shared => StateSpace::Shared,
@@ -93,12 +93,12 @@ fn place_of(job: &Job<'_>, memory: LimitedMemory) -> Option<Span> {
 
 /// Returns an error for every memory limit of the target that is exceeded, in ptxas' order: functions from the last to the first, then the
 /// whole program.
-fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<CompileError> {
+fn memory_limit_errors(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<CompileError> {
     let limits = &SystemLayout::of(options.target).limits;
     let mut errors = Vec::new();
     for job in jobs.iter().rev() {
         let (variables, is_kernel) = (&job.variables, job.is_kernel());
-        // The shared variables of a device function count in the kernels that reach the function.
+        // The shared variables of a device function are counted in the kernels from which the function is reachable.
         let shared = if is_kernel { variables.shared_bytes } else { 0 };
         let found = [
             Excess::find(LimitedMemory::Parameter, variables.packed_parameter_bytes, limits.parameters, is_kernel),
@@ -106,7 +106,7 @@ fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<Comp
             Excess::find(LimitedMemory::Local, variables.frame_bytes, limits.frame, is_kernel),
         ];
         errors.extend(found.into_iter().flatten().map(|excess| {
-            let failure = Failure { span: place_of(job, excess.memory), fault: Fault::TooMuch(excess) };
+            let failure = Failure { span: memory_use_position(job, excess.memory), fault: Fault::TooMuch(excess) };
             CompileError::in_function(job.module_number, job.name(), failure)
         }));
     }
@@ -116,33 +116,34 @@ fn excesses(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) -> Vec<Comp
     errors
 }
 
-/// What all functions of a compilation share.
+/// The inputs that all functions of a compilation share.
 #[derive(Clone, Copy)]
-struct Settings<'a> {
+struct SharedInputs<'a> {
     options: &'a Options,
     hardware: &'a Hardware<'a>,
     tracker: &'a Tracker<'a>,
+    /// Counts the executions of optional passes; `None` without bisection.
     bisect: Option<&'a BisectCounter>,
     caches: &'a CachePool,
 }
 
-/// The compiled functions, their errors, and what was recorded about the passes, each in the order of the jobs.
+/// The compiled functions, their errors, and the records of the passes, each in the order of the jobs.
 struct Results<'a> {
     finished: Vec<Finished>,
-    /// Names of all functions that are called directly.
+    /// Names of all functions that the compiled functions call directly.
     callees: BTreeSet<String>,
     errors: Vec<CompileError>,
     log: &'a mut PassLog,
 }
 
 impl Results<'_> {
-    /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which numbers the passes in
-    /// the order in which they run.
-    fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: Settings<'_>) {
-        let Settings { options, hardware, tracker, bisect, caches } = settings;
+    /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which needs a fixed order of
+    /// pass executions.
+    fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: SharedInputs<'_>) {
+        let SharedInputs { options, hardware, tracker, bisect, caches } = settings;
         let mut facts: FxHashMap<usize, FunctionFacts> = FxHashMap::default();
         for job in jobs {
-            facts.entry(job.module_number).or_insert_with(|| FunctionFacts::of(&indices[job.module_number]));
+            facts.entry(job.module_number).or_insert_with(|| FunctionFacts::new(&indices[job.module_number]));
         }
         let size = |job: &Job<'_>| job.function().body.as_ref().map_or(0, |body| body.instructions.len());
         let run = |job: &Job<'_>| {
@@ -156,10 +157,10 @@ impl Results<'_> {
             tracker.finish_function(job.name(), size(job));
             outcome
         };
-        tracker.add(jobs.len(), jobs.iter().map(size).sum());
+        tracker.add_to_totals(jobs.len(), jobs.iter().map(size).sum());
         let outcomes = match bisect {
             Some(_) => jobs.iter().map(run).collect(),
-            None => parallel::map(tracker.parallelism(), jobs, size, run),
+            None => parallel::map_in_parallel(tracker.parallelism(), jobs, size, run),
         };
         for (job, FunctionOutcome { result, callees, log }) in jobs.iter().zip(outcomes) {
             self.callees.extend(callees);
@@ -196,8 +197,9 @@ fn add_runtime(
     Ok(())
 }
 
-/// Assigns places to the variables of all modules. Only one module may have variables in the module's constant banks.
-fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
+/// Assigns offsets to the variables of all modules. Returns an error if more than one module has variables in the constant banks of a
+/// module.
+fn lay_out_variables(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
     let linking = if options.relocatable { Linking::Relocatable } else { Linking::Whole };
     let unsupported = |module, feature| vec![CompileError::in_module(module, Fault::Unsupported(feature))];
     let mut layouts: Vec<Layout> = Vec::new();
@@ -217,7 +219,7 @@ fn layouts(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<Co
 }
 
 /// Returns an error for every function that is used but not defined.
-fn unresolved(indices: &[FunctionIndex<'_>], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
+fn unresolved_function_errors(indices: &[FunctionIndex<'_>], jobs: &[Job<'_>], finished: &[Finished]) -> Vec<CompileError> {
     let compiled: FxHashSet<&str> = jobs.iter().map(Job::name).collect();
     let is_known = |name: &str| functions::is_driver_function(name) || oriole_isel::is_runtime(name) || compiled.contains(name);
     let mut errors = Vec::new();

@@ -14,13 +14,13 @@ use crate::error::{Excess, LimitedMemory};
 
 /// Frame sizes are multiples of this many bytes, so that alignment in one frame holds in the frames of callees too.
 const FRAME_UNIT: u32 = 16;
-/// The same for a kernel without calls, where no other frame depends on its size.
+/// As [`FRAME_UNIT`], for a kernel without calls: no other frame depends on the size of its frame.
 const LEAST_UNIT: u32 = 8;
-/// A general register that holds nothing when a function starts or returns.
+/// Number of a general register that holds no value when a function starts or returns, for use as a scratch register.
 const SCRATCH: u16 = 0;
 
-/// Inserts the prologue, and an epilogue before every return. Fails if the frame is too large for the target. `has_spills` says whether the
-/// frame has spill slots.
+/// Inserts the prologue, and an epilogue before every return. Returns an error if the frame is too large for the target. `has_spills` says
+/// whether the frame has spill slots.
 pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<(), Excess> {
     let is_kernel = function.kind == FunctionKind::Kernel;
     if is_kernel && !uses_stack(function) {
@@ -95,7 +95,7 @@ fn machine(function: &mut Function, opcode: Opcode, modifiers: &[&str], operands
     function.new_inst(Op::Machine(opcode), symbols, None, operands, results)
 }
 
-/// Appends an addition to the stack pointer.
+/// Appends an instruction that adds `by` bytes to the stack pointer.
 fn move_stack(function: &mut Function, by: i64, list: &mut Vec<Inst>) {
     if by != 0 {
         let pointer = general(STACK_POINTER.into());
@@ -104,7 +104,7 @@ fn move_stack(function: &mut Function, by: i64, list: &mut Vec<Inst>) {
     }
 }
 
-/// Returns the operands of an address in the frame; `offset` is in bytes from the stack pointer.
+/// Returns the operands of a frame address: stack pointer plus `offset` bytes.
 fn address(offset: u32) -> [Operand; 3] {
     let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
     let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
@@ -154,7 +154,8 @@ fn to_save(function: &Function) -> (Vec<u16>, Vec<u16>) {
     (registers, barriers)
 }
 
-/// Replaces references to parameters on the caller's stack by offsets. They are located after this function's frame.
+/// Replaces references to parameters on the caller's stack by offsets from the stack pointer. These parameters follow this function's
+/// frame, whose size in bytes is `frame`.
 fn place_incoming(function: &mut Function, frame: u32) {
     for block in function.layout.clone() {
         for inst in function.blocks[block].insts.clone() {

@@ -1,6 +1,6 @@
 //! Computes the register limit of a function from launch bounds in directives and on the command line.
 //!
-//! The rules of precedence are those of ptxas 13.0.88. Directives win over the command line unless `--override-directive-values` is given.
+//! The rules of precedence are those of ptxas 13.0.88. Directives override the command line unless `--override-directive-values` is given.
 //! A register limit from the command line is ignored for a kernel with launch bounds. Values that no GPU of the target can satisfy are
 //! ignored with a warning.
 //!
@@ -13,15 +13,15 @@ pub use oriole_regalloc::HIDDEN_REGISTERS;
 
 use crate::options::{LaunchOptions, Options};
 
-/// Maximum number of registers per thread: the highest register number is the zero register.
+/// Maximum number of registers per thread: of the 256 register numbers, the highest is the zero register.
 const MAX_REGISTERS: u32 = 255;
-/// Minimum number of registers per thread: fewer are not enough for addresses and wide operands.
+/// Minimum register limit per thread: fewer registers are not enough for addresses and wide operands.
 const MIN_REGISTERS: u32 = 16;
-/// Minimum for `.maxnreg`; lower values are raised to it.
+/// Minimum value of `.maxnreg`; lower values are raised to it.
 const MIN_BY_DIRECTIVE: u32 = 24;
 
 /// Returns the launch bounds of a kernel: those of its directives, completed from the command line.
-pub fn bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
+pub fn complete_bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
     let LaunchOptions { max_threads, min_blocks_per_sm, override_directives } = options.launch;
     let mut bounds = own.clone();
     if override_directives || own.max_threads.is_none() && own.required_threads.is_none() {
@@ -33,25 +33,25 @@ pub fn bounds(own: &LaunchBounds, options: &Options) -> LaunchBounds {
     bounds
 }
 
-/// Returns the number of threads of the largest block that the launch bounds allow.
-pub fn threads(bounds: &LaunchBounds) -> Option<u32> {
+/// Returns the number of threads of the largest thread block that the launch bounds allow; `None` if they do not limit it.
+pub fn max_block_threads(bounds: &LaunchBounds) -> Option<u32> {
     let sizes = bounds.max_threads.as_ref().or(bounds.required_threads.as_ref())?;
     Some(sizes.iter().fold(1, |threads: u32, &size| threads.saturating_mul(size)))
 }
 
-/// A register limit with the warnings about ignored bounds.
+/// The register limit of a function, and warnings about ignored launch bounds.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Limit {
+pub struct RegisterLimit {
     /// Maximum number of registers per thread.
     pub registers: u32,
     /// Warnings about ignored bounds, in ptxas' words.
     pub warnings: Vec<String>,
 }
 
-/// Returns the limit of a function. `bounds` must be completed from the command line already.
-pub fn limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Machine) -> Limit {
+/// Returns the register limit of a function. `bounds` must already be completed from the command line ([`complete_bounds`]).
+pub fn register_limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Machine) -> RegisterLimit {
     let mut warnings = Vec::new();
-    let from_threads = threads(bounds).filter(|&threads| threads > 0).and_then(|threads| {
+    let from_threads = max_block_threads(bounds).filter(|&threads| threads > 0).and_then(|threads| {
         let blocks = accepted_blocks(name, threads, bounds.min_blocks_per_sm, machine, &mut warnings)?;
         Some(max_registers_for(threads, blocks, machine))
     });
@@ -61,11 +61,11 @@ pub fn limit(name: &str, bounds: &LaunchBounds, options: &Options, machine: &Mac
         Some(registers) => registers,
         None => from_threads.unwrap_or(MAX_REGISTERS).min(by_directive.or(by_option).unwrap_or(MAX_REGISTERS)),
     };
-    Limit { registers: registers.clamp(MIN_REGISTERS, MAX_REGISTERS), warnings }
+    RegisterLimit { registers: registers.clamp(MIN_REGISTERS, MAX_REGISTERS), warnings }
 }
 
-/// Returns the number of blocks that must be resident, or `None` if the bounds cannot be met at all. Appends a warning if a bound is
-/// ignored.
+/// Returns the number of thread blocks that must be resident per multiprocessor, or `None` if the bounds cannot be met at all. Appends a
+/// warning if a bound is ignored.
 fn accepted_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Machine, warnings: &mut Vec<String>) -> Option<u32> {
     if threads > machine.resident_threads {
         let what = if blocks.is_some() { "maxntid," } else { "threads per SM" };
@@ -83,7 +83,7 @@ fn accepted_blocks(name: &str, threads: u32, blocks: Option<u32>, machine: &Mach
     Some(1)
 }
 
-/// Returns the limit that `.maxnreg` sets, or `None` if its value is ignored. Appends a warning if the value is ignored or raised.
+/// Returns the register limit that `.maxnreg` sets, or `None` if its value is ignored. Appends a warning if the value is ignored or raised.
 fn accepted_registers(name: &str, registers: u32, warnings: &mut Vec<String>) -> Option<u32> {
     if registers > MAX_REGISTERS {
         warnings.push(format!("Too many maxnreg specified for entry {name}, will be ignored"));
@@ -96,8 +96,8 @@ fn accepted_registers(name: &str, registers: u32, warnings: &mut Vec<String>) ->
     Some(registers.max(MIN_BY_DIRECTIVE))
 }
 
-/// Returns the maximum number of registers per thread with which `blocks` blocks are resident. Registers are allocated per warp in each
-/// sub-partition, and a block takes a whole number of warps in all of them, so the result is lower than the register file divided by the
+/// Returns the maximum number of registers per thread with which `blocks` thread blocks of `threads` threads can be resident. Registers are
+/// allocated per warp in each sub-partition, so the result may be lower than the size of the register file divided by the number of
 /// threads.
 fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
     if threads > machine.threads_per_block {
@@ -116,7 +116,7 @@ fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
 mod tests {
     use super::*;
 
-    fn of(threads: u32, blocks: Option<u32>) -> LaunchBounds {
+    fn launch_bounds(threads: u32, blocks: Option<u32>) -> LaunchBounds {
         LaunchBounds { max_threads: Some(vec![threads]), min_blocks_per_sm: blocks, ..LaunchBounds::default() }
     }
 
@@ -124,8 +124,8 @@ mod tests {
         Options { max_registers, launch, ..Options::new(oriole_isa::Target::parse("sm_90").unwrap()) }
     }
 
-    fn limit_with(own: &LaunchBounds, options: &Options) -> Limit {
-        limit("k", &bounds(own, options), options, Machine::named("sm_90").unwrap())
+    fn limit_with(own: &LaunchBounds, options: &Options) -> RegisterLimit {
+        register_limit("k", &complete_bounds(own, options), options, Machine::named("sm_90").unwrap())
     }
 
     fn limit_of(own: &LaunchBounds, max_registers: Option<u32>) -> u32 {
@@ -134,23 +134,23 @@ mod tests {
 
     #[test]
     fn launch_bounds_divide_the_file() {
-        assert_eq!(limit_of(&of(1024, None), None), 64);
-        assert_eq!(limit_of(&of(128, None), None), 255);
-        assert_eq!(limit_of(&of(256, Some(4)), None), 64);
+        assert_eq!(limit_of(&launch_bounds(1024, None), None), 64);
+        assert_eq!(limit_of(&launch_bounds(128, None), None), 255);
+        assert_eq!(limit_of(&launch_bounds(256, Some(4)), None), 64);
         assert_eq!(limit_of(&LaunchBounds::default(), Some(4)), 16);
     }
 
     /// ptxas 13.0.88 ignores `-maxrregcount=40` for each of these.
     #[test]
     fn directives_win_over_the_command_line() {
-        assert_eq!(limit_of(&of(256, Some(4)), Some(40)), 64);
-        assert_eq!(limit_of(&of(128, None), Some(40)), 255);
-        let both = LaunchBounds { max_registers: Some(48), ..of(256, Some(4)) };
+        assert_eq!(limit_of(&launch_bounds(256, Some(4)), Some(40)), 64);
+        assert_eq!(limit_of(&launch_bounds(128, None), Some(40)), 255);
+        let both = LaunchBounds { max_registers: Some(48), ..launch_bounds(256, Some(4)) };
         assert_eq!(limit_of(&both, Some(40)), 48);
         let launch = LaunchOptions { max_threads: Some([1024, 1, 1]), min_blocks_per_sm: Some(2), ..LaunchOptions::default() };
-        assert_eq!(limit_with(&of(128, Some(4)), &options(None, launch)).registers, 128);
+        assert_eq!(limit_with(&launch_bounds(128, Some(4)), &options(None, launch)).registers, 128);
         // Launch bounds that are ignored do not count as launch bounds, and neither does `.minnctapersm` alone.
-        assert_eq!(limit_of(&of(2049, None), Some(40)), 40);
+        assert_eq!(limit_of(&launch_bounds(2049, None), Some(40)), 40);
         let blocks = LaunchBounds { min_blocks_per_sm: Some(4), ..LaunchBounds::default() };
         assert_eq!(limit_of(&blocks, Some(40)), 40);
     }
@@ -167,13 +167,13 @@ mod tests {
         assert_eq!(limit_with(&none, &launch(640, None, false)).registers, 96);
         assert_eq!(limit_with(&none, &launch(256, Some(2), false)).registers, 128);
         assert_eq!(limit_with(&none, &launch(0, Some(4), false)).registers, 255);
-        assert_eq!(limit_with(&of(128, None), &launch(0, Some(4), false)).registers, 128);
-        assert_eq!(limit_with(&of(128, None), &launch(1024, None, true)).registers, 64);
+        assert_eq!(limit_with(&launch_bounds(128, None), &launch(0, Some(4), false)).registers, 128);
+        assert_eq!(limit_with(&launch_bounds(128, None), &launch(1024, None, true)).registers, 64);
         let required = LaunchBounds { required_threads: Some(vec![128]), ..LaunchBounds::default() };
         assert_eq!(limit_with(&required, &launch(1024, None, false)).registers, 255);
         assert_eq!(limit_with(&required, &launch(1024, None, true)).registers, 64);
         let all = LaunchOptions { override_directives: true, ..LaunchOptions::default() };
-        assert_eq!(limit_with(&of(1024, None), &options(Some(200), all)).registers, 200);
+        assert_eq!(limit_with(&launch_bounds(1024, None), &options(Some(200), all)).registers, 200);
     }
 
     /// 416 threads are 13 warps, which are allocated as 16: 65,536 / (16 * 32) = 128 registers, while 65,536 / 416 would be 157. The number
@@ -181,24 +181,39 @@ mod tests {
     /// calculator agrees with all entries.
     #[test]
     fn a_block_of_the_declared_size_can_start() {
-        assert_eq!(limit_of(&of(416, None), None), 128);
+        assert_eq!(limit_of(&launch_bounds(416, None), None), 128);
         // A block has 3 warps and there are four schedulers. With 96 or 88 registers five warps fit on each scheduler: 20 warps, six
         // blocks. With 80 registers six warps fit: 24 warps, eight blocks. ptxas 13.0.88 has the same limit.
-        assert_eq!(limit_of(&of(96, Some(7)), None), 80);
+        assert_eq!(limit_of(&launch_bounds(96, Some(7)), None), 80);
     }
 
     /// The expected limits and warnings are those of ptxas 13.0.88.
     #[test]
     fn impossible_bounds_are_ignored_with_a_warning() {
         let cases = [
-            (of(1024, Some(3)), 64, "Value of threads per SM for entry k is out of range. .minnctapersm will be ignored"),
-            (of(256, Some(33)), 255, "Value of minnctapersm for entry k is out of range. minnctapersm will be ignored"),
-            (of(2049, None), 255, "Value of threads per SM for entry k is out of range. .minnctapersm and .maxntid will be ignored"),
-            (of(65536, Some(2)), 255, "Value of maxntid, for entry k is out of range. .minnctapersm and .maxntid will be ignored"),
-            (of(u32::MAX, None), 255, "Value of threads per SM for entry k is out of range. .minnctapersm and .maxntid will be ignored"),
+            (launch_bounds(1024, Some(3)), 64, "Value of threads per SM for entry k is out of range. .minnctapersm will be ignored"),
+            (launch_bounds(256, Some(33)), 255, "Value of minnctapersm for entry k is out of range. minnctapersm will be ignored"),
+            (
+                launch_bounds(2049, None),
+                255,
+                "Value of threads per SM for entry k is out of range. .minnctapersm and .maxntid will be ignored",
+            ),
+            (
+                launch_bounds(65536, Some(2)),
+                255,
+                "Value of maxntid, for entry k is out of range. .minnctapersm and .maxntid will be ignored",
+            ),
+            (
+                launch_bounds(u32::MAX, None),
+                255,
+                "Value of threads per SM for entry k is out of range. .minnctapersm and .maxntid will be ignored",
+            ),
         ];
         for (own, registers, warning) in cases {
-            assert_eq!(limit_with(&own, &options(None, LaunchOptions::default())), Limit { registers, warnings: vec![warning.to_owned()] });
+            assert_eq!(
+                limit_with(&own, &options(None, LaunchOptions::default())),
+                RegisterLimit { registers, warnings: vec![warning.to_owned()] }
+            );
         }
         for (registers, limit, warning) in [
             (300, 255, "Too many maxnreg specified for entry k, will be ignored"),
@@ -206,10 +221,13 @@ mod tests {
         ] {
             let own = LaunchBounds { max_registers: Some(registers), ..LaunchBounds::default() };
             let found = limit_with(&own, &options(None, LaunchOptions::default()));
-            assert_eq!(found, Limit { registers: limit, warnings: vec![warning.to_owned()] });
+            assert_eq!(found, RegisterLimit { registers: limit, warnings: vec![warning.to_owned()] });
         }
         for (threads, registers) in [(0, 255), (1025, 56), (1536, 40), (1537, 32), (2048, 32)] {
-            assert_eq!(limit_with(&of(threads, None), &options(None, LaunchOptions::default())), Limit { registers, warnings: Vec::new() });
+            assert_eq!(
+                limit_with(&launch_bounds(threads, None), &options(None, LaunchOptions::default())),
+                RegisterLimit { registers, warnings: Vec::new() }
+            );
         }
     }
 }

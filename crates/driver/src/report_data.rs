@@ -22,24 +22,24 @@ use crate::registers;
 /// The data collected for one function.
 #[derive(Clone, Default, Debug)]
 pub struct ReportData {
-    /// The register target that keeps the occupancy.
+    /// The register budget that keeps the occupancy; `None` if the function was not scheduled before allocation.
     pub target: Option<RegisterTarget>,
-    /// Results of the scheduling passes.
+    /// Summaries of the scheduling passes.
     pub passes: Vec<PassSummary>,
-    /// Statistics before register allocation.
+    /// Statistics before register allocation; `None` unless requested.
     pub before: Option<Gathered>,
-    /// Control flow of the final code before layout.
+    /// Control flow of the final code before layout; `None` unless requested.
     flow_summary: Option<FlowSummary>,
-    /// Statistics of the final code.
+    /// Statistics of the final code; `None` unless requested.
     pub after: Option<Gathered>,
-    /// Bytes of the stack frame before allocation, which are all variables.
+    /// Size in bytes of the local variables in the stack frame: the size of the frame before allocation.
     pub variables_size: u32,
-    /// The reason for each pick, as text.
+    /// The reason for each pick of the scheduler, as text; empty unless requested.
     pub trace: String,
 }
 
 impl ReportData {
-    /// Records the result of a scheduling pass, and with `with_trace` its decisions as text.
+    /// Records the result of a scheduling pass and, if `with_trace`, the reasons for its picks as text.
     pub fn note(&mut self, phase: u8, function: &Function, stats: &Stats, with_trace: bool) {
         let &Stats { blocks, cycles_before, cycles_after, live_before, live_after, .. } = stats;
         self.passes.push(PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after });
@@ -49,8 +49,8 @@ impl ReportData {
         }
     }
 
-    /// Records that another attempt was dropped because its order before allocation caused spills.
-    pub fn note_dropped(&mut self, other: &ReportData) {
+    /// Records that another schedule of the function was discarded because its instruction order caused spills; `other` is its data.
+    pub fn note_discarded(&mut self, other: &ReportData) {
         self.target = other.target;
         if !other.trace.is_empty() {
             self.trace.insert_str(0, &format!("dropped, since allocation made it cost spills:\n{}taken instead:\n", other.trace));
@@ -84,7 +84,7 @@ impl ReportData {
 
 /// Returns the resources that a block of a kernel needs besides registers, or `None` if the block size is not declared.
 pub fn declared_launch(function: &ast::Function, options: &Options, variables: &VariableLayout, barriers: u32) -> Option<Launch> {
-    let threads = registers::threads(&registers::bounds(&function.bounds, options))?;
+    let threads = registers::max_block_threads(&registers::complete_bounds(&function.bounds, options))?;
     let is_kernel = function.kind == FunctionKind::Entry;
     is_kernel.then_some(Launch { threads, static_shared: variables.shared_bytes as u32, barriers, ..Launch::default() })
 }

@@ -1,9 +1,9 @@
-//! Schedules and allocates registers again, with a lower limit, where a few registers too many cost a resident thread block.
+//! Allocates registers again, with a lower limit, if slightly fewer registers would allow one more resident thread block.
 //!
-//! The allocator uses low registers first, but tuples need aligned neighbours, so the highest register may lie above the number of
-//! registers that are live at once. That matters where the number of resident blocks falls. Example: 132 registers of a kernel with 256
-//! threads per block leave room for one block on an H200, 128 for two, and 114 are live at once. The second allocation must not spill, and
-//! may need only a few more moves. If it fails, the search schedules for fewer live registers ([`target_for_more_blocks`]).
+//! The allocator prefers low registers, but tuples need consecutive aligned registers, so it may use more registers than are live at once.
+//! That costs time where it lowers the number of resident blocks. Example: a kernel with 256 threads per block uses 132 registers, of which
+//! at most 114 are live at once. On an H200 one block is resident with 132 registers, two with 128. The second allocation must not spill,
+//! and may have only a few more moves. If it fails, the search schedules for fewer live registers ([`target_for_more_blocks`]).
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
@@ -13,15 +13,16 @@ use oriole_regalloc::{Allocation, HIDDEN_REGISTERS};
 use crate::convention;
 use crate::state::FunctionState;
 
-/// Registers above the limit for one more block, at most. A larger excess is rarely due to the alignment of tuples alone.
+/// Maximum number of registers above the limit for one more resident block at which a lower limit is tried. A larger excess is rarely due
+/// to the alignment of tuples alone.
 const MAX_EXCESS: u32 = 16;
-/// Registers that stay free between aligned tuples.
+/// Assumed number of registers that cannot be used because of gaps between aligned tuples.
 const TUPLE_GAPS: u32 = 8;
-/// An allocation for more blocks may have one more instruction for this many that the function has anyway.
+/// An allocation for more resident blocks may have one additional instruction per this number of instructions.
 const INSTRUCTIONS_PER_MOVE: usize = 64;
 
-/// Returns an allocation of `before`, the function before allocation, with which more blocks are resident than with `found`.
-/// `instructions` is the number of instructions that `found` needs.
+/// Allocates `before`, the function before allocation, so that more thread blocks are resident than with the allocation `found`, which has
+/// `instructions` instructions. Returns the function and its allocation; `None` if that is not possible without spills and many moves.
 pub fn allocate(before: &Function, found: &Allocation, instructions: usize, state: &FunctionState<'_>) -> Option<(Function, Allocation)> {
     if before.kind != FunctionKind::Kernel || found.spill_store_bytes + found.spill_load_bytes > 0 {
         return None;
@@ -32,11 +33,11 @@ pub fn allocate(before: &Function, found: &Allocation, instructions: usize, stat
     let mut function = before.clone();
     let allocation = convention::allocate(&mut function, &environment, state.input.options.verify).ok()?;
     let has_spills = allocation.spill_store_bytes + allocation.spill_load_bytes > 0;
-    (!has_spills && is_little_longer(&function, instructions)).then_some((function, allocation))
+    (!has_spills && is_at_most_slightly_longer(&function, instructions)).then_some((function, allocation))
 }
 
-/// Returns how many registers may be live in a schedule with which one more block is resident, if the registers of an allocated function
-/// exceed the limit for it by little.
+/// Returns the maximum number of live registers with which one more thread block would be resident, if the registers of an allocated
+/// function exceed the limit for that by at most [`MAX_EXCESS`]; otherwise `None`.
 pub fn target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
     let allocation = state.allocation.as_ref().filter(|_| state.function.kind == FunctionKind::Kernel && state.spill_bytes() == 0)?;
     let registers = allocation.registers_used + HIDDEN_REGISTERS;
@@ -44,21 +45,22 @@ pub fn target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
     i32::try_from(limit.checked_sub(HIDDEN_REGISTERS + TUPLE_GAPS)?).ok().filter(|&target| target > 0)
 }
 
-/// Returns whether a schedule for more blocks has them, without spills and with few more instructions.
+/// Returns whether the schedule `more_blocks` has more resident blocks than `found`, no spills, and at most a few more instructions.
 pub fn is_improvement(more_blocks: &FunctionState<'_>, found: &FunctionState<'_>) -> bool {
     let registers = |state: &FunctionState<'_>| state.allocation.as_ref().map_or(u32::MAX, |allocation| allocation.registers_used);
     more_blocks.spill_bytes() == 0
         && registers(more_blocks) < registers(found)
         && target_for_more_blocks(more_blocks) != target_for_more_blocks(found)
-        && is_little_longer(&more_blocks.function, found.function.inst_count())
+        && is_at_most_slightly_longer(&more_blocks.function, found.function.inst_count())
 }
 
-/// Returns whether a function has at most a few more instructions than the given number.
-fn is_little_longer(function: &Function, instructions: usize) -> bool {
+/// Returns whether a function has at most a few more instructions than the given number ([`INSTRUCTIONS_PER_MOVE`]).
+fn is_at_most_slightly_longer(function: &Function, instructions: usize) -> bool {
     function.inst_count() <= instructions + instructions / INSTRUCTIONS_PER_MOVE
 }
 
-/// Returns the most registers with which more blocks are resident, if `registers` exceeds them by little.
+/// Returns the maximum number of registers per thread with which more blocks are resident, if `registers` exceeds it by at most
+/// [`MAX_EXCESS`]; otherwise `None`.
 fn limit_for_more_blocks(registers: u32, launch: &Launch, machine: &Machine) -> Option<u32> {
     let cliffs = launch.register_cliffs(machine).ok()?;
     let below = cliffs.iter().rfind(|cliff| cliff.most < registers)?;

@@ -1,17 +1,17 @@
 //! Chooses the scheduling plans of a function, and calls the scheduler before and after register allocation.
 //!
-//! A [`Plan`] names a scheduler backend and a mode. Usually a function has one plan, given by the options or by what measured best. With
-//! the backend `auto`, the [`search`](crate::search) carries several plans through register allocation and phase 110, and keeps the one
-//! with the best [`score`].
+//! A [`Plan`] is a choice of scheduler backend and mode. Usually a function has one plan, given by the options, or with the backend that is
+//! fastest on average in measurements. With the backend `auto`, the [`search`](crate::search) runs register allocation and phase 110 for
+//! several plans, and keeps the result with the best [`score`].
 //! The number of plans to try depends only on the size of the function, so that the same input gives the same bytes.
 //!
-//! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget was too
-//! small for some block, and more registers are estimated to save enough time ([`MIN_ESTIMATED_SAVING`]), a second schedule is built that
-//! keeps only three quarters or half of the warps. The better score wins, so lower occupancy must pay off. If the estimated saving is large
-//! ([`CERTAIN_SAVING`]) and the second schedule needs no spills, only the second one is built.
+//! **Occupancy.** Before allocation, the register budget keeps as many warps resident as the original order would. If that budget is too
+//! small for some basic block, and more registers are estimated to save enough time ([`MIN_ESTIMATED_SAVING`]), a second schedule is built
+//! that keeps only three quarters or half of the warps. The schedule with the better score is kept. If the estimated saving is large
+//! ([`CERTAIN_SAVING`]) and the second schedule needs no spills, the first one is discarded without a comparison.
 //!
 //! **Spills.** Whether a budget was sufficient is known only after allocation. If a new order needs spills, the original order is allocated
-//! as well; fewer spilled bytes win, then the better score.
+//! as well; the one with fewer spilled bytes is kept or, if they are equal, the one with the better score.
 
 use oriole_hardware::Hardware;
 use oriole_hardware::machine::Machine;
@@ -36,15 +36,15 @@ pub const PHASE_BEFORE_ALLOCATION: u8 = 97;
 /// Phase number of scheduling after register allocation.
 pub const PHASE_AFTER_ALLOCATION: u8 = 110;
 
-/// Occupancies to try where registers are scarce, in percent of the resident warps.
-const WARPS_KEPT: [u32; 2] = [50, 75];
+/// Lower occupancies to try where registers are scarce, in percent of the resident warps of the original order.
+const LOWER_OCCUPANCIES: [u32; 2] = [50, 75];
 
-/// Fraction of the execution time that a lower occupancy must save by estimate before it is tried.
+/// Estimated fraction of the execution time that a lower occupancy must save before a schedule for it is built.
 const MIN_ESTIMATED_SAVING: f64 = 0.02;
-/// From this estimated fraction on, the lower occupancy is not compared with the schedule at full occupancy.
+/// Estimated fraction of the execution time from which on a lower occupancy is chosen without a comparison with the full occupancy.
 const CERTAIN_SAVING: f64 = 0.15;
 
-/// The default backend: the one that measured best on a GPU (docs/scheduling.md).
+/// The default backend: the one whose code was fastest in measurements on a GPU (docs/scheduling.md).
 const DEFAULT_BACKEND: Backend = Backend::B;
 
 /// One way to schedule a function.
@@ -60,7 +60,7 @@ pub struct Plan {
     pub after_allocation: bool,
     /// Percentage of the resident warps of the original order that the register budget must keep.
     pub warps_kept: u32,
-    /// Maximum number of live registers, where more blocks are to be resident than with the original order.
+    /// Maximum number of live registers, if more thread blocks should be resident than with the original order; otherwise `None`.
     pub register_target: Option<i32>,
 }
 
@@ -74,13 +74,13 @@ impl Plan {
 /// Properties of a function that scheduling depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct ScheduleContext<'a> {
-    /// The target.
+    /// The hardware model of the target.
     pub hardware: &'a Hardware<'a>,
-    /// Estimated execution time of the functions that it calls.
+    /// Estimated execution times of the functions that it calls.
     pub calls: &'a CallCosts,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared.
     pub launch: Option<Launch>,
-    /// Whether to record the reason for each pick.
+    /// Whether to record the reason for each pick of the scheduler.
     pub trace: bool,
 }
 
@@ -110,14 +110,14 @@ pub fn plans(options: &Options, hardware: &Hardware<'_>) -> Vec<Plan> {
     }
 }
 
-/// Returns the lower occupancies to estimate for a plan, in percent of the warps.
+/// Returns the lower occupancies whose gain is estimated for a plan, in percent of the resident warps of the original order.
 pub fn occupancies_to_estimate(plan: Plan, options: &Options) -> &'static [u32] {
     let may_pay = plan.mode != ScheduleMode::ReduceReg && options.scheduling.knobs.register_target.is_none();
-    if may_pay { &WARPS_KEPT } else { &[] }
+    if may_pay { &LOWER_OCCUPANCIES } else { &[] }
 }
 
-/// Returns the occupancy in percent if its estimated saving is worth a trial, and whether that trial replaces the schedule at full
-/// occupancy.
+/// Returns the occupancy in percent of an estimate if its saving is worth building a schedule, and whether that schedule is chosen without
+/// a comparison with the one at full occupancy. `None` if the saving is too small.
 pub fn worth_trying(promise: ReducedOccupancy) -> Option<(u32, bool)> {
     (promise.saved >= MIN_ESTIMATED_SAVING).then_some((promise.occupancy_percent, promise.saved >= CERTAIN_SAVING))
 }
@@ -127,14 +127,14 @@ pub fn max_trials(instructions: usize, options: &Options) -> usize {
     1 + options.scheduling.knobs.auto_budget / instructions.max(1)
 }
 
-/// Returns the plan that the published description of ptxas has for a target: its backend, and phase 110 only if the machine installs a
-/// hook for it.
+/// Returns the plan that the published description of ptxas has for a target: its backend, and phase 110 only on targets that have it
+/// there.
 fn published_plan(machine: &Machine, mode: ScheduleMode) -> Plan {
     let backend = Backend::parse(machine.page_scheduler).unwrap_or(DEFAULT_BACKEND);
     Plan { after_allocation: machine.page_post_schedule != 0, ..Plan::new(backend, mode) }
 }
 
-/// Calls `run` with a scheduler for the plan.
+/// Creates a scheduler for the plan and calls `run` with it. `warps_offered` are the lower occupancies whose gain is estimated, in percent.
 fn with_scheduler(
     plan: Plan,
     context: ScheduleContext<'_>,
@@ -163,8 +163,8 @@ fn with_scheduler(
     })
 }
 
-/// Schedules before register allocation (phase 97). For each occupancy in `warps_offered`, the scheduler also estimates the time that the
-/// additional registers save.
+/// Schedules before register allocation (phase 97). For each occupancy in `warps_offered`, in percent, the scheduler also estimates the
+/// time that the additional registers would save.
 pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
@@ -194,23 +194,24 @@ pub fn after_allocation(
 }
 
 /// Returns the estimated execution time of a scheduled function, for comparison with other schedules of the same function.
-pub fn time(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> f64 {
+pub fn estimated_time(function: &Function, allocation: &Allocation, context: ScheduleContext<'_>) -> f64 {
     let &Hardware { model, machine, rates, .. } = context.hardware;
-    score(function, model, &Costs::from_rates(rates, machine), warps(allocation, context.launch, machine)).value()
+    score(function, model, &Costs::from_rates(rates, machine), resident_warps(allocation, context.launch, machine)).value()
 }
 
-/// Returns the number of resident warps per scheduler with the registers of an allocation.
-fn warps(allocation: &Allocation, launch: Option<Launch>, machine: &Machine) -> u32 {
+/// Returns the number of resident warps per hardware scheduler with the registers of an allocation.
+fn resident_warps(allocation: &Allocation, launch: Option<Launch>, machine: &Machine) -> u32 {
     let registers = allocation.registers_used + HIDDEN_REGISTERS;
-    if let Some(found) = in_blocks(registers, launch, machine) {
+    if let Some(found) = resident_warps_of_blocks(registers, launch, machine) {
         return found;
     }
     let registers = registers.next_multiple_of((machine.register_unit / machine.threads_per_warp).max(1));
     (machine.registers_per_scheduler() / machine.threads_per_warp / registers).min(machine.warps_per_scheduler())
 }
 
-/// Returns the number of resident warps per scheduler, counted in whole blocks, or `None` if the block size is not declared.
-fn in_blocks(registers: u32, launch: Option<Launch>, machine: &Machine) -> Option<u32> {
+/// Returns the number of resident warps per hardware scheduler if only whole thread blocks can be resident; `None` if the block size is not
+/// declared.
+fn resident_warps_of_blocks(registers: u32, launch: Option<Launch>, machine: &Machine) -> Option<u32> {
     let found = Launch { registers, ..launch? }.occupancy(machine).ok()?;
     Some(found.warps.div_ceil(machine.schedulers))
 }

@@ -1,14 +1,14 @@
 //! The search over schedules: runs the passes from scheduling to the final order of instructions (phases 97 to 110 of the table) with
 //! each plan to try, and keeps the result with the lowest estimated time.
 //!
-//! For each plan up to three variants compete. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets more
-//! registers at a lower occupancy; it is only built if the first schedule estimates a gain that is worth the trial. A third is built where
-//! the first exceeds the registers of one more resident block by little ([`resident_blocks`]). Each schedule that is built here counts as a
-//! trial; the original order that [`without_spills`] may allocate does not.
+//! For each plan up to three variants are compared. The first keeps the occupancy of the original order. The second, `low_occupancy`, gets
+//! more registers at a lower occupancy; it is only built if the scheduler estimates a sufficient gain while it builds the first one. The
+//! third is built if slightly fewer registers than the first one needs would allow one more resident thread block ([`resident_blocks`]).
+//! Each schedule that is built here counts as a trial; the original order that [`without_spills`] may allocate does not.
 //!
 //! Example: with the default options there is one plan. Its schedule at full occupancy is built. If the scheduler estimates that half of
-//! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and [`schedule::time`]
-//! decides.
+//! the warps would save 5 % of the time, a second schedule for half of the warps is built and allocated too, and
+//! [`schedule::estimated_time`] decides.
 
 use crate::error::{Failure, Fault};
 use crate::pass_log::instruction_count;
@@ -18,8 +18,7 @@ use crate::resident_blocks;
 use crate::schedule::{self, Plan};
 use crate::state::FunctionState;
 
-/// Schedules and allocates a function with every plan to try, and keeps the best result. If there are no plans, the order of the
-/// instructions stays.
+/// Schedules and allocates a function with every plan to try, and keeps the best result. If there are no plans, only allocates registers.
 pub fn run(state: &mut FunctionState<'_>) -> Result<(), Vec<Failure>> {
     match best_of_plans(state)? {
         Some(best) => *state = best,
@@ -43,7 +42,7 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
             break;
         }
         let offered = schedule::occupancies_to_estimate(plan, options);
-        // Building the low-occupancy variant takes a trial itself, so there must be one left.
+        // Building the low-occupancy variant counts as a trial, so there must be one left.
         let offered = &offered[..offered.len().min(trials - 1)];
         let scheduled = schedule(state, plan, offered)?;
         trials -= 1;
@@ -51,13 +50,13 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
         let low_occupancy = promise.and_then(|(warps_kept, _)| {
             trials -= 1;
             let low_occupancy = schedule(state, Plan { warps_kept, ..plan }, &[]).and_then(allocate);
-            // Spills would cost more than the extra registers gain.
+            // A low-occupancy variant that spills is discarded: the spills would cost more than the extra registers save.
             low_occupancy.ok().filter(|low_occupancy| low_occupancy.spill_bytes() == 0)
         });
         // A large estimated gain is taken without comparison: the first variant is not even allocated.
         if low_occupancy.is_none() || !promise.is_some_and(|(_, is_certain)| is_certain) {
             let allocated = without_spills(state, plan, scheduled)?;
-            // Fewer live registers than the original order has may make room for one more block.
+            // With fewer live registers, one more thread block may be resident.
             let register_target = (trials > 0).then(|| resident_blocks::target_for_more_blocks(&allocated)).flatten();
             let more_blocks = register_target.and_then(|target| {
                 trials -= 1;
@@ -77,8 +76,9 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
     Ok(best.map(|best| best.state))
 }
 
-/// The best schedule so far. Its time is computed when a second schedule must be compared with it.
+/// The best schedule so far. Its time is only computed when another schedule is compared with it.
 struct Best<'a> {
+    /// Estimated execution time; `None` if not computed yet.
     time: Option<f64>,
     state: FunctionState<'a>,
 }
@@ -102,17 +102,17 @@ impl<'a> Best<'a> {
 /// Returns the estimated execution time of an allocated function, for comparison with other schedules of the same function.
 fn time(state: &FunctionState<'_>) -> f64 {
     let allocation = state.allocation.as_ref();
-    allocation.map_or(f64::INFINITY, |allocation| schedule::time(&state.function, allocation, state.schedule_context()))
+    allocation.map_or(f64::INFINITY, |allocation| schedule::estimated_time(&state.function, allocation, state.schedule_context()))
 }
 
-/// Allocates registers. If the new instruction order causes spills, also allocates the original order and returns the one with fewer
-/// spilled bytes, then with less estimated time.
+/// Allocates registers for `scheduled`. If its instruction order causes spills, also allocates the original order of `state`, and returns
+/// the allocation with fewer spilled bytes or, if they are equal, with less estimated time.
 fn without_spills<'a>(state: &FunctionState<'a>, plan: Plan, scheduled: FunctionState<'a>) -> Result<FunctionState<'a>, Vec<Failure>> {
     let is_new = scheduled.schedule_stats.blocks > 0;
     let new = match allocate(scheduled) {
         Ok(new) if !is_new || new.spill_bytes() == 0 => return Ok(new),
         Ok(new) => Ok(new),
-        // Not enough registers for this order; the original order may still fit.
+        // There are not enough registers for this order; the original order may still be possible.
         Err(failures) if failures.iter().all(|failure| matches!(failure.fault, Fault::Limit(_))) => Err(failures),
         Err(failures) => return Err(failures),
     };
@@ -120,15 +120,15 @@ fn without_spills<'a>(state: &FunctionState<'a>, plan: Plan, scheduled: Function
     match new {
         Ok(new) if new.spill_bytes() < old.spill_bytes() || new.spill_bytes() == old.spill_bytes() && time(&new) <= time(&old) => Ok(new),
         Ok(new) => {
-            old.report_data.note_dropped(&new.report_data);
+            old.report_data.note_discarded(&new.report_data);
             Ok(old)
         }
         Err(_) => Ok(old),
     }
 }
 
-/// Returns a copy of the function, scheduled before register allocation. `offered` lists occupancies, in percent of the warps, whose gain
-/// to estimate.
+/// Returns a copy of the function, scheduled before register allocation. `offered` lists the lower occupancies, in percent of the resident
+/// warps of the original order, whose gain the scheduler estimates.
 fn schedule<'a>(state: &FunctionState<'a>, plan: Plan, offered: &'static [u32]) -> Result<FunctionState<'a>, Vec<Failure>> {
     let mut state = state.clone();
     state.plan = Some(plan);
@@ -137,7 +137,7 @@ fn schedule<'a>(state: &FunctionState<'a>, plan: Plan, offered: &'static [u32]) 
     Ok(state)
 }
 
-/// Allocates registers, and schedules again.
+/// Allocates registers, and schedules again after allocation.
 fn allocate(mut state: FunctionState<'_>) -> Result<FunctionState<'_>, Vec<Failure>> {
     run_stage(Stage::Allocate, &mut state)?;
     Ok(state)

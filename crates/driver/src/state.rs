@@ -1,4 +1,4 @@
-//! A function between two passes.
+//! The state of a function between two passes.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -27,27 +27,27 @@ use crate::pass_log::{Dump, Recorder};
 use crate::report_data::ReportData;
 use crate::schedule::{self, Plan};
 
-/// What a function is compiled from.
+/// The inputs of the compilation of one function.
 pub struct Input<'a> {
     /// The PTX module.
     pub module: &'a Module,
     /// The function in the module.
     pub id: FunctionId,
-    /// Where its variables are.
+    /// The locations of its variables and parameters.
     pub variables: &'a VariableLayout,
     /// Names of the PTX registers that hold source variables, if they are kept for debuggers.
     pub debug_variables: &'a FxHashSet<String>,
-    /// Number of general registers that its instructions may name.
+    /// Maximum number of general registers that its instructions may name.
     pub register_limit: u32,
-    /// What is known about the functions of the module.
+    /// Properties of the functions of the module.
     pub facts: &'a FunctionFacts,
     /// Target and settings.
     pub options: &'a Options,
-    /// What is known about the target.
+    /// The hardware model of the target.
     pub hardware: &'a Hardware<'a>,
-    /// What to record about the passes.
+    /// Records measurements of the passes as requested.
     pub recorder: Recorder<'a>,
-    /// What earlier functions left.
+    /// Caches that were filled by functions compiled earlier.
     pub caches: &'a Caches,
 }
 
@@ -61,7 +61,7 @@ impl Input<'_> {
 /// Results of instruction selection besides the code.
 #[derive(Clone, Default, Debug)]
 pub struct Selection {
-    /// Number of named barriers.
+    /// Number of named barriers (`barrier`, `bar`) that the function uses.
     pub barriers: u32,
     /// Names of the functions that it calls directly.
     pub callees: Vec<String>,
@@ -71,32 +71,32 @@ pub struct Selection {
     pub taken_functions: Vec<String>,
     /// Whether the size of its stack frame is not known at compile time.
     pub has_dynamic_stack: bool,
-    /// What it does with tensor memory.
+    /// How the function uses tensor memory.
     pub tensor_memory: oriole_isel::TensorMemoryUse,
-    /// Positions of `setmaxnreg` instructions, which have no effect.
+    /// Source locations of `setmaxnreg` instructions, which have no effect.
     pub ignored_register_counts: Vec<Location>,
     /// Offset of the local variables in the stack frame, in bytes.
     pub locals_start: u32,
 }
 
-/// A function between two passes, with the results of earlier passes that later passes need. A field that a later pass sets is empty.
+/// A function between two passes, with the results of earlier passes that later passes need. A field is empty before the pass that sets it.
 ///
-/// The search over schedules copies the state once for each plan, so what is large and does not change is shared.
+/// The search over schedules copies the state once for each plan, so large parts that do not change are shared.
 #[derive(Clone)]
 pub struct FunctionState<'a> {
-    /// What the function is compiled from.
+    /// The inputs of the compilation.
     pub input: &'a Input<'a>,
-    /// The code. Empty before instruction selection.
+    /// The code of the function. Empty before instruction selection.
     pub function: Function,
-    /// Set by instruction selection.
+    /// Results of instruction selection besides the code.
     pub selection: Arc<Selection>,
     /// Resources that a thread block needs besides registers; `None` if the block size is not declared. Set by instruction selection.
     pub launch: Option<Launch>,
     /// The scheduling plan; `None` if the function is not scheduled. Set by the search.
     pub plan: Option<Plan>,
-    /// Lower occupancies, in percent of the warps, whose gain the scheduler estimates. Set by the search.
+    /// Lower occupancies, in percent of the resident warps of the original order, whose gain the scheduler estimates. Set by the search.
     pub occupancies_to_estimate: &'static [u32],
-    /// What the scheduler did before register allocation.
+    /// Statistics of the scheduling pass before register allocation.
     pub schedule_stats: Stats,
     /// Result of the register allocator.
     pub allocation: Option<Allocation>,
@@ -104,20 +104,21 @@ pub struct FunctionState<'a> {
     pub controls: Option<Controls>,
     /// The machine code.
     pub code: Option<Code>,
-    /// Waits and fences that had to be inserted for asynchronous matrix products.
+    /// Remarks about waits and fences that had to be inserted for asynchronous matrix products.
     pub remarks: Vec<Remark>,
-    /// What passes did and did not do, if it is requested.
+    /// Remarks about changes that passes made or rejected; empty unless requested.
     pub pass_remarks: Remarks,
-    /// The passes and decisions that determined the form and position of each instruction, if requested.
+    /// The passes and decisions that determined the form and position of each instruction; empty unless requested.
     pub history: History,
-    /// The results that hold PTX registers. Set by instruction selection, if debuggers need them.
+    /// For each 32-bit word of a PTX register: the instruction result that holds it. Set by instruction selection; empty unless requested.
     pub register_definitions: Vec<WordDefinition>,
     /// Data for the scheduling report.
     pub report_data: ReportData,
     /// The text of the function before and after the passes that the options name.
     pub dumps: Vec<Dump>,
-    /// Whether the pass was reached after which the options stop the compilation.
+    /// Whether the pass has run after which the options stop the compilation.
     pub is_stopped: bool,
+    /// The registers that the function may use; computed at the first call of [`FunctionState::environment`].
     environment: OnceCell<Arc<Environment>>,
 }
 

@@ -1,4 +1,4 @@
-//! Adds the variables of a PTX module to the file under construction.
+//! Adds the variables of a PTX module to the description of the cubin.
 
 use oriole_cubin::build::{self, DataPatch, DataRelocation, Extern, ExternKind, Home, ImageKind, SharedVariable, Variable};
 use oriole_isel::{Data, DataAddress, Layout, Static};
@@ -11,9 +11,9 @@ use crate::error::Fault;
 use crate::functions::FunctionIndex;
 
 /// Maximum size in bytes of the section with initialized variables, including alignment gaps.
-const MOST_INITIALIZED: u64 = 1 << 29;
+const MAX_INITIALIZED_BYTES: u64 = 1 << 29;
 
-/// Returns the kind of object that a reference of this type refers to; `None` for a value.
+/// Returns the kind of object (texture, sampler or surface) that a variable of this type refers to; `None` for ordinary types.
 pub fn image_kind(ty: VariableType) -> Option<ImageKind> {
     match ty {
         VariableType::Scalar(_) => None,
@@ -23,9 +23,9 @@ pub fn image_kind(ty: VariableType) -> Option<ImageKind> {
     }
 }
 
-/// Adds the global and constant variables that a module defines, and the external variables that it refers to. Fails if the file would
-/// become too large.
-pub fn add(file: &mut build::Module, module: &Module, index: &FunctionIndex<'_>, layout: &Layout) -> Result<(), Fault> {
+/// Adds the global and constant variables that a module defines, and the external variables that it refers to. Returns an error if the
+/// section of initialized variables would become too large.
+pub fn add_variables(file: &mut build::Module, module: &Module, index: &FunctionIndex<'_>, layout: &Layout) -> Result<(), Fault> {
     let mut variables: Vec<Variable> = Vec::new();
     for global in &layout.globals {
         let home = match &global.initial {
@@ -48,15 +48,15 @@ pub fn add(file: &mut build::Module, module: &Module, index: &FunctionIndex<'_>,
     place_globals(file);
     let initialized = file.variables.iter().filter(|variable| matches!(variable.home, Home::Initialized(_)));
     let end = initialized.map(|variable| variable.offset.saturating_add(variable.size)).max().unwrap_or(0);
-    if end > MOST_INITIALIZED {
+    if end > MAX_INITIALIZED_BYTES {
         let what =
-            format!("initialized variables with their alignments take {end} bytes, more than the {MOST_INITIALIZED} that files hold");
+            format!("initialized variables with their alignments take {end} bytes, more than the {MAX_INITIALIZED_BYTES} that files hold");
         return Err(Fault::Limit(what));
     }
     Ok(())
 }
 
-/// Adds shared variables to a relocatable file; the linker assigns their addresses.
+/// Adds shared variables to a relocatable object; the linker assigns their addresses.
 pub fn add_shared(file: &mut build::Module, module: &Module, layout: &Layout) {
     let referenced: FxHashSet<VariableId> = module.functions.iter().flat_map(oriole_isel::referenced_variables).collect();
     let of_kernels: FxHashSet<VariableId> = module
@@ -94,7 +94,7 @@ pub fn kernel_shared(module: &Module, layout: &Layout, kernel: &Function) -> Vec
     .collect()
 }
 
-/// Returns the static shared variables that a function declares and uses.
+/// Returns the static shared variables that a function both declares and uses.
 fn own_shared(module: &Module, function: &Function) -> Vec<VariableId> {
     let statements = function.body.as_deref().map_or(&[][..], |body| &body.statements);
     let declared = statements.iter().filter_map(|statement| if let Statement::Variable(id) = *statement { Some(id) } else { None });
@@ -104,13 +104,13 @@ fn own_shared(module: &Module, function: &Function) -> Vec<VariableId> {
     declared.filter(is_static).filter(|id| referenced.binary_search(id).is_ok()).collect()
 }
 
-/// Returns the size in bytes of a variable, or `None` if it is an array of unknown size.
+/// Returns the size in bytes of a shared variable, or `None` if it is an array of unknown size.
 fn shared_bytes(variable: &oriole_ptx::ast::Variable) -> Option<u64> {
     let bytes = u64::try_from(variable.size_bytes()?).ok()?;
     Some(bytes.saturating_mul(u64::from(variable.count.unwrap_or(1))))
 }
 
-/// Returns the visibility of a symbol in the file. Kernels are always visible.
+/// Returns the symbol linkage in the cubin for a PTX linkage directive. Kernels are always global.
 pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     match linkage {
         Linkage::Weak | Linkage::Common => build::Linkage::Weak,
@@ -120,7 +120,7 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     }
 }
 
-/// Returns a global or constant variable in the form that the file builder takes.
+/// Converts a global or constant variable to the form that the cubin builder takes.
 fn variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {
@@ -145,7 +145,7 @@ fn relocation(index: &FunctionIndex<'_>, address: &DataAddress) -> DataRelocatio
     DataRelocation { offset: address.offset, kind, symbol: address.symbol.clone(), addend: address.addend }
 }
 
-/// Assigns offsets in their sections to global variables. The offsets of constants are already fixed.
+/// Assigns section offsets to global variables. The offsets of constant variables are already assigned.
 fn place_globals(file: &mut build::Module) {
     let is_constant = |variable: &Variable| matches!(variable.home, Home::Constant(_));
     let fixed: Vec<u64> = file.variables.iter().filter(|variable| is_constant(variable)).map(|variable| variable.offset).collect();

@@ -1,4 +1,4 @@
-//! A compiled program before it becomes a file.
+//! The in-memory result of compiling all functions of a program, before the cubin is built.
 
 use oriole_isel::Layout;
 use oriole_ptx::ast::Module;
@@ -7,15 +7,15 @@ use crate::compile_function::Finished;
 use crate::functions::FunctionIndex;
 use crate::job::Job;
 
-/// A program whose functions are compiled. Functions and jobs correspond by their position, modules, indices and layouts too.
+/// A program whose functions are compiled. `jobs` and `finished` have the same order, and so have `modules`, `indices` and `layouts`.
 pub struct Program<'a> {
-    /// The modules, with that of the runtime functions if any are called.
+    /// The modules, including the module of runtime functions if any are called.
     pub modules: &'a [&'a Module],
     /// The functions of each module by name.
     pub indices: &'a [FunctionIndex<'a>],
-    /// The variables of each module.
+    /// The offsets of the variables of each module.
     pub layouts: &'a [Layout],
-    /// The functions to compile.
+    /// The functions that were compiled, with their inputs.
     pub jobs: &'a [Job<'a>],
     /// The compiled functions.
     pub finished: &'a [Finished],

@@ -65,7 +65,7 @@ fn counts_are_those_of_the_decoded_code() {
             for report in &compiled.scheduling {
                 let code = instructions(&cubin, &report.name, target);
                 let hiding = |category| {
-                    let (_, found) = report.hiding().find(|(known, _)| *known == category).expect("all categories");
+                    let (_, found) = report.latency_distances().find(|(known, _)| *known == category).expect("all categories");
                     f64::from(found.count + found.elsewhere)
                 };
                 let size = cubin.section_named(&format!(".text.{}", report.name)).and_then(|section| section.bytes()).map(<[u8]>::len);

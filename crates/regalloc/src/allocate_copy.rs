@@ -1,7 +1,7 @@
 //! Assigns registers to unguarded `COPY` and `PACK`.
 //!
-//! Unlike other instructions, they need no sources in registers: each part moves or is reloaded directly into the result, and the result
-//! may take the registers of sources that die here, which then need no move.
+//! Unlike those of other instructions, their sources need not be in registers: each source is moved or reloaded directly into its place in
+//! the result. The result may get the registers of sources that die here, which then need no move.
 
 use oriole_ir::{Class, Inst, Operand, OperandKind};
 use smallvec::SmallVec;
@@ -10,18 +10,18 @@ use crate::assigner::Assigner;
 use crate::inst_state::InstState;
 use crate::liveness::FileInst;
 use crate::moves::Move;
-use crate::operands::{operand_width, part_in, register, unit};
+use crate::operands::{operand_width, part_in_file, register, single_register};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
 /// A source of a copy or pack.
-struct Source {
+struct CopySource {
     operand: Operand,
     /// Offset in the result of the first register that the source fills.
     offset: u8,
     /// Number of registers that the source fills.
     width: u8,
-    /// First register of the source; `None` if it is dropped, a constant, or of another file.
+    /// First register of the source before the instruction; `None` if it is a dropped value, a constant, or of another register file.
     was_at: Option<Reg>,
 }
 
@@ -29,27 +29,27 @@ impl Assigner<'_> {
     /// Assigns registers to an unguarded `COPY` or `PACK`, and emits its moves.
     pub(crate) fn allocate_copy(&mut self, file_inst: FileInst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let inst = file_inst.inst;
-        let mut state = self.begin(file_inst);
+        let mut state = self.new_inst_state(file_inst);
         let value = state.results[0].value;
-        let class = self.class(value);
+        let class = self.class_of(value);
         let sources = self.sources_of_copy(inst, class)?;
         let after = self.free_for_results(&state);
-        let place = match place_among(class, &sources, &after).or_else(|| self.choose(value, &after)) {
+        let place = match window_with_fewest_moves(class, &sources, &after).or_else(|| self.choose_registers(value, &after)) {
             Some(place) => place,
-            None => self.make_room_for_result(&mut state, class).ok_or_else(|| self.limit(&state))?,
+            None => self.make_room_for_result(&mut state, class).ok_or_else(|| self.limit_error(&state))?,
         };
-        state.results[0].at = Some(place);
+        state.results[0].register = Some(place);
         self.emit_copy(&state, &sources, out)?;
-        // The instruction itself stays in the list as the place of the definition: `rewrite_blocks` inserts the spill store after it
-        // and deletes it.
+        // The instruction itself stays in the list to mark the definition: `rewrite_blocks` inserts the spill store after it and deletes
+        // it.
         out.push(inst);
         self.function.operands_mut(inst)[0].kind = register(self.inputs.file, place, class.width).kind;
         self.update_registers(&state);
         Ok(())
     }
 
-    /// Lists the sources of a copy or pack with a result of a class. Returns an error if they do not fill the result.
-    fn sources_of_copy(&self, inst: Inst, class: Class) -> Result<SmallVec<[Source; 8]>, AllocateError> {
+    /// Lists the sources of a copy or pack whose result has this class. Returns an error if they do not fill the result.
+    fn sources_of_copy(&self, inst: Inst, class: Class) -> Result<SmallVec<[CopySource; 8]>, AllocateError> {
         let operands = self.function.sources(inst);
         if operands.len() > 1 && operands.iter().map(|source| u32::from(operand_width(source))).sum::<u32>() != u32::from(class.width) {
             return Err(AllocateError::Invalid(format!("{inst:?} does not fill its result")));
@@ -58,28 +58,28 @@ impl Assigner<'_> {
         let sources = operands.iter().map(|operand| {
             // The single source of a copy fills the result, also if it is a constant, whose width is not known otherwise.
             let width = if operands.len() == 1 { class.width } else { operand_width(operand) };
-            let part = part_in(self.function, operand, self.inputs.file);
+            let part = part_in_file(self.function, operand, self.inputs.file);
             let was_at = part.and_then(|part| Some(self.registers.register_of(part.value)? + part.first));
-            let source = Source { operand: *operand, offset, width, was_at };
+            let source = CopySource { operand: *operand, offset, width, was_at };
             offset += width;
             source
         });
         Ok(sources.collect())
     }
 
-    /// Emits a `COPY` or `PACK`: sources in registers, and values that move away, as one parallel copy; then reloads of dropped sources;
-    /// then constants and sources of other register files.
-    fn emit_copy(&mut self, state: &InstState, sources: &[Source], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let to = state.results[0].chosen();
-        let mut moves = self.moves_of(state);
+    /// Emits a `COPY` or `PACK`: first one parallel copy of the sources in registers and of the values that the result displaces, then
+    /// reloads of dropped sources, then constants and sources of other register files.
+    fn emit_copy(&mut self, state: &InstState, sources: &[CopySource], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+        let to = state.results[0].chosen_register();
+        let mut moves = self.moves_before(state);
         for source in sources {
             if let Some(at) = source.was_at {
                 moves.extend(Move::tuple(to + source.offset, at, source.width));
             }
         }
         let mut result = RegisterSet::EMPTY;
-        result.insert(to, self.class(state.results[0].value).width);
-        let scratch = self.scratch(state, &moves, result);
+        result.insert(to, self.class_of(state.results[0].value).width);
+        let scratch = self.find_scratch(state, &moves, result);
         let mut emitter = self.inputs.emitter(self.function, out, state.inst);
         emitter.emit_parallel(&moves, scratch)?;
         let mut number = 0;
@@ -93,11 +93,11 @@ impl Assigner<'_> {
                 number += 1;
                 continue;
             }
-            match part_in(emitter.function, &source.operand, emitter.file) {
+            match part_in_file(emitter.function, &source.operand, emitter.file) {
                 Some(part) => self.spills.reload(part, to + source.offset, &mut emitter)?,
                 None => {
                     for unit_number in 0..source.width {
-                        emitter.emit_move(to + source.offset + unit_number, unit(&source.operand, unit_number))?;
+                        emitter.emit_move(to + source.offset + unit_number, single_register(&source.operand, unit_number))?;
                     }
                 }
             }
@@ -106,17 +106,18 @@ impl Assigner<'_> {
     }
 }
 
-/// Returns whether a source is one register of zeros.
-fn is_zero(source: &Source) -> bool {
+/// Returns whether a source is the constant zero and fills one register.
+fn is_zero(source: &CopySource) -> bool {
     source.width == 1 && (source.operand.integer() == Some(0) || matches!(source.operand.kind, OperandKind::Zero(_)))
 }
 
-/// Returns the first register of the window in which the most registers of the sources already are at their offsets; `None` if no
-/// source suggests a window in `after`, the registers that are free or held by dying sources.
+/// Returns the first register of the window for the result in which the most source registers already are at their offsets. Each source in
+/// registers suggests the window in which it would not move. `None` if no suggested window is in `after`, the registers that are free or
+/// held by dying sources.
 ///
 /// Example: `PACK %a, %b` with `%a` in R4 and `%b` in R7, both dying: `%a` suggests R4:R5 and `%b` suggests R6:R7. A window is only
 /// taken if all of it is free or held by dying sources.
-fn place_among(class: Class, sources: &[Source], after: &RegisterSet) -> Option<Reg> {
+fn window_with_fewest_moves(class: Class, sources: &[CopySource], after: &RegisterSet) -> Option<Reg> {
     let mut wishes: SmallVec<[(Reg, u32); 8]> = SmallVec::new();
     for source in sources {
         let place = source.was_at.and_then(|at| at.checked_sub(source.offset));

@@ -6,14 +6,15 @@
 //!
 //! An ordinary instruction is handled in four steps:
 //!
-//! 1. `find_sources`: every source is brought into registers. If no aligned gap is free, values that the instruction does not read are
-//!    moved or dropped ([`crate::make_room`]). If that fails too, all sources are packed anew ([`crate::repack`]).
-//! 2. `clear_fixed`: live values leave the registers that the instruction overwrites: fixed arguments, fixed results, call clobbers.
-//! 3. `find_results`: results get registers. The hardware reads all sources before it writes a result, so a result may take the
-//!    registers of a source that dies here or that is dropped here.
+//! 1. `find_sources`: brings every source into registers. If no aligned gap is free, values that the instruction does not read are moved
+//!    or dropped ([`crate::make_room`]). If that fails too, all sources are placed again ([`crate::repack`]).
+//! 2. `clear_fixed`: moves or drops live values in registers that the instruction overwrites: fixed arguments, fixed results, call
+//!    clobbers.
+//! 3. `find_results`: chooses registers for the results. The hardware reads all sources before it writes a result, so a result may get the
+//!    registers of a source that dies at the instruction or is dropped there.
 //! 4. `finish` ([`crate::emit_inst`]): emits all moves as one parallel copy, then the reloads, and rewrites the operands.
 //!
-//! `COPY` and `PACK` are handled by [`crate::allocate_copy`]. They need no sources in registers: each part moves or is reloaded directly
+//! `COPY` and `PACK` are handled by [`crate::allocate_copy`]. Their sources need not be in registers: each is moved or reloaded directly
 //! into the result.
 //!
 //! Which value is dropped follows Belady's MIN rule, as in Braun and Hack 2009 ("Register Spilling and Live-Range Splitting for SSA-Form
@@ -31,12 +32,12 @@
 //! emitted:     MOV R5, R6;  LDL.64 R6, [R1+8];  IADD3 R4, R4, R6, R7      (%x takes R4 if %a dies here)
 //! ```
 //!
-//! **Fixed operands** are served by copies: the value stays where it is until the instruction, and the parallel copy before the
-//! instruction brings it into its fixed register. Hack 2007 ("Register Allocation for Programs in SSA Form") splits the live ranges of
-//! all values before such an instruction; here only the values that are in the way move. Two things follow. A source of the same
-//! instruction that is not fixed must not be in the register of a fixed argument (`source_registers`). And a live value in such a
-//! register, or in one that the call overwrites, has to leave (`clear_fixed`); a value that dies here need not, since the parallel copy
-//! has read it.
+//! **Fixed operands** are implemented by copies: the value stays in its register until the instruction, and the parallel copy before the
+//! instruction copies it into the fixed register. Hack 2007 ("Register Allocation for Programs in SSA Form") splits the live ranges of
+//! all values before such an instruction; here only values in registers that are overwritten move. This has two consequences. A source of
+//! the same instruction that is not fixed must not be in the register of a fixed argument (`source_registers`). And a live value in such a
+//! register, or in one that the call overwrites, has to be moved or dropped (`clear_fixed`); a value that dies at the instruction need not,
+//! since the parallel copy has read it.
 //!
 //! ```text
 //! %r:R@R4 = CALL call(f), %a@R4, %b@R5      before: %a in R5, %b in R6, %c in R4; %a dies; callees keep R8 and R9
@@ -46,15 +47,15 @@
 //! ```
 //!
 //! **Tied operands.** The hardware reads a tied source in the register of its result (a guarded instruction keeps the old content where the
-//! guard is false). If the source dies, the result takes over its registers. Otherwise the result gets other registers, and the source is
+//! guard is false). If the source dies, the result inherits its registers. Otherwise the result gets other registers, and the source is
 //! copied into them before the instruction (`find_tied`):
 //!
 //! ```text
 //! @%p %x = IADD3 %a, 0x1, RZ, (else %a)     %a in R4 dies:      @P0 IADD3 R4, R4, 0x1, RZ
-//!                                           %a in R4 lives on:  MOV R5, R4;  @P0 IADD3 R5, R4, 0x1, RZ
+//!                                           %a in R4 stays live: MOV R5, R4;  @P0 IADD3 R5, R4, 0x1, RZ
 //! ```
 //!
-//! Cost: constant for each operand that is already in place; one scan over the windows of the file where space has to be made.
+//! Cost: constant for each operand that is already in suitable registers; otherwise one scan over the windows of the file.
 
 use oriole_ir::{Inst, Op, Pseudo};
 use smallvec::SmallVec;
@@ -72,7 +73,7 @@ impl Assigner<'_> {
         let inst = file_inst.inst;
         let data = &self.function.insts[inst];
         if let Op::Pseudo(_) = data.op {
-            self.output.has_pseudo[self.walk.block] = true;
+            self.output.has_pseudo_ops[self.walk.block] = true;
         }
         match data.op {
             // Phis got their registers when the block was entered.
@@ -84,7 +85,7 @@ impl Assigner<'_> {
                 self.allocate_copy(file_inst, out)
             }
             _ => {
-                let mut state = self.begin(file_inst);
+                let mut state = self.new_inst_state(file_inst);
                 if state.is_empty() {
                     out.push(inst);
                     return Ok(());
@@ -92,7 +93,7 @@ impl Assigner<'_> {
                 self.find_sources(&mut state)?;
                 self.clear_fixed(&mut state)?;
                 self.find_results(&mut state)?;
-                self.finish(&state, out)
+                self.emit_inst(&state, out)
             }
         }
     }
@@ -104,20 +105,20 @@ impl Assigner<'_> {
             if !used.needs_register {
                 continue;
             }
-            let class = self.class(used.value);
+            let class = self.class_of(used.value);
             let now = self.registers.register_of(used.value);
             // A source in the register of a fixed argument has to move: the argument copy would overwrite it.
             if let Some(now) = now.filter(|&now| state.source_registers.has_all(now, class.width)) {
-                state.uses[number].at = Some(now);
+                state.uses[number].register = Some(now);
                 continue;
             }
             let free = self.registers.free.and(&state.source_registers);
-            let place = self.choose(used.value, &free).or_else(|| self.make_room(state, class));
-            // Every window holds another source. `repack` places all sources and tied results at once, so the loop ends here.
+            let place = self.choose_registers(used.value, &free).or_else(|| self.make_room(state, class));
+            // Every window holds another source. `repack` places all sources and tied results together, so the loop ends here.
             let Some(place) = place else {
                 return self.repack(state);
             };
-            state.uses[number].at = Some(place);
+            state.uses[number].register = Some(place);
             if now.is_some() {
                 self.relocate(state, used.value, place);
             } else {
@@ -131,48 +132,49 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Chooses registers for tied results: those of the source where it dies, otherwise free ones and a copy of the source. The copy is
-    /// made before the instruction, so these registers must not hold any source. Returns false if space cannot be made.
+    /// Chooses registers for tied results: those of the tied source if it dies, otherwise free ones into which the source is copied. The
+    /// copy is made before the instruction, so these registers must not hold any source. Returns false if no window can be freed.
     fn find_tied(&mut self, state: &mut InstState) -> bool {
         if !state.has_tied {
             return true;
         }
         for number in 0..state.results.len() {
-            let Some(tied) = self.tied(state, &state.results[number]) else { continue };
-            let (value, class) = (state.results[number].value, self.class(state.results[number].value));
-            // `inherited` looks at `taken`, so two results never take over the same source.
-            if let Some(place) = self.inherited(state, &state.results[number], &tied) {
+            let Some(tied) = self.tied_source(state, &state.results[number]) else { continue };
+            let (value, class) = (state.results[number].value, self.class_of(state.results[number].value));
+            // `inheritable_register` rejects registers in `result_registers`, so two results never inherit the registers of the same
+            // source.
+            if let Some(place) = self.inheritable_register(state, &state.results[number], &tied) {
                 state.place_result(number, place, class.width);
                 continue;
             }
-            let free = self.registers.free.and(&state.source_registers).without(&state.taken);
-            let Some(place) = self.choose(value, &free).or_else(|| self.make_room(state, class)) else { return false };
+            let free = self.registers.free.and(&state.source_registers).without(&state.result_registers);
+            let Some(place) = self.choose_registers(value, &free).or_else(|| self.make_room(state, class)) else { return false };
             state.place_result(number, place, class.width);
             state.results[number].tied_copy = Some(tied);
         }
         true
     }
 
-    /// Removes live values from the registers that arguments, results and the call itself overwrite.
+    /// Moves or drops live values in the registers that fixed arguments, fixed results and the call itself overwrite.
     fn clear_fixed(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         if state.clobbered == RegisterSet::EMPTY {
             return Ok(());
         }
-        // A fixed operand cannot be served if any of its registers is not usable, for instance above the register limit.
+        // A fixed operand is impossible if any of its registers is not usable, for instance above the register limit.
         let arguments = state.arguments.iter().map(|argument| (argument.to, operand_width(&argument.from)));
-        let results = state.results.iter().filter_map(|result| Some((result.fixed?, self.class(result.value).width)));
+        let results = state.results.iter().filter_map(|result| Some((result.fixed?, self.class_of(result.value).width)));
         if !arguments.chain(results).all(|(to, width)| self.registers.usable.has_all(to, width)) {
-            return Err(self.limit(state));
+            return Err(self.limit_error(state));
         }
         for value in self.registers.residents_of(&state.clobbered) {
             if state.dies(value) {
                 continue;
             }
-            let free = self.registers.free.without(&state.clobbered).without(&state.taken);
-            if let Some(to) = self.choose(value, &free) {
+            let free = self.registers.free.without(&state.clobbered).without(&state.result_registers);
+            if let Some(to) = self.choose_registers(value, &free) {
                 self.relocate(state, value, to);
             } else if state.is_pinned(value) {
-                // The instruction still reads the value here, so it leaves its registers only at the instruction.
+                // The instruction still reads the value, so its registers become free only after that.
                 state.dropped.push(value);
             } else {
                 self.drop_before(state, value);
@@ -181,26 +183,27 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Chooses registers for the results that are not tied: fixed ones first, then the widest first.
+    /// Chooses registers for the results that are not tied: first fixed results, then the others, widest first.
     fn find_results(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
         let mut after = self.free_for_results(state);
         for number in 0..state.results.len() {
             if let Some(to) = state.results[number].fixed {
-                let width = self.class(state.results[number].value).width;
+                let width = self.class_of(state.results[number].value).width;
                 state.place_result(number, to, width);
                 after.remove(to, width);
             }
         }
-        let mut numbers: SmallVec<[usize; 4]> = (0..state.results.len()).filter(|&number| state.results[number].at.is_none()).collect();
+        let mut numbers: SmallVec<[usize; 4]> =
+            (0..state.results.len()).filter(|&number| state.results[number].register.is_none()).collect();
         if numbers.len() > 1 {
-            numbers.sort_by_key(|&number| std::cmp::Reverse(self.class(state.results[number].value).width));
+            numbers.sort_by_key(|&number| std::cmp::Reverse(self.class_of(state.results[number].value).width));
         }
         for number in numbers {
             let value = state.results[number].value;
-            let class = self.class(value);
-            let place = match self.choose(value, &after) {
+            let class = self.class_of(value);
+            let place = match self.choose_registers(value, &after) {
                 Some(place) => place,
-                None => self.make_room_for_result(state, class).ok_or_else(|| self.limit(state))?,
+                None => self.make_room_for_result(state, class).ok_or_else(|| self.limit_error(state))?,
             };
             state.place_result(number, place, class.width);
             after.remove(place, class.width);

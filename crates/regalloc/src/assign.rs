@@ -8,7 +8,8 @@
 //! the start of the block are set up ([`crate::enter_block`]), then the instructions are allocated one by one ([`crate::allocate_inst`]).
 //!
 //! The algorithm follows Braun and Hack 2009, "Register Spilling and Live-Range Splitting for SSA-Form Programs": Belady's MIN rule on
-//! next-use distances, with loop exits counted as 100,000 instructions. It departs in these points:
+//! next-use distances (it evicts the value with the farthest next use), with loop exits counted as 100,000 instructions. It departs in
+//! these points:
 //!
 //! - Registers are assigned in the same walk, as in a linear scan over SSA form. Hack 2007 ("Register Allocation for Programs in SSA
 //!   Form") separates the two: after spilling, a walk over the dominator tree colors the values, which always succeeds because the
@@ -27,14 +28,14 @@ use crate::outcome::AllocateError;
 
 impl Assigner<'_> {
     /// Allocates one register file: walks the blocks, resolves the edges, rewrites the blocks, and lets spill slots share memory.
-    pub fn run(&mut self, file: RegFile) -> Result<(), AllocateError> {
+    pub fn allocate_file(&mut self, file: RegFile) -> Result<(), AllocateError> {
         if !self.function.values.iter().any(|class| class.file == file) {
             return Ok(());
         }
         self.start_file(file)?;
         let first_slot = self.function.frame_bytes.next_multiple_of(4);
-        for place in 0..self.inputs.flow.order().len() {
-            self.run_block(self.inputs.flow.order()[place], place == 0)?;
+        for place in 0..self.inputs.flow.reverse_post_order().len() {
+            self.allocate_block(self.inputs.flow.reverse_post_order()[place], place == 0)?;
         }
         self.registers.clear();
         self.resolve_edges()?;
@@ -43,14 +44,14 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Allocates one block and records its exit state.
-    fn run_block(&mut self, block: Block, is_entry: bool) -> Result<(), AllocateError> {
-        self.walk.start_block(self.function, block, self.inputs.lengths[block]);
+    /// Assigns registers in one block and records its exit state.
+    fn allocate_block(&mut self, block: Block, is_entry: bool) -> Result<(), AllocateError> {
+        self.walk.start_block(self.function, block, self.inputs.block_lengths[block]);
         self.registers.clear();
         if !is_entry {
             self.enter_block(block);
         }
-        self.in_flight.enter(block, &self.registers.usable.without(&self.registers.free));
+        self.in_flight.note_loop_entry(block, &self.registers.usable.without(&self.registers.free));
         // The old list stays in the function: terminators, phis and liveness of the block are still read until the blocks are rewritten.
         let insts = std::mem::take(&mut self.function.blocks[block].insts);
         let mut out = Vec::with_capacity(insts.len() + insts.len() / 8);
@@ -59,13 +60,13 @@ impl Assigner<'_> {
         result?;
         self.join_terminators(block, &mut out);
         self.output.insts[block] = out;
-        self.borders.exit.add(block, |found| self.registers.add_residents(found));
-        // The next block starts with no value in registers and takes over the exit state of one of its predecessors.
-        self.registers.forget(self.borders.exit.of(block));
+        self.borders.exit.fill(block, |found| self.registers.add_residents(found));
+        // The next block starts without values in registers; `enter_block` then copies the exit state of one of its predecessors.
+        self.registers.forget_state(self.borders.exit.get(block));
         Ok(())
     }
 
-    /// Copies the instructions of a block to `out`, with registers for those that have operands of the file.
+    /// Copies the instructions of a block to `out`, and assigns registers to their operands of the current file.
     fn walk_insts(&mut self, block: Block, insts: &[Inst], out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let mut done = 0;
         for number in 0..self.inputs.liveness.file_insts_of(block).len() {

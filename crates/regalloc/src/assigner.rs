@@ -1,14 +1,14 @@
-//! The state of the allocator, cut along its purposes, and the few operations that touch several parts of it.
+//! The state of the allocator, divided into parts by purpose, and the few operations that concern several parts.
 //!
-//! | part | holds | changed by |
+//! | part | contents | changed by |
 //! |---|---|---|
-//! | [`Inputs`] | environment, control flow, liveness | nothing during a file |
+//! | [`Inputs`] | environment, control flow, liveness | nothing while a register file is allocated |
 //! | [`Hints`] | webs of values that should be in related registers | choices of registers |
-//! | [`InFlight`] | registers that products may still read at the start of a loop | the walk |
-//! | [`RegisterFile`] | which value is in which register now | the walk, instruction by instruction |
+//! | [`InFlight`] | registers that asynchronous instructions may still read | the walk |
+//! | [`RegisterFile`] | which value is in which register at the current point | the walk, instruction by instruction |
 //! | [`Walk`] | next uses and definitions of values | the walk |
 //! | [`Spills`] | dropped values, their slots and shadows | the walk and the edges |
-//! | [`Borders`] | registers at the starts and ends of blocks | the walk; read by the edges |
+//! | [`Borders`] | values in registers at the starts and ends of blocks | the walk; read by the edges |
 //! | [`Output`] | the new instructions | the walk and the edges |
 
 use oriole_ir::{Block, Class, Function, Inst, RegFile, Value};
@@ -29,14 +29,14 @@ use crate::walk::Walk;
 /// Cost of dropping a value that is not read any more; see [`Assigner::drop_cost`].
 const CHEAPEST_DROP: u64 = 16;
 
-/// The new instructions.
+/// The code that the allocation of one register file produces.
 #[derive(Default)]
 pub(crate) struct Output {
-    /// By block: its new instructions.
+    /// For each block: its new instruction list.
     pub insts: IndexVec<Block, Vec<Inst>>,
-    /// By block: whether it has a phi, copy or pack with an operand of the file, which has to be deleted afterwards.
-    pub has_pseudo: IndexVec<Block, bool>,
-    /// Guarded copies with the moves that replace them, for the checker.
+    /// For each block: whether it has a phi, copy or pack with an operand of the file, which has to be deleted afterwards.
+    pub has_pseudo_ops: IndexVec<Block, bool>,
+    /// Each guarded copy with the moves that replace it, for the checker.
     pub guarded_copies: Vec<(Inst, Vec<Inst>)>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Assigner<'a> {
     pub spills: Spills,
     pub borders: Borders,
     pub output: Output,
-    /// Whether the banks of registers are chosen.
+    /// Whether register banks are preferred that avoid conflicts ([`crate::banks`]).
     has_banks: bool,
 }
 
@@ -73,25 +73,25 @@ impl<'a> Assigner<'a> {
         }
     }
 
-    /// Resets the state kept for each register file, and computes liveness and hints for this one.
+    /// Resets the state that is kept for one register file, and computes liveness and hints for this file.
     pub fn start_file(&mut self, file: RegFile) -> Result<(), AllocateError> {
         let (values, blocks) = (self.function.values.len(), self.function.blocks.len());
         self.inputs.start_file(self.function, file)?;
         self.hints.add_webs(self.function, &self.inputs.liveness, file);
         self.in_flight = InFlight::default();
         if file == RegFile::General {
-            self.in_flight = InFlight::find(self.function, &self.inputs.flow.graph, &mut self.hints);
+            self.in_flight = InFlight::new(self.function, &self.inputs.flow.graph, &mut self.hints);
         }
         if file == RegFile::General && self.has_banks {
             choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
         }
-        self.registers.start_file(self.function, self.inputs.env.usable(file));
+        self.registers.start_file(self.function, self.inputs.env.usable_registers(file));
         self.walk.start_file(values);
         self.spills.start_file(self.function, &self.inputs.liveness, file);
         self.borders.start_file(values, blocks);
         self.output.insts.resize(blocks, Vec::new());
-        self.output.has_pseudo.clear();
-        self.output.has_pseudo.resize(blocks, false);
+        self.output.has_pseudo_ops.clear();
+        self.output.has_pseudo_ops.resize(blocks, false);
         Ok(())
     }
 
@@ -103,40 +103,41 @@ impl<'a> Assigner<'a> {
     }
 
     /// Returns the register class of a value.
-    pub fn class(&self, value: Value) -> Class {
+    pub fn class_of(&self, value: Value) -> Class {
         self.function.values[value]
     }
 
     /// Returns whether a value belongs to the file that is being allocated.
-    pub fn is_of_file(&self, value: Value) -> bool {
-        self.class(value).file == self.inputs.file
+    pub fn is_in_current_file(&self, value: Value) -> bool {
+        self.class_of(value).file == self.inputs.file
     }
 
-    /// Chooses among free registers for a value and returns the first; `None` if no aligned gap is wide enough. See [`Hints::choose`].
-    /// Operands of products that run across a back edge prefer registers that the next iteration does not need ([`InFlight`]).
-    pub fn choose(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
+    /// Chooses registers for a value among `free` and returns the first; `None` if no aligned gap is wide enough. See
+    /// [`Hints::choose_registers`]. Operands of asynchronous matrix products that run across a back edge prefer registers that the next
+    /// iteration does not write early ([`InFlight`]).
+    pub fn choose_registers(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
-        if let Some(avoided) = self.in_flight.to_avoid(&mut self.hints, value)
-            && let Some(place) = self.hints.choose(value, class, &free.without(avoided))
+        if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)
+            && let Some(place) = self.hints.choose_registers(value, class, &free.without(avoided))
         {
             return Some(place);
         }
         if let Some(avoided) = self.in_flight.late_reads().filter(|_| class.file == RegFile::Uniform) {
-            if let Some(place) = self.hints.choose(value, class, &free.without(&avoided)) {
+            if let Some(place) = self.hints.choose_registers(value, class, &free.without(&avoided)) {
                 return Some(place);
             }
             self.in_flight.forget_late_reads();
         }
-        self.hints.choose(value, class, free)
+        self.hints.choose_registers(value, class, free)
     }
 
     /// Returns the estimated cost of dropping a value at a position of the block, at least 16.
     ///
     /// Belady's MIN rule evicts the value whose next use is farthest away. The cost is therefore inversely proportional to the number of
-    /// instructions to the next use, and the cheapest value is the one to evict. Two departures make the sum over a window meaningful:
-    /// the weight of the value ([`Spills::drop_weight`]), and that distances add up as fractions, so a window with two distant values may
-    /// be cheaper than one with a single near value. 2^34 is above any distance (at most 2^30), so that the integer division keeps the
-    /// costs apart.
+    /// instructions to the next use, and the cheapest value is the one to evict. There are two departures. The cost is multiplied by the
+    /// weight of the value ([`Spills::drop_weight`]). And the costs of the values in a window are added, so a window with two values that
+    /// are used late may be cheaper than one with a single value that is used soon. The numerator 2^34 is far above any distance (at most
+    /// 2^30), so that different distances give different costs after integer division.
     ///
     /// Example at position 10: `%a` is used next at 19 and has no store, `%b` at 49 and has one. `%a` costs 5 * 2^34 / 10, `%b` costs
     /// 3 * 2^34 / 40, so `%b` is dropped; `%a` would have to be used next at 76 or later to be dropped instead.
@@ -148,8 +149,8 @@ impl<'a> Assigner<'a> {
         1 + (self.spills.drop_weight(value) << 34) / distance
     }
 
-    /// Drops a value: frees its registers and marks it as spilled. No instruction is emitted here; the store follows the definition,
-    /// and the next use reloads the value. A value that is not read any more needs neither.
+    /// Drops a value: frees its registers and marks it as spilled. No instruction is emitted here: the spill store is inserted after the
+    /// definition, and the next use reloads the value. A value that is not read any more needs neither.
     pub fn drop_value(&mut self, value: Value) {
         self.registers.vacate(value);
         if self.walk.is_only_kept(value) {

@@ -1,7 +1,7 @@
-//! Chooses the register bank that each web should be in.
+//! Chooses the register bank that each web ([`crate::hints`]) should be in.
 //!
-//! The general registers are in two banks, the even and the odd ones, each of which delivers one register in a cycle (`docs/control.md`).
-//! An instruction of the arithmetic units that reads two registers of one bank occupies the bank for another cycle, which many resident
+//! The general registers are in two banks, the even and the odd ones, each of which can read one register per cycle (`docs/control.md`).
+//! An instruction of the arithmetic units that reads two registers of one bank occupies the bank for one more cycle, which other resident
 //! warps cannot hide. In the loop
 //!
 //! ```text
@@ -9,13 +9,14 @@
 //! %2 = LOP3.LUT %1, %9, RZ, 0x3c, !PT
 //! ```
 //!
-//! %8 and %9 should be in one bank, and the other values in the other one. A register can be chosen well only if the banks of all operands
-//! of its readers are known, so the banks are chosen before any register is.
+//! %8 and %9 should be in one bank, and the other values in the other bank. The best register for a value depends on the banks of the other
+//! operands of the instructions that read it, so all banks are chosen before any register is.
 //!
-//! The webs are the nodes of a graph. Two webs that an instruction reads have an edge, weighted by the loops around the instruction. The
-//! webs get banks in descending order of their weight: each the bank with the lower weight of conflicts with the webs before it. Two
-//! rounds of improvements follow. This is a heuristic for the maximum cut of the graph; its cost is that of sorting. A bank is a wish only.
-//! If the function needs more registers with banks than without them, in units of eight, it is allocated without them.
+//! The webs are the nodes of a graph. An edge connects two webs that one instruction reads; its weight is the estimated number of
+//! executions of the instruction. In descending order of weight, each web gets the bank that conflicts less, by weight, with the webs
+//! before it. Two rounds of improvements follow. This is a heuristic for the maximum cut of the graph; it takes as long as sorting. A bank
+//! is only a preference. If the function needs more allocation units of registers with bank preferences than without, it is allocated
+//! without them.
 
 use oriole_ir::{Function, Inst, RegFile, Role, Value};
 use oriole_isa::Pipe;
@@ -24,22 +25,25 @@ use smallvec::SmallVec;
 
 use crate::hints::Hints;
 use crate::liveness::{Flow, Liveness};
-use crate::operands::part_in;
+use crate::operands::part_in_file;
 
-/// Assumed number of iterations of a loop.
-const TRIPS: u64 = 8;
+/// Assumed trip count of a loop.
+const TRIP_COUNT: u64 = 8;
 
-/// Depth of loops beyond which weights no longer grow.
+/// Loop depth beyond which weights no longer grow.
 const MAX_DEPTH: u32 = 4;
 
 /// Number of rounds in which webs change their bank if that removes conflicts.
 const ROUNDS: usize = 2;
 
-/// Two webs that an instruction reads.
+/// An edge of the graph: two webs that one instruction reads.
 struct Edge {
+    /// The roots of the webs.
     webs: [Value; 2],
-    /// Whether the roots of the webs must be in different banks for the two operands to be in different ones.
-    is_different: bool,
+    /// Whether the two operands are in different banks if the roots of their webs are; otherwise they are if the roots are in the same
+    /// bank.
+    roots_must_differ: bool,
+    /// Estimated number of executions of the instruction.
     weight: u64,
 }
 
@@ -47,7 +51,7 @@ struct Edge {
 pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Liveness, flow: &Flow) {
     let mut edges: Vec<Edge> = Vec::new();
     for &block in &function.layout {
-        let weight = TRIPS.pow(flow.loops.depth(block).min(MAX_DEPTH));
+        let weight = TRIP_COUNT.pow(flow.loops.depth(block).min(MAX_DEPTH));
         for file_inst in liveness.file_insts_of(block) {
             add_edges(hints, function, file_inst.inst, weight, &mut edges);
         }
@@ -72,9 +76,9 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
                 continue;
             }
             let mut conflicts = [0; 2];
-            for (other, is_different, weight) in graph.neighbours(web) {
+            for (other, roots_must_differ, weight) in graph.neighbours(web) {
                 if let Some(bank) = banks[other.position()] {
-                    conflicts[usize::from(bank ^ !is_different)] += weight;
+                    conflicts[usize::from(bank ^ !roots_must_differ)] += weight;
                 }
             }
             let best = match banks[web.position()] {
@@ -89,7 +93,7 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
     }
 }
 
-/// Adds the edges between the registers that an instruction reads through the banks.
+/// Adds an edge for each pair of values that an instruction reads from the register banks; `weight` is its number of executions.
 fn add_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, edges: &mut Vec<Edge>) {
     let Some(opcode) = function.insts[inst].op.machine() else { return };
     if !matches!(opcode.properties().pipe, Pipe::Alu | Pipe::Fma | Pipe::Half) {
@@ -97,7 +101,7 @@ fn add_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, ed
     }
     let mut webs: SmallVec<[(Value, bool); 4]> = SmallVec::new();
     for operand in function.sources(inst).iter().filter(|operand| operand.role == Role::Plain) {
-        let Some(part) = part_in(function, operand, RegFile::General).filter(|part| part.count == 1) else { continue };
+        let Some(part) = part_in_file(function, operand, RegFile::General).filter(|part| part.count == 1) else { continue };
         let (root, offset) = hints.root_of(part.value);
         let entry = (root, (offset + i32::from(part.first)).rem_euclid(2) == 1);
         if !webs.contains(&entry) {
@@ -107,34 +111,34 @@ fn add_edges(hints: &mut Hints, function: &Function, inst: Inst, weight: u64, ed
     for (at, &(first, first_odd)) in webs.iter().enumerate() {
         for &(second, second_odd) in &webs[at + 1..] {
             if first != second {
-                edges.push(Edge { webs: [first, second], is_different: first_odd == second_odd, weight });
+                edges.push(Edge { webs: [first, second], roots_must_differ: first_odd == second_odd, weight });
             }
         }
     }
 }
 
-/// The edges of each web, in compressed rows.
+/// The graph as an adjacency list in compressed-row form.
 struct Graph<'a> {
     edges: &'a [Edge],
-    /// The webs with edges, by number.
+    /// The roots of the webs that have edges, in ascending order.
     nodes: Vec<Value>,
-    /// By value: the start of its row in `entries`; one more for the end.
-    starts: Vec<usize>,
-    /// Numbers of edges.
+    /// For each value: the start of its row in `entries`; one more element marks the end of the last row.
+    row_starts: Vec<usize>,
+    /// The rows: indices into `edges`.
     entries: Vec<u32>,
 }
 
 impl Graph<'_> {
     fn new(edges: &[Edge], values: usize) -> Graph<'_> {
-        let mut starts = vec![0; values + 1];
+        let mut row_starts = vec![0; values + 1];
         for web in edges.iter().flat_map(|edge| edge.webs) {
-            starts[web.position() + 1] += 1;
+            row_starts[web.position() + 1] += 1;
         }
-        let nodes = (0..values).filter(|&value| starts[value + 1] > 0).map(Value::new).collect();
+        let nodes = (0..values).filter(|&value| row_starts[value + 1] > 0).map(Value::new).collect();
         for at in 0..values {
-            starts[at + 1] += starts[at];
+            row_starts[at + 1] += row_starts[at];
         }
-        let mut next = starts.clone();
+        let mut next = row_starts.clone();
         let mut entries = vec![0; 2 * edges.len()];
         for (number, edge) in edges.iter().enumerate() {
             for web in edge.webs {
@@ -142,15 +146,15 @@ impl Graph<'_> {
                 next[web.position()] += 1;
             }
         }
-        Graph { edges, nodes, starts, entries }
+        Graph { edges, nodes, row_starts, entries }
     }
 
-    /// Returns the neighbours of a web, whether they should be in the other bank, and the weight of the edge.
+    /// Returns the neighbours of a web, each with whether its root should be in the other bank, and the weight of the edge.
     fn neighbours(&self, web: Value) -> impl Iterator<Item = (Value, bool, u64)> {
-        self.entries[self.starts[web.position()]..self.starts[web.position() + 1]].iter().map(move |&number| {
+        self.entries[self.row_starts[web.position()]..self.row_starts[web.position() + 1]].iter().map(move |&number| {
             let edge = &self.edges[number as usize];
             let other = if edge.webs[0] == web { edge.webs[1] } else { edge.webs[0] };
-            (other, edge.is_different, edge.weight)
+            (other, edge.roots_must_differ, edge.weight)
         })
     }
 }

@@ -1,52 +1,54 @@
 //! Finds the registers of a tuple that are read for the last time while other registers of the tuple are still needed.
 //!
 //! A value is live as a whole until its last use. The registers of a wide tuple, such as the accumulator of a matrix product, are mostly
-//! read one by one, and each of them could be used again after its own last read. [`DeadParts`] lists these registers by instruction; the
-//! allocator then frees them there, and the results of the instruction may take them:
+//! read one by one, and each of them could be reused after its own last read. [`DeadParts`] lists these registers by the instruction that
+//! reads them last; the allocator then frees them there, and results of the instruction may get them:
 //!
 //! ```text
 //! %1:R32 = HGMMA ..               R24 to R55
-//! %2:R = FMUL %1[0], %s           last read of %1[0]: %2 may get R24, although %1 lives on in R25 to R55
+//! %2:R = FMUL %1[0], %s           last read of %1[0]: %2 may get R24, although %1 stays live in R25 to R55
 //! %3:R = FMUL %1[1], %s           %3 may get R25
 //! ```
 //!
 //! Together with the coalescing hints ([`crate::hints`]) an accumulator is scaled in place and needs no copy.
 //!
-//! Only tuples that are not live at the end of the block are considered: at the borders of blocks every value is whole.
+//! Only tuples that are not live at the end of the block are considered: at the borders of blocks all registers of a value are occupied.
 
 use oriole_ir::{Block, Function, Inst, Part, RegFile, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::liveness::{FileInst, Liveness, NARROWEST_TUPLE};
-use crate::operands::part_in;
+use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
-/// By instruction: the parts of tuples that it reads last, each of one register.
+/// The parts of tuples, each of one register, that are read for the last time while the rest of the tuple stays live.
 #[derive(Default)]
 pub(crate) struct DeadParts {
+    /// The parts, by the instruction that reads them last.
     parts: FxHashMap<Inst, SmallVec<[Part; 2]>>,
 }
 
 impl DeadParts {
-    /// Finds the parts in the blocks of a function, for the values of a register file.
+    /// Finds the dead parts of the values of a register file in the blocks of a function.
     pub fn compute(&mut self, function: &Function, blocks: &[Block], liveness: &Liveness, file: RegFile) {
         self.parts.clear();
         if !function.values.iter().any(|class| class.file == file && class.width >= NARROWEST_TUPLE) {
             return;
         }
-        // By tuple: its registers, counted from its first one, that are read later.
+        // For each tuple: its registers, counted from its first one, that are read later.
         let mut needed: FxHashMap<Value, RegisterSet> = FxHashMap::default();
         for &block in blocks {
             needed.clear();
             for &file_inst in liveness.file_insts_of(block).iter().rev() {
-                self.visit(function, liveness, file_inst, file, &mut needed);
+                self.visit_inst(function, liveness, file_inst, file, &mut needed);
             }
         }
     }
 
-    /// Visits an instruction, in reverse order.
-    fn visit(
+    /// Records the parts that an instruction reads last. Instructions of a block are visited in reverse order; `needed` has, for each
+    /// tuple, its registers that later instructions read.
+    fn visit_inst(
         &mut self,
         function: &Function,
         liveness: &Liveness,
@@ -61,10 +63,10 @@ impl DeadParts {
         }
         for read in reads.iter().filter(|read| is_tuple(read.value)) {
             // The first visit to a tuple is its last read in the block.
-            needed.entry(read.value).or_insert(if read.next.is_never() { RegisterSet::EMPTY } else { RegisterSet::ALL });
+            needed.entry(read.value).or_insert(if read.next_use.is_never() { RegisterSet::EMPTY } else { RegisterSet::ALL });
         }
-        let dies = |value: Value| reads.iter().any(|read| read.value == value && read.next.is_never());
-        for part in function.sources(file_inst.inst).iter().filter_map(|source| part_in(function, source, file)) {
+        let dies = |value: Value| reads.iter().any(|read| read.value == value && read.next_use.is_never());
+        for part in function.sources(file_inst.inst).iter().filter_map(|source| part_in_file(function, source, file)) {
             let Some(later) = needed.get_mut(&part.value) else { continue };
             for first in part.first..part.first + part.count {
                 // A tuple that dies here is freed as a whole.
@@ -76,8 +78,8 @@ impl DeadParts {
         }
     }
 
-    /// Returns the parts that an instruction reads last, while the tuple lives on.
-    pub fn of(&self, inst: Inst) -> &[Part] {
+    /// Returns the parts that an instruction reads last, while the rest of the tuple stays live.
+    pub fn read_last_by(&self, inst: Inst) -> &[Part] {
         self.parts.get(&inst).map_or(&[], |parts| parts)
     }
 }

@@ -1,17 +1,18 @@
 //! Inserts the moves, reloads and stores on control-flow edges that take each block's exit state to its successor's entry state.
 //!
-//! **Input:** the values in registers at the start and end of each block. **Output:** for each edge, code that makes every live-in value
-//! and every phi of the successor be where the successor expects it. Braun and Hack 2009 call this coupling code; Wimmer and Franz 2010
-//! ("Linear Scan Register Allocation on SSA Form") call it resolution and also replace the phis here.
+//! **Input:** the values in registers at the start and end of each block. **Output:** for each edge, code that brings every live-in value
+//! and every phi of the successor into the register or slot where the successor expects it. Braun and Hack 2009 call this coupling code;
+//! Wimmer and Franz 2010 ("Linear Scan Register Allocation on SSA Form") call it resolution and also replace the phis here.
 //!
 //! The code of an edge is placed
 //!
-//! - at the start of the successor, if that has one predecessor;
-//! - at the end of the predecessor, if no other successor and no terminator of the predecessor notices. That always holds for a
-//!   predecessor with one successor whose terminator reads no register. The published algorithms split every critical edge instead;
+//! - at the start of the successor, if it has one predecessor;
+//! - at the end of the predecessor, if it changes no register or slot that another successor or a terminator of the predecessor reads. That
+//!   always holds for a predecessor with one successor whose terminator reads no register. The published algorithms split every critical
+//!   edge instead;
 //! - otherwise in a new block on the edge.
 //!
-//! All register moves of an edge form one parallel copy. Example: `bb1` is a loop whose two phis exchange their values, and nothing is
+//! All register moves of an edge form one parallel copy. Example: `bb1` is a loop whose two phis exchange their values, and no register is
 //! free:
 //!
 //! ```text
@@ -34,24 +35,25 @@ use smallvec::SmallVec;
 
 use crate::assigner::Assigner;
 use crate::moves::Move;
-use crate::operands::{phi_source, unit};
+use crate::operands::{phi_source, single_register};
 use crate::outcome::AllocateError;
 use crate::register_file::ResidentValue;
 use crate::registers::{Reg, RegisterSet};
 
-/// A value that the predecessor has in no register.
+/// A reload, on an edge, of a part of a value that is in no register at the end of the predecessor.
 struct EdgeReload {
+    /// First register that the part is reloaded into.
     to: Reg,
     part: Part,
 }
 
-/// A constant or one register of another file.
+/// A move, on an edge, of a constant or of one register of another file into a register of this file.
 struct EdgeMove {
     to: Reg,
     from: Operand,
 }
 
-/// A phi in memory and its source.
+/// A phi that is in a spill slot at the start of its block, and its source on the edge.
 struct MemoryPhi {
     phi: Value,
     source: Operand,
@@ -60,30 +62,35 @@ struct MemoryPhi {
 /// A phi whose new value is in a temporary slot until its old value has been read.
 struct LateStore {
     phi: Value,
-    temporary: u32,
+    /// Offset of the temporary slot in bytes from the stack pointer.
+    temporary_slot: u32,
 }
 
-/// The transfers that one edge has to make. Conceptually they happen all at once: sources are as the predecessor leaves them.
+/// The transfers that one edge has to make. Conceptually they happen all at once: all sources are read in the exit state of the
+/// predecessor.
 #[derive(Default)]
 struct Transfers {
     /// Moves between registers of the file.
     moves: Vec<Move>,
+    /// Reloads of values that are in no register.
     reloads: Vec<EdgeReload>,
-    others: Vec<EdgeMove>,
-    /// Only in the general file; memory phis of other files become phis of shadow values.
-    to_memory: Vec<MemoryPhi>,
+    /// Moves of constants and of registers of other files.
+    other_moves: Vec<EdgeMove>,
+    /// Stores to the slots of phis in memory. Only in the general file; phis without a register in other files become phis of shadow
+    /// values.
+    memory_phis: Vec<MemoryPhi>,
 }
 
 impl Transfers {
     fn is_empty(&self) -> bool {
-        self.moves.is_empty() && self.reloads.is_empty() && self.others.is_empty() && self.to_memory.is_empty()
+        self.moves.is_empty() && self.reloads.is_empty() && self.other_moves.is_empty() && self.memory_phis.is_empty()
     }
 
     /// Returns the registers that the transfers write.
-    fn written(&self) -> RegisterSet {
+    fn written_registers(&self) -> RegisterSet {
         let mut set = RegisterSet::EMPTY;
         self.moves.iter().for_each(|one| set.insert(one.to, 1));
-        self.others.iter().for_each(|other| set.insert(other.to, 1));
+        self.other_moves.iter().for_each(|other| set.insert(other.to, 1));
         self.reloads.iter().for_each(|reload| set.insert(reload.to, reload.part.count));
         set
     }
@@ -91,27 +98,28 @@ impl Transfers {
     /// Returns whether a transfer reads the slot of a memory phi, other than the one that fills it.
     fn reads_slot_of(&self, phi: Value) -> bool {
         self.reloads.iter().any(|reload| reload.part.value == phi)
-            || self.to_memory.iter().any(|other| other.phi != phi && other.source.value() == Some(phi))
+            || self.memory_phis.iter().any(|other| other.phi != phi && other.source.value() == Some(phi))
     }
 }
 
-/// An edge that got a block of its own.
+/// An edge that was split by a new block.
 struct SplitEdge {
     from: Block,
     to: Block,
-    new: Block,
+    /// The new block on the edge.
+    new_block: Block,
 }
 
 impl Assigner<'_> {
-    /// Emits the transfers of all edges. Code for the start of a block is kept in `heads` until the blocks are rewritten.
+    /// Emits the transfers of all edges. Code for the start of a block is kept in [`Borders::entry_code`] until the blocks are rewritten.
     pub(crate) fn resolve_edges(&mut self) -> Result<(), AllocateError> {
         let mut split: Vec<SplitEdge> = Vec::new();
-        for place in 0..self.inputs.flow.order().len() {
-            let from = self.inputs.flow.order()[place];
+        for place in 0..self.inputs.flow.reverse_post_order().len() {
+            let from = self.inputs.flow.reverse_post_order()[place];
             // `register_of` is the exit state of `from` in this iteration, and empty again after it.
-            self.registers.recall(self.borders.exit.of(from));
+            self.registers.restore_state(self.borders.exit.get(from));
             self.resolve_edges_from(from, &mut split)?;
-            self.registers.forget(self.borders.exit.of(from));
+            self.registers.forget_state(self.borders.exit.get(from));
         }
         // Only now: `transfers` finds the sources of phis by their original predecessors.
         for edge in &split {
@@ -129,14 +137,14 @@ impl Assigner<'_> {
         let mut is_end_used = false;
         for number in 0..self.inputs.flow.graph.successors(from).len() {
             let to = self.inputs.flow.graph.successors(from)[number];
-            let transfers = self.transfers(from, to);
+            let transfers = self.collect_transfers(from, to);
             if transfers.is_empty() {
                 continue;
             }
-            let is_harmless = !is_end_used && self.may_go_to_end(from, to, &transfers);
+            let is_harmless = !is_end_used && self.can_place_at_end(from, to, &transfers);
             let code = self.emit_transfers(from, to, &transfers)?;
             if self.inputs.flow.graph.predecessors(to).len() == 1 {
-                self.borders.heads[to] = code;
+                self.borders.entry_code[to] = code;
             } else if is_harmless {
                 is_end_used = true;
                 let out = &mut self.output.insts[from];
@@ -144,28 +152,28 @@ impl Assigner<'_> {
                 out.splice(at..at, code);
             } else {
                 let new = self.split_edge(from, to, code);
-                split.push(SplitEdge { from, to, new });
+                split.push(SplitEdge { from, to, new_block: new });
             }
         }
         Ok(())
     }
 
-    /// Replaces the predecessor by the new block in the phis at the end of a split edge. Phis of register files that are allocated later
-    /// need it.
+    /// Replaces the predecessor by the new block in the phis of a split edge's successor. The allocation of later register files needs
+    /// this.
     fn rename_phi_edge(&mut self, edge: &SplitEdge) {
         for phi in self.function.phis(edge.to).to_vec() {
             for operand in self.function.sources_mut(phi) {
                 if operand.kind == OperandKind::Block(edge.from) {
-                    operand.kind = OperandKind::Block(edge.new);
+                    operand.kind = OperandKind::Block(edge.new_block);
                 }
             }
         }
     }
 
-    /// Lays out each new block after the predecessor of its edge.
+    /// Inserts each new block into the layout after the predecessor of its edge.
     fn lay_out_split_edges(&mut self, split: &[SplitEdge]) {
         let mut after: IndexVec<Block, SmallVec<[Block; 2]>> = IndexVec::filled(self.output.insts.len(), SmallVec::new());
-        split.iter().for_each(|edge| after[edge.from].push(edge.new));
+        split.iter().for_each(|edge| after[edge.from].push(edge.new_block));
         for block in std::mem::take(&mut self.function.layout) {
             self.function.layout.push(block);
             self.function.layout.extend_from_slice(&after[block]);
@@ -173,42 +181,42 @@ impl Assigner<'_> {
     }
 
     /// Collects the transfers of an edge. `register_of` must be the exit state of `from`.
-    fn transfers(&self, from: Block, to: Block) -> Transfers {
+    fn collect_transfers(&self, from: Block, to: Block) -> Transfers {
         let mut transfers = Transfers::default();
         for &phi in self.function.phis(to) {
-            let Some(value) = self.function.operands(phi)[0].value().filter(|&value| self.is_of_file(value)) else { continue };
+            let Some(value) = self.function.operands(phi)[0].value().filter(|&value| self.is_in_current_file(value)) else { continue };
             let source = phi_source(self.function, phi, from);
             if let Some(at) = self.borders.phi_register(value) {
-                self.transfer_to_register(&mut transfers, at, self.class(value).width, &source);
+                self.transfer_to_register(&mut transfers, at, self.class_of(value).width, &source);
                 continue;
             }
             // An unused phi needs no slot. The slot of a phi that is its own source has the right content already.
             let is_stored = self.inputs.file == RegFile::General && self.spills.needs_store(value);
             if is_stored && source.kind != OperandKind::Undefined && source.value() != Some(value) {
-                transfers.to_memory.push(MemoryPhi { phi: value, source });
+                transfers.memory_phis.push(MemoryPhi { phi: value, source });
             }
         }
         // Live-in values. Phis of `to` are in its entry state too, but come from their sources, above.
-        for &(value, at) in self.borders.entry.of(to) {
+        for &(value, at) in self.borders.entry.get(to) {
             if self.registers.register_of(value) != Some(at) && !self.borders.is_phi_of(value, to) {
                 let whole = self.function.whole(value).into();
-                self.transfer_to_register(&mut transfers, at, self.class(value).width, &whole);
+                self.transfer_to_register(&mut transfers, at, self.class_of(value).width, &whole);
             }
         }
         transfers
     }
 
-    /// Adds the transfer of a source into `width` registers from `to` on: a move, a reload, or a constant; nothing if the source is
-    /// already there.
+    /// Adds the transfer of a source into `width` registers from `to` on: a move, a reload, or a constant. Adds nothing if the source is
+    /// already in these registers.
     fn transfer_to_register(&self, transfers: &mut Transfers, to: Reg, width: u8, source: &Operand) {
         match source.kind {
             OperandKind::Undefined => {}
-            OperandKind::Value(part) if self.is_of_file(part.value) => match self.registers.register_of(part.value) {
+            OperandKind::Value(part) if self.is_in_current_file(part.value) => match self.registers.register_of(part.value) {
                 None => transfers.reloads.push(EdgeReload { to, part }),
                 Some(at) if at + part.first != to => transfers.moves.extend(Move::tuple(to, at + part.first, width)),
                 Some(_) => {}
             },
-            _ => transfers.others.extend((0..width).map(|number| EdgeMove { to: to + number, from: unit(source, number) })),
+            _ => transfers.other_moves.extend((0..width).map(|number| EdgeMove { to: to + number, from: single_register(source, number) })),
         }
     }
 
@@ -228,12 +236,12 @@ impl Assigner<'_> {
         set
     }
 
-    /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators, on the way to
-    /// every successor: no terminator reads a register that they write, and no other successor needs a value whose register or
-    /// slot they overwrite.
-    fn may_go_to_end(&self, from: Block, to: Block, transfers: &Transfers) -> bool {
-        let written = transfers.written();
-        if written.and(&self.read_by_terminators(from)) != RegisterSet::EMPTY {
+    /// Returns whether the transfers of an edge may be executed at the end of its predecessor, before the terminators, and so on the paths
+    /// to all successors: no terminator reads a register that they write, and no other successor needs a value whose register or slot they
+    /// overwrite.
+    fn can_place_at_end(&self, from: Block, to: Block, transfers: &Transfers) -> bool {
+        let written_registers = transfers.written_registers();
+        if written_registers.and(&self.read_by_terminators(from)) != RegisterSet::EMPTY {
             return false;
         }
         for &other in self.inputs.flow.graph.successors(from).iter().filter(|&&other| other != to) {
@@ -242,50 +250,50 @@ impl Assigner<'_> {
                 let phi_needs = |&phi: &Inst| phi_source(self.function, phi, from).value() == Some(value);
                 self.inputs.liveness.live_in(other).binary_search(&value).is_ok() || self.function.phis(other).iter().any(phi_needs)
             };
-            let harmed = |&(value, at): &ResidentValue| written.has_any(at, self.class(value).width) && needed(value);
-            if self.borders.exit.of(from).iter().any(harmed) || transfers.to_memory.iter().any(|memory| needed(memory.phi)) {
+            let harmed = |&(value, at): &ResidentValue| written_registers.has_any(at, self.class_of(value).width) && needed(value);
+            if self.borders.exit.get(from).iter().any(harmed) || transfers.memory_phis.iter().any(|memory| needed(memory.phi)) {
                 return false;
             }
         }
         true
     }
 
-    /// Emits the transfers of an edge one after the other, as if they happened all at once, and returns the code:
+    /// Emits the transfers of an edge as sequential code with the effect of making all of them at once, and returns the code:
     ///
     /// 1. stores to the slots of memory phis, which read registers that later steps overwrite;
     /// 2. the moves between registers, as one parallel copy;
     /// 3. reloads and constants, whose sources are in no register of the file;
     /// 4. copies from temporary slots to the slots of memory phis, whose old content steps 1 and 3 have read.
     fn emit_transfers(&mut self, from: Block, to: Block, transfers: &Transfers) -> Result<Vec<Inst>, AllocateError> {
-        let before = self.registers.occupied_in(self.borders.exit.of(from));
-        let after = self.registers.occupied_in(self.borders.entry.of(to));
-        // Scratch registers for step 1 must hold nothing yet that is still needed; those for later steps must not hold a result either.
-        // The code may be placed before the terminators, so the registers that they read are not free.
+        let before = self.registers.occupied_in(self.borders.exit.get(from));
+        let after = self.registers.occupied_in(self.borders.entry.get(to));
+        // Scratch registers for step 1 must not hold a value of the exit state; those for later steps must not hold a result of the
+        // transfers either. The code may be placed before the terminators, so the registers that they read are not free.
         let free_before = self.registers.usable.without(&before).without(&self.read_by_terminators(from));
-        let free = free_before.without(&after).without(&transfers.written());
+        let free = free_before.without(&after).without(&transfers.written_registers());
         let mut code = Vec::new();
         let late = self.emit_memory_phis(from, transfers, &free_before, &mut code)?;
-        let mut emitter = self.inputs.emitter(self.function, &mut code, last_of(&self.output.insts[from]));
+        let mut emitter = self.inputs.emitter(self.function, &mut code, last_inst(&self.output.insts[from]));
         emitter.emit_parallel(&transfers.moves, free.lowest())?;
         for reload in &transfers.reloads {
             self.spills.reload(reload.part, reload.to, &mut emitter)?;
         }
-        for other in &transfers.others {
+        for other in &transfers.other_moves {
             emitter.emit_move(other.to, other.from)?;
         }
         let frame = &mut self.spills.frame;
-        for LateStore { phi, temporary } in late {
-            let slot = frame.slot(phi, emitter.function);
+        for LateStore { phi, temporary_slot } in late {
+            let slot = frame.slot_offset(phi, emitter.function);
             let width = emitter.function.values[phi].width;
-            let scratch = frame.borrow(&free, &self.registers.usable, &mut emitter);
-            frame.copy(slot, temporary, width, scratch, &mut emitter);
-            frame.give_back(scratch, &mut emitter);
+            let scratch = frame.acquire_scratch(&free, &self.registers.usable, &mut emitter);
+            frame.copy(slot, temporary_slot, width, scratch, &mut emitter);
+            frame.release_scratch(scratch, &mut emitter);
         }
         Ok(code)
     }
 
-    /// Stores the sources of memory phis into the phis' slots. A phi whose old content another transfer of the edge still reads is stored
-    /// into a temporary slot instead. Returns these phis with the offsets of their temporary slots.
+    /// Stores the sources of memory phis into the phis' slots. If another transfer of the edge still reads the old content of a slot, the
+    /// new content is stored into a temporary slot instead. Returns these phis with their temporary slots.
     fn emit_memory_phis(
         &mut self,
         from: Block,
@@ -294,34 +302,34 @@ impl Assigner<'_> {
         code: &mut Vec<Inst>,
     ) -> Result<Vec<LateStore>, AllocateError> {
         let mut late = Vec::new();
-        let mut emitter = self.inputs.emitter(self.function, code, last_of(&self.output.insts[from]));
-        for &MemoryPhi { phi, source } in &transfers.to_memory {
+        let mut emitter = self.inputs.emitter(self.function, code, last_inst(&self.output.insts[from]));
+        for &MemoryPhi { phi, source } in &transfers.memory_phis {
             let width = emitter.function.values[phi].width;
-            let mut slot = self.spills.frame.slot(phi, emitter.function);
+            let mut slot = self.spills.frame.slot_offset(phi, emitter.function);
             if transfers.reads_slot_of(phi) {
                 slot = self.spills.frame.private_slot(width, emitter.function);
-                late.push(LateStore { phi, temporary: slot });
+                late.push(LateStore { phi, temporary_slot: slot });
             }
             let held = source.value().and_then(|source| self.registers.register_of(source));
             for number in 0..width {
                 let slot = slot + 4 * u32::from(number);
                 match (source.part(), held) {
-                    // The source is in registers, in its slot, or neither: recomputable, or a constant.
+                    // The source is in registers, in its slot, or in neither: it can be rematerialized, or it is a constant.
                     (Some(part), Some(at)) => self.spills.frame.store(slot, at + part.first + number, 1, &mut emitter),
-                    (Some(part), None) if !self.spills.is_repeatable(part.value) => {
-                        let old = self.spills.read_slot(part.value, emitter.function) + 4 * u32::from(part.first + number);
-                        let scratch = self.spills.frame.borrow(free, &self.registers.usable, &mut emitter);
+                    (Some(part), None) if !self.spills.is_rematerializable(part.value) => {
+                        let old = self.spills.slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first + number);
+                        let scratch = self.spills.frame.acquire_scratch(free, &self.registers.usable, &mut emitter);
                         self.spills.frame.copy(slot, old, 1, scratch, &mut emitter);
-                        self.spills.frame.give_back(scratch, &mut emitter);
+                        self.spills.frame.release_scratch(scratch, &mut emitter);
                     }
                     (part, _) => {
-                        let scratch = self.spills.frame.borrow(free, &self.registers.usable, &mut emitter);
+                        let scratch = self.spills.frame.acquire_scratch(free, &self.registers.usable, &mut emitter);
                         match part {
                             Some(part) => self.spills.reload(part, scratch.register, &mut emitter)?,
-                            None => emitter.emit_move(scratch.register, unit(&source, number))?,
+                            None => emitter.emit_move(scratch.register, single_register(&source, number))?,
                         }
                         self.spills.frame.store(slot, scratch.register, 1, &mut emitter);
-                        self.spills.frame.give_back(scratch, &mut emitter);
+                        self.spills.frame.release_scratch(scratch, &mut emitter);
                     }
                 }
             }
@@ -333,7 +341,7 @@ impl Assigner<'_> {
     fn split_edge(&mut self, from: Block, to: Block, mut code: Vec<Inst>) -> Block {
         let new = self.function.new_block();
         let branch = self.function.new_inst(Op::Machine(Opcode::BRA), Default::default(), None, &[to.into()], 0);
-        self.function.insts[branch].location = self.function.insts[last_of(&self.output.insts[from])].location;
+        self.function.insts[branch].location = self.function.insts[last_inst(&self.output.insts[from])].location;
         code.push(branch);
         self.function.blocks[new].insts = code;
         for inst in self.function.terminators(from).to_vec() {
@@ -348,6 +356,6 @@ impl Assigner<'_> {
 }
 
 /// Returns the last instruction of a block, which is a terminator.
-fn last_of(insts: &[Inst]) -> Inst {
+fn last_inst(insts: &[Inst]) -> Inst {
     *insts.last().expect("blocks end in control flow")
 }

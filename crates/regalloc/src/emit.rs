@@ -13,42 +13,43 @@ use crate::operands::{file_of, register};
 use crate::outcome::AllocateError;
 use crate::registers::Reg;
 
-/// The truth table of PLOP3 for the conjunction of its three sources. With two of them true, it is the third source.
+/// The truth table of PLOP3 for the conjunction of its three sources. If two of them are PT, the result is the third source.
 const LUT_AND: i64 = 0x80;
-/// The truth table of PLOP3 for the exclusive or of its first two sources, where the third source is true.
+/// The truth table of PLOP3 for the exclusive or of its first two sources, if the third source is PT.
 const LUT_XOR: i64 = 0x28;
 /// The truth table of LOP3 for the exclusive or of its first two sources.
 const LUT_XOR_BITS: i64 = 0x3c;
 
-/// Returns the modifier with this spelling. Panics if the instruction table has none.
+/// Returns the instruction modifier with this spelling. Panics if the instruction table has none.
 fn modifier(spelling: &str) -> Symbol {
     Symbol::find(spelling).unwrap_or_else(|| panic!("the table has no modifier {spelling}"))
 }
 
-/// The differences between targets that matter to moves.
+/// The capabilities of a target that determine which instructions implement moves.
 #[derive(Clone, Copy)]
 pub(crate) struct Mover {
-    /// Whether `MOV` reads constant banks.
+    /// Whether `MOV` can read a constant bank.
     mov_reads_constants: bool,
     /// Whether `ULDC` exists.
     has_uldc: bool,
-    /// Whether `CS2R` clears two registers at once.
+    /// Whether `CS2R` can set two registers to zero at once.
     clears_pairs: bool,
 }
 
-/// Returns whether an instruction exists on a target.
-fn encodes(text: &str, target: Target) -> bool {
+/// Returns whether an instruction, given in SASS syntax, can be encoded for a target.
+fn is_encodable(text: &str, target: Target) -> bool {
     oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, target).is_ok())
 }
 
 impl Mover {
-    /// Returns the facts about a target. The instruction table is asked once for each target in a process.
+    /// Returns the capabilities of a target. The result of the instruction table lookup is cached per target for the lifetime of the
+    /// process.
     pub fn new(target: Target) -> Mover {
         static KNOWN: RwLock<Vec<(Target, Mover)>> = RwLock::new(Vec::new());
         let find = |known: &[(Target, Mover)]| known.iter().find(|(other, _)| *other == target).map(|&(_, mover)| mover);
         let known = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner));
         known.unwrap_or_else(|| {
-            let mover = Mover::ask(target);
+            let mover = Mover::look_up(target);
             let mut list = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
             if find(&list).is_none() {
                 list.push((target, mover));
@@ -57,39 +58,41 @@ impl Mover {
         })
     }
 
-    fn ask(target: Target) -> Mover {
+    /// Looks the capabilities of a target up in the instruction table.
+    fn look_up(target: Target) -> Mover {
         Mover {
-            mov_reads_constants: encodes("MOV R4, c[0x0][0x28]", target),
-            has_uldc: encodes("ULDC UR4, c[0x0][0x28]", target),
-            clears_pairs: encodes("CS2R R4, SRZ", target),
+            mov_reads_constants: is_encodable("MOV R4, c[0x0][0x28]", target),
+            has_uldc: is_encodable("ULDC UR4, c[0x0][0x28]", target),
+            clears_pairs: is_encodable("CS2R R4, SRZ", target),
         }
     }
 }
 
-/// Appends instructions to a list: moves, and whatever the passes need besides.
+/// Creates instructions and appends them to a list.
 pub(crate) struct Emitter<'a> {
     pub function: &'a mut Function,
+    /// The list that instructions are appended to.
     pub out: &'a mut Vec<Inst>,
-    /// The register file that is being allocated: moves go to its registers.
+    /// The register file that is being allocated, to which the destinations of moves belong.
     pub file: RegFile,
     mover: Mover,
     /// Source location of the new instructions.
     location: Location,
-    /// The instruction that needs the code, for error messages.
+    /// The instruction that the code is emitted for, for error messages.
     inst: Inst,
-    /// The guard of the new instructions.
+    /// The guard of the new instructions; `None` for unguarded ones.
     pub guard: Option<Guard>,
 }
 
 impl<'a> Emitter<'a> {
-    /// Creates an emitter for code that `inst` needs. The code has the source location of `inst`.
+    /// Creates an emitter for code that the allocation of `inst` needs. The code gets the source location of `inst`.
     pub fn new(function: &'a mut Function, mover: Mover, file: RegFile, out: &'a mut Vec<Inst>, inst: Inst) -> Emitter<'a> {
         let location = function.insts[inst].location;
         Emitter { function, out, file, mover, location, inst, guard: None }
     }
 
     /// Returns the error for a copy that no instruction can make.
-    pub fn unsupported(&self, what: impl Into<String>) -> AllocateError {
+    pub fn unsupported_error(&self, what: impl Into<String>) -> AllocateError {
         AllocateError::Unsupported { inst: self.inst, what: what.into() }
     }
 
@@ -101,7 +104,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Appends a machine instruction and returns it. `results` is the number of operands that are results.
-    pub fn machine(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
+    pub fn push_machine(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) -> Inst {
         let modifiers: Symbols = modifiers.iter().map(|spelling| modifier(spelling)).collect();
         let inst = self.function.new_inst(Op::Machine(opcode), modifiers, self.guard, operands, results);
         self.push(inst)
@@ -112,12 +115,11 @@ impl<'a> Emitter<'a> {
         self.emit_move_to(self.file, register(self.file, to, 1), from)
     }
 
-    /// Clears the two registers from `to` on with one instruction, if the target and the register file have one that can. Returns whether
-    /// it did.
+    /// Sets the two registers from `to` on to zero with one instruction. Returns false if the target or the register file has none.
     pub fn clear_pair(&mut self, to: Reg) -> bool {
         let can = self.mover.clears_pairs && self.file == RegFile::General && to.is_aligned(2);
         if can && let Some(zero) = Symbol::find("SRZ") {
-            self.machine(Opcode::CS2R, &[], &[register(self.file, to, 2), Operand::new(OperandKind::Name(zero))], 1);
+            self.push_machine(Opcode::CS2R, &[], &[register(self.file, to, 2), Operand::new(OperandKind::Name(zero))], 1);
             return true;
         }
         false
@@ -137,11 +139,11 @@ impl<'a> Emitter<'a> {
         match (file, source_file) {
             (General, None | Some(General | Uniform)) => {
                 let opcode = if is_constant && !self.mover.mov_reads_constants { Opcode::LDC } else { Opcode::MOV };
-                self.machine(opcode, &[], &[to, from], 1)
+                self.push_machine(opcode, &[], &[to, from], 1)
             }
-            (General, Some(Predicate)) => self.machine(Opcode::SEL, &[], &[to, Operand::RZ, 1.into(), not], 1),
-            (General, Some(Convergence)) => self.machine(Opcode::BMOV, &[".32"], &[to, from], 1),
-            (Uniform, Some(General)) => self.machine(Opcode::R2UR, &[], &[to, from], 1),
+            (General, Some(Predicate)) => self.push_machine(Opcode::SEL, &[], &[to, Operand::RZ, 1.into(), not], 1),
+            (General, Some(Convergence)) => self.push_machine(Opcode::BMOV, &[".32"], &[to, from], 1),
+            (Uniform, Some(General)) => self.push_machine(Opcode::R2UR, &[], &[to, from], 1),
             (Uniform, None | Some(Uniform)) => {
                 let opcode = if !is_constant {
                     Opcode::UMOV
@@ -150,45 +152,50 @@ impl<'a> Emitter<'a> {
                 } else {
                     Opcode::LDCU
                 };
-                self.machine(opcode, &[], &[to, from], 1)
+                self.push_machine(opcode, &[], &[to, from], 1)
             }
-            (Uniform, Some(UniformPredicate)) => self.machine(Opcode::USEL, &[], &[to, Operand::URZ, 1.into(), not], 1),
+            (Uniform, Some(UniformPredicate)) => self.push_machine(Opcode::USEL, &[], &[to, Operand::URZ, 1.into(), not], 1),
             (Predicate | UniformPredicate, None) => {
-                let Some(number) = from.integer() else { return Err(self.unsupported(format!("a predicate cannot be {:?}", from.kind))) };
+                let Some(number) = from.integer() else {
+                    return Err(self.unsupported_error(format!("a predicate cannot be {:?}", from.kind)));
+                };
                 let truth = zero(file).with_signs(if number == 0 { Signs::NOT } else { Signs::NONE });
                 return self.emit_move_to(file, to, truth);
             }
             (Predicate, Some(General)) => {
-                self.machine(Opcode::ISETP, &[".NE", ".AND"], &[to, Operand::PT, from, Operand::RZ, Operand::PT], 2)
+                self.push_machine(Opcode::ISETP, &[".NE", ".AND"], &[to, Operand::PT, from, Operand::RZ, Operand::PT], 2)
             }
-            (Predicate, Some(Predicate)) => self.logic(Predicate, to, [from, Operand::PT, Operand::PT], LUT_AND),
-            (Predicate, Some(UniformPredicate)) => self.logic(Predicate, to, [Operand::PT, Operand::PT, from], LUT_AND),
-            (UniformPredicate, Some(UniformPredicate)) => self.logic(UniformPredicate, to, [from, Operand::UPT, Operand::UPT], LUT_AND),
+            (Predicate, Some(Predicate)) => self.emit_plop3(Predicate, to, [from, Operand::PT, Operand::PT], LUT_AND),
+            (Predicate, Some(UniformPredicate)) => self.emit_plop3(Predicate, to, [Operand::PT, Operand::PT, from], LUT_AND),
+            (UniformPredicate, Some(UniformPredicate)) => {
+                self.emit_plop3(UniformPredicate, to, [from, Operand::UPT, Operand::UPT], LUT_AND)
+            }
             (UniformPredicate, Some(Uniform)) => {
-                self.machine(Opcode::UISETP, &[".NE", ".AND"], &[to, Operand::UPT, from, Operand::URZ, Operand::UPT], 2)
+                self.push_machine(Opcode::UISETP, &[".NE", ".AND"], &[to, Operand::UPT, from, Operand::URZ, Operand::UPT], 2)
             }
-            (Convergence, Some(General)) => self.machine(Opcode::BMOV, &[".32"], &[to, from], 1),
-            // No instruction moves between convergence barriers: the move goes through a new value, allocated with the general file.
+            (Convergence, Some(General)) => self.push_machine(Opcode::BMOV, &[".32"], &[to, from], 1),
+            // No instruction copies a convergence barrier to another: the move goes through a new value of the general file, which is
+            // allocated later.
             (Convergence, Some(Convergence)) => {
                 let between = self.function.new_value(Class::R);
                 let between: Operand = self.function.whole(between).into();
-                self.machine(Opcode::BMOV, &[".32"], &[between, from], 1);
-                self.machine(Opcode::BMOV, &[".32"], &[to, between], 1)
+                self.push_machine(Opcode::BMOV, &[".32"], &[between, from], 1);
+                self.push_machine(Opcode::BMOV, &[".32"], &[to, between], 1)
             }
-            _ => return Err(self.unsupported(format!("no instruction moves {:?} to a {} register", from.kind, file.prefix()))),
+            _ => return Err(self.unsupported_error(format!("no instruction moves {:?} to a {} register", from.kind, file.prefix()))),
         };
         Ok(())
     }
 
-    /// Emits `PLOP3.LUT` or `UPLOP3.LUT` with a truth table of eight bits.
-    fn logic(&mut self, file: RegFile, to: Operand, sources: [Operand; 3], table: i64) -> Inst {
+    /// Emits `PLOP3.LUT` or `UPLOP3.LUT` with an eight-bit truth table.
+    fn emit_plop3(&mut self, file: RegFile, to: Operand, sources: [Operand; 3], table: i64) -> Inst {
         let opcode = if file == RegFile::Predicate { Opcode::PLOP3 } else { Opcode::UPLOP3 };
         let nowhere = Operand::new(OperandKind::Zero(file));
         let [a, b, c] = sources;
-        self.machine(opcode, &[".LUT"], &[to, nowhere, a, b, c, table.into(), (table >> 4).into()], 2)
+        self.push_machine(opcode, &[".LUT"], &[to, nowhere, a, b, c, table.into(), (table >> 4).into()], 2)
     }
 
-    /// Emits three exclusive ors that exchange two registers without a scratch register. The checker recognizes this sequence.
+    /// Emits three exclusive ors that swap two registers without a scratch register. The checker recognizes this sequence.
     fn swap(&mut self, first: Reg, second: Reg) -> Result<(), AllocateError> {
         let file = self.file;
         let (a, b) = (register(file, first, 1), register(file, second, 1));
@@ -196,28 +203,28 @@ impl<'a> Emitter<'a> {
             match file {
                 RegFile::General => {
                     let never = Operand::PT.inverted_predicate();
-                    self.machine(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LUT_XOR_BITS.into(), never], 1);
+                    self.push_machine(Opcode::LOP3, &[".LUT"], &[to, to, other, Operand::RZ, LUT_XOR_BITS.into(), never], 1);
                 }
                 RegFile::Uniform => {
                     let never = Operand::UPT.inverted_predicate();
-                    self.machine(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LUT_XOR_BITS.into(), never], 1);
+                    self.push_machine(Opcode::ULOP3, &[".LUT"], &[to, to, other, Operand::URZ, LUT_XOR_BITS.into(), never], 1);
                 }
                 RegFile::Predicate => {
-                    self.logic(file, to, [to, other, Operand::PT], LUT_XOR);
+                    self.emit_plop3(file, to, [to, other, Operand::PT], LUT_XOR);
                 }
                 RegFile::UniformPredicate => {
-                    self.logic(file, to, [to, other, Operand::UPT], LUT_XOR);
+                    self.emit_plop3(file, to, [to, other, Operand::UPT], LUT_XOR);
                 }
                 RegFile::Convergence | RegFile::Scoreboard => {
-                    return Err(self.unsupported("convergence barriers would have to change places"));
+                    return Err(self.unsupported_error("convergence barriers would have to change places"));
                 }
             }
         }
         Ok(())
     }
 
-    /// Emits a parallel copy between registers of one file. `scratch` is a register that may be overwritten; without one, cycles take
-    /// three instructions for each exchange.
+    /// Emits a parallel copy between registers of one file. `scratch` is a register that may be overwritten; without one, cycles are
+    /// resolved by swaps of three instructions each.
     pub fn emit_parallel(&mut self, moves: &[Move], scratch: Option<Reg>) -> Result<(), AllocateError> {
         if moves.is_empty() {
             return Ok(());
@@ -236,7 +243,7 @@ impl<'a> Emitter<'a> {
 mod tests {
     use oriole_ir::Target;
 
-    use super::encodes;
+    use super::is_encodable;
 
     #[test]
     fn emitted_moves_are_encodable_on_every_target() {
@@ -262,7 +269,7 @@ mod tests {
                 "STL.128 [R1+0x10], R4",
                 "LDL.64 R4, [R1+0x8]",
             ] {
-                assert!(encodes(text, target), "{text} on {target}");
+                assert!(is_encodable(text, target), "{text} on {target}");
             }
         }
     }

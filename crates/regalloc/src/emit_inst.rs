@@ -1,4 +1,4 @@
-//! Emits the code that the decisions about one instruction ask for, and updates which values are in which registers.
+//! Emits the code for one instruction as [`InstState`] describes it, and updates which values are in which registers.
 
 use oriole_ir::{Inst, Opcode, Operand, OperandKind, Part, Pseudo, RegFile, Role};
 use oriole_isa::Pipe;
@@ -6,13 +6,13 @@ use oriole_isa::Pipe;
 use crate::assigner::Assigner;
 use crate::inst_state::InstState;
 use crate::moves::Move;
-use crate::operands::{fixed_constant_file, register, unit};
+use crate::operands::{fixed_constant_file, register, single_register};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
 impl Assigner<'_> {
     /// Emits the moves, the reloads and the instruction, and updates which values are in which registers.
-    pub(crate) fn finish(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    pub(crate) fn emit_inst(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let needs_preparation = !state.moved.is_empty() || !state.arguments.is_empty() || !state.reloads.is_empty() || state.has_tied;
         if needs_preparation {
             self.emit_preparation(state, out)?;
@@ -24,71 +24,78 @@ impl Assigner<'_> {
         out.push(state.inst);
         self.update_registers(state);
         if self.function.insts[state.inst].is(Pseudo::Keep) {
-            // The fixed operands of `KEEP` (results of the function, callee-saved registers) have to stay in place until the block ends.
+            // The fixed operands of `KEEP` (results of the function, callee-saved registers) have to keep their registers until the block
+            // ends.
             self.registers.pin(&self.registers.usable.without(&state.source_registers));
         }
         Ok(())
     }
 
-    /// Takes dying and dropped values out of their registers, and puts the results into theirs, in this order: a result may take the
-    /// registers of a value that leaves.
+    /// Frees the registers of dying and dropped values, then marks the registers of the results as occupied. The order matters, because a
+    /// result may get the registers of a dying or dropped value.
     pub(crate) fn update_registers(&mut self, state: &InstState) {
-        let reads_late = self.inputs.file == RegFile::Uniform && self.function.insts[state.inst].op.machine().is_some_and(is_async);
+        let reads_late = self.inputs.file == RegFile::Uniform && self.function.insts[state.inst].op.machine().is_some_and(is_async_copy);
         for used in &state.uses {
             if let Some(at) = self.registers.register_of(used.value).filter(|_| reads_late) {
                 self.in_flight.note_late_read(at, self.function.values[used.value].width);
             }
-            self.walk.note_use(used.value, state.position, used.next);
-            if used.next.is_never() {
+            self.walk.note_use(used.value, state.position, used.next_use);
+            if used.next_use.is_never() {
                 self.registers.vacate(used.value);
             }
         }
-        for &part in &state.released {
-            self.registers.release(part);
+        for &part in &state.released_parts {
+            self.registers.release_part(part);
         }
         for &value in &state.dropped {
             self.drop_value(value);
         }
         for result in &state.results {
-            self.registers.occupy(result.value, result.chosen());
-            self.walk.note_definition(result.value, state.inst, state.position, result.next, result.chosen());
-            self.in_flight.note_written(self.walk.block, state.position, result.chosen(), self.function.values[result.value].width);
+            self.registers.occupy(result.value, result.chosen_register());
+            self.walk.note_definition(result.value, state.inst, state.position, result.next_use, result.chosen_register());
+            self.in_flight.note_written(
+                self.walk.block,
+                state.position,
+                result.chosen_register(),
+                self.function.values[result.value].width,
+            );
         }
-        // Unused results free their registers only after all results have theirs: an instruction writes all of them.
-        for result in state.results.iter().filter(|result| result.next.is_never()) {
+        // The registers of unused results are freed only after all results have registers, because the instruction writes all of them.
+        for result in state.results.iter().filter(|result| result.next_use.is_never()) {
             self.registers.vacate(result.value);
         }
     }
 
     /// Returns the moves of the values that change their registers before an instruction.
-    pub(crate) fn moves_of(&self, state: &InstState) -> Vec<Move> {
+    pub(crate) fn moves_before(&self, state: &InstState) -> Vec<Move> {
         let moved = state.moved.iter();
-        moved.flat_map(|moved| Move::tuple(moved.to, moved.from, self.class(moved.value).width)).collect()
+        moved.flat_map(|moved| Move::tuple(moved.to, moved.from, self.class_of(moved.value).width)).collect()
     }
 
-    /// Returns a scratch register for the parallel copy before an instruction: it holds no value before the copy (`free_before`), none
-    /// after it (`free`), is no destination, and is not in `also_busy`.
-    pub(crate) fn scratch(&self, state: &InstState, moves: &[Move], also_busy: RegisterSet) -> Option<Reg> {
+    /// Returns a scratch register for the parallel copy before an instruction: it holds no value before the copy (`free_before`) or after
+    /// it (`free`), is not a destination, and is not in `also_busy`. `None` if there is none.
+    pub(crate) fn find_scratch(&self, state: &InstState, moves: &[Move], also_busy: RegisterSet) -> Option<Reg> {
         let mut busy = also_busy;
         moves.iter().for_each(|one| busy.insert(one.to, 1));
         self.registers.free.and(&state.free_before).without(&busy).lowest()
     }
 
-    /// Emits the code before an instruction. The order matters: the parallel copy reads registers as they were when `state` was created,
-    /// reloads and constants then fill registers that the copy has vacated, and tied copies read sources where the instruction reads them.
+    /// Emits the code before an instruction. The order matters: the parallel copy reads registers as they were when `state` was created;
+    /// reloads and constants then fill registers that the copy has vacated; copies of tied sources read the registers in which the
+    /// instruction reads its sources.
     ///
-    /// Example: the call reads `%a` in the fixed register R4 and `%b` in R5. `%a` is in R5 and `%b` in R4, and `%c` lives on in R6, which
-    /// the call overwrites. The parallel copy is R4 <- R5, R5 <- R4, R16 <- R6. One move after the other would give both arguments the
-    /// same content.
+    /// Example: the call reads `%a` in the fixed register R4 and `%b` in R5. `%a` is in R5 and `%b` in R4, and `%c` stays live in R6, which
+    /// the call overwrites. The parallel copy is R4 <- R5, R5 <- R4, R16 <- R6. Executed one after the other, the first two moves would
+    /// give both arguments the same content.
     fn emit_preparation(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let mut moves = self.moves_of(state);
+        let mut moves = self.moves_before(state);
         // Arguments are part of the same parallel copy: a value may be in the register of another argument.
         for argument in &state.arguments {
             if let (Some(part), Some(was_at)) = (argument.from.part(), argument.was_at) {
                 moves.extend(Move::tuple(argument.to, was_at + part.first, part.count));
             }
         }
-        let scratch = self.scratch(state, &moves, RegisterSet::EMPTY);
+        let scratch = self.find_scratch(state, &moves, RegisterSet::EMPTY);
         let file = self.inputs.file;
         let mut emitter = self.inputs.emitter(self.function, out, state.inst);
         emitter.emit_parallel(&moves, scratch)?;
@@ -99,13 +106,13 @@ impl Assigner<'_> {
         for argument in state.arguments.iter().filter(|argument| argument.was_at.is_none()) {
             match argument.from.part() {
                 Some(part) => self.spills.reload(part, argument.to, &mut emitter)?,
-                None => emitter.emit_move(argument.to, unit(&argument.from, 0))?,
+                None => emitter.emit_move(argument.to, single_register(&argument.from, 0))?,
             }
         }
         for result in &state.results {
             let Some(tied) = result.tied_copy else { continue };
             for number in 0..emitter.function.values[result.value].width {
-                emitter.emit_move(result.chosen() + number, unit_of(state, &tied, number, file))?;
+                emitter.emit_move(result.chosen_register() + number, source_register(state, &tied, number, file))?;
             }
         }
         Ok(())
@@ -126,14 +133,14 @@ impl Assigner<'_> {
             if classes[part.value].file != file {
                 continue;
             }
-            let made_at = |number: usize| state.results.iter().find(|result| result.operand == number).and_then(|result| result.at);
-            // A tied source is encoded in the register of its result; a copy or the inheritance has put it there. An operand of `KEEP`
-            // that is not fixed has no register and stays as it is, since `KEEP` is deleted at the end.
+            let made_at = |number: usize| state.results.iter().find(|result| result.operand == number).and_then(|result| result.register);
+            // A tied source is in the register of its result, either by a copy or because the result inherited its register. An operand of
+            // `KEEP` that is not fixed has no register and stays a value, since `KEEP` is deleted at the end.
             let first = match operand.role {
                 _ if number < results => made_at(number),
                 Role::Tied(result) => made_at(usize::from(result)),
                 Role::Fixed(to) => Some(Reg::from(to)),
-                _ => state.use_of(part.value).and_then(|used| used.at).map(|at| at + part.first),
+                _ => state.use_of(part.value).and_then(|used| used.register).map(|at| at + part.first),
             };
             if let Some(first) = first {
                 operand.kind = register(file, first, part.count).kind;
@@ -141,51 +148,53 @@ impl Assigner<'_> {
         }
         if let Some(guard) = &mut self.function.insts[state.inst].guard
             && let OperandKind::Value(part) = guard.kind
-            && let Some(at) = state.use_of(part.value).and_then(|used| used.at)
+            && let Some(at) = state.use_of(part.value).and_then(|used| used.register)
         {
             guard.kind = register(file, at, 1).kind;
         }
     }
 
-    /// Emits a guarded copy as one guarded move for each register, and records the moves for the checker. The operands are rewritten.
+    /// Emits a guarded copy as one guarded move for each register, and records the moves for the checker. The operands of the copy must
+    /// already be physical registers.
     fn emit_guarded_copy(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
-        let (to, source) = (state.results[0].chosen(), self.function.operands(state.inst)[1]);
-        let width = self.class(state.results[0].value).width;
+        let (to, source) = (state.results[0].chosen_register(), self.function.operands(state.inst)[1]);
+        let width = self.class_of(state.results[0].value).width;
         let guard = self.function.insts[state.inst].guard;
         let first = out.len();
         let mut emitter = self.inputs.emitter(self.function, out, state.inst);
         emitter.guard = guard;
         // The moves are emitted one after the other, so a partly overlapping source would be overwritten before it is read.
-        if width > 1 && overlaps(&source, emitter.file, to, width) {
-            return Err(emitter.unsupported("a guarded copy within a value"));
+        if width > 1 && overlaps_partly(&source, emitter.file, to, width) {
+            return Err(emitter.unsupported_error("a guarded copy within a value"));
         }
         for number in 0..width {
-            emitter.emit_move(to + number, unit(&source, number))?;
+            emitter.emit_move(to + number, single_register(&source, number))?;
         }
         let written = emitter.out[first..].to_vec();
         if written.len() != usize::from(width) {
-            return Err(emitter.unsupported("a guarded copy that takes two instructions"));
+            return Err(emitter.unsupported_error("a guarded copy that takes two instructions"));
         }
         self.output.guarded_copies.push((state.inst, written));
         Ok(())
     }
 }
 
-/// Returns whether a source is in registers of the file that overlap `width` registers from `to` on, but does not start with them.
-fn overlaps(source: &Operand, file: RegFile, to: Reg, width: u8) -> bool {
+/// Returns whether a source is in registers of the file that partly overlap the `width` registers from `to` on: they start at another
+/// register.
+fn overlaps_partly(source: &Operand, file: RegFile, to: Reg, width: u8) -> bool {
     let OperandKind::Register { file: source_file, first, count } = source.kind else { return false };
     let first = Reg::new(first);
     source_file == file && first != to && first < to + width && to < first + count
 }
 
-/// Returns one register of a source, in the register where the instruction reads it. Sources of other files, and constants, are as they
-/// are: `uses` has the values of this file only.
-fn unit_of(state: &InstState, operand: &Operand, number: u8, file: RegFile) -> Operand {
-    let in_register = |part: Part| Some(register(file, state.use_of(part.value)?.at? + part.first + number, 1));
-    operand.part().and_then(in_register).unwrap_or_else(|| unit(operand, number))
+/// Returns register `number` of a source, counted from 0, as an operand: the physical register in which the instruction reads it. Constants
+/// and sources of other files are not replaced by physical registers.
+fn source_register(state: &InstState, operand: &Operand, number: u8, file: RegFile) -> Operand {
+    let in_register = |part: Part| Some(register(file, state.use_of(part.value)?.register? + part.first + number, 1));
+    operand.part().and_then(in_register).unwrap_or_else(|| single_register(operand, number))
 }
 
 /// Returns whether an instruction starts an asynchronous copy, which reads its uniform registers late.
-fn is_async(opcode: Opcode) -> bool {
+fn is_async_copy(opcode: Opcode) -> bool {
     opcode.properties().pipe == Pipe::Async
 }

@@ -1,22 +1,22 @@
-//! Sets up the registers at the start of a block: takes over those of a predecessor, and places phis.
+//! Sets up the registers at the start of a block: copies the state of a predecessor, and assigns registers to phis.
 //!
-//! The block starts with the registers that one visited predecessor left (the most deeply nested one). Phis get registers next. The header
-//! of a loop keeps in registers what the loop uses, and drops what only lives through the loop if the loop needs the registers: a value
-//! dropped inside would be reloaded in every iteration.
+//! The block starts with the values in registers that one visited predecessor, the most deeply nested one, has at its end. Then phis get
+//! registers. A loop header keeps values in registers that the loop uses. If the loop needs more registers, its header drops values that
+//! are live through the loop without a use in it: a value dropped inside the loop would be reloaded in every iteration.
 //!
 //! Example: four usable registers; `%a` to `%d` are live into a loop, `%d` is used only after it, and the loop body needs four
 //! registers besides `%d`:
 //!
 //! ```text
 //! bb0:   ...                   %a=R4 %b=R5 %c=R6 %d=R7
-//! bb1:   (header)              pressure 5, usable 4, excess 1: %d is dropped, it is the only value not used in the loop
+//! bb1:   (header)              pressure 5, usable 4, excess 1: %d is dropped, the only value without a use in the loop
 //!        %e = IADD3 %a, %b     %e=R7
 //!        ...
 //! bb2:   STG [..], %d          %d is reloaded here; its store follows its definition in bb0
 //! ```
 //!
 //! Braun and Hack 2009 choose the values of a loop header in the same way. At other blocks they prefer values that are in registers in all
-//! predecessors; here the state of one predecessor is taken over, because the edge from it then needs no code.
+//! predecessors; here the state of one predecessor is copied, because the edge from it then needs no code.
 
 use std::cmp::Reverse;
 
@@ -34,10 +34,10 @@ impl Assigner<'_> {
         let liveness = &self.inputs.liveness;
         for (&value, &first_use) in liveness.live_in(block).iter().zip(liveness.first_uses(block)) {
             self.walk.next_use[value] = first_use;
-            self.borders.live_into[value] = Some(block);
+            self.borders.last_live_in_block[value] = Some(block);
         }
-        for &(value, register) in base.map_or(&[][..], |base| self.borders.exit.of(base)) {
-            if self.borders.live_into[value] == Some(block) {
+        for &(value, register) in base.map_or(&[][..], |base| self.borders.exit.get(base)) {
+            if self.borders.last_live_in_block[value] == Some(block) {
                 self.registers.occupy(value, register);
             }
         }
@@ -46,17 +46,17 @@ impl Assigner<'_> {
             self.make_room_for_loop(block);
         }
         self.place_phis(block, base);
-        // Values that are live-in but in no register here: another predecessor may have them in registers only, so they need a store.
+        // Live-in values that are in no register here need a spill store: another predecessor may have them in registers only.
         for &value in self.inputs.liveness.live_in(block) {
             if self.registers.register_of(value).is_none() {
                 self.spills.mark_spilled(value);
             }
         }
-        self.borders.entry.add(block, |found| self.registers.add_residents(found));
+        self.borders.entry.fill(block, |found| self.registers.add_residents(found));
     }
 
-    /// Returns the predecessor whose registers a block inherits, among those that were visited: its edge needs the fewest moves. Deeper
-    /// loops are executed more often.
+    /// Returns the predecessor whose exit state a block starts with, so that the edge from it needs no moves: among the visited ones, the
+    /// one in the deepest loop, which is executed most often. `None` if none was visited.
     fn base_predecessor(&self, block: Block) -> Option<Block> {
         let flow = &self.inputs.flow;
         let place = flow.graph.position(block);
@@ -64,13 +64,13 @@ impl Assigner<'_> {
         visited.max_by_key(|&from| (flow.loops.depth(from), flow.graph.position(from)))
     }
 
-    /// Prepares the registers at a loop header. If the loop needs more registers than there are, drops values that live through the loop
-    /// without a use in it, farthest next use first, until the rest fits. Otherwise, reloads values that the loop uses and that are not in
-    /// registers, nearest next use first, into free registers: one reload before the loop replaces one in every iteration.
+    /// Prepares the registers at a loop header. If the loop needs more registers than are usable, drops values that are live through the
+    /// loop without a use in it, farthest next use first, until the rest fits. Otherwise, reloads values that the loop uses and that are
+    /// not in registers, nearest next use first, into free registers: one reload before the loop replaces one in every iteration.
     fn make_room_for_loop(&mut self, header: Block) {
         let loops = &self.inputs.flow.loops;
         let body = loops.innermost(header).map_or(&[][..], |id| loops.blocks(id));
-        // The pressure of each block assumes that nothing is dropped, so it counts the values that live through the loop.
+        // The pressure of each block assumes that no value is dropped, so it includes values that are live through the loop.
         let most = body.iter().map(|&inside| self.inputs.liveness.pressure[inside]).max().unwrap_or(0);
         match most.saturating_sub(self.registers.usable.count()) {
             0 => self.reload_for_loop(header),
@@ -78,8 +78,8 @@ impl Assigner<'_> {
         }
     }
 
-    /// Puts values that are live into a loop header and used in the loop into free registers. `occupy` in the entry state is enough: the
-    /// edges into the loop reload the value.
+    /// Assigns free registers to values that are live into a loop header, used in the loop, and in no register. No code is emitted here:
+    /// the edges into the loop reload values that are in registers in the entry state.
     fn reload_for_loop(&mut self, header: Block) {
         let live_in = self.inputs.liveness.live_in(header).iter().copied();
         let mut missing: Vec<Value> = live_in.filter(|&value| self.registers.register_of(value).is_none()).collect();
@@ -87,14 +87,14 @@ impl Assigner<'_> {
         for value in missing {
             let free = self.registers.free;
             if !self.walk.next_use[value].is_after_loop()
-                && let Some(register) = self.choose(value, &free)
+                && let Some(register) = self.choose_registers(value, &free)
             {
                 self.registers.occupy(value, register);
             }
         }
     }
 
-    /// Drops values that live through a loop without a use in it, until `excess` registers are free or no such value is left.
+    /// Drops values that are live through a loop without a use in it, until `excess` registers are freed or no such value is left.
     fn drop_for_loop(&mut self, mut excess: u32) {
         let mut residents = Vec::new();
         self.registers.add_residents(&mut residents);
@@ -105,13 +105,13 @@ impl Assigner<'_> {
             if excess == 0 {
                 break;
             }
-            excess = excess.saturating_sub(u32::from(self.class(value).width));
+            excess = excess.saturating_sub(u32::from(self.class_of(value).width));
             self.drop_value(value);
         }
     }
 
-    /// Assigns registers to the phis of a block. Preferred are the registers in which the predecessor `base` leaves the phi's source,
-    /// because that edge then needs no move. A phi that finds no registers and is not worth more than the values in them is in memory.
+    /// Assigns registers to the phis of a block, preferably those in which the predecessor `base` has the phi's source at its end, because
+    /// that edge then needs no move. A phi stays in memory if no registers are free and no values in registers are cheaper to drop.
     fn place_phis(&mut self, block: Block, base: Option<Block>) {
         let phis = self.phis_of(block);
         if phis.is_empty() {
@@ -120,14 +120,14 @@ impl Assigner<'_> {
         // Phis come first among the instructions of the block.
         let liveness = &self.inputs.liveness;
         for written in liveness.file_insts_of(block).iter().take(phis.len()).flat_map(|&file_inst| liveness.writes(file_inst)) {
-            self.walk.next_use[written.value] = written.next;
+            self.walk.next_use[written.value] = written.next_use;
         }
-        // All phis that can inherit do so before any other phi chooses, or the others might take their registers.
+        // Phis that can inherit the registers of their sources do so before the other phis choose, which might take these registers.
         let mut later = self.inherit_registers(&phis, base);
-        later.sort_by_key(|&(_, value)| (Reverse(self.class(value).width), self.walk.next_use[value], value));
+        later.sort_by_key(|&(_, value)| (Reverse(self.class_of(value).width), self.walk.next_use[value], value));
         for (phi, value) in later {
             let free = self.registers.free;
-            if let Some(register) = self.choose(value, &free) {
+            if let Some(register) = self.choose_registers(value, &free) {
                 self.registers.occupy(value, register);
             } else if !self.displace_for_phi(value, &phis) {
                 self.borders.phis_without_register.push((block, phi));
@@ -135,7 +135,7 @@ impl Assigner<'_> {
             }
         }
         for &(_, value) in &phis {
-            self.borders.phis[value] = Some(PhiPlace { block, register: self.registers.register_of(value) });
+            self.borders.phi_places[value] = Some(PhiPlace { block, register: self.registers.register_of(value) });
         }
     }
 
@@ -143,12 +143,13 @@ impl Assigner<'_> {
     fn phis_of(&self, block: Block) -> Vec<(Inst, Value)> {
         let phis = self.function.phis(block).iter();
         let values = phis.filter_map(|&phi| self.function.operands(phi)[0].value().map(|value| (phi, value)));
-        values.filter(|&(_, value)| self.is_of_file(value)).collect()
+        values.filter(|&(_, value)| self.is_in_current_file(value)).collect()
     }
 
-    /// Gives each phi the registers in which `base` leaves its source, where they are free. Returns the other phis that are used.
+    /// Assigns to each phi the registers in which `base` has its source at its end, if they are free. Returns the other phis that have a
+    /// use.
     fn inherit_registers(&mut self, phis: &[(Inst, Value)], base: Option<Block>) -> Vec<(Inst, Value)> {
-        let left = base.map_or(&[][..], |base| self.borders.exit.of(base));
+        let left = base.map_or(&[][..], |base| self.borders.exit.get(base));
         left.iter().for_each(|&(value, register)| self.borders.base_exit_register[value] = Some(register));
         let mut later = Vec::new();
         for &(phi, value) in phis {
@@ -163,7 +164,7 @@ impl Assigner<'_> {
             match inherited.filter(|place| place.is_aligned(class.align) && self.registers.free.has_all(*place, class.width)) {
                 Some(place) => {
                     self.registers.occupy(value, place);
-                    self.hints.note_place(value, place);
+                    self.hints.note_register(value, place);
                 }
                 None => later.push((phi, value)),
             }
@@ -172,9 +173,10 @@ impl Assigner<'_> {
         later
     }
 
-    /// Drops values that cost less to drop than a phi, and gives their registers to the phi. Returns whether it did.
+    /// Drops values that cost less to drop than the phi that defines `value`, and assigns their registers to it. Returns false if there are
+    /// none.
     fn displace_for_phi(&mut self, value: Value, phis: &[(Inst, Value)]) -> bool {
-        let class = self.class(value);
+        let class = self.class_of(value);
         // Phis do not displace each other: they get registers in order of width and next use, so the more urgent one has its own already.
         let is_phi = |victim: Value| phis.iter().any(|&(_, phi)| phi == victim);
         let window = self.registers.cheapest_window(class, &self.registers.usable, |mut victims| {

@@ -10,11 +10,11 @@ use crate::registers::{Reg, RegisterSet};
 pub struct Environment {
     /// The target that the code is for.
     pub target: Target,
-    /// Number of general registers a thread may have, 255 at most.
+    /// Maximum number of general registers of a thread; at most 255.
     pub max_registers: u32,
-    /// Number of general registers that a thread gets at once.
+    /// Allocation unit of general registers: the hardware gives each thread a multiple of this number.
     pub register_unit: u32,
-    /// Largest number of general registers with which registers do not limit the number of resident warps.
+    /// Largest number of general registers per thread at which registers do not limit the number of resident warps.
     pub full_occupancy_registers: u32,
     /// Number of uniform registers.
     pub uniform_registers: u32,
@@ -26,15 +26,15 @@ pub struct Environment {
     pub barriers: u32,
     /// The general register with the stack pointer; no value is assigned to it.
     pub stack_pointer: Reg,
-    /// Registers that a `CALL` leaves undefined, for callees that `known` does not name.
+    /// Registers that a `CALL` clobbers, for callees that are not in `known`.
     pub clobbers: Clobbers,
-    /// Callees, by name, with the registers that they leave undefined.
+    /// Names of callees whose clobbered registers are known, with these registers.
     pub known: Vec<(String, Clobbers)>,
     /// Registers that no value is assigned to.
     pub reserved: Clobbers,
 }
 
-/// A set of registers of every file, such as those that a callee may overwrite.
+/// Sets of registers, one for each register file, such as the registers that a callee may overwrite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the register files")]
 pub struct Clobbers {
@@ -65,7 +65,7 @@ impl Clobbers {
     };
 
     /// Returns the registers of one file.
-    fn of(&self, file: RegFile) -> RegisterSet {
+    fn in_file(&self, file: RegFile) -> RegisterSet {
         match file {
             RegFile::General => self.general,
             RegFile::Uniform => self.uniform,
@@ -78,12 +78,12 @@ impl Clobbers {
 }
 
 impl Environment {
-    /// Returns an environment with all registers of a target but at most `max_registers` general ones, where calls overwrite everything.
+    /// Returns the environment of a target with at most `max_registers` general registers, where calls clobber all registers.
     pub fn new(target: Target, max_registers: u32) -> Environment {
         Environment::on_machine(Machine::of(target), target, max_registers)
     }
 
-    /// Returns the same for the limits of a given machine, such as one that the user describes.
+    /// As [`Environment::new`], with the limits of a given machine, such as one from the user's hardware profile.
     pub fn on_machine(machine: &Machine, target: Target, max_registers: u32) -> Environment {
         Environment {
             target,
@@ -101,7 +101,7 @@ impl Environment {
         }
     }
 
-    /// Returns the number of registers of a file; all register numbers in the code are below it.
+    /// Returns the number of registers of a file that code may name: register numbers are below it.
     pub fn limit(&self, file: RegFile) -> u32 {
         match file {
             RegFile::General => self.max_registers,
@@ -115,18 +115,18 @@ impl Environment {
     }
 
     /// Returns the registers of a file that values may be assigned to.
-    pub(crate) fn usable(&self, file: RegFile) -> RegisterSet {
-        let mut set = RegisterSet::first(self.limit(file)).without(&self.reserved.of(file));
+    pub(crate) fn usable_registers(&self, file: RegFile) -> RegisterSet {
+        let mut set = RegisterSet::first_n(self.limit(file)).without(&self.reserved.in_file(file));
         if file == RegFile::General {
             set.remove(self.stack_pointer, 1);
         }
         set
     }
 
-    /// Returns the registers of a file that a call overwrites.
-    pub(crate) fn clobbered(&self, function: &Function, call: Inst, file: RegFile) -> RegisterSet {
+    /// Returns the registers of a file that the callee of `call` may overwrite.
+    pub(crate) fn clobbered_by(&self, function: &Function, call: Inst, file: RegFile) -> RegisterSet {
         let callee = function.callee(call);
         let known = self.known.iter().find(|(name, _)| callee == Some(name.as_str()));
-        known.map_or(&self.clobbers, |(_, clobbers)| clobbers).of(file)
+        known.map_or(&self.clobbers, |(_, clobbers)| clobbers).in_file(file)
     }
 }

@@ -1,6 +1,6 @@
 //! Spill slots in the frame, and the loads and stores that access them. Only the general file is spilled to memory.
 //!
-//! During the allocation each value has a slot of its own; [`crate::slots`] assigns the offsets anew afterwards, so that slots share
+//! During the allocation each spilled value has its own slot; [`crate::slots`] assigns the offsets again afterwards, so that slots share
 //! memory. Offsets are in bytes from the stack pointer.
 
 use oriole_ir::{Class, Function, MemoryAccess, Opcode, Operand, OperandKind, RegFile, Role, Space, Symbol, Value};
@@ -10,14 +10,15 @@ use crate::emit::Emitter;
 use crate::operands::register;
 use crate::registers::{Reg, RegisterSet};
 
-/// A slot that belongs to no value.
+/// A slot that belongs to no value: a temporary slot or the emergency slot.
 pub(crate) struct PrivateSlot {
+    /// Offset in bytes from the stack pointer.
     pub offset: u32,
     /// Size in words of 4 bytes.
     pub words: u32,
 }
 
-/// A register that may be overwritten for a moment.
+/// A register that may be overwritten temporarily.
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchRegister {
     pub register: Reg,
@@ -35,10 +36,11 @@ enum Direction {
 /// The spill slots of the function.
 pub(crate) struct SpillFrame {
     stack_pointer: Reg,
-    /// Offsets of the slots of values.
+    /// The offset of each value's slot, in bytes from the stack pointer.
     pub slots: FxHashMap<Value, u32>,
+    /// The slots that belong to no value.
     pub private_slots: Vec<PrivateSlot>,
-    /// Offset of the slot that saves a register while it serves as scratch; `None` if none was needed.
+    /// Offset of the slot in which a register is saved while it is used as a scratch register; `None` if that was never necessary.
     emergency_slot: Option<u32>,
     /// Bytes that the spill stores emitted so far write.
     pub stored_bytes: u32,
@@ -59,14 +61,14 @@ impl SpillFrame {
         }
     }
 
-    /// Forgets the slots of the previous register file that belong to no value. The statistics go on.
+    /// Forgets the private slots of the previous register file. The statistics are kept.
     pub fn start_file(&mut self) {
         self.private_slots.clear();
         self.emergency_slot = None;
     }
 
     /// Returns the offset of a value's slot; creates the slot at the first call.
-    pub fn slot(&mut self, value: Value, function: &mut Function) -> u32 {
+    pub fn slot_offset(&mut self, value: Value, function: &mut Function) -> u32 {
         if let Some(&offset) = self.slots.get(&value) {
             return offset;
         }
@@ -97,9 +99,9 @@ impl SpillFrame {
         offset
     }
 
-    /// Returns a scratch register. Without a free register, the lowest usable one is saved to the emergency slot; [`SpillFrame::give_back`]
-    /// restores it.
-    pub fn borrow(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> ScratchRegister {
+    /// Returns a scratch register. If no register is free, the lowest usable one is saved to the emergency slot;
+    /// [`SpillFrame::release_scratch`] restores it.
+    pub fn acquire_scratch(&mut self, free: &RegisterSet, usable: &RegisterSet, emitter: &mut Emitter<'_>) -> ScratchRegister {
         if let Some(register) = free.lowest() {
             return ScratchRegister { register, is_saved: false };
         }
@@ -109,8 +111,8 @@ impl SpillFrame {
         ScratchRegister { register, is_saved: true }
     }
 
-    /// Restores a register from [`SpillFrame::borrow`] if it was saved.
-    pub fn give_back(&mut self, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
+    /// Restores a register from [`SpillFrame::acquire_scratch`] if it was saved.
+    pub fn release_scratch(&mut self, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
         if scratch.is_saved {
             let slot = self.emergency_slot(emitter.function);
             self.load(slot, scratch.register, 1, emitter);
@@ -127,7 +129,7 @@ impl SpillFrame {
         self.transfer(Direction::Load, slot, first, count, emitter);
     }
 
-    /// Copies 4-byte words from one slot to another through a scratch register.
+    /// Emits a copy of 4-byte words from one slot to another through a scratch register.
     pub fn copy(&mut self, to: u32, from: u32, words: u8, scratch: ScratchRegister, emitter: &mut Emitter<'_>) {
         for word in 0..u32::from(words) {
             self.load(from + 4 * word, scratch.register, 1, emitter);
@@ -135,7 +137,7 @@ impl SpillFrame {
         }
     }
 
-    /// Emits loads or stores in pieces of 16, 8 or 4 bytes: the widest for which both the register number and the offset are aligned.
+    /// Emits loads or stores of 16, 8 or 4 bytes each: the widest for which both the register number and the offset are aligned.
     fn transfer(&mut self, direction: Direction, slot: u32, first: Reg, count: u8, emitter: &mut Emitter<'_>) {
         let mut done = 0;
         while done < count {
@@ -155,8 +157,8 @@ impl SpillFrame {
             ];
             let data = register(RegFile::General, at, size);
             let inst = match direction {
-                Direction::Store => emitter.machine(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0),
-                Direction::Load => emitter.machine(Opcode::LDL, modifier, &[data, address[0], address[1], address[2]], 1),
+                Direction::Store => emitter.push_machine(Opcode::STL, modifier, &[address[0], address[1], address[2], data], 0),
+                Direction::Load => emitter.push_machine(Opcode::LDL, modifier, &[data, address[0], address[1], address[2]], 1),
             };
             let access = emitter.function.accesses.push(MemoryAccess::weak(Space::Spill, 4 * size));
             emitter.function.insts[inst].memory = Some(access);
@@ -188,7 +190,7 @@ mod tests {
         let mut frame = SpillFrame::new(Reg::new(1));
         let mut aligns = Vec::new();
         let mut slot = |function: &mut Function, value| {
-            let offset = frame.slot(value, function);
+            let offset = frame.slot_offset(value, function);
             aligns.push((function.frame_align, function.frame_bytes));
             offset
         };

@@ -2,15 +2,16 @@
 //!
 //! A phi, a copy or a tied operand needs no move if source and result are in the same register; a pack needs none if each source already
 //! is at its offset in the result. Values related in this way form a *web*, and each value has an offset in registers from the start of
-//! its web. The first value of a web that gets registers chooses a place for the whole web, if one is free, and the others follow where
-//! they can. Unlike the coalescing of a graph-coloring allocator, webs ignore interference: a hint that cannot be followed costs a move
-//! and is otherwise harmless.
+//! its web. When the first value of a web gets registers, a gap for the whole web is chosen if one is free, and the other values later
+//! prefer their registers in it. Unlike the coalescing of a graph-coloring allocator, webs ignore interference: a hint that cannot be
+//! followed costs a move and is otherwise harmless.
 //!
 //! Example: `%4:R4 = PACK %0, %1, %2, %3` puts %0 to %3 at offsets 0 to 3 of the web of %4. If %0 is assigned first, to R8, the web starts
 //! at R8, and %1 prefers R9.
 //!
 //! There is one exception: phis of one block are live at the same time, so two of them never get the same registers of a web. Otherwise
-//! four phis that all start as the same zero would be one web, and three of them would need a move in every iteration.
+//! four phis with the same initial value, zero, would be at the same offset of one web, and three of them would need a move in every
+//! iteration.
 //!
 //! Webs are a union-find forest with offsets and path compression, so a lookup takes nearly constant time.
 
@@ -19,36 +20,37 @@ use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
 use crate::liveness::Liveness;
-use crate::operands::{operand_width, part_in};
+use crate::operands::{operand_width, part_in_file};
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum width of a web in registers. A wider one would hardly find a gap. A tuple that is wider by itself is a web of its own, so the
+/// Maximum width of a web in registers. Free gaps for wider webs are rare. A tuple that is wider by itself is a web of its own, so the
 /// sources of a pack into it get no hints, and each of them may cost a move.
-const WIDEST: i32 = 128;
+const MAX_WEB_WIDTH: i32 = 128;
 
-/// Maximum number of registers of phis that are tracked for a web, which bounds the time to join two webs.
-const MAX_TRACKED: usize = 32;
+/// Maximum number of phi registers recorded for each web. Bounds the time to join two webs.
+const MAX_PHI_REGISTERS: usize = 32;
 
-/// Registers below this number are chosen by their bank only.
+/// Using registers below this number does not lower the occupancy, so among them a register in the preferred bank is chosen even if it is
+/// above all registers in use.
 const CHEAP_REGISTERS: u16 = 24;
 
 /// A value in the union-find forest. A root is its own parent.
 #[derive(Clone, Copy)]
 struct Node {
     parent: Value,
-    /// Registers from the first register of the parent to the first register of this value; may be negative.
+    /// Number of registers from the first register of the parent to the first register of this value; may be negative.
     offset: i32,
     /// For roots: first register of the web, relative to the first register of the root; 0 or negative.
     low: i32,
     /// For roots: end of the web, exclusive, relative to the first register of the root.
     high: i32,
-    /// For roots: the register of the root that the placed values of the web imply; `None` if no value has a place yet. May be negative
-    /// if the root itself does not fit there.
-    place: Option<i32>,
+    /// For roots: the first register of the root that the registers of other values of the web imply; `None` if no value of the web has
+    /// registers yet. May be negative, in which case the root itself cannot be there.
+    implied_register: Option<i32>,
     /// For roots: the largest alignment of any value in the web.
     align: u8,
     /// For roots: whether the root should be in an odd register; `None` for no preference.
-    odd: Option<bool>,
+    prefers_odd: Option<bool>,
 }
 
 /// The web of a value, and the offset of the value from the root of the web, in registers.
@@ -58,11 +60,13 @@ struct Web {
     offset: i32,
 }
 
-/// The size of a web, and the place of one of its values in it, in registers.
+/// The size of a web, and the offset of one of its values in it, in registers.
 struct Extent {
+    /// Width of the whole web.
     width: u8,
     /// Registers from the start of the web to the first register of the value.
     offset: u8,
+    /// Alignment of the web.
     align: u8,
 }
 
@@ -70,31 +74,32 @@ struct Extent {
 #[derive(Default)]
 pub(crate) struct Hints {
     nodes: IndexVec<Value, Node>,
-    /// By root: the registers of the phis in the web, each with the block of the phi and its offset from the root. Webs without phis, and
-    /// those with more than [`MAX_TRACKED`] registers, have no entry.
+    /// For each web, given by its root: one entry for each register of a phi in the web, with the block of the phi and the offset of the
+    /// register from the root. Webs without phis, and webs with more than [`MAX_PHI_REGISTERS`] such registers, have no entry.
     phis: FxHashMap<Value, Vec<(Block, i32)>>,
-    /// One more than the highest register that has been chosen in the current file.
-    used: u16,
+    /// Highest register number chosen so far in the current file, plus one.
+    used_end: u16,
 }
 
 impl Hints {
     /// Adds the webs of a register file, and nodes for values that were created since the last call.
     pub fn add_webs(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
-        self.used = 0;
+        self.used_end = 0;
         for (value, class) in function.values.iter_enumerated().skip(self.nodes.len()) {
             self.nodes.push(Node {
                 parent: value,
                 offset: 0,
                 low: 0,
                 high: i32::from(class.width),
-                place: None,
+                implied_register: None,
                 align: class.align,
-                odd: None,
+                prefers_odd: None,
             });
         }
         for &block in &function.layout {
             for &phi in function.phis(block) {
-                if let Some(part) = part_in(function, &function.results(phi)[0], file).filter(|part| usize::from(part.count) <= MAX_TRACKED)
+                if let Some(part) =
+                    part_in_file(function, &function.results(phi)[0], file).filter(|part| usize::from(part.count) <= MAX_PHI_REGISTERS)
                 {
                     self.phis.insert(part.value, (0..i32::from(part.count)).map(|offset| (block, offset)).collect());
                 }
@@ -102,14 +107,14 @@ impl Hints {
         }
         for &block in &function.layout {
             for file_inst in liveness.file_insts_of(block) {
-                self.collect(function, file_inst.inst, file);
+                self.join_operands(function, file_inst.inst, file);
             }
         }
     }
 
-    /// Joins the webs that one phi, copy, pack or instruction with tied operands relates.
-    fn collect(&mut self, function: &Function, inst: Inst, file: RegFile) {
-        let part_of = |operand: &Operand| part_in(function, operand, file);
+    /// Joins the webs of the operands of a phi, copy, pack or instruction with tied operands.
+    fn join_operands(&mut self, function: &Function, inst: Inst, file: RegFile) {
+        let part_of = |operand: &Operand| part_in_file(function, operand, file);
         let op = function.insts[inst].op;
         let joins = matches!(op, Op::Pseudo(Pseudo::Phi | Pseudo::Copy | Pseudo::Pack));
         let operands = function.operands(inst);
@@ -128,7 +133,7 @@ impl Hints {
             if let Some(source) = part_of(operand)
                 && let Some(result) = part_of(&operands[result])
             {
-                self.join(result.value, source.value, offset - i32::from(source.first));
+                self.join_webs(result.value, source.value, offset - i32::from(source.first));
             }
         }
     }
@@ -165,12 +170,13 @@ impl Hints {
         second.iter().any(|&(block, offset)| first.contains(&(block, offset + shift)))
     }
 
-    /// Adds the phis of the web of `other` to those of the web of `root`. A web with many phis is no longer tracked.
+    /// Adds the phi registers of the web of `other`, `shift` registers later, to those of the web of `root`. Removes the entry if there are
+    /// more than [`MAX_PHI_REGISTERS`].
     fn join_phis(&mut self, root: Value, other: Value, shift: i32) {
         let Some(moved) = self.phis.remove(&other) else { return };
         let kept = self.phis.entry(root).or_default();
         kept.extend(moved.into_iter().map(|(block, offset)| (block, offset + shift)));
-        if kept.len() > MAX_TRACKED {
+        if kept.len() > MAX_PHI_REGISTERS {
             self.phis.remove(&root);
         }
     }
@@ -178,7 +184,7 @@ impl Hints {
     /// Joins two webs so that `second` starts `offset` registers after the start of `first`. Does nothing if the webs are joined already
     /// (the first relation wins), if phis of one block would overlap, if the result would be too wide, or if the alignments contradict each
     /// other.
-    fn join(&mut self, first: Value, second: Value, offset: i32) {
+    fn join_webs(&mut self, first: Value, second: Value, offset: i32) {
         let (root, first_offset) = self.root(first);
         let (other, second_offset) = self.root(second);
         if root == other {
@@ -188,10 +194,11 @@ impl Hints {
         let moved = self.nodes[other];
         let kept = self.nodes[root];
         let (low, high) = (kept.low.min(moved.low + shift), kept.high.max(moved.high + shift));
-        // `shift` is the offset of the second web's root from the first web's root, which becomes the common root. A web is aligned at its
-        // root: the second web stays aligned at any multiple of its alignment, and if it is the stricter one, only shift 0 is accepted.
+        // `shift` is the offset of the second web's root from the first web's root, which becomes the root of the joined web. The alignment
+        // of a web applies to its root. So `shift` must be a multiple of the smaller alignment; if the second web has the larger alignment,
+        // `shift` must be 0, so that it applies to the new root too.
         let misaligned = shift.rem_euclid(i32::from(kept.align.min(moved.align))) != 0;
-        if high - low > WIDEST || misaligned || (moved.align > kept.align && shift != 0) || self.would_overlap(root, other, shift) {
+        if high - low > MAX_WEB_WIDTH || misaligned || (moved.align > kept.align && shift != 0) || self.would_overlap(root, other, shift) {
             return;
         }
         self.join_phis(root, other, shift);
@@ -211,20 +218,21 @@ impl Hints {
         self.nodes[root].align >= 2
     }
 
-    /// Sets whether a root should be in an odd register.
-    pub fn set_bank(&mut self, root: Value, odd: Option<bool>) {
-        self.nodes[root].odd = odd;
+    /// Sets the preferred register bank of a web: whether its root should be in an odd register; `None` for no preference.
+    pub fn set_bank(&mut self, root: Value, prefers_odd: Option<bool>) {
+        self.nodes[root].prefers_odd = prefers_odd;
     }
 
     /// Returns the web of a value.
-    fn web(&mut self, value: Value) -> Web {
+    fn web_of(&mut self, value: Value) -> Web {
         let (root, offset) = self.root(value);
         Web { root, offset }
     }
 
-    /// Returns the first register that a value should get; `None` if no value of its web has a place yet.
-    fn place(&self, web: Web) -> Option<Reg> {
-        self.nodes[web.root].place.and_then(|place| u16::try_from(place + web.offset).ok()).map(Reg::new)
+    /// Returns the first register that the other values of its web imply for a value; `None` if none of them has registers yet, or if the
+    /// implied register does not exist.
+    fn implied_register(&self, web: Web) -> Option<Reg> {
+        self.nodes[web.root].implied_register.and_then(|place| u16::try_from(place + web.offset).ok()).map(Reg::new)
     }
 
     /// Returns the size of a web and the offset of the value in it.
@@ -233,28 +241,28 @@ impl Hints {
         Extent { width: (node.high - node.low) as u8, offset: (web.offset - node.low) as u8, align: node.align }
     }
 
-    /// Records that a value starts at `register`, which implies registers for all other values of its web.
-    pub fn note_place(&mut self, value: Value, register: Reg) {
-        let web = self.web(value);
-        self.set_place(web, register);
+    /// Records that the first register of a value is `register`, which implies registers for all other values of its web.
+    pub fn note_register(&mut self, value: Value, register: Reg) {
+        let web = self.web_of(value);
+        self.set_implied_register(web, register);
     }
 
-    fn set_place(&mut self, web: Web, register: Reg) {
-        self.nodes[web.root].place = Some(i32::from(register.number()) - web.offset);
+    fn set_implied_register(&mut self, web: Web, register: Reg) {
+        self.nodes[web.root].implied_register = Some(i32::from(register.number()) - web.offset);
     }
 
-    /// Chooses free registers for a value of a class and returns the first; `None` if no aligned gap is wide enough. The order of
-    /// preference saves moves: the place that the value's web implies; a gap for the whole web, if no value of it has a place yet; any gap.
-    pub fn choose(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
+    /// Chooses free registers for a value of a class and returns the first; `None` if no aligned gap is wide enough. To save moves, prefers
+    /// the registers that the other values of its web imply; if none of them has registers yet, a gap for the whole web; then any gap.
+    pub fn choose_registers(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let place = self.choose_place(value, class, free)?;
-        self.used = self.used.max(place.number() + u16::from(class.width));
+        self.used_end = self.used_end.max(place.number() + u16::from(class.width));
         Some(place)
     }
 
     fn choose_place(&mut self, value: Value, class: Class, free: &RegisterSet) -> Option<Reg> {
         let fits = |place: Reg| place.is_aligned(class.align) && free.has_all(place, class.width);
-        let web = self.web(value);
-        let wish = self.place(web);
+        let web = self.web_of(value);
+        let wish = self.implied_register(web);
         if let Some(place) = wish {
             if fits(place) {
                 return Some(place);
@@ -263,30 +271,32 @@ impl Hints {
             let extent = self.extent(web);
             if extent.width > class.width {
                 let whole = Class { width: extent.width, align: extent.align, ..class };
-                if let Some(place) = free.find(whole).map(|place| place + extent.offset).filter(|&place| fits(place)) {
-                    self.set_place(web, place);
+                if let Some(place) = free.find_gap(whole).map(|place| place + extent.offset).filter(|&place| fits(place)) {
+                    self.set_implied_register(web, place);
                     return Some(place);
                 }
             }
         }
-        let place = self.find(web, class, free)?;
-        // The first value of a web decides for the others. A value that missed the web's place does not change it.
+        let place = self.find_gap(web, class, free)?;
+        // The first value of a web that gets registers determines those of the others. A value that did not get the implied registers does
+        // not change them.
         if wish.is_none() {
-            self.set_place(web, place);
+            self.set_implied_register(web, place);
         }
         Some(place)
     }
 
-    /// Finds a gap for a value, in the bank that its web should be in if that takes no register beyond those in use.
-    fn find(&self, web: Web, class: Class, free: &RegisterSet) -> Option<Reg> {
-        let place = free.find(class)?;
-        let Some(is_odd) = self.nodes[web.root].odd.filter(|_| class.width == 1 && class.align == 1) else { return Some(place) };
+    /// Finds a gap for a value, in the preferred bank of its web if that does not raise the number of registers in use above
+    /// [`CHEAP_REGISTERS`]. Returns its first register.
+    fn find_gap(&self, web: Web, class: Class, free: &RegisterSet) -> Option<Reg> {
+        let place = free.find_gap(class)?;
+        let Some(is_odd) = self.nodes[web.root].prefers_odd.filter(|_| class.width == 1 && class.align == 1) else { return Some(place) };
         let is_odd = is_odd ^ (web.offset.rem_euclid(2) == 1);
         if (place.number() % 2 == 1) == is_odd {
             return Some(place);
         }
-        let limit = self.used.max(CHEAP_REGISTERS);
-        let other = free.find_in_bank(class, is_odd).filter(|other| other.number() < limit);
+        let limit = self.used_end.max(CHEAP_REGISTERS);
+        let other = free.find_gap_in_bank(class, is_odd).filter(|other| other.number() < limit);
         Some(other.unwrap_or(place))
     }
 }

@@ -1,10 +1,10 @@
-//! Registers that a product of a warpgroup (`wgmma`) may still read when the next iteration of a loop starts.
+//! Registers that an asynchronous instruction may still read, and that values should therefore not be assigned to.
 //!
-//! [`products`](crate::products) keeps the operands of a running product in their registers up to the end of the block. If the block
-//! continues at the start of a loop, the product still runs there, until the first wait:
+//! [`products`](crate::products) keeps the operands of a running matrix product (`wgmma`) in their registers up to the end of the block. If
+//! the block branches back to the start of a loop, the product still runs there, until the first wait:
 //!
 //! ```text
-//! bb1: %1 = HGMMA gdesc[..]          must not write registers of %2, or it has to wait for the product of the iteration before
+//! bb1: %1 = HGMMA gdesc[..]          must not write registers of %2, or it has to wait for the HGMMA of the previous iteration
 //!      WARPGROUP.DEPBAR.LE gsb0, 0x0
 //!      %2 = PACK ..
 //!      %3 = HGMMA %2, gdesc[..]
@@ -13,10 +13,11 @@
 //! ```
 //!
 //! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait. This is
-//! a preference: if no other registers are free, any will do, and `settle-products` inserts a wait.
+//! only a preference: if no other registers are free, any register is used, and `settle-products` inserts a wait.
 //!
-//! Copies of tensors and of blocks of memory (`UTMALDG`, `UBLKCP`) read their uniform registers late as well. Writing one of them has to wait,
-//! so uniform values prefer registers that no such copy has read; there are many, and their number does not limit the occupancy.
+//! Asynchronous copies of tensors and of blocks of memory (`UTMALDG`, `UBLKCP`) read their uniform registers late as well. An instruction
+//! that writes one of these registers has to wait, so uniform values prefer registers that no such copy has read. There are many uniform
+//! registers, and using more of them does not lower the occupancy.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Operand, Pseudo, Value};
@@ -26,31 +27,32 @@ use crate::hints::Hints;
 use crate::products::pending_groups;
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum number of blocks between the end of a block and the start of the loop.
+/// Maximum number of blocks between the end of the block with the matrix product and the start of the loop.
 const MAX_STEPS: usize = 4;
 
-/// The start of a loop that products may be running at.
-struct Start {
-    /// Position of the first wait for all products in the block; the number of instructions if there is none.
-    wait: u32,
-    /// Registers in use at the start of the block, or written before the wait.
-    busy: RegisterSet,
+/// The first block of a loop at whose start matrix products may still be running.
+struct LoopStart {
+    /// Position in the block of the first wait for all matrix products; the number of instructions if there is none.
+    wait_position: u32,
+    /// Registers that are in use at the start of the block, or written before the wait.
+    busy_registers: RegisterSet,
 }
 
-/// The operands that products read across back edges, and the registers that they should not be in.
+/// The operands that matrix products read across back edges, and the registers that these operands should not be in; also the uniform
+/// registers that asynchronous copies may still read.
 #[derive(Default)]
 pub(crate) struct InFlight {
-    /// By block at which a loop starts.
-    starts: FxHashMap<Block, Start>,
-    /// By root of a web: the block at whose start a product reads a value of the web.
-    carried: FxHashMap<Value, Block>,
+    /// The loop starts, by block.
+    starts: FxHashMap<Block, LoopStart>,
+    /// For each web, given by its root, with an operand of a matrix product that runs across a back edge: the start of the loop.
+    carried_webs: FxHashMap<Value, Block>,
     /// Uniform registers that asynchronous copies have read.
-    read_late: RegisterSet,
+    late_reads: RegisterSet,
 }
 
 impl InFlight {
-    /// Finds the operands that are kept at the ends of blocks and the starts of the loops that follow.
-    pub fn find(function: &Function, flow: &ControlFlow, hints: &mut Hints) -> InFlight {
+    /// Finds the operands that a `KEEP` at the end of a block keeps in registers, and the starts of the loops that follow the block.
+    pub fn new(function: &Function, flow: &ControlFlow, hints: &mut Hints) -> InFlight {
         let mut found = InFlight::default();
         let kept_at_end = |block: Block| {
             let insts = &function.blocks[block].insts;
@@ -65,55 +67,56 @@ impl InFlight {
             let Some(start) = flow.successors(block).iter().find_map(|&next| loop_start(flow, block, next)) else { continue };
             for value in function.sources(keep).iter().filter_map(Operand::value) {
                 let (root, _) = hints.root_of(value);
-                found.carried.insert(root, start);
+                found.carried_webs.insert(root, start);
             }
             let insts = &function.blocks[start].insts;
             let wait = insts.iter().position(|&inst| pending_groups(function, inst) == Some(0)).unwrap_or(insts.len()) as u32;
-            found.starts.insert(start, Start { wait, busy: RegisterSet::EMPTY });
+            found.starts.insert(start, LoopStart { wait_position: wait, busy_registers: RegisterSet::EMPTY });
         }
         found
     }
 
-    /// Records the registers in use at the start of a block.
-    pub fn enter(&mut self, block: Block, occupied: &RegisterSet) {
+    /// Records the registers in use at the start of a block, if a loop starts there.
+    pub fn note_loop_entry(&mut self, block: Block, occupied: &RegisterSet) {
         if let Some(start) = self.starts.get_mut(&block) {
-            start.busy = start.busy.or(occupied);
+            start.busy_registers = start.busy_registers.or(occupied);
         }
     }
 
-    /// Records that an instruction at a position of a block writes registers.
+    /// Records that the instruction at a position of a block writes `count` registers from `first` on.
     pub fn note_written(&mut self, block: Block, position: u32, first: Reg, count: u8) {
-        if let Some(start) = self.starts.get_mut(&block).filter(|start| position < start.wait) {
-            start.busy.insert(first, count);
+        if let Some(start) = self.starts.get_mut(&block).filter(|start| position < start.wait_position) {
+            start.busy_registers.insert(first, count);
         }
     }
 
-    /// Records that an asynchronous copy reads uniform registers.
+    /// Records that an asynchronous copy reads `count` uniform registers from `first` on.
     pub fn note_late_read(&mut self, first: Reg, count: u8) {
-        self.read_late.insert(first, count);
+        self.late_reads.insert(first, count);
     }
 
     /// Forgets which uniform registers asynchronous copies have read, because all others are in use.
     pub fn forget_late_reads(&mut self) {
-        self.read_late = RegisterSet::EMPTY;
+        self.late_reads = RegisterSet::EMPTY;
     }
 
     /// Returns the uniform registers that asynchronous copies have read; `None` if there are none.
     pub fn late_reads(&self) -> Option<RegisterSet> {
-        (self.read_late != RegisterSet::EMPTY).then_some(self.read_late)
+        (self.late_reads != RegisterSet::EMPTY).then_some(self.late_reads)
     }
 
-    /// Returns the registers that a value should not be in; `None` if there are none.
-    pub fn to_avoid(&self, hints: &mut Hints, value: Value) -> Option<&RegisterSet> {
-        if self.carried.is_empty() {
+    /// Returns the registers that a value should not be assigned to; `None` if there are none.
+    pub fn registers_to_avoid(&self, hints: &mut Hints, value: Value) -> Option<&RegisterSet> {
+        if self.carried_webs.is_empty() {
             return None;
         }
         let (root, _) = hints.root_of(value);
-        self.carried.get(&root).and_then(|start| self.starts.get(start)).map(|start| &start.busy)
+        self.carried_webs.get(&root).and_then(|start| self.starts.get(start)).map(|start| &start.busy_registers)
     }
 }
 
-/// Returns the block at which a loop around `block` starts, if `next` leads there over blocks with a single successor.
+/// Returns the first block of a loop around `block` if `next`, a successor of `block`, leads there over at most [`MAX_STEPS`] blocks with a
+/// single successor; `None` otherwise.
 fn loop_start(flow: &ControlFlow, block: Block, next: Block) -> Option<Block> {
     let mut next = next;
     for _ in 0..MAX_STEPS {

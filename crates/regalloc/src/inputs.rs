@@ -1,4 +1,4 @@
-//! What the passes over one register file read and do not change.
+//! The inputs of the allocation of one register file, which none of its steps change.
 
 use oriole_ir::{Block, Function, Inst, RegFile};
 use oriole_support::IndexVec;
@@ -18,8 +18,8 @@ pub(crate) struct Inputs<'a> {
     pub flow: Flow,
     pub liveness: Liveness,
     pub dead_parts: DeadParts,
-    /// By block: the number of instructions before allocation of this file.
-    pub lengths: IndexVec<Block, u32>,
+    /// For each block: its number of instructions before this file is allocated.
+    pub block_lengths: IndexVec<Block, u32>,
 }
 
 impl<'a> Inputs<'a> {
@@ -29,30 +29,31 @@ impl<'a> Inputs<'a> {
             env,
             mover: Mover::new(env.target),
             file: RegFile::General,
-            flow: Flow::of(function),
+            flow: Flow::new(function),
             liveness: Liveness::default(),
             dead_parts: DeadParts::default(),
-            lengths: IndexVec::filled(function.blocks.len(), 0),
+            block_lengths: IndexVec::filled(function.blocks.len(), 0),
         }
     }
 
-    /// Computes the inputs for a register file. The allocation of the file before may have split edges.
+    /// Computes the inputs for a register file. The allocation of the previous file may have split edges, so control flow may be computed
+    /// again.
     pub fn start_file(&mut self, function: &Function, file: RegFile) -> Result<(), AllocateError> {
-        // `lengths` has as many entries as the function had blocks when `flow` was computed.
-        if self.lengths.len() != function.blocks.len() {
-            self.flow = Flow::of(function);
+        // `block_lengths` has as many entries as the function had blocks when `flow` was computed.
+        if self.block_lengths.len() != function.blocks.len() {
+            self.flow = Flow::new(function);
         }
         self.file = file;
-        self.lengths.clear();
+        self.block_lengths.clear();
         for block in &function.blocks {
-            self.lengths.push(block.insts.len() as u32);
+            self.block_lengths.push(block.insts.len() as u32);
         }
         self.liveness.compute(function, &self.flow, file)?;
-        self.dead_parts.compute(function, self.flow.order(), &self.liveness, file);
+        self.dead_parts.compute(function, self.flow.reverse_post_order(), &self.liveness, file);
         Ok(())
     }
 
-    /// Returns an emitter of code that `inst` needs.
+    /// Returns an emitter for code that the allocation of `inst` needs.
     pub fn emitter<'f>(&self, function: &'f mut Function, out: &'f mut Vec<Inst>, inst: Inst) -> Emitter<'f> {
         Emitter::new(function, self.mover, self.file, out, inst)
     }

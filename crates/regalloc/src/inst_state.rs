@@ -1,11 +1,11 @@
-//! The decisions about one instruction, before any code is emitted for it.
+//! The registers, moves and reloads chosen for one instruction, before any code is emitted for it.
 
 use oriole_ir::{Inst, Opcode, Operand, OperandKind, Part, Pseudo, Role, Value};
 use smallvec::SmallVec;
 
 use crate::assigner::Assigner;
 use crate::liveness::{FileInst, NextUse};
-use crate::operands::{fixed_constant_file, operand_width, part_in};
+use crate::operands::{fixed_constant_file, operand_width, part_in_file};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
@@ -13,10 +13,10 @@ use crate::registers::{Reg, RegisterSet};
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
     pub value: Value,
-    /// The value's next use after this instruction; never if it dies here.
-    pub next: NextUse,
-    /// First register in which the instruction reads the value; `None` if only fixed operands read it.
-    pub at: Option<Reg>,
+    /// The value's next use after this instruction; [`NextUse::NEVER`] if it dies here.
+    pub next_use: NextUse,
+    /// First register in which the instruction reads the value; `None` until it is chosen, and if only fixed operands read it.
+    pub register: Option<Reg>,
     /// Whether an operand that is not fixed, or the guard, reads the value. Such a value has to be in registers at the instruction.
     pub needs_register: bool,
 }
@@ -24,79 +24,87 @@ pub(crate) struct Use {
 /// A value that an instruction writes.
 pub(crate) struct ResultState {
     pub value: Value,
-    /// The value's first use; never if it has none.
-    pub next: NextUse,
-    /// Index of the result among the operands.
+    /// The value's first use; [`NextUse::NEVER`] if it has none.
+    pub next_use: NextUse,
+    /// Index of the result among the operands of the instruction.
     pub operand: usize,
-    /// The register that the result is fixed to, if it is.
+    /// First register that the calling convention or the instruction prescribes for the result; `None` if any will do.
     pub fixed: Option<Reg>,
     /// First register of the result; `None` until one is chosen.
-    pub at: Option<Reg>,
-    /// The tied source that has to be copied into `at` before the instruction. `None` if the result takes over the registers of its
+    pub register: Option<Reg>,
+    /// The tied source that has to be copied into `register` before the instruction. `None` if the result inherits the registers of its
     /// tied source, or if it has none.
     pub tied_copy: Option<Operand>,
 }
 
 impl ResultState {
-    /// Returns the first register of the result. Every result has one when all decisions are made.
-    pub fn chosen(&self) -> Reg {
-        self.at.expect("every result has registers")
+    /// Returns the first register of the result. Panics before it is chosen.
+    pub fn chosen_register(&self) -> Reg {
+        self.register.expect("every result has registers")
     }
 }
 
-/// A value that changes its registers before the instruction.
-pub(crate) struct Moved {
+/// A value that is moved to other registers before the instruction.
+pub(crate) struct MovedValue {
     pub value: Value,
+    /// First register before the move.
     pub from: Reg,
+    /// First register after the move.
     pub to: Reg,
 }
 
 /// A dropped value that is reloaded before the instruction.
 pub(crate) struct Reload {
     pub value: Value,
+    /// First register that the value is reloaded into.
     pub to: Reg,
 }
 
-/// A source that has to be in a fixed register when the instruction executes.
+/// A source that has to be in fixed registers when the instruction executes.
 pub(crate) struct Argument {
-    /// The fixed register, the first one of a tuple.
+    /// The first of the fixed registers.
     pub to: Reg,
     /// The source: a value of the file, or a constant.
     pub from: Operand,
     /// First register of the value when the state was created; `None` for a dropped value or a constant. The parallel copy reads all its
-    /// sources first, so this stays right whatever moves later.
+    /// sources before it writes, so this stays valid if the value is moved later.
     pub was_at: Option<Reg>,
 }
 
-/// The decisions made so far for one instruction. Nothing is emitted before [`Assigner::finish`].
+/// The registers, moves and reloads chosen so far for one instruction. Nothing is emitted before [`Assigner::emit_inst`].
 pub(crate) struct InstState {
     pub inst: Inst,
     /// Position of the instruction in its block.
     pub position: u32,
+    /// Whether the instruction has tied operands of any register file.
     pub has_tied: bool,
+    /// The values of the file that the instruction reads, each once.
     pub uses: SmallVec<[Use; 6]>,
+    /// The values of the file that the instruction writes.
     pub results: SmallVec<[ResultState; 2]>,
     /// Values that move before the instruction: each once, from its registers when this state was created to its final ones.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedValue>,
+    /// Dropped values that are reloaded before the instruction.
     pub reloads: SmallVec<[Reload; 4]>,
     /// Live values that are dropped at the instruction, after it has read its sources, because a result overwrites their registers.
     pub dropped: SmallVec<[Value; 4]>,
-    /// Registers of tuples that the instruction reads last, while other registers of the tuples are still needed.
-    pub released: SmallVec<[Part; 2]>,
-    /// Registers of results chosen so far, and of the copies for tied results.
-    pub taken: RegisterSet,
-    /// The free registers when this state was created: the moves before the instruction read no value from them.
+    /// Single registers of tuples that the instruction reads for the last time, while other registers of the tuples are still needed.
+    pub released_parts: SmallVec<[Part; 2]>,
+    /// Registers that have been chosen for results so far, including those that tied sources are copied into.
+    pub result_registers: RegisterSet,
+    /// Registers that were free when this state was created: the moves before the instruction read no value from them.
     pub free_before: RegisterSet,
     /// Registers in which sources that need a register may be: all usable ones except those of fixed arguments, which are overwritten by
     /// the argument copies before the instruction reads its sources.
     pub source_registers: RegisterSet,
     /// Registers that the instruction or its argument copies overwrite: fixed arguments, fixed results, call clobbers.
     pub clobbered: RegisterSet,
+    /// The sources in fixed registers.
     pub arguments: Vec<Argument>,
 }
 
 impl InstState {
-    /// Returns the use of a value, if the instruction reads it.
+    /// Returns the use of a value; `None` if the instruction does not read it.
     pub fn use_of(&self, value: Value) -> Option<&Use> {
         self.uses.iter().find(|used| used.value == value)
     }
@@ -108,49 +116,50 @@ impl InstState {
 
     /// Returns whether this instruction is the last use of a value.
     pub fn dies(&self, value: Value) -> bool {
-        self.use_of(value).is_some_and(|used| used.next.is_never())
+        self.use_of(value).is_some_and(|used| used.next_use.is_never())
     }
 
-    /// Returns whether a value leaves its registers at the instruction, after it has been read.
-    pub fn leaves(&self, value: Value) -> bool {
+    /// Returns whether the registers of a value become free at the instruction, after it has been read: the value dies or is dropped.
+    pub fn frees_registers_of(&self, value: Value) -> bool {
         self.dies(value) || self.dropped.contains(&value)
     }
 
-    /// Returns whether the instruction needs nothing from the file.
+    /// Returns whether the instruction reads and writes no register of the file.
     pub fn is_empty(&self) -> bool {
         self.uses.is_empty() && self.results.is_empty() && self.arguments.is_empty() && self.clobbered == RegisterSet::EMPTY
     }
 
-    /// Records that a value now is in register `to`. All moves before an instruction are one parallel copy, so a value that moves twice
-    /// keeps its first source and gets the last destination, and a value that is reloaded is reloaded into the last destination.
+    /// Records that a value moves from register `from` to `to` before the instruction. All these moves are one parallel copy, so a value
+    /// that moves twice keeps its first source and gets the last destination, and a value that is reloaded is reloaded into the last
+    /// destination.
     pub fn note_move(&mut self, value: Value, from: Reg, to: Reg) {
-        if let Some(used) = self.uses.iter_mut().find(|used| used.value == value && used.at.is_some()) {
-            used.at = Some(to);
+        if let Some(used) = self.uses.iter_mut().find(|used| used.value == value && used.register.is_some()) {
+            used.register = Some(to);
         }
         if let Some(reload) = self.reloads.iter_mut().find(|reload| reload.value == value) {
             reload.to = to;
         } else if let Some(moved) = self.moved.iter_mut().find(|moved| moved.value == value) {
             moved.to = to;
         } else {
-            self.moved.push(Moved { value, from, to });
+            self.moved.push(MovedValue { value, from, to });
         }
     }
 
-    /// Records that result `number` gets registers from `at` on, `width` of them.
+    /// Records that result `number` gets `width` registers from `at` on.
     pub fn place_result(&mut self, number: usize, at: Reg, width: u8) {
-        self.results[number].at = Some(at);
-        self.taken.insert(at, width);
+        self.results[number].register = Some(at);
+        self.result_registers.insert(at, width);
     }
 }
 
 impl Assigner<'_> {
-    /// Collects the uses, results and fixed operands of an instruction.
-    pub(crate) fn begin(&mut self, file_inst: FileInst) -> InstState {
+    /// Collects the uses, results and fixed operands of an instruction. No register is chosen yet.
+    pub(crate) fn new_inst_state(&mut self, file_inst: FileInst) -> InstState {
         let inst = file_inst.inst;
         let mut uses: SmallVec<[Use; 6]> = SmallVec::new();
         for read in self.inputs.liveness.reads(file_inst) {
             if !uses.iter().any(|used| used.value == read.value) {
-                uses.push(Use { value: read.value, next: read.next, at: None, needs_register: false });
+                uses.push(Use { value: read.value, next_use: read.next_use, register: None, needs_register: false });
             }
         }
         let mut arguments = Vec::new();
@@ -164,10 +173,10 @@ impl Assigner<'_> {
         let (mut fixed, mut clobbered) = (RegisterSet::EMPTY, RegisterSet::EMPTY);
         arguments.iter().for_each(|argument| fixed.insert(argument.to, operand_width(&argument.from)));
         if self.function.insts[inst].is_machine(Opcode::CALL) {
-            clobbered = self.inputs.env.clobbered(self.function, inst, self.inputs.file);
+            clobbered = self.inputs.env.clobbered_by(self.function, inst, self.inputs.file);
         }
         for result in &results {
-            result.fixed.into_iter().for_each(|to| clobbered.insert(to, self.class(result.value).width));
+            result.fixed.into_iter().for_each(|to| clobbered.insert(to, self.class_of(result.value).width));
         }
         InstState {
             inst,
@@ -178,8 +187,8 @@ impl Assigner<'_> {
             moved: Vec::new(),
             reloads: SmallVec::new(),
             dropped: SmallVec::new(),
-            released: SmallVec::from_slice(self.inputs.dead_parts.of(inst)),
-            taken: RegisterSet::EMPTY,
+            released_parts: SmallVec::from_slice(self.inputs.dead_parts.read_last_by(inst)),
+            result_registers: RegisterSet::EMPTY,
             free_before: self.registers.free,
             source_registers: self.registers.usable.without(&fixed),
             clobbered: clobbered.or(&fixed),
@@ -187,16 +196,16 @@ impl Assigner<'_> {
         }
     }
 
-    /// Lists the results of the file.
+    /// Lists the results of the instruction that belong to the register file.
     fn find_result_states(&self, file_inst: FileInst) -> SmallVec<[ResultState; 2]> {
         let mut found = SmallVec::new();
         let mut writes = self.inputs.liveness.writes(file_inst).iter();
         for (operand, result) in self.function.results(file_inst.inst).iter().enumerate() {
-            if let Some(value) = result.value().filter(|&value| self.is_of_file(value))
+            if let Some(value) = result.value().filter(|&value| self.is_in_current_file(value))
                 && let Some(written) = writes.next()
             {
                 let fixed = if let Role::Fixed(to) = result.role { Some(Reg::from(to)) } else { None };
-                found.push(ResultState { value, next: written.next, operand, fixed, at: None, tied_copy: None });
+                found.push(ResultState { value, next_use: written.next_use, operand, fixed, register: None, tied_copy: None });
             }
         }
         found
@@ -208,7 +217,7 @@ impl Assigner<'_> {
         let is_keep = self.function.insts[inst].is(Pseudo::Keep);
         let mut require = |value: Value| uses.iter_mut().filter(|used| used.value == value).for_each(|used| used.needs_register = true);
         for source in self.function.sources(inst) {
-            let part = part_in(self.function, source, self.inputs.file);
+            let part = part_in_file(self.function, source, self.inputs.file);
             match source.role {
                 Role::Fixed(to) if part.is_some() || fixed_constant_file(source) == Some(self.inputs.file) => {
                     let was_at = part.and_then(|part| self.registers.register_of(part.value));
@@ -227,32 +236,32 @@ impl Assigner<'_> {
     }
 
     /// Returns the error for an instruction whose operands do not fit into the usable registers.
-    pub(crate) fn limit(&self, state: &InstState) -> AllocateError {
+    pub(crate) fn limit_error(&self, state: &InstState) -> AllocateError {
         AllocateError::Limit { inst: state.inst, file: self.inputs.file, available: self.inputs.env.limit(self.inputs.file) }
     }
 
-    /// Returns the source that is tied to a result, if there is one.
-    pub(crate) fn tied(&self, state: &InstState, result: &ResultState) -> Option<Operand> {
+    /// Returns the source that is tied to a result; `None` if there is none.
+    pub(crate) fn tied_source(&self, state: &InstState, result: &ResultState) -> Option<Operand> {
         self.function.tied_to(state.inst, result.operand).copied()
     }
 
-    /// Returns the first register of a tied result if it can take over the registers of its source: the source dies here, has the same
-    /// width, and starts at a multiple of the result's alignment.
-    pub(crate) fn inherited(&self, state: &InstState, result: &ResultState, tied: &Operand) -> Option<Reg> {
-        let part = part_in(self.function, tied, self.inputs.file)?;
+    /// Returns the first register of the source `tied` if its result can inherit the registers: the source dies at the instruction, has the
+    /// same width, starts at a multiple of the result's alignment, and no other result has these registers. Otherwise `None`.
+    pub(crate) fn inheritable_register(&self, state: &InstState, result: &ResultState, tied: &Operand) -> Option<Reg> {
+        let part = part_in_file(self.function, tied, self.inputs.file)?;
         let used = state.use_of(part.value)?;
-        let place = used.at? + part.first;
-        let class = self.class(result.value);
-        let fits = place.is_aligned(class.align) && !state.taken.has_any(place, class.width);
-        (used.next.is_never() && fits && part.count == class.width).then_some(place)
+        let place = used.register? + part.first;
+        let class = self.class_of(result.value);
+        let fits = place.is_aligned(class.align) && !state.result_registers.has_any(place, class.width);
+        (used.next_use.is_never() && fits && part.count == class.width).then_some(place)
     }
 
-    /// Returns whether an instruction may write its result before it has read all sources: the products of a warpgroup do.
+    /// Returns whether an instruction may write its result before it has read all sources: asynchronous matrix products (`wgmma`) do.
     pub(crate) fn writes_while_reading(&self, state: &InstState) -> bool {
         self.function.insts[state.inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
     }
 
-    /// Moves a value to other registers before the instruction.
+    /// Moves a value to the registers from `to` on before the instruction.
     pub(crate) fn relocate(&mut self, state: &mut InstState, value: Value, to: Reg) {
         if let Some(from) = self.registers.vacate(value) {
             self.registers.occupy(value, to);
@@ -260,7 +269,7 @@ impl Assigner<'_> {
         }
     }
 
-    /// Drops a value before the instruction. A move recorded earlier for this instruction is not needed any more.
+    /// Drops a value before the instruction. If a move of the value was recorded for this instruction, it is removed.
     pub(crate) fn drop_before(&mut self, state: &mut InstState, value: Value) {
         state.moved.retain(|moved| moved.value != value);
         self.drop_value(value);
@@ -270,14 +279,14 @@ impl Assigner<'_> {
     pub(crate) fn free_for_results(&self, state: &InstState) -> RegisterSet {
         let mut after = self.registers.free;
         if self.writes_while_reading(state) {
-            return after.without(&state.taken);
+            return after.without(&state.result_registers);
         }
-        for register in state.released.iter().filter_map(|&part| self.registers.register_of_part(part)) {
+        for register in state.released_parts.iter().filter_map(|&part| self.registers.register_of_part(part)) {
             after.insert(register, 1);
         }
-        for used in state.uses.iter().filter(|used| used.next.is_never()) {
+        for used in state.uses.iter().filter(|used| used.next_use.is_never()) {
             after = after.or(&self.registers.occupied_by(used.value));
         }
-        after.without(&state.taken)
+        after.without(&state.result_registers)
     }
 }

@@ -1,10 +1,10 @@
 //! Register allocation: replaces the SSA values of a function by physical registers.
 //!
 //! [`allocate`] handles one register file after the other. For each file it walks the blocks once in reverse post-order ([`assign`]) and
-//! assigns registers to the operands of each instruction ([`allocate_inst`]). A value that has to leave its registers is *dropped*: it is
-//! reloaded before its next use. Its spill store is a single one, directly after the definition, which dominates every reload. Where a
-//! tuple finds no aligned gap, other values are moved to other registers. Differences between the registers of a value at the end of one
-//! block and at the start of the next, and phis, are resolved by moves on the edge ([`edges`]).
+//! assigns registers to the operands of each instruction ([`allocate_inst`]). A value that is evicted from its registers is *dropped*: it
+//! is reloaded before its next use. It has one spill store, directly after its definition, which dominates every reload. Where a tuple
+//! finds no aligned gap, other values are moved to other registers. Phis, and values whose registers at the end of a block differ from
+//! those at the start of its successor, are resolved by moves on the edge ([`edges`]).
 //!
 //! Spilling and the choice of victims follow Braun and Hack 2009, "Register Spilling and Live-Range Splitting for SSA-Form Programs";
 //! [`assign`] says where it departs.
@@ -19,21 +19,21 @@
 //!
 //! Callee-saved registers are ordinary values: `ENTRY` defines them in fixed registers, and `KEEP` uses them in the same registers.
 //!
-//! # The files, lowest first
+//! # The source files, lowest layer first
 //!
-//! A file uses only files above it in this list.
+//! A source file uses only files above it in this table.
 //!
-//! | files | duty |
+//! | source files | purpose |
 //! |---|---|
 //! | `registers`, `lists`, `operands`, `outcome`, `environment` | register sets and the search for gaps; small helpers; input and output |
-//! | `liveness`, `dead_parts`, `hints` | next uses and pressure; last reads of parts of tuples; which values should be in related registers |
+//! | `liveness`, `dead_parts`, `hints` | next uses and register pressure; last reads of single registers of tuples; coalescing hints |
 //! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
 //! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
-//! | `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, cut by purpose |
-//! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, space for tuples, the code |
+//! | `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, one part each |
+//! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, windows for tuples, the emitted code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
-//! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the new blocks; sharing of slots |
-//! | `assign`, `normalize`, `products`, `in_flight` | all steps for one register file; the form of the input that they need |
+//! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the rewritten blocks; sharing of spill slots |
+//! | `assign`, `normalize`, `products`, `in_flight` | all steps for one register file; preparation of the input; asynchronous reads |
 //!
 //! [`check`] verifies an allocation. It shares with the allocator the types of registers, environment and outcome, and no logic.
 //!
@@ -41,13 +41,13 @@
 //!
 //! - A width is a `u8` ([`oriole_ir::Class`]) and a [`RegisterSet`] has 256 registers, so up to 255 registers are possible. Alignments are
 //!   powers of two up to 128.
-//! - A web of coalescing hints is at most 128 registers wide (`WIDEST` in [`hints`]). A wider tuple is allocated correctly, but the sources of
-//!   a pack into it, and the phis that carry it around a loop, get no hints: they may cost one move for each register.
-//! - Gaps are chosen so that aligned pairs and quads stay whole ([`RegisterSet::find`]); wider groups are not protected. A wide tuple that is
-//!   defined late may find the file fragmented. Space is then made by moves; for a result, a window with 16 or more registers to move
-//!   competes with windows whose values are dropped ([`make_room`]).
-//! - Where the sources of one instruction block each other, they are packed anew in decreasing order ([`repack`]). That is sure
-//!   to succeed only for widths that are powers of two with the same alignment.
+//! - A web of coalescing hints is at most 128 registers wide (`MAX_WEB_WIDTH` in [`hints`]). A wider tuple is allocated correctly, but the
+//!   sources of a pack into it, and the phis that carry it around a loop, get no hints: they may cost one move for each register.
+//! - Gaps are chosen so that aligned pairs and quads stay whole ([`RegisterSet::find_gap`]); wider aligned blocks of registers are not
+//!   protected. A wide tuple that is defined late may find the file fragmented. Values are then moved out of a window. For a result, a
+//!   window with 16 or more registers to move competes with windows whose values are dropped ([`make_room`]).
+//! - Where sources of one instruction occupy parts of every window that another source could use, all its sources are placed again in
+//!   decreasing order of width ([`repack`]). That is sure to succeed only for widths that are powers of two with the same alignment.
 #![deny(missing_docs)]
 
 mod allocate_copy;
@@ -95,10 +95,11 @@ use crate::assigner::Assigner;
 /// The order in which register files are allocated. The file that takes the spilled values of another file comes after that file.
 const FILES: [RegFile; 5] = [RegFile::UniformPredicate, RegFile::Uniform, RegFile::Predicate, RegFile::Convergence, RegFile::General];
 
-/// Number of registers that each thread has in addition to those that instructions name.
+/// Number of registers that the hardware allocates to each thread in addition to those that instructions name.
 pub const HIDDEN_REGISTERS: u32 = 2;
 
-/// Largest number of registers for which an allocation with banks is kept without a comparison: so few registers cost no resident warps.
+/// Largest number of general registers for which an allocation with bank preferences is kept without trying one without: so few registers
+/// do not lower the occupancy.
 const KEEP_WITH_BANKS: u32 = 24;
 
 /// Replaces the values of a function by physical registers, inserting spill code where there are not enough. Returns the resources used.
@@ -108,7 +109,8 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     }
     normalize::run(function)?;
     products::run(function);
-    // Registers of the wanted banks may break up pairs that tuples need. If that costs registers, spills or moves, banks are not worth it.
+    // Bank preferences may break up aligned pairs of free registers that tuples need. If they cost registers, spills or moves, the
+    // allocation without them is used.
     let mut banked = function.clone();
     let with_banks = assign(&mut banked, env, true);
     if let Ok(allocation) = &with_banks
@@ -133,15 +135,15 @@ pub fn allocate(function: &mut Function, env: &Environment) -> Result<Allocation
     }
 }
 
-/// Assigns registers to a normalized function, with or without regard to their banks.
+/// Assigns registers to the values of a normalized function. `has_banks` says whether register banks are preferred that avoid conflicts.
 fn assign(function: &mut Function, env: &Environment, has_banks: bool) -> Result<Allocation, AllocateError> {
     let mut allocation = Allocation::default();
     let mut assigner = Assigner::new(function, env, has_banks);
     for file in FILES {
-        assigner.run(file)?;
+        assigner.allocate_file(file)?;
     }
     assigner.report(&mut allocation);
-    rewrite::finish(function, &mut allocation);
+    rewrite::delete_pseudo_ops(function, &mut allocation);
     allocation.frame_bytes = function.frame_bytes;
     Ok(allocation)
 }

@@ -1,4 +1,4 @@
-//! A list of items for each block, with all lists in one vector: no allocation for each block.
+//! A list of items for each block. All lists are stored in one vector, which saves an allocation for each block.
 
 use std::ops::Range;
 
@@ -13,31 +13,33 @@ pub(crate) struct ListRange {
 }
 
 impl ListRange {
-    /// Returns the span from one position to another, exclusive.
+    /// Creates the range from position `start` to `end`, exclusive.
     pub fn new(start: usize, end: usize) -> ListRange {
         ListRange { start: start as u32, end: end as u32 }
     }
 
-    /// Returns the positions.
+    /// Returns the positions as a standard range.
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// Returns whether the span has no positions.
+    /// Returns whether the range has no positions.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 }
 
-/// A list of items for each block. Each list is made once, by [`Lists::add`].
+/// A list of items for each block. Each list is filled once, by [`Lists::fill`].
 pub(crate) struct Lists<T> {
+    /// The items of all lists.
     items: Vec<T>,
-    spans: IndexVec<Block, ListRange>,
+    /// For each block: the range of its items in `items`.
+    ranges: IndexVec<Block, ListRange>,
 }
 
 impl<T> Default for Lists<T> {
     fn default() -> Lists<T> {
-        Lists { items: Vec::new(), spans: IndexVec::new() }
+        Lists { items: Vec::new(), ranges: IndexVec::new() }
     }
 }
 
@@ -45,24 +47,24 @@ impl<T> Lists<T> {
     /// Makes the lists of all blocks empty; `blocks` is the number of blocks.
     pub fn reset(&mut self, blocks: usize) {
         self.items.clear();
-        self.spans.clear();
-        self.spans.resize(blocks, ListRange::default());
+        self.ranges.clear();
+        self.ranges.resize(blocks, ListRange::default());
     }
 
-    /// Makes the list of a block of the items that `fill` appends to its argument.
-    pub fn add(&mut self, block: Block, fill: impl FnOnce(&mut Vec<T>)) {
+    /// Sets the list of a block to the items that `append` appends to its argument.
+    pub fn fill(&mut self, block: Block, append: impl FnOnce(&mut Vec<T>)) {
         let start = self.items.len();
-        fill(&mut self.items);
-        self.spans[block] = ListRange::new(start, self.items.len());
+        append(&mut self.items);
+        self.ranges[block] = ListRange::new(start, self.items.len());
     }
 
     /// Returns the list of a block.
-    pub fn of(&self, block: Block) -> &[T] {
-        &self.items[self.spans[block].range()]
+    pub fn get(&self, block: Block) -> &[T] {
+        &self.items[self.ranges[block].range()]
     }
 
-    /// Returns the items of all lists.
-    pub fn all(&self) -> &[T] {
+    /// Returns the items of all lists, in the order in which the lists were filled.
+    pub fn all_items(&self) -> &[T] {
         &self.items
     }
 }

@@ -31,19 +31,19 @@ use crate::registers::{Reg, RegisterSet};
 /// read together.
 pub(crate) const NARROWEST_TUPLE: u8 = 4;
 
-/// Number of instructions that an edge out of a loop counts for.
-const LOOP_EXIT: u32 = 100_000;
+/// Length of an edge out of a loop in next-use distances, in instructions.
+const LOOP_EXIT_DISTANCE: u32 = 100_000;
 
-/// The next use of a value: its position in the current block or, beyond the end of the block, an estimate, counted from the start of the
-/// block. The order is that of time; [`NextUse::NEVER`] is the greatest.
+/// The next use of a value: the position of the instruction in the current block, or an estimate of its distance from the start of the
+/// block in instructions if it is in another block. Nearer uses compare less; [`NextUse::NEVER`] is the greatest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct NextUse(u32);
 
 impl NextUse {
     /// There is no next use: the value is dead.
     pub const NEVER: NextUse = NextUse(u32::MAX);
-    /// The farthest next use of a live value; farther ones are cut off, so that sums do not overflow.
-    const FAR: NextUse = NextUse(1 << 30);
+    /// The farthest next use of a live value; larger distances are reduced to it, so that sums do not overflow.
+    const FARTHEST: NextUse = NextUse(1 << 30);
 
     /// Returns the use by the instruction at this position.
     pub fn at(position: u32) -> NextUse {
@@ -55,12 +55,12 @@ impl NextUse {
         self == NextUse::NEVER
     }
 
-    /// Returns whether the next use is outside of the loop around the current point, because only a loop exit is that long.
+    /// Returns whether the next use is outside of the loop around the current point: its distance is at least that of a loop exit.
     pub fn is_after_loop(self) -> bool {
-        self.0 >= LOOP_EXIT
+        self.0 >= LOOP_EXIT_DISTANCE
     }
 
-    /// Returns whether the value is live at the end of a block with this number of instructions.
+    /// Returns whether the next use comes after the current block, which has `length` instructions.
     pub fn is_after_block(self, length: u32) -> bool {
         !self.is_never() && self.0 >= length
     }
@@ -70,7 +70,7 @@ impl NextUse {
         self.0.saturating_sub(position)
     }
 
-    /// Returns the next use as seen from a point this number of instructions earlier.
+    /// Returns the next use relative to a point `instructions_earlier` instructions earlier.
     fn seen_from(self, instructions_earlier: u32) -> NextUse {
         NextUse(self.0.saturating_add(instructions_earlier))
     }
@@ -80,8 +80,8 @@ impl NextUse {
 #[derive(Clone, Copy)]
 pub(crate) struct ValueAccess {
     pub value: Value,
-    /// The next use after the instruction.
-    pub next: NextUse,
+    /// The next use of the value after the instruction.
+    pub next_use: NextUse,
 }
 
 /// An instruction that the allocation of the file has to handle: one with an operand of the file, or a call.
@@ -94,8 +94,9 @@ pub(crate) struct FileInst {
     pub has_tied: bool,
     /// Whether the instruction has operands in fixed registers of any file.
     pub has_fixed: bool,
-    /// The values of the file that it reads, and those that it writes: spans of `Liveness::accesses`.
+    /// The values of the file that it reads: a range of `Liveness::accesses`.
     reads: ListRange,
+    /// The values of the file that it writes: a range of `Liveness::accesses`.
     writes: ListRange,
 }
 
@@ -119,25 +120,26 @@ impl FileSet {
 /// Liveness of the values of one register file. Vectors indexed by value are kept from file to file: each value belongs to one file.
 #[derive(Default)]
 pub(crate) struct Liveness {
-    /// The instructions to handle, by block.
+    /// For each block: its instructions that the allocation of the file has to handle.
     insts: Lists<FileInst>,
-    /// For each entry of `insts` the values of the file that it reads, then those that it writes.
+    /// For each entry of `insts`: the values of the file that it reads, then those that it writes.
     accesses: Vec<ValueAccess>,
+    /// For each block: the values of the file that are live at its start.
     live_in: LiveIn,
-    /// For each entry of `live_in` the next use, counted from the start of the block.
+    /// For each entry of `live_in`: the next use, relative to the start of the block.
     first_uses: Vec<NextUse>,
-    /// By predecessor: the values that phis read at its end, with the blocks of the phis.
+    /// For each block: the values that phis of its successors read at its end, with the blocks of the phis.
     phi_sources: Lists<(Block, Value)>,
-    /// By block: the greatest number of registers that are live at once, if no value is dropped.
+    /// For each block: its register pressure, the maximum number of registers that are live at once, if no value is dropped.
     pub pressure: IndexVec<Block, u32>,
-    /// By instruction: see [`Liveness::files_of`]; `None` if not computed yet.
-    files: IndexVec<Inst, Option<FileSet>>,
-    /// By value: the block that defines it.
+    /// For each instruction: the register files of its operands ([`files_of`]); `None` if not computed yet.
+    operand_files: IndexVec<Inst, Option<FileSet>>,
+    /// For each value: the block that defines it; `None` if its definition was not found.
     defined_in: IndexVec<Value, Option<Block>>,
-    /// By value: the last block in which an upward-exposed use was found.
-    seen_in: IndexVec<Value, Option<Block>>,
-    /// By value: scratch space for next uses; all [`NextUse::NEVER`] outside of the functions that use it.
-    nearest: IndexVec<Value, NextUse>,
+    /// For each value: the last block in which an upward-exposed use was found; `None` if there was none.
+    last_exposed_in: IndexVec<Value, Option<Block>>,
+    /// For each value: scratch space for next uses; all [`NextUse::NEVER`] outside of the functions that use it.
+    scratch_next_uses: IndexVec<Value, NextUse>,
 }
 
 /// The control flow graph and its loops.
@@ -148,27 +150,28 @@ pub(crate) struct Flow {
 
 impl Flow {
     /// Computes the control flow of a function.
-    pub fn of(function: &Function) -> Flow {
+    pub fn new(function: &Function) -> Flow {
         let graph = ControlFlow::compute(function);
         let loops = Loops::compute(function, &graph);
         Flow { graph, loops }
     }
 
     /// Returns the reachable blocks in reverse post-order.
-    pub fn order(&self) -> &[Block] {
+    pub fn reverse_post_order(&self) -> &[Block] {
         self.graph.reverse_post_order()
     }
 }
 
 impl Liveness {
-    /// Computes everything for the values of a register file. Returns an error if the function is not in strict SSA form.
+    /// Computes liveness, next uses and pressure for the values of a register file. Returns an error if the function is not in strict SSA
+    /// form.
     pub fn compute(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
         let values = function.values.len();
         self.defined_in.resize(values, None);
-        self.seen_in.resize(values, None);
-        self.nearest.resize(values, NextUse::NEVER);
+        self.last_exposed_in.resize(values, None);
+        self.scratch_next_uses.resize(values, NextUse::NEVER);
         self.find_file_insts(function, flow, file);
-        self.find_live(function, flow, file)?;
+        self.find_live_in(function, flow, file)?;
         self.compute_first_uses(function, flow);
         self.compute_next_uses(function, flow);
         Ok(())
@@ -176,12 +179,12 @@ impl Liveness {
 
     /// Returns the instructions of a block that the allocation of the file has to handle.
     pub fn file_insts_of(&self, block: Block) -> &[FileInst] {
-        self.insts.of(block)
+        self.insts.get(block)
     }
 
     /// Returns the instructions of all blocks that the allocation of the file has to handle.
     pub fn file_insts(&self) -> &[FileInst] {
-        self.insts.all()
+        self.insts.all_items()
     }
 
     /// Returns the values of the file that an instruction reads; none for phis, which read at the ends of the predecessors.
@@ -194,24 +197,24 @@ impl Liveness {
         &self.accesses[file_inst.writes.range()]
     }
 
-    /// Returns the values that are live-in at a block, without its phis, in ascending order.
+    /// Returns the values that are live at the start of a block, except those that its phis define, in ascending order.
     pub fn live_in(&self, block: Block) -> &[Value] {
         self.live_in.of(block)
     }
 
-    /// Returns, for each value of [`Liveness::live_in`], its next use, counted from the start of the block.
+    /// Returns, for each value of [`Liveness::live_in`], its next use, relative to the start of the block.
     pub fn first_uses(&self, block: Block) -> &[NextUse] {
         &self.first_uses[self.live_in.range(block)]
     }
 
-    /// Lists the instructions to handle and their operands of the file.
+    /// Lists the instructions that the allocation of the file has to handle, and their operands of the file.
     fn find_file_insts(&mut self, function: &Function, flow: &Flow, file: RegFile) {
         self.accesses.clear();
-        self.files.resize(function.insts.len(), None);
+        self.operand_files.resize(function.insts.len(), None);
         self.insts.reset(function.blocks.len());
-        for &block in flow.order() {
-            let (files, accesses) = (&mut self.files, &mut self.accesses);
-            self.insts.add(block, |found| {
+        for &block in flow.reverse_post_order() {
+            let (files, accesses) = (&mut self.operand_files, &mut self.accesses);
+            self.insts.fill(block, |found| {
                 for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
                     let files = *files[inst].get_or_insert_with(|| files_of(function, inst));
                     if files.has(file) {
@@ -223,14 +226,14 @@ impl Liveness {
     }
 
     /// Computes the live-in lists.
-    fn find_live(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
+    fn find_live_in(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
         let mut needs: Vec<(Value, Need)> = Vec::new();
         self.phi_sources.reset(function.blocks.len());
-        for &block in flow.order() {
-            for file_inst in self.insts.of(block) {
+        for &block in flow.reverse_post_order() {
+            for file_inst in self.insts.get(block) {
                 for &ValueAccess { value, .. } in &self.accesses[file_inst.reads.range()] {
-                    if self.defined_in[value] != Some(block) && self.seen_in[value] != Some(block) {
-                        self.seen_in[value] = Some(block);
+                    if self.defined_in[value] != Some(block) && self.last_exposed_in[value] != Some(block) {
+                        self.last_exposed_in[value] = Some(block);
                         needs.push((value, Need::Entry(block)));
                     }
                 }
@@ -240,7 +243,7 @@ impl Liveness {
                     }
                 }
             }
-            self.phi_sources.add(block, |found| {
+            self.phi_sources.fill(block, |found| {
                 for &next in flow.graph.successors(block) {
                     for &phi in function.phis(next) {
                         if let OperandKind::Value(part) = phi_source(function, phi, block).kind
@@ -254,7 +257,7 @@ impl Liveness {
             });
         }
         self.live_in = LiveIn::compute(function.blocks.len(), &flow.graph, &mut needs, |value| self.defined_in[value]);
-        // A value whose uses its definition does not dominate is live where the function starts.
+        // A value whose definition does not dominate all its uses is live at the start of the function.
         match self.live_in.of(function.entry()).first() {
             Some(value) => Err(AllocateError::Invalid(format!("{value:?} is used where it is not defined"))),
             None => Ok(()),
@@ -263,10 +266,10 @@ impl Liveness {
 
     /// Computes the next uses of live-in values at the starts of blocks.
     fn compute_first_uses(&mut self, function: &Function, flow: &Flow) {
-        // Uses in the block itself. They are exact and do not change afterwards.
+        // Next uses in the block itself. They are exact and do not change afterwards.
         let mut own_uses = vec![NextUse::NEVER; self.live_in.all().len()];
-        let mut nearest = std::mem::take(&mut self.nearest);
-        for &block in flow.order() {
+        let mut nearest = std::mem::take(&mut self.scratch_next_uses);
+        for &block in flow.reverse_post_order() {
             for &file_inst in self.file_insts_of(block).iter().rev() {
                 self.reads(file_inst).iter().for_each(|read| nearest[read.value] = NextUse::at(file_inst.position));
             }
@@ -278,42 +281,42 @@ impl Liveness {
             }
         }
         self.first_uses.clear();
-        self.first_uses.extend(own_uses.iter().map(|&own_use| own_use.min(NextUse::FAR)));
-        // Uses in later blocks, in post-order. The second pass brings distances around back edges to the blocks of a loop.
+        self.first_uses.extend(own_uses.iter().map(|&own_use| own_use.min(NextUse::FARTHEST)));
+        // Next uses in later blocks, in post-order. The second pass propagates distances over back edges to the blocks of a loop.
         let rounds = if flow.loops.is_empty() { 1 } else { 2 };
         for _ in 0..rounds {
-            for &block in flow.order().iter().rev() {
+            for &block in flow.reverse_post_order().iter().rev() {
                 self.uses_after_block(function, flow, block, &mut nearest, |_| {});
                 for at in self.live_in.range(block) {
                     if own_uses[at].is_never() {
-                        self.first_uses[at] = nearest[self.live_in.all()[at]].min(NextUse::FAR);
+                        self.first_uses[at] = nearest[self.live_in.all()[at]].min(NextUse::FARTHEST);
                     }
                 }
-                self.forget(flow, block, &mut nearest);
+                self.reset_uses_after_block(flow, block, &mut nearest);
             }
         }
-        self.nearest = nearest;
+        self.scratch_next_uses = nearest;
     }
 
-    /// Writes into `nearest` the next use after a block, counted from the start of the block, for each value live at its end. Calls `tell`
-    /// once for each such value.
+    /// Writes into `nearest`, for each value live at the end of a block, its next use after the block, relative to the start of the block.
+    /// Calls `visit` once for each such value.
     fn uses_after_block(
         &self,
         function: &Function,
         flow: &Flow,
         block: Block,
         nearest: &mut IndexVec<Value, NextUse>,
-        mut tell: impl FnMut(Value),
+        mut visit: impl FnMut(Value),
     ) {
         let length = function.blocks[block].insts.len() as u32;
         let depth = flow.loops.depth(block);
-        let way_to = |next: Block| length + if flow.loops.depth(next) < depth { LOOP_EXIT } else { 0 };
+        let way_to = |next: Block| length + if flow.loops.depth(next) < depth { LOOP_EXIT_DISTANCE } else { 0 };
         let mut note = |value: Value, next: NextUse| {
             let known = &mut nearest[value];
             if known.is_never() {
-                tell(value);
+                visit(value);
             }
-            *known = (*known).min(next.min(NextUse::FAR));
+            *known = (*known).min(next.min(NextUse::FARTHEST));
         };
         for &next in flow.graph.successors(block) {
             let way = way_to(next);
@@ -321,17 +324,17 @@ impl Liveness {
                 note(value, first_use.seen_from(way));
             }
         }
-        for &(next, value) in self.phi_sources.of(block) {
+        for &(next, value) in self.phi_sources.get(block) {
             note(value, NextUse::at(way_to(next)));
         }
     }
 
     /// Resets the entries that [`Liveness::uses_after_block`] wrote to [`NextUse::NEVER`].
-    fn forget(&self, flow: &Flow, block: Block, nearest: &mut IndexVec<Value, NextUse>) {
+    fn reset_uses_after_block(&self, flow: &Flow, block: Block, nearest: &mut IndexVec<Value, NextUse>) {
         for &next in flow.graph.successors(block) {
             self.live_in(next).iter().for_each(|&value| nearest[value] = NextUse::NEVER);
         }
-        for &(_, value) in self.phi_sources.of(block) {
+        for &(_, value) in self.phi_sources.get(block) {
             nearest[value] = NextUse::NEVER;
         }
     }
@@ -340,26 +343,26 @@ impl Liveness {
     fn compute_next_uses(&mut self, function: &Function, flow: &Flow) {
         self.pressure.clear();
         self.pressure.resize(function.blocks.len(), 0);
-        // By value: the next use below the current instruction. A value with an entry other than NEVER is live there.
-        let mut upcoming = std::mem::take(&mut self.nearest);
+        // For each value: the next use after the current instruction. A value with an entry other than NEVER is live there.
+        let mut upcoming = std::mem::take(&mut self.scratch_next_uses);
         let width = |value: Value| u32::from(function.values[value].width);
         let is_tuple = |value: Value| function.values[value].width >= NARROWEST_TUPLE;
-        // By tuple that dies in the block: its registers, counted from its first one, that are read below the current instruction.
+        // For each tuple that dies in the block: its registers, counted from its first one, that are read after the current instruction.
         let mut needed: FxHashMap<Value, RegisterSet> = FxHashMap::default();
-        for &block in flow.order() {
+        for &block in flow.reverse_post_order() {
             needed.clear();
             let mut now = 0;
             self.uses_after_block(function, flow, block, &mut upcoming, |value| now += width(value));
             let mut most = now;
-            for file_inst in self.insts.of(block).iter().rev() {
-                // First the next uses of the sources, before this instruction's own use replaces them. Then the results stop being live,
-                // and the sources become live.
+            for file_inst in self.insts.get(block).iter().rev() {
+                // Going backward: first record the next uses of the sources, before this instruction's own use replaces them. Then the
+                // results stop being live, and the sources become live.
                 for read in &mut self.accesses[file_inst.reads.range()] {
-                    read.next = upcoming[read.value];
+                    read.next_use = upcoming[read.value];
                 }
                 for written in &mut self.accesses[file_inst.writes.range()] {
-                    written.next = std::mem::replace(&mut upcoming[written.value], NextUse::NEVER);
-                    if !written.next.is_never() {
+                    written.next_use = std::mem::replace(&mut upcoming[written.value], NextUse::NEVER);
+                    if !written.next_use.is_never() {
                         now -= needed.remove(&written.value).map_or(width(written.value), |registers| registers.count());
                     }
                 }
@@ -383,15 +386,15 @@ impl Liveness {
                 most = most.max(now);
             }
             self.pressure[block] = most;
-            self.forget(flow, block, &mut upcoming);
+            self.reset_uses_after_block(flow, block, &mut upcoming);
             self.live_in(block).iter().for_each(|&value| upcoming[value] = NextUse::NEVER);
         }
-        self.nearest = upcoming;
+        self.scratch_next_uses = upcoming;
     }
 }
 
-/// Returns the register files of an instruction's operands; all for a call. The caller keeps the answer, so files that have been
-/// allocated since still count.
+/// Returns the register files of an instruction's operands; all files for a call. The caller caches the result, so that it includes files
+/// whose operands have become physical registers since.
 fn files_of(function: &Function, inst: Inst) -> FileSet {
     let data = &function.insts[inst];
     let mut files = if data.is_machine(Opcode::CALL) { FileSet::ALL } else { FileSet::NONE };
@@ -409,8 +412,8 @@ fn files_of(function: &Function, inst: Inst) -> FileSet {
     files
 }
 
-/// Returns the entry for an instruction and appends its operands of the file to `accesses`. `None` for a phi that defines no value of the
-/// file.
+/// Returns the [`FileInst`] of an instruction and appends its operands of the file to `accesses`. `None` for a phi that defines no value of
+/// the file.
 fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, accesses: &mut Vec<ValueAccess>) -> Option<FileInst> {
     let data = &function.insts[inst];
     let (results, sources) = function.operands(inst).split_at(data.result_count());
@@ -419,7 +422,7 @@ fn file_inst(function: &Function, position: u32, inst: Inst, file: RegFile, acce
         if let OperandKind::Value(part) = kind
             && function.values[part.value].file == file
         {
-            accesses.push(ValueAccess { value: part.value, next: NextUse::NEVER });
+            accesses.push(ValueAccess { value: part.value, next_use: NextUse::NEVER });
         }
     };
     let start = accesses.len();

@@ -1,10 +1,10 @@
 //! Frees an aligned window of registers for a tuple: values in it move to other registers or are dropped.
 //!
-//! Moves are preferred where they are enough: if as many registers are free as are needed, only fragmentation is in the way.
+//! Moves are preferred to drops where they are enough: if at least as many registers are free as are needed, the file is only fragmented.
 //!
 //! Example: R4 to R9 are usable, `%a` is in R4, `%b` in R6, `%c` in R8:R9; R5 and R7 are free. A pair fits nowhere, but two registers are
-//! free. The windows R4:R5 and R6:R7 cost one move each, R8:R9 costs two; the lowest of the cheapest is R4:R5, and `%a` moves to R7. Had
-//! R5 and R7 been in use, the window with the lowest sum of drop costs would have been cleared instead.
+//! free. The windows R4:R5 and R6:R7 cost one move each, R8:R9 costs two; the lowest of the cheapest is R4:R5, and `%a` moves to R7. If R5
+//! and R7 were in use, the values in the window with the lowest sum of drop costs would be dropped instead.
 
 use oriole_ir::Class;
 
@@ -17,22 +17,22 @@ impl Assigner<'_> {
     /// Frees an aligned window before the instruction: the values in it move or are dropped. Returns its first register; `None` if every
     /// window holds a source of the instruction.
     pub(crate) fn make_room(&mut self, state: &mut InstState, class: Class) -> Option<Reg> {
-        let within = state.source_registers.without(&state.taken);
+        let within = state.source_registers.without(&state.result_registers);
         let spare = self.registers.free.and(&within).count();
-        // With enough free registers the only problem is fragmentation, and moves are cheaper than spills. The count ignores alignment,
-        // so a value in the chosen window may still find no gap; the loop below drops it then.
+        // With enough free registers the file is only fragmented, and moves are cheaper than spills. The count ignores alignment, so a
+        // value in the chosen window may still find no gap; the loop below then drops it.
         let is_fragmented = spare >= u32::from(class.width);
         let Window { first, .. } = self.registers.cheapest_window(class, &within, |mut values| {
             values.try_fold(0, |cost, value| {
-                let own = if is_fragmented { u64::from(self.class(value).width) } else { self.drop_cost(value, state.position) };
+                let own = if is_fragmented { u64::from(self.class_of(value).width) } else { self.drop_cost(value, state.position) };
                 (!state.is_pinned(value)).then_some(cost + own)
             })
         })?;
         let mut window = RegisterSet::EMPTY;
         window.insert(first, class.width);
         for value in self.registers.residents_of(&window) {
-            let free = self.registers.free.and(&state.source_registers).without(&window).without(&state.taken);
-            match self.choose(value, &free) {
+            let free = self.registers.free.and(&state.source_registers).without(&window).without(&state.result_registers);
+            match self.choose_registers(value, &free) {
                 Some(to) => self.relocate(state, value, to),
                 None => self.drop_before(state, value),
             }
@@ -44,29 +44,29 @@ impl Assigner<'_> {
     /// is dropped at the instruction. Unlike in [`Assigner::make_room`], sources may be dropped, since they are read before the result is
     /// written.
     pub(crate) fn make_room_for_result(&mut self, state: &mut InstState, class: Class) -> Option<Reg> {
-        let mut within = self.registers.usable.without(&state.taken);
+        let mut within = self.registers.usable.without(&state.result_registers);
         if self.writes_while_reading(state) {
             state.uses.iter().for_each(|used| within = within.without(&self.registers.occupied_by(used.value)));
         }
-        let spare = self.registers.free.without(&state.taken).count();
+        let spare = self.registers.free.without(&state.result_registers).count();
         let Window { first, .. } = self.registers.cheapest_window(class, &within, |values| {
             let (mut drops, mut shifted) = (0, 0);
-            for value in values.filter(|&value| !state.leaves(value)) {
+            for value in values.filter(|&value| !state.frees_registers_of(value)) {
                 drops += self.drop_cost(value, state.position);
-                shifted += u32::from(self.class(value).width);
+                shifted += u32::from(self.class_of(value).width);
             }
-            // All values of the window probably find a free place. Moving a register costs 1; the drop costs above are at least 16, so
-            // moves of fewer than 16 registers are preferred to any drop.
+            // If enough registers are free, all values of the window can probably be moved. Moving a register costs 1; the drop costs above
+            // are at least 16, so moves of fewer than 16 registers are preferred to any drop.
             Some(if shifted <= spare { u64::from(shifted) } else { drops })
         })?;
         let mut window = RegisterSet::EMPTY;
         window.insert(first, class.width);
         for value in self.registers.residents_of(&window) {
-            if state.leaves(value) {
+            if state.frees_registers_of(value) {
                 continue;
             }
-            let free = self.registers.free.without(&window).without(&state.taken).without(&state.clobbered);
-            match self.choose(value, &free) {
+            let free = self.registers.free.without(&window).without(&state.result_registers).without(&state.clobbered);
+            match self.choose_registers(value, &free) {
                 Some(to) => self.relocate(state, value, to),
                 None => state.dropped.push(value),
             }

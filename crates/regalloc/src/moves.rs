@@ -4,14 +4,14 @@
 //! and Efficiency", section on sequentialization; verified by Rideau, Serpette and Leroy 2008, "Tilting at Windmills with Coq"): first
 //! every move whose destination no other move still reads, then the remaining cycles. It departs from Boissinot et al. in two points:
 //!
-//! - Their algorithm continues a chain from a copy that was already made, which breaks a cycle without a temporary if one of its values
-//!   also has a copy outside of the cycle. Here every cycle takes a scratch register or swaps; such cycles are rare.
-//! - A scratch register may be missing. A cycle of n registers is then n - 1 swaps, each three exclusive ors.
+//! - Their algorithm can read a value from a copy that was already made, which breaks a cycle without a temporary if one of its values is
+//!   also copied to a register outside of the cycle. Here every cycle uses a scratch register or swaps; such cycles are rare.
+//! - There may be no free scratch register. A cycle of n registers then takes n - 1 swaps of three exclusive ors each.
 //!
 //! Example, copying R4 to R5, R5 to R4 and R4 to R6 at once:
 //!
 //! ```text
-//! R6 <- R4          no move reads R6, so this one comes first
+//! R6 <- R4          no move reads R6, so this move comes first
 //! R4 <-> R5         a cycle: with scratch R7:  R7 <- R5;  R5 <- R4;  R4 <- R7
 //!                            without scratch:  R5 ^= R4;  R4 ^= R5;  R5 ^= R4
 //! ```
@@ -42,17 +42,17 @@ pub(crate) enum CopyStep {
     Swap(Reg, Reg),
 }
 
-/// The moves of a parallel copy that are still to be made. Registers are numbered below 256.
-struct Pending {
-    /// By destination: the source of its move.
+/// The moves of a parallel copy that are still to be made. Register numbers are below 256.
+struct PendingMoves {
+    /// For each register: the source of the move to it; `None` if there is no such move.
     source: [Option<Reg>; 256],
-    /// By register: the number of moves that read it.
+    /// For each register: the number of pending moves that read it.
     readers: [u16; 256],
 }
 
-impl Pending {
-    fn new(moves: &[Move]) -> Pending {
-        let mut pending = Pending { source: [None; 256], readers: [0; 256] };
+impl PendingMoves {
+    fn new(moves: &[Move]) -> PendingMoves {
+        let mut pending = PendingMoves { source: [None; 256], readers: [0; 256] };
         for &Move { to, from } in moves.iter().filter(|one| one.to != one.from) {
             debug_assert_eq!(pending.source(to), None, "two moves to one register");
             pending.source[usize::from(to.number())] = Some(from);
@@ -66,17 +66,17 @@ impl Pending {
         self.source[usize::from(to.number())]
     }
 
-    /// Removes the move to a register and returns its source.
+    /// Removes the move to a register and returns its source; `None` if there is no such move.
     fn take(&mut self, to: Reg) -> Option<Reg> {
         self.source[usize::from(to.number())].take()
     }
 
-    /// Returns whether there is a move to a register whose content no move needs any more.
+    /// Returns whether the move to a register can be made: it exists, and no pending move reads the register.
     fn is_ready(&self, to: Reg) -> bool {
         self.source(to).is_some() && self.readers[usize::from(to.number())] == 0
     }
 
-    /// Makes all moves that are not part of a cycle, each when no other move reads its destination any more.
+    /// Makes all moves that are not part of a cycle, each as soon as no pending move reads its destination.
     fn make_ready_moves(&mut self, moves: &[Move], steps: &mut Vec<CopyStep>) {
         let mut ready: Vec<Reg> = moves.iter().rev().map(|one| one.to).filter(|&to| self.is_ready(to)).collect();
         while let Some(to) = ready.pop() {
@@ -89,7 +89,7 @@ impl Pending {
         }
     }
 
-    /// Makes the moves of the cycle through `start`, whose content is in `scratch` while the others move.
+    /// Makes the moves of the cycle through `start`: saves its content in `scratch`, moves the others, then copies from `scratch`.
     fn rotate(&mut self, start: Reg, scratch: Reg, steps: &mut Vec<CopyStep>) {
         steps.push(CopyStep::Move(Move { to: scratch, from: start }));
         let mut to = start;
@@ -99,8 +99,8 @@ impl Pending {
         }
     }
 
-    /// Makes the moves of the cycle through `start` by swaps. After each swap `to` has its final content, and the content that was in `to`
-    /// has moved on to `from`.
+    /// Makes the moves of the cycle through `start` by swaps. After each swap of `to` and `from`, `to` has its final content, and `from`
+    /// has the previous content of `to`.
     fn rotate_by_swaps(&mut self, start: Reg, steps: &mut Vec<CopyStep>) {
         let mut to = start;
         while let Some(from) = self.take(to).filter(|&from| from != start) {
@@ -113,7 +113,7 @@ impl Pending {
 /// Turns a parallel copy into steps to execute one after the other. Destinations must be distinct. `scratch` is a register that may be
 /// overwritten; it is neither source nor destination of a move.
 pub(crate) fn sequentialize(moves: &[Move], scratch: Option<Reg>) -> Vec<CopyStep> {
-    let mut pending = Pending::new(moves);
+    let mut pending = PendingMoves::new(moves);
     let mut steps = Vec::new();
     pending.make_ready_moves(moves, &mut steps);
     // Every remaining destination is read by a remaining move. There are as many reads as destinations, so each is read exactly once:

@@ -1,6 +1,6 @@
 //! Normalizes a function for the allocator: reachable blocks only, one branch for each target, one result for each copy.
 //!
-//! Also checks what the allocator cannot handle: signs on copied registers, and tied operands of `PACK`.
+//! Also rejects code that the allocator cannot handle: negated registers as sources of copies, and tied operands of `PACK`.
 
 use oriole_ir::analysis::remove_unreachable_blocks;
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Pseudo, Role, Signs};
@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 
 use crate::outcome::AllocateError;
 
-/// Normalizes a function; see the module.
+/// Normalizes a function. Returns an error for code that the allocator cannot handle.
 pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
     for position in 0..function.layout.len() {
-        drop_useless_branch(function, function.layout[position]);
+        drop_redundant_branch(function, function.layout[position]);
     }
     remove_unreachable_blocks(function);
     for position in 0..function.layout.len() {
@@ -20,7 +20,7 @@ pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
             check_sources(function, inst)?;
-            drop_idle_guard(function, inst);
+            drop_unneeded_guard(function, inst);
             kept.push(inst);
             if function.insts[inst].is(Pseudo::Copy) && function.insts[inst].result_count() > 1 {
                 split_copy(function, inst, &mut kept);
@@ -32,7 +32,7 @@ pub(crate) fn run(function: &mut Function) -> Result<(), AllocateError> {
 }
 
 /// Deletes a guarded branch that has the same target as the unguarded branch after it.
-fn drop_useless_branch(function: &mut Function, block: Block) {
+fn drop_redundant_branch(function: &mut Function, block: Block) {
     let [first, second] = *function.terminators(block) else { return };
     let target = |inst: Inst| function.operands(inst).iter().find(|operand| matches!(operand.kind, OperandKind::Block(_))).map(|o| o.kind);
     if function.insts[first].op == function.insts[second].op && function.insts[second].guard.is_none() && target(first) == target(second) {
@@ -41,7 +41,7 @@ fn drop_useless_branch(function: &mut Function, block: Block) {
     }
 }
 
-/// Returns an error for a source of a phi, copy or pack that no move can provide.
+/// Returns an error if a phi, copy or pack has a source that no move can copy.
 fn check_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
     let Op::Pseudo(pseudo @ (Pseudo::Phi | Pseudo::Copy | Pseudo::Pack)) = function.insts[inst].op else { return Ok(()) };
     let unsupported = |what: &str| Err(AllocateError::Unsupported { inst, what: what.into() });
@@ -60,7 +60,7 @@ fn check_sources(function: &Function, inst: Inst) -> Result<(), AllocateError> {
 
 /// Removes the guard of a copy or pack without a tied operand. Its result is undefined where the guard is false, so the copy may be
 /// made unconditionally.
-fn drop_idle_guard(function: &mut Function, inst: Inst) {
+fn drop_unneeded_guard(function: &mut Function, inst: Inst) {
     let is_copy = function.insts[inst].is(Pseudo::Copy) || function.insts[inst].is(Pseudo::Pack);
     if is_copy && !function.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_))) {
         function.insts[inst].guard = None;

@@ -1,4 +1,4 @@
-//! Questions about operands that several passes ask.
+//! Helper functions on operands that several steps of the allocator use.
 
 use oriole_ir::{Block, Function, Inst, Operand, OperandKind, Part, RegFile, Role};
 
@@ -9,7 +9,7 @@ pub(crate) fn register(file: RegFile, first: Reg, count: u8) -> Operand {
     Operand::new(OperandKind::Register { file, first: first.number(), count })
 }
 
-/// Returns the register file of an operand; `None` for constants and other operands that are no registers.
+/// Returns the register file of an operand; `None` for constants and other operands that are not registers.
 pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile> {
     match operand.kind {
         OperandKind::Value(part) => Some(function.values[part.value].file),
@@ -18,8 +18,8 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
     }
 }
 
-/// Returns the part of a value that an operand is, if the value belongs to a register file.
-pub(crate) fn part_in(function: &Function, operand: &Operand, file: RegFile) -> Option<Part> {
+/// Returns the value, or part of a value, that an operand names; `None` if it belongs to another register file or is not a value.
+pub(crate) fn part_in_file(function: &Function, operand: &Operand, file: RegFile) -> Option<Part> {
     operand.part().filter(|part| function.values[part.value].file == file)
 }
 
@@ -42,8 +42,9 @@ pub(crate) fn operand_width(operand: &Operand) -> u8 {
 }
 
 /// Returns register `number` of an operand, counted from 0, as an operand of one register. An integer is 64 bits wide: register 0 has the
-/// low half, register 1 the high half, further registers are zero. Constants in banks are 4 bytes apart.
-pub(crate) fn unit(operand: &Operand, number: u8) -> Operand {
+/// low half, register 1 the high half, further registers are zero. Register `number` of a constant-bank operand is 4 * `number` bytes
+/// later.
+pub(crate) fn single_register(operand: &Operand, number: u8) -> Operand {
     let kind = match operand.kind {
         OperandKind::Value(part) => OperandKind::Value(Part { value: part.value, first: part.first + number, count: 1 }),
         OperandKind::Register { file, first, .. } => OperandKind::Register { file, first: first + u16::from(number), count: 1 },

@@ -1,4 +1,4 @@
-//! What an allocation returns: the resources that it uses, or the reason why it is impossible.
+//! The result of an allocation: the resources that the function uses, or the reason why the allocation is impossible.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use oriole_ir::{Inst, RegFile};
 /// The resources that an allocated function uses.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Allocation {
-    /// The number of the highest general register, plus one.
+    /// The number of the highest general register in use, plus one.
     pub registers_used: u32,
-    /// The number of the highest uniform register, plus one.
+    /// The number of the highest uniform register in use, plus one.
     pub uniform_used: u32,
-    /// The number of the highest convergence barrier, plus one.
+    /// The number of the highest convergence barrier in use, plus one.
     pub barriers_used: u32,
-    /// Sum of the sizes of all spill stores in the code, in bytes, each counted once.
+    /// Sum of the sizes in bytes of all spill stores in the code. Each instruction is counted once, regardless of how often it is executed.
     pub spill_store_bytes: u32,
-    /// Sum of the sizes of all spill loads in the code, in bytes, each counted once.
+    /// Sum of the sizes in bytes of all spill loads in the code. Each instruction is counted once, regardless of how often it is executed.
     pub spill_load_bytes: u32,
-    /// Size of the frame in local memory: variables and spill slots, in bytes.
+    /// Size of the frame in local memory (variables and spill slots), in bytes.
     pub frame_bytes: u32,
     /// Each guarded `COPY` with the moves that replace it, one for each register, in order. The checker reads it.
     pub guarded_copies: Vec<(Inst, Vec<Inst>)>,

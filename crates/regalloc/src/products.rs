@@ -1,12 +1,13 @@
-//! Prepares the code around the products of a warpgroup (`wgmma`) for the allocator.
+//! Prepares the code around the asynchronous matrix products of a warpgroup (`wgmma`) for the allocator.
 //!
-//! A product runs in the background: it reads its operands in registers until `WARPGROUP.DEPBAR` waits for it, and every ordinary access to
-//! them has to come before the `WARPGROUP.ARRIVE` in front of the product. Where the allocator does not respect this, `settle-products`
-//! inserts waits and fences, which cost time. Two changes help:
+//! A matrix-multiply instruction such as `HGMMA` (a *product* here) runs asynchronously: it reads its operand registers until
+//! `WARPGROUP.DEPBAR` waits for it, and every ordinary access to them has to come before the `WARPGROUP.ARRIVE` before the product. Where
+//! the allocated code violates this, `settle-products` inserts waits and fences, which cost time. Two changes avoid most of them:
 //!
-//! - a `PACK` of an operand of a product moves in front of `WARPGROUP.ARRIVE`, so that its moves, if it needs any, come before the fence;
-//! - a `KEEP` in front of the wait, or at the end of the block, extends the lives of the operands, so that their registers are not used
-//!   again while the product reads them. A value that is only kept is dropped without a spill store if registers are scarce.
+//! - a `PACK` that creates an operand of a product is moved before the `WARPGROUP.ARRIVE`, so that its moves, if any, come before the
+//!   fence;
+//! - a `KEEP` before the wait, or at the end of the block, extends the live ranges of the operands, so that their registers are not reused
+//!   while the product reads them. A value whose only remaining use is a `KEEP` is dropped without a spill store if registers are scarce.
 //!
 //! ```text
 //! WARPGROUP.ARRIVE                                 %5:R4 = PACK %1, %2, %3, %4
@@ -20,7 +21,7 @@ use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, Pseudo, RegFile, Rol
 use oriole_isa::Symbols;
 use rustc_hash::FxHashSet;
 
-/// Prepares all blocks with products.
+/// Prepares all blocks with asynchronous matrix products; see the module description.
 pub(crate) fn run(function: &mut Function) {
     for block in function.layout.clone() {
         if function.blocks[block].insts.iter().any(|&inst| is_product(function, inst)) {
@@ -30,28 +31,30 @@ pub(crate) fn run(function: &mut Function) {
     }
 }
 
+/// Returns whether an instruction is an asynchronous matrix product.
 fn is_product(function: &Function, inst: Inst) -> bool {
     function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
 /// Returns the values in general registers that a product reads. The accumulator is among them if `with_accumulator` is true.
-fn operands_of(function: &Function, inst: Inst, with_accumulator: bool) -> impl Iterator<Item = Value> + '_ {
+fn product_operands(function: &Function, inst: Inst, with_accumulator: bool) -> impl Iterator<Item = Value> + '_ {
     let is_wanted = move |operand: &&Operand| with_accumulator || !matches!(operand.role, Role::Tied(_));
     let values = function.sources(inst).iter().filter(is_wanted).filter_map(Operand::value);
     values.filter(|&value| function.values[value].file == RegFile::General)
 }
 
-/// Returns the number of groups of products that an instruction leaves pending; `None` if it is no wait for products.
+/// Returns the number of product groups that may still be running after an instruction, a `WARPGROUP.DEPBAR`; `None` for other
+/// instructions.
 pub(crate) fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
     let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
     function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
 }
 
-/// Moves the packs of operands of products in front of the last fence before them, where their sources are known there.
+/// Moves each pack that creates an operand of a product before the last fence before it, if its sources are defined there.
 fn hoist_packs(function: &mut Function, block: Block) {
     let insts = std::mem::take(&mut function.blocks[block].insts);
     let products = insts.iter().copied().filter(|&inst| is_product(function, inst));
-    let wanted: FxHashSet<Value> = products.flat_map(|inst| operands_of(function, inst, true)).collect();
+    let wanted: FxHashSet<Value> = products.flat_map(|inst| product_operands(function, inst, true)).collect();
     let mut kept: Vec<Inst> = Vec::with_capacity(insts.len());
     // The fence and the instructions after it, and the values that they define.
     let mut after_fence: Vec<Inst> = Vec::new();
@@ -76,7 +79,7 @@ fn hoist_packs(function: &mut Function, block: Block) {
     function.blocks[block].insts = kept;
 }
 
-/// Extends the lives of the operands of products to the next wait for all products, or to the end of the block.
+/// Extends the live ranges of the operands of products to the next wait for all products, or to the end of the block.
 fn keep_operands(function: &mut Function, block: Block) {
     let first_terminator = function.terminators(block).first().copied();
     let insts = std::mem::take(&mut function.blocks[block].insts);
@@ -92,7 +95,7 @@ fn keep_operands(function: &mut Function, block: Block) {
             running.clear();
         }
         if is_product(function, inst) {
-            for value in operands_of(function, inst, false) {
+            for value in product_operands(function, inst, false) {
                 let whole = Operand::from(function.whole(value));
                 if !running.contains(&whole) {
                     running.push(whole);

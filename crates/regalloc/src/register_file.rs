@@ -1,8 +1,8 @@
-//! Which values are in which registers of the file at the current point of the walk, and the search for registers to clear.
+//! The registers of the values of one file at the current point of the walk, and the search for a window of registers to clear.
 //!
 //! **Invariant:** a usable register is either in `free` or has an occupant; the occupant's registers are consecutive and start at its
 //! `register_of`. A tuple has one entry in `register_of` and one occupant entry for each of its registers that has not been released:
-//! a register that is not read again is free, or has another occupant, although the tuple lives on ([`RegisterFile::release`]).
+//! a register that is not read again is free, or has another occupant, although the tuple stays live ([`RegisterFile::release_part`]).
 
 use std::cmp::Reverse;
 
@@ -20,18 +20,18 @@ pub(crate) struct RegisterFile {
     allowed: RegisterSet,
     /// Registers that values may use from here to the end of the block: `allowed`, less what a `KEEP` has pinned.
     pub usable: RegisterSet,
-    /// Usable registers that hold no value now.
+    /// Usable registers that hold no value at the current point.
     pub free: RegisterSet,
-    /// By register: the value in it.
+    /// For each register: the value in it; `None` if it is free.
     occupant: [Option<Value>; 256],
-    /// By value: its first register now; `None` if it is dropped, not defined yet, or dead.
+    /// For each value: its first register at the current point; `None` if it is dropped, not defined yet, or dead.
     register_of: IndexVec<Value, Option<Reg>>,
-    /// By value: its width in registers.
+    /// For each value: its width in registers.
     widths: IndexVec<Value, u8>,
 }
 
 impl RegisterFile {
-    /// Creates the state of a file without registers.
+    /// Creates the state for a register file without registers.
     pub fn new() -> RegisterFile {
         RegisterFile {
             allowed: RegisterSet::EMPTY,
@@ -43,8 +43,8 @@ impl RegisterFile {
         }
     }
 
-    /// Begins with another register file, whose values may use these registers. Entries by value are kept from file to file: each value
-    /// belongs to one file, and no value is in registers between two files.
+    /// Resets the state for the next register file, whose values may use the registers in `allowed`. Vectors indexed by value are kept:
+    /// each value belongs to one file, and no value is in registers between the allocation of two files.
     pub fn start_file(&mut self, function: &Function, allowed: RegisterSet) {
         self.allowed = allowed;
         self.register_of.resize(function.values.len(), None);
@@ -54,7 +54,7 @@ impl RegisterFile {
         self.clear();
     }
 
-    /// Makes all registers free and usable. The caller has reset `register_of` with [`RegisterFile::forget`].
+    /// Makes all allowed registers usable and free. The caller must have reset `register_of` with [`RegisterFile::forget_state`].
     pub fn clear(&mut self) {
         self.usable = self.allowed;
         self.free = self.allowed;
@@ -102,14 +102,14 @@ impl RegisterFile {
         set
     }
 
-    /// Returns the register of a part of a tuple, if the tuple is in registers and the part has not been released.
+    /// Returns the first register of a part of a tuple; `None` if the tuple is in no register or the part has been released.
     pub fn register_of_part(&self, part: Part) -> Option<Reg> {
         let register = self.register_of[part.value]? + part.first;
         (self.occupant(register) == Some(part.value)).then_some(register)
     }
 
-    /// Frees one register of a tuple that lives on. The register is not read any more.
-    pub fn release(&mut self, part: Part) {
+    /// Frees the register of one part of a tuple, which is not read any more, while the rest of the tuple stays live.
+    pub fn release_part(&mut self, part: Part) {
         if let Some(register) = self.register_of_part(part) {
             self.free.insert(register, 1);
             self.set_occupant(register, 1, None);
@@ -124,27 +124,27 @@ impl RegisterFile {
         }
     }
 
-    /// Takes registers out of use until the block ends.
+    /// Removes registers from `usable` until the block ends.
     pub fn pin(&mut self, registers: &RegisterSet) {
         self.usable = self.usable.without(registers);
         self.free = self.free.without(registers);
     }
 
-    /// Sets `register_of` to a state at the border of a block, without occupying the registers.
-    pub fn recall(&mut self, state: &[ResidentValue]) {
+    /// Sets `register_of` to the state at the start or end of a block, without marking the registers as occupied.
+    pub fn restore_state(&mut self, state: &[ResidentValue]) {
         for &(value, register) in state {
             self.register_of[value] = Some(register);
         }
     }
 
-    /// Records that the values of a state are in no register any more, without freeing the registers.
-    pub fn forget(&mut self, state: &[ResidentValue]) {
+    /// Sets `register_of` to `None` for the values of a state, without marking their registers as free.
+    pub fn forget_state(&mut self, state: &[ResidentValue]) {
         for &(value, _) in state {
             self.register_of[value] = None;
         }
     }
 
-    /// Appends the values in registers, in the order of registers.
+    /// Appends all values that are in registers, in ascending order of their first registers.
     pub fn add_residents(&self, found: &mut Vec<ResidentValue>) {
         let occupied = self.usable.without(&self.free);
         found.reserve(occupied.count() as usize);
@@ -165,7 +165,7 @@ impl RegisterFile {
         set
     }
 
-    /// Returns the values that occupy a register of a set, widest first: wide values are harder to place, so they choose first.
+    /// Returns the values that occupy a register of a set, widest first: wide values are harder to place, so callers place them first.
     pub fn residents_of(&self, set: &RegisterSet) -> Vec<Value> {
         let mut found: Vec<Value> = Vec::new();
         for value in set.iter().filter_map(|register| self.occupant(register)) {
@@ -180,14 +180,14 @@ impl RegisterFile {
     /// Returns the values that occupy a register of a window, each once.
     pub fn residents_of_window(&self, first: Reg, width: u8) -> Residents<'_> {
         let start = usize::from(first.number());
-        Residents { registers: self.occupant[start..start + usize::from(width)].iter(), last: None }
+        Residents { occupants: self.occupant[start..start + usize::from(width)].iter(), last: None }
     }
 
-    /// Returns the aligned window within a set of registers whose values are cheapest to clear, by its first register; the lowest one among
-    /// equals. `cost` returns the cost of clearing a window with these values, or `None` for a window that must not be cleared.
+    /// Returns the aligned window for a value of `class`, within a set of registers, that is cheapest to clear; the lowest one among
+    /// equals. `cost` returns the cost of clearing a window that holds these values, or `None` if it must not be cleared.
     pub fn cheapest_window(&self, class: Class, within: &RegisterSet, cost: impl Fn(Residents<'_>) -> Option<u64>) -> Option<Window> {
         let mut best: Option<Window> = None;
-        for first in within.places(class).iter() {
+        for first in within.gap_starts(class).iter() {
             let found = cost(self.residents_of_window(first, class.width));
             if let Some(cost) = found.filter(|&cost| best.is_none_or(|best| cost < best.cost)) {
                 best = Some(Window { first, cost });
@@ -200,14 +200,18 @@ impl RegisterFile {
 /// A window of consecutive registers that [`RegisterFile::cheapest_window`] found.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
+    /// The first register of the window.
     pub first: Reg,
+    /// The cost of clearing the window, as computed by the caller.
     pub cost: u64,
 }
 
-/// The values in a window of registers, each once. A tuple occupies neighbouring registers, so comparing with the previous register
-/// is enough. Only a tuple with a released register between two others may be returned twice.
+/// An iterator over the values in a window of registers, each once. A tuple occupies neighbouring registers, so comparing with the
+/// previous register is enough. Only a tuple with a released register between two others may be returned twice.
 pub(crate) struct Residents<'a> {
-    registers: std::slice::Iter<'a, Option<Value>>,
+    /// The occupants of the remaining registers.
+    occupants: std::slice::Iter<'a, Option<Value>>,
+    /// The value returned last; `None` before the first one.
     last: Option<Value>,
 }
 
@@ -215,7 +219,7 @@ impl Iterator for Residents<'_> {
     type Item = Value;
 
     fn next(&mut self) -> Option<Value> {
-        for &occupant in self.registers.by_ref() {
+        for &occupant in self.occupants.by_ref() {
             if std::mem::replace(&mut self.last, occupant) != occupant && occupant.is_some() {
                 return occupant;
             }

@@ -1,15 +1,16 @@
 //! Register numbers, bit sets of up to 256 registers of one file, and the search for aligned gaps in them.
 //!
-//! A gap may be up to 255 registers wide and may cross the words of a set. Alignments are powers of two up to 128.
+//! A gap is a run of consecutive registers that are all in the set (all free). It may be up to 255 registers wide and may cross the 64-bit
+//! words of the set. Alignments are powers of two up to 128.
 
 use std::ops::Add;
 
 use oriole_ir::{Class, RegFile};
 
 const WORDS: usize = 4;
-/// Maximum number of registers by which a gap may be higher than the lowest one in order to keep a wide gap whole. Low registers are
-/// preferred, because the highest number in use decides the occupancy.
-const NEAR: u8 = 32;
+/// Maximum number of registers by which the chosen gap may start above the lowest suitable one in order to keep an aligned pair or quad
+/// whole. Low registers are preferred, because the highest register number in use determines the occupancy.
+const MAX_DETOUR: u8 = 32;
 
 /// The number of a register in its file. The file is known from the context, as the allocator handles one file at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -68,7 +69,7 @@ impl RegisterSet {
     pub const ALL: RegisterSet = RegisterSet { words: [u64::MAX; WORDS] };
 
     /// Returns the registers 0 to `count - 1`.
-    pub fn first(count: u32) -> RegisterSet {
+    pub fn first_n(count: u32) -> RegisterSet {
         let below = |limit: u32| if limit >= 64 { u64::MAX } else { (1 << limit) - 1 };
         RegisterSet { words: std::array::from_fn(|word| below(count.saturating_sub(64 * word as u32))) }
     }
@@ -79,8 +80,8 @@ impl RegisterSet {
         register < 64 * WORDS && self.words[register / 64] >> (register % 64) & 1 == 1
     }
 
-    /// Returns the index of the word with all of these registers, and their bits in it; `None` if they span two words, there are none, or
-    /// they are beyond the last word.
+    /// Returns the index of the 64-bit word that has all of `count` registers from `first` on, and a mask of their bits in it. `None` if
+    /// they span two words, if `count` is 0, or if they are beyond the last word.
     fn within_word(first: Reg, count: u8) -> Option<(usize, u64)> {
         let (word, bit) = (usize::from(first.0) / 64, u32::from(first.0) % 64);
         (count != 0 && word < WORDS && bit + u32::from(count) <= 64).then(|| (word, u64::MAX >> (64 - u32::from(count)) << bit))
@@ -153,8 +154,8 @@ impl RegisterSet {
         Some(Reg((word * 64) as u16 + self.words[word].trailing_zeros() as u16))
     }
 
-    /// Returns the registers that start a run: the register itself and the following `width - 1` are in the set.
-    fn runs(&self, width: u8) -> RegisterSet {
+    /// Returns the registers at which a run of `width` registers starts: the register itself and the following `width - 1` are in the set.
+    fn run_starts(&self, width: u8) -> RegisterSet {
         // Doubling: two overlapping or adjacent runs of `length` registers, `step` apart, are a run of `length + step`. So a run of
         // `width` takes log2(width) steps.
         let mut runs = *self;
@@ -167,7 +168,7 @@ impl RegisterSet {
         runs
     }
 
-    /// Returns the set with every register number reduced by `by`; registers below `by` are lost.
+    /// Returns the set with every register number reduced by `by`; registers below `by` are dropped.
     fn shifted_down(&self, by: u32) -> RegisterSet {
         let (skip, bits) = ((by / 64) as usize, by % 64);
         let word = |at: usize| self.words.get(at).copied().unwrap_or(0);
@@ -193,24 +194,24 @@ impl RegisterSet {
         RegisterSet { words: std::array::from_fn(|at| self.words[at] & if align == 128 && at % 2 == 1 { 0 } else { pattern }) }
     }
 
-    /// Returns the first registers of all aligned gaps that a value of a class fits into.
-    pub fn places(&self, class: Class) -> RegisterSet {
-        self.runs(class.width).aligned(class.align)
+    /// Returns the first registers of all aligned gaps in these free registers that a value of a class fits into.
+    pub fn gap_starts(&self, class: Class) -> RegisterSet {
+        self.run_starts(class.width).aligned(class.align)
     }
 
     /// Chooses a gap in these free registers for a value of a class, and returns its first register; `None` if there is no gap.
     ///
-    /// Best fit by alignment: a gap inside an aligned pair (or quad) that is already broken is preferred, so that whole pairs and quads
-    /// stay free for tuples. Example: R5 and R8 to R63 are free. A single register gets R5, since R4 is in use; a pair gets R8:R9.
-    pub fn find(&self, class: Class) -> Option<Reg> {
-        self.find_among(class, self.places(class))
+    /// Best fit by alignment: a gap inside an aligned pair (or quad) that is already partly in use is preferred, so that whole pairs and
+    /// quads stay free for tuples. Example: R5 and R8 to R63 are free. A single register gets R5, since R4 is in use; a pair gets R8:R9.
+    pub fn find_gap(&self, class: Class) -> Option<Reg> {
+        self.find_among(class, self.gap_starts(class))
     }
 
-    /// Like [`RegisterSet::find`], among the even or the odd registers.
-    pub fn find_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
+    /// As [`RegisterSet::find_gap`], but only among gaps that start at an even register, or at an odd one if `is_odd`.
+    pub fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
         const EVEN: u64 = 0x5555_5555_5555_5555;
         let mask = if is_odd { !EVEN } else { EVEN };
-        let places = self.places(class);
+        let places = self.gap_starts(class);
         self.find_among(class, RegisterSet { words: std::array::from_fn(|at| places.words[at] & mask) })
     }
 
@@ -222,13 +223,13 @@ impl RegisterSet {
                 continue;
             }
             // `spread`: all registers of the aligned groups that are completely free.
-            let groups = self.runs(group).aligned(group);
+            let groups = self.run_starts(group).aligned(group);
             let mut spread = groups;
             for step in 1..u32::from(group) {
                 spread = spread.or(&groups.shifted_up(step));
             }
             let broken = places.without(&spread);
-            if let Some(place) = broken.lowest().filter(|&place| place < lowest + NEAR) {
+            if let Some(place) = broken.lowest().filter(|&place| place < lowest + MAX_DETOUR) {
                 return Some(place);
             }
         }
@@ -286,8 +287,8 @@ mod tests {
     #[test]
     fn sets_end_at_their_count() {
         for count in [0, 1, 63, 64, 65, 127, 128, 255, 256] {
-            assert_eq!(RegisterSet::first(count).iter().count(), count as usize);
-            assert!((0..300).all(|number| RegisterSet::first(count).has(Reg::new(number)) == (u32::from(number) < count)));
+            assert_eq!(RegisterSet::first_n(count).iter().count(), count as usize);
+            assert!((0..300).all(|number| RegisterSet::first_n(count).has(Reg::new(number)) == (u32::from(number) < count)));
         }
     }
 
@@ -303,20 +304,20 @@ mod tests {
 
     #[test]
     fn finds_aligned_gaps_and_spares_wide_ones() {
-        let mut free = RegisterSet::first(64);
+        let mut free = RegisterSet::first_n(64);
         free.remove(Reg::new(0), 5);
-        assert_eq!(free.find(Class::R), Some(Reg::new(5)), "the odd half of a broken pair");
-        assert_eq!(free.find(Class::R2), Some(Reg::new(6)), "the upper half of a broken quad");
-        assert_eq!(free.find(Class::R4), Some(Reg::new(8)));
-        assert_eq!(free.find(Class::new(RegFile::General, 56)), Some(Reg::new(8)));
-        assert_eq!(free.find(Class::new(RegFile::General, 57)), None);
+        assert_eq!(free.find_gap(Class::R), Some(Reg::new(5)), "the odd half of a broken pair");
+        assert_eq!(free.find_gap(Class::R2), Some(Reg::new(6)), "the upper half of a broken quad");
+        assert_eq!(free.find_gap(Class::R4), Some(Reg::new(8)));
+        assert_eq!(free.find_gap(Class::new(RegFile::General, 56)), Some(Reg::new(8)));
+        assert_eq!(free.find_gap(Class::new(RegFile::General, 57)), None);
     }
 
     #[test]
     fn runs_cross_words() {
         let mut free = RegisterSet::EMPTY;
         free.insert(Reg::new(60), 100);
-        assert_eq!(free.find(Class::new(RegFile::General, 100)), Some(Reg::new(60)));
+        assert_eq!(free.find_gap(Class::new(RegFile::General, 100)), Some(Reg::new(60)));
         assert_eq!(numbers(&free), (60..160).collect::<Vec<u16>>());
         assert_eq!(free.count(), 100);
     }

@@ -1,8 +1,8 @@
-//! Packs all sources of an instruction anew: the last resort where the sources themselves block all windows.
+//! Assigns new registers to all sources of an instruction: the last resort if every window holds another source.
 //!
 //! Sources that need a register, and copies of tied sources, are placed in decreasing order of alignment and width, each in the lowest
-//! aligned gap; every other value in these registers is dropped. First-fit in decreasing order leaves no unusable gap between tuples whose
-//! widths are powers of two. If it fails, the allocation fails.
+//! aligned gap; every other value in these registers is dropped. First-fit in decreasing order leaves no gap between tuples whose widths
+//! are powers of two. If no gap is found for a source, the allocation fails.
 //!
 //! Example: R4 to R15 are usable; the instruction reads `%a` in R4, `%b` in R8, `%c` in R12 and the dropped quad `%q`. All three windows of
 //! four registers hold a source. `%q` gets R4:R7, then `%a`, `%b` and `%c` get R8, R9 and R10.
@@ -17,8 +17,8 @@ use crate::inst_state::{InstState, Reload};
 use crate::outcome::AllocateError;
 use crate::registers::{Reg, RegisterSet};
 
-/// Something to place before the instruction.
-enum Item {
+/// A source or a copy of a source that needs registers before the instruction.
+enum ItemToPlace {
     /// A source, by its index among the uses.
     Use(usize),
     /// A copy of the tied source, for the result with this index.
@@ -26,57 +26,60 @@ enum Item {
 }
 
 impl Assigner<'_> {
-    /// Places all sources that need a register, and the tied results, anew.
+    /// Chooses new registers for all sources that need a register, and for the tied results.
     pub(crate) fn repack(&mut self, state: &mut InstState) -> Result<(), AllocateError> {
-        // Choices made so far for tied results are void. Moves and reloads recorded so far stay; `note_move` updates them.
-        state.taken = RegisterSet::EMPTY;
+        // Registers chosen so far for tied results are discarded. Moves and reloads recorded so far stay; `note_move` updates them.
+        state.result_registers = RegisterSet::EMPTY;
         for result in &mut state.results {
-            result.at = None;
+            result.register = None;
             result.tied_copy = None;
         }
         let mut items = self.items_to_place(state);
         items.sort_by_key(|(class, _)| Reverse((class.align, class.width)));
         let mut open = state.source_registers;
-        let mut places: Vec<(Item, Reg)> = Vec::new();
+        let mut places: Vec<(ItemToPlace, Reg)> = Vec::new();
         for (class, item) in items {
-            let Some(place) = open.places(class).lowest() else { return Err(self.limit(state)) };
+            let Some(place) = open.gap_starts(class).lowest() else { return Err(self.limit_error(state)) };
             open.remove(place, class.width);
             places.push((item, place));
         }
         self.move_sources(state, places, &state.source_registers.without(&open));
-        // Tied sources that die here hand their registers over.
+        // Results inherit the registers of tied sources that die here.
         for number in 0..state.results.len() {
-            if state.results[number].at.is_none()
-                && let Some(tied) = self.tied(state, &state.results[number])
+            if state.results[number].register.is_none()
+                && let Some(tied) = self.tied_source(state, &state.results[number])
             {
-                let Some(place) = self.inherited(state, &state.results[number], &tied) else { return Err(self.limit(state)) };
-                state.place_result(number, place, self.class(state.results[number].value).width);
+                let Some(place) = self.inheritable_register(state, &state.results[number], &tied) else {
+                    return Err(self.limit_error(state));
+                };
+                state.place_result(number, place, self.class_of(state.results[number].value).width);
             }
         }
         Ok(())
     }
 
-    /// Lists what has to be placed. A tied source that lives on needs a copy; one that dies hands its registers over.
-    fn items_to_place(&self, state: &InstState) -> Vec<(Class, Item)> {
-        let mut items: Vec<(Class, Item)> = Vec::new();
+    /// Lists the items that need registers, with their classes. A tied source that stays live needs a copy; one that dies does not, because
+    /// the result inherits its registers.
+    fn items_to_place(&self, state: &InstState) -> Vec<(Class, ItemToPlace)> {
+        let mut items: Vec<(Class, ItemToPlace)> = Vec::new();
         for (number, used) in state.uses.iter().enumerate().filter(|(_, used)| used.needs_register) {
-            items.push((self.class(used.value), Item::Use(number)));
+            items.push((self.class_of(used.value), ItemToPlace::Use(number)));
         }
         for (number, result) in state.results.iter().enumerate() {
-            let Some(tied) = self.tied(state, result) else { continue };
-            let class = self.class(result.value);
+            let Some(tied) = self.tied_source(state, result) else { continue };
+            let class = self.class_of(result.value);
             let dies = tied.value().is_some_and(|value| state.dies(value));
             let aligned = tied.part().is_some_and(|part| part.first.is_multiple_of(class.align));
             if !dies || !aligned {
-                items.push((class, Item::TiedCopy(number, tied)));
+                items.push((class, ItemToPlace::TiedCopy(number, tied)));
             }
         }
         items
     }
 
-    /// Puts the items into their places; `filled` has all registers of these places.
-    fn move_sources(&mut self, state: &mut InstState, places: Vec<(Item, Reg)>, filled: &RegisterSet) {
-        // Take all sources out before any is put in: a source may get registers that another source still occupies.
+    /// Records the new registers of the items, given by their first registers; `filled` is the set of all these registers.
+    fn move_sources(&mut self, state: &mut InstState, places: Vec<(ItemToPlace, Reg)>, filled: &RegisterSet) {
+        // Free the registers of all sources before any are occupied: a source may get registers that another source still occupies.
         let mut origins: SmallVec<[Option<Reg>; 6]> = SmallVec::new();
         for used in &state.uses {
             origins.push(if used.needs_register { self.registers.vacate(used.value) } else { None });
@@ -86,18 +89,18 @@ impl Assigner<'_> {
         }
         for (item, place) in places {
             match item {
-                Item::Use(number) => {
+                ItemToPlace::Use(number) => {
                     let value = state.uses[number].value;
                     self.registers.occupy(value, place);
-                    state.uses[number].at = Some(place);
+                    state.uses[number].register = Some(place);
                     match origins[number] {
                         None => state.reloads.push(Reload { value, to: place }),
                         Some(from) if from != place => state.note_move(value, from, place),
                         Some(_) => {}
                     }
                 }
-                Item::TiedCopy(number, tied) => {
-                    state.place_result(number, place, self.class(state.results[number].value).width);
+                ItemToPlace::TiedCopy(number, tied) => {
+                    state.place_result(number, place, self.class_of(state.results[number].value).width);
                     state.results[number].tied_copy = Some(tied);
                 }
             }

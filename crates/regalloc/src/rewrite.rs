@@ -1,7 +1,7 @@
-//! Rebuilds the blocks after a register file is allocated: inserts spill stores and edge code, deletes phis, copies and packs of the file.
+//! Rewrites the blocks after a register file is allocated: inserts spill stores and edge code, deletes phis, copies and packs of the file.
 //!
-//! Spill stores can only be inserted now: whether a value is ever reloaded is known at the end of the walk. [`finish`] deletes the
-//! remaining pseudo operations after the last file and counts the registers.
+//! Spill stores are inserted only here, because whether a value is ever reloaded is known at the end of the walk. After the last file,
+//! [`delete_pseudo_ops`] deletes the remaining pseudo operations and counts the registers in use.
 
 use oriole_ir::{Block, Function, Inst, Op, OperandKind, Pseudo, RegFile, Value};
 use rustc_hash::FxHashMap;
@@ -11,20 +11,20 @@ use crate::outcome::{AllocateError, Allocation};
 use crate::registers::Reg;
 
 /// A spilled value and the first register that its store reads.
-type Store = (Value, Reg);
+type SpillStore = (Value, Reg);
 
 impl Assigner<'_> {
-    /// Deletes this register file's phis, copies and packs, and inserts spill stores, phis of shadow values, and the code of edges that
-    /// belongs at the start of blocks.
+    /// Deletes this register file's phis, copies and packs, and inserts spill stores, phis of shadow values, and edge code at the start of
+    /// blocks.
     pub(crate) fn rewrite_blocks(&mut self) -> Result<(), AllocateError> {
         let mut shadow_phis = self.shadow_phis();
-        let stores = self.stores();
-        for place in 0..self.inputs.flow.order().len() {
-            let block = self.inputs.flow.order()[place];
+        let stores = self.stores_by_definition();
+        for place in 0..self.inputs.flow.reverse_post_order().len() {
+            let block = self.inputs.flow.reverse_post_order()[place];
             let mut insts = std::mem::take(&mut self.output.insts[block]);
-            // The common case, no spills: the list is kept, less what has become unnecessary.
-            if stores.is_none() && shadow_phis.is_empty() && self.borders.heads[block].is_empty() {
-                if self.output.has_pseudo[block] {
+            // The common case without spills: the list stays, except for deleted pseudo operations.
+            if stores.is_none() && shadow_phis.is_empty() && self.borders.entry_code[block].is_empty() {
+                if self.output.has_pseudo_ops[block] {
                     insts.retain(|&inst| !self.is_replaced(inst));
                 }
                 self.function.blocks[block].insts = insts;
@@ -36,7 +36,7 @@ impl Assigner<'_> {
         Ok(())
     }
 
-    /// Creates the phis of shadow values that replace phis without a register, by block.
+    /// Creates the phis of shadow values that replace phis without a register. Returns them by block.
     fn shadow_phis(&mut self) -> FxHashMap<Block, Vec<Inst>> {
         let mut phis: FxHashMap<Block, Vec<Inst>> = FxHashMap::default();
         if self.inputs.file != RegFile::General {
@@ -47,11 +47,11 @@ impl Assigner<'_> {
         phis
     }
 
-    /// Returns the spilled values by the instruction that defines them, phis excluded; `None` if no value is spilled.
-    fn stores(&self) -> Option<FxHashMap<Inst, Vec<Store>>> {
-        let mut stores: FxHashMap<Inst, Vec<Store>> = FxHashMap::default();
+    /// Returns the spilled values by defining instruction, with the registers to store; `None` if no value is spilled.
+    fn stores_by_definition(&self) -> Option<FxHashMap<Inst, Vec<SpillStore>>> {
+        let mut stores: FxHashMap<Inst, Vec<SpillStore>> = FxHashMap::default();
         let mut is_any_spilled = false;
-        for value in self.function.values.indices().filter(|&value| self.is_of_file(value) && self.spills.needs_store(value)) {
+        for value in self.function.values.indices().filter(|&value| self.is_in_current_file(value) && self.spills.needs_store(value)) {
             is_any_spilled = true;
             if let Some(definition) = self.walk.definitions[value] {
                 stores.entry(definition.inst).or_default().push((value, definition.register));
@@ -60,30 +60,30 @@ impl Assigner<'_> {
         is_any_spilled.then_some(stores)
     }
 
-    /// Returns the instructions of a block with everything inserted and deleted.
+    /// Returns the new instruction list of a block: `output` with stores, new phis and edge code inserted and pseudo operations deleted.
     fn rewrite_block(
         &mut self,
         block: Block,
         output: &[Inst],
         new_phis: Vec<Inst>,
-        stores: Option<&FxHashMap<Inst, Vec<Store>>>,
+        stores: Option<&FxHashMap<Inst, Vec<SpillStore>>>,
     ) -> Result<Vec<Inst>, AllocateError> {
         let mut insts: Vec<Inst> = Vec::with_capacity(output.len());
         let phis = output.iter().take_while(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
-        // Spilled phis that are in registers at the start of the block: their stores follow the code at the start.
-        let mut entering: Vec<(Inst, Store)> = Vec::new();
+        // Spilled phis that are in registers at the start of the block: their stores come after the edge code there.
+        let mut spilled_phis: Vec<(Inst, SpillStore)> = Vec::new();
         for &phi in &output[..phis] {
-            match self.function.operands(phi)[0].value().filter(|&value| self.is_of_file(value)) {
+            match self.function.operands(phi)[0].value().filter(|&value| self.is_in_current_file(value)) {
                 Some(value) if self.spills.needs_store(value) => {
-                    entering.extend(self.borders.phi_register(value).map(|register| (phi, (value, register))));
+                    spilled_phis.extend(self.borders.phi_register(value).map(|register| (phi, (value, register))));
                 }
                 Some(_) => {}
                 None => insts.push(phi),
             }
         }
         insts.extend(new_phis);
-        insts.append(&mut self.borders.heads[block]);
-        for (phi, store) in entering {
+        insts.append(&mut self.borders.entry_code[block]);
+        for (phi, store) in spilled_phis {
             self.emit_store(store, phi, &mut insts)?;
         }
         for &inst in &output[phis..] {
@@ -98,14 +98,14 @@ impl Assigner<'_> {
     }
 
     /// Emits the spill store of a value after its definition.
-    fn emit_store(&mut self, (value, at): Store, definition: Inst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn emit_store(&mut self, (value, at): SpillStore, definition: Inst, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         self.spills.store(value, at, &mut self.inputs.emitter(self.function, out, definition))
     }
 
     /// Returns whether an instruction is a phi, copy or pack of the file, which the allocation has replaced by moves.
     fn is_replaced(&self, inst: Inst) -> bool {
         match self.function.insts[inst].op {
-            Op::Pseudo(Pseudo::Phi) => self.function.operands(inst)[0].value().is_some_and(|value| self.is_of_file(value)),
+            Op::Pseudo(Pseudo::Phi) => self.function.operands(inst)[0].value().is_some_and(|value| self.is_in_current_file(value)),
             _ => self.is_replaced_copy(inst),
         }
     }
@@ -118,7 +118,7 @@ impl Assigner<'_> {
 }
 
 /// Deletes the remaining pseudo operations (`ENTRY`, `KEEP`) and computes the number of registers used in each file.
-pub(crate) fn finish(function: &mut Function, allocation: &mut Allocation) {
+pub(crate) fn delete_pseudo_ops(function: &mut Function, allocation: &mut Allocation) {
     for position in 0..function.layout.len() {
         let block = function.layout[position];
         let mut insts = std::mem::take(&mut function.blocks[block].insts);

@@ -1,9 +1,9 @@
 //! Assigns spill slots so that values that are not live at the same time share memory.
 //!
-//! While the general file is allocated, every spilled value has a slot of its own. Afterwards a linear scan (Poletto and Sarkar 1999)
-//! assigns the slots anew: instructions are numbered in reverse post-order, each value has one live interval from its first to its last
-//! position, and a slot whose interval has ended is reused by the next value of the same width. The offsets in the spill loads and
-//! stores are rewritten at the end.
+//! While the general file is allocated, every spilled value has its own slot. Afterwards a linear scan (Poletto and Sarkar 1999) assigns
+//! the slots again: instructions are numbered in reverse post-order, each value has one live interval from its first to its last position,
+//! and a slot whose interval has ended is reused for the next value of the same width. The offsets in the spill loads and stores are
+//! rewritten at the end.
 //!
 //! The intervals have no holes, so two values may get different slots although one would do. Slots of different widths are not merged.
 //!
@@ -29,7 +29,7 @@ struct LiveInterval {
 }
 
 impl Assigner<'_> {
-    /// Assigns all slots anew. `first` is the byte offset in the frame where the slots begin.
+    /// Assigns the offsets of all slots again, so that slots share memory. `first` is the byte offset in the frame where the slots begin.
     pub(crate) fn share_slots(&mut self, first: u32) {
         let frame = &self.spills.frame;
         if frame.slots.is_empty() && frame.private_slots.is_empty() {
@@ -45,7 +45,7 @@ impl Assigner<'_> {
             }
             end += 4 * slot.words;
         }
-        // Slots in use as (end of the interval, offset, width), earliest end first; free slots by width.
+        // Slots in use as (end of the live interval, offset, width), earliest end first; and the offsets of free slots, by width.
         let mut active: BinaryHeap<Reverse<(u32, u32, u8)>> = Default::default();
         let mut free: FxHashMap<u8, Vec<u32>> = FxHashMap::default();
         for interval in intervals {
@@ -53,7 +53,7 @@ impl Assigner<'_> {
                 active.pop();
                 free.entry(width).or_default().push(offset);
             }
-            let class = self.class(interval.value);
+            let class = self.class_of(interval.value);
             let offset = free.get_mut(&class.width).and_then(Vec::pop).unwrap_or_else(|| {
                 let offset = end.next_multiple_of(slot_align(class));
                 end = offset + 4 * u32::from(class.width);
@@ -71,15 +71,16 @@ impl Assigner<'_> {
 
     /// Returns the live intervals of all values with a slot, sorted by start.
     fn live_intervals(&self) -> Vec<LiveInterval> {
-        let (flow, lengths, slots) = (&self.inputs.flow, &self.inputs.lengths, &self.spills.frame.slots);
-        let mut starts: IndexVec<Block, u32> = IndexVec::filled(lengths.len(), 0);
+        let (flow, block_lengths, slots) = (&self.inputs.flow, &self.inputs.block_lengths, &self.spills.frame.slots);
+        let mut starts: IndexVec<Block, u32> = IndexVec::filled(block_lengths.len(), 0);
         let mut at = 0;
-        for &block in flow.order() {
-            // Two positions more than instructions: the end of a block, where the code of outgoing edges counts, is after all instructions.
+        for &block in flow.reverse_post_order() {
+            // A block has two positions more than instructions: its end, where the code of outgoing edges is counted, comes after all
+            // instructions.
             starts[block] = at;
-            at += lengths[block] + 2;
+            at += block_lengths[block] + 2;
         }
-        let end_of = |block: Block| starts[block] + lengths[block] + 1;
+        let end_of = |block: Block| starts[block] + block_lengths[block] + 1;
         let mut ranges: FxHashMap<Value, (u32, u32)> = FxHashMap::default();
         let mut cover = |value: Value, start: u32, end: u32| {
             if slots.contains_key(&value) {
@@ -87,10 +88,10 @@ impl Assigner<'_> {
                 *range = (range.0.min(start), range.1.max(end));
             }
         };
-        for &block in flow.order() {
+        for &block in flow.reverse_post_order() {
             for &value in self.inputs.liveness.live_in(block) {
-                // The whole block, although the last use may be earlier. Also the ends of the predecessors, where edge code may use the
-                // slot.
+                // The interval covers the whole block, although the last use may be earlier, and the ends of the predecessors, where edge
+                // code may use the slot.
                 cover(value, starts[block], end_of(block));
                 for &from in flow.graph.predecessors(block) {
                     cover(value, end_of(from), end_of(from));
@@ -98,7 +99,7 @@ impl Assigner<'_> {
             }
         }
         for &value in slots.keys() {
-            if let Some(phi) = self.borders.phis[value] {
+            if let Some(phi) = self.borders.phi_places[value] {
                 cover(value, starts[phi.block], end_of(phi.block));
                 // A phi in memory is stored by code on the incoming edges.
                 if phi.register.is_none() {
@@ -116,7 +117,7 @@ impl Assigner<'_> {
         intervals
     }
 
-    /// Replaces the byte offsets of all spill loads and stores: `moved` has the new offset of each 4-byte word.
+    /// Replaces the byte offsets of all spill loads and stores: `moved` maps the old offset of each 4-byte word to the new one.
     fn rewrite_offsets(&mut self, moved: &FxHashMap<u32, u32>) {
         for position in 0..self.function.layout.len() {
             for inst in self.function.blocks[self.function.layout[position]].insts.clone() {

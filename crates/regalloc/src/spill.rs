@@ -1,11 +1,12 @@
 //! Emits spill stores, reloads and rematerialized instructions for dropped values.
 //!
 //! - A general value that is reloaded anywhere has a spill slot in local memory, filled by one store directly after its definition.
-//! - A value of another file has a *shadow*: a new SSA value of a file that is allocated later, defined directly after the definition.
-//! - A value that one instruction without register operands computes is rematerialized: the instruction is repeated instead of a reload.
+//! - A spilled value of another file has a *shadow*: a new SSA value of a file that is allocated later, which has the same content and is
+//!   defined directly after the spilled value.
+//! - A value that one instruction without register sources computes is rematerialized: the instruction is repeated instead of a reload.
 //!   This is the simplest case of Briggs, Cooper and Torczon 1992, "Rematerialization".
 //!
-//! Example for predicates: the shadow `%s` is an ordinary value of the general file, which may be spilled to memory in turn.
+//! Example with a predicate: the shadow `%s` is an ordinary value of the general file, which may be spilled to memory in turn.
 //!
 //! ```text
 //! ISETP.NE.AND P0, PT, R4, RZ, PT       definition of %p, in P0
@@ -31,15 +32,15 @@ fn shadow_file(file: RegFile) -> RegFile {
     if file == RegFile::UniformPredicate { RegFile::Uniform } else { RegFile::General }
 }
 
-/// Which values are spilled, and where their content is.
+/// The spilled values, and the slots and shadows that have their content.
 pub(crate) struct Spills {
-    /// By value: whether it needs a store after its definition, because a reload reads it from memory or from its shadow.
+    /// For each value: whether it needs a store after its definition, because a reload reads it from memory or from its shadow.
     needs_store: IndexVec<Value, bool>,
-    /// By value: the instruction to repeat instead of a reload; `None` if the value cannot be recomputed cheaply.
-    repeatable: IndexVec<Value, Option<Inst>>,
-    /// For spilled values of files other than the general one: the value in another file that holds the spilled content.
+    /// For each value: the instruction to repeat instead of a reload; `None` if the value cannot be rematerialized.
+    rematerializable: IndexVec<Value, Option<Inst>>,
+    /// The shadow of each spilled value of a file other than the general one: the value of another file that has the same content.
     shadows: FxHashMap<Value, Value>,
-    /// For spilled values of the general file: their slots in memory.
+    /// The slots in memory of spilled values of the general file.
     pub frame: SpillFrame,
 }
 
@@ -48,47 +49,48 @@ impl Spills {
     pub fn new(stack_pointer: Reg) -> Spills {
         Spills {
             needs_store: IndexVec::new(),
-            repeatable: IndexVec::new(),
+            rematerializable: IndexVec::new(),
             shadows: FxHashMap::default(),
             frame: SpillFrame::new(stack_pointer),
         }
     }
 
-    /// Begins with another register file: forgets the spills of the previous one, and finds the values to rematerialize.
+    /// Resets the state for the next register file, and finds its values that can be rematerialized.
     pub fn start_file(&mut self, function: &Function, liveness: &Liveness, file: RegFile) {
         self.needs_store.clear();
         self.needs_store.resize(function.values.len(), false);
-        self.repeatable.resize(function.values.len(), None);
+        self.rematerializable.resize(function.values.len(), None);
         self.shadows.clear();
         self.frame.start_file();
         for file_inst in liveness.file_insts() {
-            if let Some(value) = repeatable_result(function, file_inst.inst, file) {
-                self.repeatable[value] = Some(file_inst.inst);
+            if let Some(value) = rematerializable_result(function, file_inst.inst, file) {
+                self.rematerializable[value] = Some(file_inst.inst);
             }
         }
     }
 
-    /// Marks a value as reloaded somewhere, so that it gets a store; values that are rematerialized need none.
+    /// Records that a value is reloaded somewhere, so that it needs a store; a value that is rematerialized needs none.
     pub fn mark_spilled(&mut self, value: Value) {
-        if self.repeatable[value].is_none() {
+        if self.rematerializable[value].is_none() {
             self.needs_store[value] = true;
         }
     }
 
-    /// Returns whether a value needs a store after its definition. A value created since the file was begun, such as a shadow, needs none.
+    /// Returns whether a value needs a store after its definition. A value created during the allocation of this file, such as a shadow,
+    /// needs none.
     pub fn needs_store(&self, value: Value) -> bool {
         self.needs_store.get(value).copied().unwrap_or(false)
     }
 
-    /// Returns whether a value is recomputed instead of reloaded.
-    pub fn is_repeatable(&self, value: Value) -> bool {
-        self.repeatable[value].is_some()
+    /// Returns whether a value is rematerialized instead of reloaded.
+    pub fn is_rematerializable(&self, value: Value) -> bool {
+        self.rematerializable[value].is_some()
     }
 
-    /// Returns the weight of dropping a value: 1 if it is recomputed (no memory access), 3 if its store exists already (a load), 5 if it
-    /// needs a store as well.
+    /// Returns the relative cost of dropping a value: 1 if it is rematerialized (no memory access), 3 if it has a store already (dropping
+    /// adds a load), 5 if it has none (dropping adds a store and a load).
     pub fn drop_weight(&self, value: Value) -> u64 {
-        if self.is_repeatable(value) {
+        if self.is_rematerializable(value) {
             1
         } else if self.needs_store[value] {
             3
@@ -97,13 +99,13 @@ impl Spills {
         }
     }
 
-    /// Returns the slot of a value whose content is read there, which therefore needs a store.
-    pub fn read_slot(&mut self, value: Value, function: &mut Function) -> u32 {
+    /// Returns the byte offset of the slot of a value that is read from its slot, and records that the value needs a store.
+    pub fn slot_to_read(&mut self, value: Value, function: &mut Function) -> u32 {
         self.needs_store[value] = true;
-        self.frame.slot(value, function)
+        self.frame.slot_offset(value, function)
     }
 
-    /// Returns the shadow of a value of the file that is being allocated; creates it at the first call.
+    /// Returns the shadow of a value of register file `file`, the one being allocated; creates it at the first call.
     fn shadow(&mut self, value: Value, function: &mut Function, file: RegFile) -> Value {
         if let Some(&shadow) = self.shadows.get(&value) {
             return shadow;
@@ -115,11 +117,11 @@ impl Spills {
 
     /// Emits a reload of a part of a dropped value into registers from `to` on.
     pub fn reload(&mut self, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
-        if let Some(inst) = self.repeatable[part.value] {
-            return repeat(inst, part, to, emitter);
+        if let Some(inst) = self.rematerializable[part.value] {
+            return rematerialize(inst, part, to, emitter);
         }
         if emitter.file == RegFile::General {
-            let slot = self.read_slot(part.value, emitter.function) + 4 * u32::from(part.first);
+            let slot = self.slot_to_read(part.value, emitter.function) + 4 * u32::from(part.first);
             self.frame.load(slot, to, part.count, emitter);
             return Ok(());
         }
@@ -135,7 +137,7 @@ impl Spills {
     pub fn store(&mut self, value: Value, at: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
         let width = emitter.function.values[value].width;
         if emitter.file == RegFile::General {
-            let slot = self.frame.slot(value, emitter.function);
+            let slot = self.frame.slot_offset(value, emitter.function);
             self.frame.store(slot, at, width, emitter);
             return Ok(());
         }
@@ -144,7 +146,7 @@ impl Spills {
         if width == 1 {
             return emitter.emit_move_to(shadow_file(emitter.file), whole, register(emitter.file, at, 1));
         }
-        // A shadow has one definition, so a tuple is collected by a pack.
+        // A shadow has one definition, so the registers of a tuple are combined by a `PACK`.
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
         operands.push(whole);
         operands.extend(at.tuple(width).map(|from| register(emitter.file, from, 1)));
@@ -182,7 +184,7 @@ impl Spills {
 }
 
 /// Returns the result of an instruction if it can be rematerialized: an unguarded move of a constant into one register of the file.
-fn repeatable_result(function: &Function, inst: Inst, file: RegFile) -> Option<Value> {
+fn rematerializable_result(function: &Function, inst: Inst, file: RegFile) -> Option<Value> {
     let data = &function.insts[inst];
     let cheap = match data.op {
         Op::Machine(opcode) => matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::LDC | Opcode::ULDC | Opcode::LDCU),
@@ -197,8 +199,8 @@ fn repeatable_result(function: &Function, inst: Inst, file: RegFile) -> Option<V
     function.operands(inst)[0].value().filter(|&value| function.values[value].file == file && function.values[value].width == 1)
 }
 
-/// Emits the instruction that computes a value again, with the result in register `to`.
-fn repeat(inst: Inst, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
+/// Emits a copy of the instruction `inst`, which defines a value, with the result in register `to`.
+fn rematerialize(inst: Inst, part: Part, to: Reg, emitter: &mut Emitter<'_>) -> Result<(), AllocateError> {
     let data = emitter.function.insts[inst].clone();
     if data.is(Pseudo::Copy) {
         let source = emitter.function.operands(inst)[1];

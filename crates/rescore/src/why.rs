@@ -49,7 +49,7 @@ impl Narrator<'_> {
     /// Returns the scoreboard that a wait is for.
     fn board(&self, wait: &Wait) -> Option<u8> {
         let control = self.controls[wait.first as usize];
-        if wait.part == Awaited::Results { control.write_barrier } else { control.read_barrier }
+        if wait.event == Awaited::Results { control.write_barrier } else { control.read_barrier }
     }
 
     /// Returns the lines for an instruction. `kept` lists the waits that it performs, `given` the waits that other instructions perform for
@@ -65,7 +65,7 @@ impl Narrator<'_> {
         for (part, letter, board) in [(Awaited::Reads, 'R', control.read_barrier), (Awaited::Results, 'W', control.write_barrier)] {
             if let Some(board) = board {
                 let seconds: Vec<String> =
-                    given.iter().filter(|wait| wait.part == part).map(|wait| self.name(wait.second as usize)).collect();
+                    given.iter().filter(|wait| wait.event == part).map(|wait| self.name(wait.second as usize)).collect();
                 let for_whom = match &seconds[..] {
                     [] => "DEPBAR counts it".to_owned(),
                     [one] => format!("for {one}"),

@@ -4,26 +4,28 @@
 //!
 //! A scoreboard is a counter: an instruction that sets it increments it at issue and decrements it when its results are written, or its
 //! sources read; a wait lasts until the counter is zero. So every assignment is correct, and sharing only costs time, where a wait also
-//! waits for an instruction that it does not need. The algorithm is a linear scan (Poletto and Sarkar 1999) over the instructions that
-//! are waited for, the *holders*, each live from its issue to its last wait. Unlike a register allocator, it shares a resource instead of
-//! spilling. Each holder gets the scoreboard with the lowest cost:
+//! waits for an instruction that it does not depend on. The algorithm is a linear scan (Poletto and Sarkar 1999) over the instructions
+//! that are waited for, the *holders*. The live interval of a holder extends from its issue to the last wait for it. Unlike a register
+//! allocator, it shares a resource instead of spilling. Each holder gets the scoreboard with the lowest cost:
 //!
-//! 1. One whose only wait is at the only wait of the new holder. Nothing is lost, and the other scoreboards stay free.
-//! 2. A free one; among these the one that has been free for the longest time, because a wait on another path is least likely to hit it.
-//! 3. One that others hold. If the others are waited for first, that wait also waits for the new holder, for as long as the new holder
-//!    still takes there. If the new holder is waited for first, its wait lasts as long as the others still take. The cost is this number
-//!    of cycles, from the usual latencies of the model and the distance, weighted by loop depth. Latencies vary, so among equal costs the
-//!    one with the most cycles to spare is chosen, then one held by the same instruction class, which takes about as long.
+//! 1. A scoreboard whose only wait is at the same instruction as the only wait of the new holder. Sharing it costs no time, and the other
+//!    scoreboards stay free.
+//! 2. A free scoreboard; among these the one that has been free for the longest time, because a wait on another path is least likely to
+//!    be delayed by it.
+//! 3. A scoreboard with other holders. If they are waited for first, that wait also lasts until the new holder is done; otherwise the wait
+//!    for the new holder also lasts until they are done. The cost is the number of cycles by which the earlier wait gets longer, estimated
+//!    from the usual latencies of the model and the distance, weighted by loop depth. Latencies vary, so among equal costs the scoreboard
+//!    with the most cycles to spare is chosen, then one held by the same instruction class, which takes about as long.
 //!
 //! The four heuristics of the published description of ptxas (oldest free scoreboard, same kind, distance, no conflicts) are special cases
 //! of this cost.
 //!
-//! Example with two scoreboards; loads take 30 cycles, and an instruction about 2:
+//! Example with two scoreboards; a load takes 30 cycles, and instructions issue about 2 cycles apart:
 //!
 //! ```text
 //! 0   LDG R0        SB0: free
 //! 1   LDG R1        SB1: free
-//! 2   LDG R2        SB1: its wait at 40 comes before the one of this load, which is then done: cost 0
+//! 2   LDG R2        SB1: cost 0, because this load is done long before the next wait for SB1, at 40
 //!                   (SB0 would cost 26 cycles: the wait at 4 would last until this load is done)
 //! 4   IADD3 R8, R0      waits for SB0
 //! 40  IADD3 R9, R1      waits for SB1
@@ -31,9 +33,9 @@
 //! ```
 //!
 //! A holder that is waited for in the next iteration of a loop is live to the end of the loop, and again from the start of the loop to the
-//! wait. It gets its scoreboard when the scan reaches the start of the loop, so that holders in between avoid it.
+//! wait. It gets its scoreboard when the scan reaches the start of the loop, so that the holders that come before it in the loop avoid it.
 //!
-//! At the end, `drop_implied` removes waits for scoreboards that are waited for earlier on all paths.
+//! At the end, `drop_implied_waits` removes waits for scoreboards that were already waited for on all paths.
 //!
 //! Scoreboards that the code names itself (`LDGDEPBAR`, `UTMACMDFLUSH`, and the `DEPBAR` that counts them) are not assigned to holders.
 //!
@@ -52,60 +54,62 @@ use super::reg_access::{InstAccesses, Pinned};
 use super::waits::{Wait, WaitedEvent};
 
 /// Estimated cycles from one instruction to the next. Stalls are not computed yet.
-const PACE: i64 = 2;
+const CYCLES_PER_INST: i64 = 2;
 /// Estimated latency in cycles of an instruction for which the model has none.
-const UNKNOWN_TIME: i64 = 30;
+const DEFAULT_LATENCY: i64 = 30;
 
-/// A part of an instruction that is waited for, and that needs a scoreboard.
+/// An event of an instruction that other instructions wait for, and that needs a scoreboard.
 struct Holder<'w> {
-    first: usize,
-    part: WaitedEvent,
-    /// All waits for it.
+    /// Position of the instruction in the code.
+    inst: usize,
+    event: WaitedEvent,
+    /// All waits for the event.
     waits: &'w [Wait],
-    /// Usual number of cycles from issue until it is done.
-    time: i64,
+    /// Usual number of cycles from the issue of the instruction to the event.
+    usual_latency: i64,
+    /// Class of the instruction.
     class: Class,
-    /// If it is waited for in the next iteration of a loop: the first instruction and the end of that loop.
+    /// Start and end positions of the loop in whose next iteration the event is waited for; `None` if all waits come later in the code.
     carried_by_loop: Option<(usize, usize)>,
 }
 
 impl Holder<'_> {
-    /// Returns the instructions after the holder that wait for it.
-    fn later(&self) -> impl Iterator<Item = usize> {
-        self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second > self.first)
+    /// Returns the positions of the waiting instructions that come after the holder in the code.
+    fn waits_after(&self) -> impl Iterator<Item = usize> {
+        self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second > self.inst)
     }
 
-    /// Returns the instructions at or before the holder that wait for it, in the next iteration of a loop.
-    fn earlier(&self) -> impl Iterator<Item = usize> {
-        self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= self.first)
+    /// Returns the positions of the waiting instructions at or before the holder: they wait in the next iteration of a loop.
+    fn waits_in_next_iteration(&self) -> impl Iterator<Item = usize> {
+        self.waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= self.inst)
     }
 }
 
-/// The state of a scoreboard at the current position of the scan. Positions are instruction numbers.
+/// The state of a scoreboard at the current position of the scan. Positions count instructions from the start of the code.
 #[derive(Clone, Debug, Default)]
 struct Board {
     /// Positions at which its holders are waited for, nearest first; empty if the scoreboard is free.
     waits_at: BinaryHeap<Reverse<usize>>,
     /// Estimated cycle at which the last of its holders is done.
-    ready: i64,
-    /// Class of the newest holder.
+    ready_cycle: i64,
+    /// Instruction class of the newest holder; `None` before the first one.
     class: Option<Class>,
-    /// Position of the last wait that has been passed.
+    /// Position of the last wait for this scoreboard that the scan has passed.
     free_since: usize,
 }
 
 impl Board {
-    /// Removes the waits up to a position.
-    fn pass(&mut self, place: usize) {
-        while let Some(&Reverse(next)) = self.waits_at.peek().filter(|next| next.0 <= place) {
+    /// Removes the waits up to and including a position.
+    fn pass_waits(&mut self, position: usize) {
+        while let Some(&Reverse(next)) = self.waits_at.peek().filter(|next| next.0 <= position) {
             self.waits_at.pop();
             self.free_since = next;
         }
     }
 }
 
-/// Returns control words with scoreboards and wait masks. Stalls are not set yet.
-pub fn allocate(
+/// Returns control words with scoreboards and wait masks; stalls, yields and reuse flags are not set yet.
+pub fn assign_scoreboards(
     code: &Code<'_>,
     control_flow: &ControlFlow,
     inst_accesses: &[InstAccesses],
@@ -114,56 +118,56 @@ pub fn allocate(
     rules: &ControlRules,
 ) -> Vec<Control> {
     let mut controls = vec![Control::default(); inst_accesses.len()];
-    let (counted, pinned) = pin(code, inst_accesses, rules, &mut controls);
+    let (counted, pinned) = pin_named_scoreboards(code, inst_accesses, rules, &mut controls);
     let without = |mask: u8| (0..rules.scoreboards).filter(|index| mask >> index & 1 == 0).collect::<Vec<usize>>();
     // If a `DEPBAR` counts every scoreboard, those that no `LDGDEPBAR` or `UTMACMDFLUSH` sets may be used: the `DEPBAR` only waits longer.
-    let free = [without(counted | pinned), without(pinned)].into_iter().find(|free| !free.is_empty()).unwrap_or_default();
+    let assignable = [without(counted | pinned), without(pinned)].into_iter().find(|list| !list.is_empty()).unwrap_or_default();
     let holders: Vec<Holder<'_>> = waits
-        .chunk_by(|one, two| (one.first, one.part) == (two.first, two.part))
-        .filter(|waits| !is_pinned(&inst_accesses[waits[0].first as usize], waits[0].part))
-        .filter(|waits| may_set(&inst_accesses[waits[0].first as usize], waits[0].part))
-        .map(|waits| holder(control_flow, inst_accesses, waits, model, code.instructions.len()))
+        .chunk_by(|one, two| (one.first, one.event) == (two.first, two.event))
+        .filter(|waits| !is_pinned(&inst_accesses[waits[0].first as usize], waits[0].event))
+        .filter(|waits| can_set_scoreboard(&inst_accesses[waits[0].first as usize], waits[0].event))
+        .map(|waits| new_holder(control_flow, inst_accesses, waits, model, code.instructions.len()))
         .collect();
-    // Holders that are waited for around a loop, by the start of the loop.
+    // Holders that are waited for in the next iteration of a loop, sorted by the start of the loop.
     let mut starts: Vec<(usize, usize)> =
         holders.iter().enumerate().filter_map(|(at, holder)| holder.carried_by_loop.map(|(start, _)| (start, at))).collect();
     starts.sort_unstable();
     let mut starts = starts.into_iter().peekable();
-    let mut scan = Scan { control_flow, rules, boards: vec![Board::default(); rules.scoreboards], free };
-    let mut given: Vec<Option<usize>> = vec![None; holders.len()];
+    let mut scan = Scan { control_flow, rules, boards: vec![Board::default(); rules.scoreboards], assignable };
+    let mut preassigned: Vec<Option<usize>> = vec![None; holders.len()];
     for (at, one) in holders.iter().enumerate() {
         // The scan has reached the start of loops: their holders occupy a scoreboard from here to the wait. The same scoreboard is used
-        // when the scan reaches the holder itself (`given`).
-        while let Some((start, early)) = starts.next_if(|&(start, _)| start <= one.first) {
+        // when the scan reaches the holder itself (`preassigned`).
+        while let Some((start, early)) = starts.next_if(|&(start, _)| start <= one.inst) {
             // From the position before the loop: `assign` removes waits up to this position, and a wait may be at the first instruction.
             let holder = &holders[early];
-            let waits_at = holder.earlier();
-            given[early] = Some(scan.assign(holder, start.saturating_sub(1), waits_at.collect(), None));
+            let waits_at = holder.waits_in_next_iteration();
+            preassigned[early] = Some(scan.assign(holder, start.saturating_sub(1), waits_at.collect(), None));
         }
-        let waits_at = one.later().chain(one.carried_by_loop.map(|(_, end)| end)).collect();
-        let index = scan.assign(one, one.first, waits_at, given[at]);
+        let waits_at = one.waits_after().chain(one.carried_by_loop.map(|(_, end)| end)).collect();
+        let index = scan.assign(one, one.inst, waits_at, preassigned[at]);
         let scoreboard = Some(index as u8);
-        match one.part {
-            WaitedEvent::Results => controls[one.first].write_barrier = scoreboard,
-            WaitedEvent::Reads => controls[one.first].read_barrier = scoreboard,
+        match one.event {
+            WaitedEvent::Results => controls[one.inst].write_barrier = scoreboard,
+            WaitedEvent::Reads => controls[one.inst].read_barrier = scoreboard,
         }
         for wait in one.waits {
             controls[wait.second as usize].wait |= 1 << index;
         }
     }
-    for wait in waits.iter().filter(|wait| is_pinned(&inst_accesses[wait.first as usize], wait.part)) {
+    for wait in waits.iter().filter(|wait| is_pinned(&inst_accesses[wait.first as usize], wait.event)) {
         let first = controls[wait.first as usize];
-        let board = if wait.part == WaitedEvent::Results { first.write_barrier } else { first.read_barrier };
+        let board = if wait.event == WaitedEvent::Results { first.write_barrier } else { first.read_barrier };
         controls[wait.second as usize].wait |= board.map_or(0, |board| 1 << board);
     }
-    drop_implied(code, control_flow, &mut controls);
+    drop_implied_waits(code, control_flow, &mut controls);
     controls
 }
 
 /// Removes waits for scoreboards that have been waited for on all paths since they were last set.
 ///
 /// A forward may-analysis: a scoreboard is open at a point if on some path it was set and not waited for since.
-fn drop_implied(code: &Code<'_>, control_flow: &ControlFlow, controls: &mut [Control]) {
+fn drop_implied_waits(code: &Code<'_>, control_flow: &ControlFlow, controls: &mut [Control]) {
     let sets = |control: &Control| {
         let bit = |board: Option<u8>| board.map_or(0, |board| 1 << board);
         bit(control.write_barrier) | bit(control.read_barrier)
@@ -193,39 +197,41 @@ fn drop_implied(code: &Code<'_>, control_flow: &ControlFlow, controls: &mut [Con
     }
 }
 
-/// Returns the holder for all waits of one part of an instruction; `end` is the number of instructions. If a wait comes before the holder
-/// in the code and no loop contains both, the whole code counts as their loop.
-fn holder<'w>(control_flow: &ControlFlow, inst_accesses: &[InstAccesses], waits: &'w [Wait], model: &Model, end: usize) -> Holder<'w> {
-    let (first, part) = (waits[0].first as usize, waits[0].part);
+/// Creates the holder for `waits`, which all wait for the same event of the same instruction; `end` is the number of instructions of the
+/// code. If a wait comes before the holder and no loop contains both, the whole code counts as their loop.
+fn new_holder<'w>(control_flow: &ControlFlow, inst_accesses: &[InstAccesses], waits: &'w [Wait], model: &Model, end: usize) -> Holder<'w> {
+    let (first, event) = (waits[0].first as usize, waits[0].event);
     let class = inst_accesses[first].class;
-    let time = model.time(class).map_or(UNKNOWN_TIME, |time| i64::from(if part == WaitedEvent::Results { time.usual } else { time.read }));
+    let time =
+        model.time(class).map_or(DEFAULT_LATENCY, |time| i64::from(if event == WaitedEvent::Results { time.usual } else { time.read }));
     let earliest = waits.iter().map(|wait| wait.second as usize).filter(|&second| second <= first).min();
     let carried_by_loop = earliest.map(|earliest| control_flow.loop_around(first, earliest).map_or((0, end), |one| (one.start, one.end)));
-    Holder { first, part, waits, time, class, carried_by_loop }
+    Holder { inst: first, event, waits, usual_latency: time, class, carried_by_loop }
 }
 
 /// Returns whether the encoding form of an instruction can set a scoreboard for its results or its reads.
-fn may_set(inst_accesses: &InstAccesses, part: WaitedEvent) -> bool {
-    match part {
-        WaitedEvent::Results => inst_accesses.may_set_for_results,
-        WaitedEvent::Reads => inst_accesses.may_set_for_reads,
+fn can_set_scoreboard(inst_accesses: &InstAccesses, event: WaitedEvent) -> bool {
+    match event {
+        WaitedEvent::Results => inst_accesses.can_set_write_barrier,
+        WaitedEvent::Reads => inst_accesses.can_set_read_barrier,
     }
 }
 
-/// Returns whether the code itself names the scoreboard for this part.
-fn is_pinned(inst_accesses: &InstAccesses, part: WaitedEvent) -> bool {
+/// Returns whether the code itself names the scoreboard for this event.
+fn is_pinned(inst_accesses: &InstAccesses, event: WaitedEvent) -> bool {
     match inst_accesses.pinned {
         Pinned::No => false,
-        Pinned::Write => part == WaitedEvent::Results,
-        Pinned::Read => part == WaitedEvent::Reads,
+        Pinned::Write => event == WaitedEvent::Results,
+        Pinned::Read => event == WaitedEvent::Reads,
     }
 }
 
-/// Assigns the scoreboards that the code names. Returns two masks: scoreboards that a `DEPBAR` counts, and scoreboards assigned here.
+/// Assigns the scoreboards that the code itself names. Returns two bit masks of scoreboards: those that a `DEPBAR` counts, and those
+/// assigned here.
 ///
 /// An `LDGDEPBAR` or `UTMACMDFLUSH` keeps the scoreboard that its control word names if a `DEPBAR` counts it; otherwise it gets the lowest
 /// one that a `DEPBAR` counts.
-fn pin(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) -> (u8, u8) {
+fn pin_named_scoreboards(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) -> (u8, u8) {
     let named = |at: usize| match code.instructions[at].operands.first()?.value {
         Value::Register(RegFile::Scoreboard, Some(number)) if usize::from(number) < rules.scoreboards => Some(number as u8),
         _ => None,
@@ -247,55 +253,57 @@ fn pin(code: &Code<'_>, inst_accesses: &[InstAccesses], rules: &ControlRules, co
     (counted, pinned)
 }
 
-/// The state of the scan.
+/// The state of the linear scan over the holders.
 struct Scan<'a> {
     control_flow: &'a ControlFlow,
     rules: &'a ControlRules,
+    /// The state of each scoreboard.
     boards: Vec<Board>,
-    /// Scoreboards that may be assigned: all but those that the code names.
-    free: Vec<usize>,
+    /// Indices of the scoreboards that may be assigned to holders: all but those that the code itself names.
+    assignable: Vec<usize>,
 }
 
 impl Scan<'_> {
-    /// Assigns a scoreboard to a holder from position `from` on, until the waits at `waits_at`. Returns its index: `given`, or the one with
-    /// the lowest rank.
-    fn assign(&mut self, holder: &Holder<'_>, from: usize, waits_at: Vec<usize>, given: Option<usize>) -> usize {
+    /// Assigns a scoreboard to a holder from position `from` until the waits at positions `waits_at`. Returns its index: `preassigned` if
+    /// there is one, or else the scoreboard with the lowest rank.
+    fn assign(&mut self, holder: &Holder<'_>, from: usize, waits_at: Vec<usize>, preassigned: Option<usize>) -> usize {
         for board in &mut self.boards {
-            board.pass(from);
+            board.pass_waits(from);
         }
         let next = waits_at.iter().copied().min().unwrap_or(from);
-        let ready = from as i64 * PACE + holder.time;
-        let index = given.unwrap_or_else(|| {
-            let rank = |&index: &usize| self.rank(index, next, waits_at.len(), ready, holder.class);
-            self.free.iter().copied().min_by_key(rank).unwrap_or(0)
+        let ready = from as i64 * CYCLES_PER_INST + holder.usual_latency;
+        let index = preassigned.unwrap_or_else(|| {
+            let rank = |&index: &usize| self.assignment_rank(index, next, waits_at.len(), ready, holder.class);
+            self.assignable.iter().copied().min_by_key(rank).unwrap_or(0)
         });
-        // `ready` of a free scoreboard is that of holders that are done.
+        // The `ready_cycle` of a free scoreboard belongs to holders that are done, so it is ignored.
         let board = &mut self.boards[index];
-        let others = if board.waits_at.is_empty() { 0 } else { board.ready };
-        board.ready = ready.max(others);
+        let others = if board.waits_at.is_empty() { 0 } else { board.ready_cycle };
+        board.ready_cycle = ready.max(others);
         board.class = Some(holder.class);
         board.waits_at.extend(waits_at.into_iter().map(Reverse));
         index
     }
 
-    /// Returns the cost of assigning a scoreboard in weighted cycles, and then the criteria that decide among equal costs; lower is better.
-    /// `next` is the first wait for the new holder, `wait_count` the number of its waits, `ready` the cycle at which it is done.
-    fn rank(&self, index: usize, next: usize, wait_count: usize, ready: i64, class: Class) -> (i64, u8, i64, bool, usize) {
+    /// Returns the cost, in weighted cycles, of assigning scoreboard `index` to a new holder, followed by tie-breakers; lower is better.
+    /// `next` is the position of the first wait for the holder, `wait_count` the number of its waits, `ready_cycle` the cycle at which it
+    /// is done.
+    fn assignment_rank(&self, index: usize, next: usize, wait_count: usize, ready_cycle: i64, class: Class) -> (i64, u8, i64, bool, usize) {
         let board = &self.boards[index];
         let other_kind = board.class != Some(class);
-        // The second number orders scoreboards without cost: 0 shares the only wait, 1 is free, 2 is held by others.
+        // The second element orders scoreboards of cost 0: 0 if the only wait is shared, 1 if the scoreboard is free, 2 if others hold it.
         let Some(&Reverse(theirs)) = board.waits_at.peek() else { return (0, 1, 0, false, board.free_since) };
         if theirs == next && wait_count == 1 && board.waits_at.len() == 1 {
             return (0, 0, 0, other_kind, board.free_since);
         }
-        // The first wait of the two catches both holders: it lasts until the holder that it does not need is done.
-        let (ready, place) = if theirs < next { (ready, theirs) } else { (board.ready, next) };
-        let late = ready - place as i64 * PACE;
-        (late.max(0).saturating_mul(self.weight(place)), 2, late, other_kind, board.free_since)
+        // The earlier of the two waits is for both holders: it lasts until the holder that it does not depend on is done too.
+        let (ready, place) = if theirs < next { (ready_cycle, theirs) } else { (board.ready_cycle, next) };
+        let late = ready - place as i64 * CYCLES_PER_INST;
+        (late.max(0).saturating_mul(self.cycle_weight(place)), 2, late, other_kind, board.free_since)
     }
 
-    /// Returns the weight of a cycle at a position: each loop around it multiplies it, up to a maximum depth.
-    fn weight(&self, place: usize) -> i64 {
+    /// Returns the weight of a cycle at a position: the assumed number of executions, a power of the trip count by loop depth.
+    fn cycle_weight(&self, place: usize) -> i64 {
         let facts = &self.rules.facts;
         let model = LoopModel { trip_count: facts.loop_weight, max_depth: facts.loop_levels };
         // The cast is exact up to 2^53 and saturates beyond 2^63, which only a strange hardware profile reaches.

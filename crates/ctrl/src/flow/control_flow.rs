@@ -1,21 +1,22 @@
-//! Computes the predecessors of blocks, the roots of the control-flow graph, and loops; and the worklist for data-flow analyses.
+//! Predecessors, roots and loops of a control-flow graph, and a worklist for data-flow analyses over its blocks.
 //!
-//! Loops are approximated from the layout, without dominators: an edge from the end of a block to the same or an earlier block makes the
-//! code in between a loop. Where two such spans overlap and neither contains the other, the outer one is extended to contain both. Only
-//! weights, the choice of scoreboards and the placement of stalls depend on loops, never correctness.
+//! Loops are approximated from the layout, without dominators: an edge to the same or an earlier block makes all code from the start of
+//! its target to the end of its source a loop. Where two such ranges overlap and neither contains the other, the one that starts first is
+//! extended to contain both. Only execution weights, the choice of scoreboards and the placement of stalls depend on loops, never
+//! correctness.
 //!
 //! Cost: O(n log n) in the number of back edges, linear in the rest.
 
 use super::Code;
 
-/// A loop: a range of instructions from the target of a back edge to the end of its source.
+/// A loop: a range of instructions from the target of a back edge to the end of the block that the edge leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loop {
-    /// First instruction.
+    /// Position of its first instruction in the code.
     pub start: usize,
-    /// End, exclusive.
+    /// Position after its last instruction.
     pub end: usize,
-    /// Index of the innermost loop around this one.
+    /// Index in [`ControlFlow::loops`] of the innermost loop around this one; `None` for an outermost loop.
     pub parent: Option<usize>,
     /// Nesting depth; 1 for an outermost loop.
     pub depth: u32,
@@ -24,20 +25,20 @@ pub struct Loop {
 /// The structure of a function's control-flow graph.
 #[derive(Debug)]
 pub struct ControlFlow {
-    /// For each block its predecessors.
+    /// For each block, the indices of its predecessors.
     pub predecessors: Vec<Vec<u32>>,
-    /// Sorted by start, outer loops before inner ones.
+    /// All loops, sorted by start, outer loops before inner ones.
     pub loops: Vec<Loop>,
-    /// For each block the innermost loop around it.
-    innermost: Vec<Option<usize>>,
-    /// For each instruction its block.
+    /// For each block, the index in `loops` of the innermost loop around it; `None` outside of loops.
+    innermost_loop: Vec<Option<usize>>,
+    /// For each instruction, the index of its block.
     block_of: Vec<u32>,
     /// Blocks from which all others are reachable: the entry, other blocks without predecessors, and one block of each unreachable cycle.
     pub roots: Vec<usize>,
 }
 
 impl ControlFlow {
-    /// Computes the structure of a function.
+    /// Analyses the control-flow graph of a function.
     pub fn new(code: &Code<'_>) -> ControlFlow {
         let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); code.blocks.len()];
         let mut block_of = vec![0; code.instructions.len()];
@@ -51,43 +52,43 @@ impl ControlFlow {
                 }
             }
         }
-        let loops = nest(spans);
-        let innermost = innermost(code, &loops);
-        let roots = roots(code, &predecessors);
-        ControlFlow { predecessors, loops, innermost, block_of, roots }
+        let loops = nest_loops(spans);
+        let innermost_loop = innermost_loops(code, &loops);
+        let roots = find_roots(code, &predecessors);
+        ControlFlow { predecessors, loops, innermost_loop, block_of, roots }
     }
 
-    /// Returns the number of loops around an instruction.
-    pub fn depth(&self, place: usize) -> u32 {
-        self.loop_at(place).map_or(0, |at| self.loops[at].depth)
+    /// Returns the loop depth of the instruction at position `inst`; 0 outside of loops.
+    pub fn depth(&self, inst: usize) -> u32 {
+        self.loop_of_inst(inst).map_or(0, |at| self.loops[at].depth)
     }
 
-    /// Returns the number of loops around a block.
+    /// Returns the loop depth of a block; 0 outside of loops.
     pub fn depth_of_block(&self, block: usize) -> u32 {
-        self.innermost[block].map_or(0, |at| self.loops[at].depth)
+        self.innermost_loop[block].map_or(0, |at| self.loops[at].depth)
     }
 
-    /// Returns the index of the innermost loop around a block.
+    /// Returns the index in `loops` of the innermost loop around a block; `None` outside of loops.
     pub fn loop_of_block(&self, block: usize) -> Option<usize> {
-        self.innermost[block]
+        self.innermost_loop[block]
     }
 
-    /// Returns whether a block and the previous one in the layout form straight-line code: each is the only neighbour of the other on this
-    /// side.
+    /// Returns whether a block and the previous one in the layout form straight-line code: the previous one is its only predecessor, and it
+    /// is the only successor of the previous one.
     pub fn continues_previous(&self, code: &Code<'_>, block: usize) -> bool {
         block > 0 && self.predecessors[block] == [block as u32 - 1] && code.blocks[block - 1].successors == [block]
     }
 
-    /// Returns the index of the innermost loop around an instruction.
-    fn loop_at(&self, place: usize) -> Option<usize> {
-        self.block_of.get(place).and_then(|&block| self.innermost[block as usize])
+    /// Returns the index in `loops` of the innermost loop around the instruction at position `inst`; `None` outside of loops.
+    fn loop_of_inst(&self, inst: usize) -> Option<usize> {
+        self.block_of.get(inst).and_then(|&block| self.innermost_loop[block as usize])
     }
 
-    /// Returns the innermost loop that contains the instruction `first` and starts at or before `second`, an earlier instruction.
-    pub fn loop_around(&self, first: usize, second: usize) -> Option<Loop> {
-        let mut at = self.loop_at(first);
+    /// Returns the innermost loop that contains the instructions at positions `later` and `earlier`; `None` if no loop contains both.
+    pub fn loop_around(&self, later: usize, earlier: usize) -> Option<Loop> {
+        let mut at = self.loop_of_inst(later);
         while let Some(one) = at.map(|at| self.loops[at]) {
-            if one.start <= second {
+            if one.start <= earlier {
                 return Some(one);
             }
             at = one.parent;
@@ -96,8 +97,8 @@ impl ControlFlow {
     }
 }
 
-/// Turns the spans of back edges into properly nested loops, sorted by start.
-fn nest(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
+/// Turns the instruction ranges of back edges (start, end) into properly nested loops, sorted by start.
+fn nest_loops(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
     spans.sort_unstable_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));
     let mut loops: Vec<Loop> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
@@ -122,8 +123,8 @@ fn nest(mut spans: Vec<(usize, usize)>) -> Vec<Loop> {
     loops
 }
 
-/// Returns the innermost loop of each block, by one pass over blocks and loops in the order of the code.
-fn innermost(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
+/// Returns for each block the index of the innermost loop around it, in one pass over blocks and loops in the order of the code.
+fn innermost_loops(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
     let mut next = 0;
     let mut current: Option<usize> = None;
     let mut found = Vec::with_capacity(code.blocks.len());
@@ -142,8 +143,8 @@ fn innermost(code: &Code<'_>, loops: &[Loop]) -> Vec<Option<usize>> {
     found
 }
 
-/// Returns the first block, and one block of each part of the code that is not reachable from the others. See [`ControlFlow::roots`].
-fn roots(code: &Code<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
+/// Returns the entry block, and one block of each part of the code that is unreachable from other roots. See [`ControlFlow::roots`].
+fn find_roots(code: &Code<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
     let mut reached = vec![false; code.blocks.len()];
     let mut roots = Vec::new();
     let mut worklist = Vec::new();
@@ -167,45 +168,46 @@ fn roots(code: &Code<'_>, predecessors: &[Vec<u32>]) -> Vec<usize> {
     roots
 }
 
-/// The worklist of a forward data-flow analysis. Blocks are taken in sweeps from front to back, so that most predecessors of a block are
-/// done before the block; adding a block that is already in the list has no effect.
+/// The worklist of a forward data-flow analysis. Blocks are taken in sweeps over the layout from front to back, so that most predecessors
+/// of a block are processed before the block. Adding a block that is already in the worklist has no effect.
 #[derive(Debug)]
 pub struct Worklist {
-    /// By block: whether it is in the list.
-    waiting: Vec<bool>,
-    /// The next block of the current sweep.
-    at: usize,
-    /// The first block in the list that the current sweep has passed, where the next sweep starts; `usize::MAX` if there is none.
-    again: usize,
+    /// For each block: whether it is in the worklist.
+    is_queued: Vec<bool>,
+    /// The next block that the current sweep considers.
+    next_block: usize,
+    /// The first queued block that the current sweep has already passed, where the next sweep starts; `usize::MAX` if there is none.
+    next_sweep_start: usize,
 }
 
 impl Worklist {
-    /// Returns an empty list for a number of blocks.
+    /// Creates an empty worklist for a function with this number of blocks.
     pub fn new(blocks: usize) -> Worklist {
-        Worklist { waiting: vec![false; blocks], at: 0, again: usize::MAX }
+        Worklist { is_queued: vec![false; blocks], next_block: 0, next_sweep_start: usize::MAX }
     }
 
-    /// Adds a block.
+    /// Adds a block to the worklist.
     pub fn push(&mut self, block: usize) {
-        self.waiting[block] = true;
-        if block < self.at {
-            self.again = self.again.min(block);
+        self.is_queued[block] = true;
+        if block < self.next_block {
+            self.next_sweep_start = self.next_sweep_start.min(block);
         }
     }
 
-    /// Removes the next block in the list after the last one taken, or the first one in the list if there is none. `None` if it is empty.
+    /// Removes and returns the next queued block after the last one taken, or else the first queued block; `None` if the worklist is
+    /// empty.
     pub fn pop(&mut self) -> Option<usize> {
         loop {
-            while self.at < self.waiting.len() {
-                self.at += 1;
-                if std::mem::take(&mut self.waiting[self.at - 1]) {
-                    return Some(self.at - 1);
+            while self.next_block < self.is_queued.len() {
+                self.next_block += 1;
+                if std::mem::take(&mut self.is_queued[self.next_block - 1]) {
+                    return Some(self.next_block - 1);
                 }
             }
-            if self.again == usize::MAX {
+            if self.next_sweep_start == usize::MAX {
                 return None;
             }
-            self.at = std::mem::replace(&mut self.again, usize::MAX);
+            self.next_block = std::mem::replace(&mut self.next_sweep_start, usize::MAX);
         }
     }
 }
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn loops_nest_and_overlapping_ones_grow_together() {
-        let loops = nest(vec![(10, 20), (0, 30), (10, 15), (18, 25), (40, 50)]);
+        let loops = nest_loops(vec![(10, 20), (0, 30), (10, 15), (18, 25), (40, 50)]);
         let spans: Vec<(usize, usize, u32)> = loops.iter().map(|one| (one.start, one.end, one.depth)).collect();
         assert_eq!(spans, [(0, 30, 1), (10, 25, 2), (18, 25, 3), (40, 50, 1)]);
     }

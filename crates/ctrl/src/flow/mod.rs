@@ -4,12 +4,13 @@
 //! on one of variable latency by a scoreboard that the second instruction waits for. (Huerta et al. 2025, "Analyzing Modern NVIDIA GPU
 //! Cores", describe the mechanism.) Five steps, each about linear in the length of the code:
 //!
-//! 1. [`waits`](waits::find) finds the waits: on each path the first instruction that reads or overwrites an outstanding result, or that
-//!    overwrites a source that is read late.
-//! 2. [`boards`](boards::allocate) assigns a scoreboard to each instruction that is waited for; they share where six are not enough.
+//! 1. [`waits`](waits::find_waits) finds the waits: on each path, the first instruction that reads or overwrites an outstanding result, or
+//!    that overwrites a source that is read late, has to wait.
+//! 2. [`boards`](boards::assign_scoreboards) assigns a scoreboard to each instruction that is waited for. If more than six are needed at
+//!    once, instructions share scoreboards.
 //! 3. [`stalls`](stalls::compute_stalls) lengthens stalls until every fixed latency has passed on every path, back edges included.
-//! 4. [`yields`](yields::decide) decides where the scheduler may switch to another warp.
-//! 5. [`reuse`](reuse::mark) marks source registers that stay in the reuse cache for a later instruction.
+//! 4. [`yields`](yields::set_yields) decides where the scheduler may switch to another warp.
+//! 5. [`reuse`](reuse::mark_reuse) marks source registers that stay in the reuse cache for a later instruction.
 //!
 //! Register ports and latencies come from the hardware model, which a `--hw-profile` can change; all other rules come from
 //! `data/control.tbl`. `oriole verify` checks the result from the encoded bytes and shares no logic with this module.
@@ -33,8 +34,9 @@ use reasons::Reasons;
 use reg_access::{InstAccesses, add_fenced_registers};
 use stalls::Shortfall;
 
-/// A function in its final order.
+/// The machine code of a function in its final instruction order. Instructions are numbered by their position in it.
 pub struct Code<'a> {
+    /// All instructions; their control words are ignored, except where an instruction names a scoreboard itself (`LDGDEPBAR`).
     pub instructions: &'a [Instruction],
     /// Basic blocks in the order of the code; together they cover all instructions.
     pub blocks: Vec<Block>,
@@ -43,18 +45,18 @@ pub struct Code<'a> {
 /// A basic block.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Its instructions, by number; may be empty.
+    /// Positions of its instructions in [`Code::instructions`]; may be empty.
     pub range: Range<usize>,
-    /// Numbers of the successor blocks.
+    /// Its successors, as indices into [`Code::blocks`].
     pub successors: Vec<usize>,
 }
 
 /// The control words of a function, and the latencies that they cannot cover.
 #[derive(Debug)]
 pub struct Assignment {
-    /// One for each instruction.
+    /// The control word of each instruction.
     pub controls: Vec<Control>,
-    /// Places where the stalls cannot cover a fixed latency, so that an instruction has to be inserted (phase 120).
+    /// Instructions before which the stalls cannot cover a fixed latency, so that a `NOP` has to be inserted (phase 120).
     pub shortfalls: Vec<Shortfall>,
     /// The reasons for stalls and waits; `None` unless requested.
     pub reasons: Option<Reasons>,
@@ -71,18 +73,18 @@ pub fn assign_with_reasons(code: &Code<'_>, hardware: &Hardware<'_>) -> (Vec<Con
     (done.controls, done.reasons.unwrap_or_default())
 }
 
-/// Runs all five steps of the phase.
+/// Computes the control words of all instructions: runs all five steps of the phase. Collects the reasons if `with_reasons`.
 pub fn assign_all(code: &Code<'_>, hardware: &Hardware<'_>, with_reasons: bool) -> Assignment {
     let (model, rules) = (hardware.model, &*hardware.rules);
     let mut inst_accesses: Vec<InstAccesses> =
         code.instructions.iter().map(|instruction| InstAccesses::new(instruction, model, rules)).collect();
     add_fenced_registers(code, &mut inst_accesses);
     let control_flow = ControlFlow::new(code);
-    let waits = waits::find(code, &control_flow, &inst_accesses, model);
-    let mut controls = boards::allocate(code, &control_flow, &inst_accesses, &waits, model, rules);
+    let waits = waits::find_waits(code, &control_flow, &inst_accesses, model);
+    let mut controls = boards::assign_scoreboards(code, &control_flow, &inst_accesses, &waits, model, rules);
     let outcome = stalls::compute_stalls(code, &control_flow, &inst_accesses, model, rules, &mut controls, with_reasons);
-    yields::decide(code, &control_flow, &inst_accesses, rules, &mut controls);
-    reuse::mark(code, &control_flow, &inst_accesses, rules, &mut controls);
+    yields::set_yields(code, &control_flow, &inst_accesses, rules, &mut controls);
+    reuse::mark_reuse(code, &control_flow, &inst_accesses, rules, &mut controls);
     let reasons = with_reasons.then_some(Reasons { waits, stalls: outcome.parts });
     Assignment { controls, shortfalls: outcome.shortfalls, reasons }
 }

@@ -7,17 +7,17 @@ use super::reg_access::{Register, file_of, number_in_file};
 use super::stalls::{StallCause, StallParts};
 use super::waits::{Cause, Wait, WaitedEvent};
 
-/// The reasons of a function's stalls and waits.
+/// The reasons for the stalls and waits of a function.
 #[derive(Clone, Debug, Default)]
 pub struct Reasons {
     /// All waits, sorted by the instruction that is waited for.
     pub waits: Vec<Wait>,
-    /// For each instruction the parts of its stall, with their causes.
+    /// For each instruction, the parts of its stall with their causes.
     pub stalls: Vec<StallParts>,
 }
 
 impl Reasons {
-    /// Returns for each instruction the waits that it makes before it issues. `instructions` is the number of instructions.
+    /// Returns for each instruction the waits before its issue. `instructions` is the number of instructions.
     pub fn waits_by_second(&self, instructions: usize) -> Vec<Vec<Wait>> {
         let mut sorted = vec![Vec::new(); instructions];
         for wait in &self.waits {
@@ -53,7 +53,7 @@ fn verb(kind: DependenceKind, register: Register, second: &Instruction) -> &'sta
 
 /// Describes why instruction `second` waits; `first` is the name of the instruction it waits for.
 pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
-    let what = if wait.part == WaitedEvent::Results { "the result of" } else { "the sources of" };
+    let what = if wait.event == WaitedEvent::Results { "the result of" } else { "the sources of" };
     match wait.cause {
         Cause::Register(kind, register) => format!("{} {} of {first}", verb(kind, register, second), register_name(register)),
         Cause::ControlTransfer => format!("hands over; waits for {what} {first}"),
@@ -64,8 +64,8 @@ pub fn describe_wait(wait: &Wait, second: &Instruction, first: &str) -> String {
     }
 }
 
-/// Describes why an instruction stalls; `first` is the name of the instruction whose latency has to pass, `second` the instruction that must
-/// not issue earlier, and `second_name` its name, such as "the next".
+/// Describes why an instruction stalls; `first` is the name of the instruction whose latency has to pass, `second` the instruction that
+/// must not issue earlier, and `second_name` its name, such as "the next".
 pub fn describe_stall(cause: StallCause, second: Option<&Instruction>, second_name: &str, first: &str) -> String {
     match cause {
         StallCause::Own => "always".to_owned(),

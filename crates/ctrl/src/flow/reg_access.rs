@@ -1,4 +1,4 @@
-//! Collects the register accesses of an instruction and its properties for scoreboards, in the terms of the hardware model.
+//! Collects the register accesses of an instruction with their ports in the hardware model, and its properties that scoreboards depend on.
 
 use oriole_hardware::{Class, Classes, ControlRules, DependenceKind, LatencyRequirement, Model, Port};
 use oriole_isa::{AccessPlace, Instruction, Opcode, RegFile, Value, accesses};
@@ -6,12 +6,13 @@ use smallvec::SmallVec;
 
 use super::Code;
 
-/// A register of any file that has latencies: 256 times the index of the file, plus the number of the register in the file.
+/// A register of any of the four files with latencies ([`FILES`]): 256 times the index of the file, plus the number in the file.
 pub type Register = u16;
 
-/// Number of registers of all four files.
+/// Upper bound on the [`Register`] numbers of all four files.
 pub const REGISTERS: usize = 4 * 256;
 
+/// The register files with latencies.
 const FILES: [RegFile; 4] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate];
 
 /// Returns the register file of a register.
@@ -32,37 +33,41 @@ pub struct RegAccess {
     pub port: Port,
 }
 
-/// The in-flight instructions that an instruction waits for regardless of registers.
+/// The in-flight instructions that an instruction waits for regardless of register dependences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drain {
     /// None.
     Nothing,
-    /// All: the instruction transfers control to code that was compiled without knowledge of them.
+    /// All: the instruction transfers control to code that was compiled without knowledge of the instructions in flight.
     Everything,
     /// Loads and atomic operations: the instruction invalidates a cache for an acquire, which has to come after them.
     Loads,
-    /// Loads from tensor memory: the instruction stands for `tcgen05.wait::ld`, which ptxas emits as `NOP`, too.
+    /// Loads from tensor memory: the instruction is a `NOP` that implements `tcgen05.wait::ld`, as in the output of ptxas.
     TensorLoads,
-    /// Asynchronous matrix products, until at most this number of groups is left. The instruction waits by itself, without a scoreboard.
+    /// Asynchronous matrix products, until at most this number of product groups is in flight. The instruction waits by itself, without a
+    /// scoreboard.
     Groups(u32),
 }
 
-/// Whether an instruction's scoreboard is named by the code itself, in a later `DEPBAR`, and cannot be chosen.
+/// Which scoreboard of an instruction is fixed, because a later `DEPBAR` in the code names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinned {
-    /// The scoreboards of the instruction can be chosen.
+    /// None: its scoreboards can be chosen freely.
     No,
-    /// The scoreboard for its results is named.
+    /// Its write barrier.
     Write,
-    /// The scoreboard for its reads is named.
+    /// Its read barrier.
     Read,
 }
 
-/// Consecutive general registers that an instruction reads through a slot of the reuse cache.
+/// Consecutive general registers that an instruction reads through an operand slot of the reuse cache.
 #[derive(Clone, Copy, Debug)]
-pub struct Cached {
+pub struct CachedRead {
+    /// The operand slot.
     pub slot: u8,
+    /// Number of the first register.
     pub first: u16,
+    /// Number of registers.
     pub count: u16,
 }
 
@@ -71,26 +76,28 @@ pub struct Cached {
 pub struct InstAccesses {
     pub class: Class,
     pub opcode: Opcode,
-    /// Registers that it reads, its guard included.
+    /// Registers that it reads, its guard predicate included.
     pub reads: SmallVec<[RegAccess; 8]>,
     /// Registers that it writes.
     pub writes: SmallVec<[RegAccess; 4]>,
-    /// Registers that matrix products after this fence overwrite: earlier accesses to them have to be complete before the fence.
+    /// For `WARPGROUP.ARRIVE`: registers that the matrix products after it overwrite. Earlier accesses to them have to be complete before
+    /// this fence ([`add_fenced_registers`]).
     pub fenced_writes: Vec<RegAccess>,
     /// Registers that it reads through the reuse cache of its class; empty if the class has none.
-    pub cached: SmallVec<[Cached; 3]>,
+    pub cached_reads: SmallVec<[CachedRead; 3]>,
     /// Whether it has a guard other than the true predicate.
     pub guarded: bool,
     /// The guard predicate, and whether it is negated; `None` for an unguarded instruction.
     pub guard: Option<(Register, bool)>,
-    /// Results are written after a variable time; a write barrier signals when that is done.
+    /// Whether its results are written after a variable time; a write barrier signals when that is done.
     pub late_results: bool,
-    /// Sources are read late; a read barrier signals when that is done.
+    /// Whether its sources are read late; a read barrier signals when that is done.
     pub late_reads: bool,
-    /// Whether its encoding form can set a scoreboard for its results. That of `HGMMA` cannot: `WARPGROUP.DEPBAR` waits for its results.
-    pub may_set_for_results: bool,
-    /// Whether its encoding form can set a scoreboard for its reads.
-    pub may_set_for_reads: bool,
+    /// Whether its encoding form can name a write barrier. That of `HGMMA` cannot: `WARPGROUP.DEPBAR` waits for its results.
+    pub can_set_write_barrier: bool,
+    /// Whether its encoding form can name a read barrier.
+    pub can_set_read_barrier: bool,
+    /// The in-flight instructions that it waits for regardless of register dependences.
     pub drain: Drain,
     /// Whether the next instruction has to wait for this one, regardless of registers.
     pub is_fence: bool,
@@ -98,14 +105,15 @@ pub struct InstAccesses {
     pub is_load: bool,
     /// Whether it ends a group of asynchronous matrix products.
     pub ends_group: bool,
+    /// Which of its scoreboards the code itself names.
     pub pinned: Pinned,
-    /// The group of instructions that finish in the order of issue.
-    pub order: Option<u8>,
-    /// The group of instructions that read their sources in the order of issue.
-    pub queue: Option<u8>,
+    /// The in-order group of instructions that finish in the order of issue; `None` if it is in none.
+    pub completion_group: Option<u8>,
+    /// The in-order group of instructions that read their sources in the order of issue; `None` if it is in none.
+    pub read_group: Option<u8>,
 }
 
-/// Opcodes that an acquire may refer to: they have to be done before the L1 cache is invalidated.
+/// Opcodes of global and generic loads and atomic operations, which have to be done before an acquire invalidates the L1 cache.
 const LOADS: [Opcode; 4] = [Opcode::LD, Opcode::LDG, Opcode::ATOM, Opcode::ATOMG];
 
 impl InstAccesses {
@@ -123,15 +131,15 @@ impl InstAccesses {
             reads: SmallVec::new(),
             writes: SmallVec::new(),
             fenced_writes: Vec::new(),
-            cached: SmallVec::new(),
+            cached_reads: SmallVec::new(),
             guarded: !guard.is_always(),
             guard: None,
             late_results: false,
             late_reads: false,
-            may_set_for_results: instruction.may_set_write_barrier() && !instruction.opcode.is_warpgroup_product(),
-            may_set_for_reads: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
+            can_set_write_barrier: instruction.may_set_write_barrier() && !instruction.opcode.is_warpgroup_product(),
+            can_set_read_barrier: instruction.may_set_read_barrier() && !instruction.opcode.is_warpgroup_product(),
             drain: drain_of(instruction, wants.waits_for_all_in_flight),
-            is_fence: wants.next_waits || changes_barrier(instruction),
+            is_fence: wants.next_waits || changes_shared_barrier(instruction),
             is_load: LOADS.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
             pinned: match instruction.opcode {
@@ -139,15 +147,15 @@ impl InstAccesses {
                 Opcode::UTMACMDFLUSH => Pinned::Read,
                 _ => Pinned::No,
             },
-            order: class.order(),
-            queue: class.queue(),
+            completion_group: class.order(),
+            read_group: class.queue(),
         };
         let mut has_sources = false;
         let has_cache = rules.reuse_cache(class).is_some();
         for access in &accesses(instruction) {
             if has_cache && !access.written && access.file == RegFile::General {
                 let slot = access.operand().and_then(|operand| instruction.reuse_slot(operand));
-                inst_accesses.cached.extend(slot.map(|slot| Cached { slot, first: access.first, count: access.count }));
+                inst_accesses.cached_reads.extend(slot.map(|slot| CachedRead { slot, first: access.first, count: access.count }));
             }
             let Some(file) = FILES.iter().position(|&file| file == access.file) else { continue };
             for (part, number) in access.registers().enumerate() {
@@ -173,7 +181,7 @@ impl InstAccesses {
             }
         }
         inst_accesses.late_results =
-            waits.results && !inst_accesses.writes.is_empty() || instruction.opcode == Opcode::FENCE || changes_barrier(instruction);
+            waits.results && !inst_accesses.writes.is_empty() || instruction.opcode == Opcode::FENCE || changes_shared_barrier(instruction);
         inst_accesses.late_reads = waits.sources && has_sources || instruction.opcode == Opcode::MEMBAR;
         inst_accesses
     }
@@ -185,30 +193,30 @@ impl InstAccesses {
 
     /// Returns whether two instructions have opposite guards on the same predicate. Unless the predicate is written in between, no thread
     /// executes both.
-    pub fn excludes(&self, other: &InstAccesses) -> bool {
+    pub fn has_opposite_guard(&self, other: &InstAccesses) -> bool {
         matches!((self.guard, other.guard), (Some((one, negated)), Some((two, other))) if one == two && negated != other)
     }
 }
 
-/// Makes each `WARPGROUP.ARRIVE` wait for the registers of the products after it, up to the next one.
+/// Makes each `WARPGROUP.ARRIVE` wait for earlier accesses to the registers of the matrix products after it, up to the next one.
 ///
-/// The four warps of a warpgroup compute a product together. Once all of them have passed the fence, the hardware may start when the first
-/// warp issues the product, and access the registers of the other three before they issue it. So earlier accesses to these registers have to
-/// be complete at the fence; a wait at the product itself comes too late. (A reload that the product waited for was lost this way on an
-/// H200, in every warp but the first.)
+/// The four warps of a warpgroup compute a matrix product together. Once all of them have passed the fence, the hardware may start when the
+/// first warp issues the product instruction, and access the registers of the other three before they issue it. So earlier accesses to
+/// these registers have to be complete at the fence; a wait at the product instruction itself comes too late. (On an H200, a reload that
+/// the product waited for was lost this way, in every warp but the first.)
 pub fn add_fenced_registers(code: &Code<'_>, inst_accesses: &mut [InstAccesses]) {
-    // Registers of products that no fence of their own block precedes. Any last fence of a block may be theirs.
-    let mut exposed = Fenced::default();
+    // Registers of matrix products that no fence precedes in their own block. The last fence of any block may be the one before them.
+    let mut exposed = FencedRegisters::default();
     let mut last_fences = Vec::new();
     for block in &code.blocks {
-        let mut fenced = Fenced::default();
+        let mut fenced = FencedRegisters::default();
         let mut is_last = true;
         for number in block.range.clone().rev() {
             let accesses = &mut inst_accesses[number];
             if accesses.opcode.is_warpgroup_product() {
                 fenced.add(accesses);
             } else if accesses.is_product_fence() {
-                std::mem::take(&mut fenced).attach(accesses);
+                std::mem::take(&mut fenced).add_to_fence(accesses);
                 last_fences.extend(is_last.then_some(number));
                 is_last = false;
             }
@@ -218,26 +226,28 @@ pub fn add_fenced_registers(code: &Code<'_>, inst_accesses: &mut [InstAccesses])
     }
     if !exposed.writes.is_empty() {
         for number in last_fences {
-            exposed.clone().attach(&mut inst_accesses[number]);
+            exposed.clone().add_to_fence(&mut inst_accesses[number]);
         }
     }
 }
 
-/// General registers of the products that follow a fence.
+/// General registers that the matrix products after a fence access.
 #[derive(Clone, Default)]
-struct Fenced {
+struct FencedRegisters {
     reads: Vec<RegAccess>,
     writes: Vec<RegAccess>,
 }
 
-impl Fenced {
+impl FencedRegisters {
+    /// Adds the general registers of a matrix product.
     fn add(&mut self, product: &InstAccesses) {
         let general = |access: &&RegAccess| file_of(access.register) == RegFile::General;
         self.reads.extend(product.reads.iter().filter(general));
         self.writes.extend(product.writes.iter().filter(general));
     }
 
-    fn attach(mut self, fence: &mut InstAccesses) {
+    /// Adds the registers to the accesses of the fence.
+    fn add_to_fence(mut self, fence: &mut InstAccesses) {
         for list in [&mut self.reads, &mut self.writes] {
             list.sort_unstable_by_key(|access| access.register);
             list.dedup_by_key(|access| access.register);
@@ -249,24 +259,24 @@ impl Fenced {
 
 /// Returns whether an instruction initializes or invalidates a barrier in shared memory. Accesses of the same thread to that memory, and
 /// barriers of the thread block, are not ordered after it unless they wait.
-fn changes_barrier(instruction: &Instruction) -> bool {
+fn changes_shared_barrier(instruction: &Instruction) -> bool {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
     instruction.opcode == Opcode::SYNCS && (has(".EXCH") || has(".CCTL"))
 }
 
-/// Returns the in-flight instructions that an instruction waits for; `settles` if its opcode waits for all.
-fn drain_of(instruction: &Instruction, settles: bool) -> Drain {
+/// Returns which in-flight instructions an instruction waits for; `waits_for_all` says whether its opcode waits for all of them.
+fn drain_of(instruction: &Instruction, waits_for_all: bool) -> Drain {
     let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier.spelling() == name);
     let count = || match instruction.operands.get(1).map(|operand| &operand.value) {
         Some(Value::Integer(number)) => u32::try_from(*number).ok(),
         _ => None,
     };
     match instruction.opcode {
-        _ if settles => Drain::Everything,
+        _ if waits_for_all => Drain::Everything,
         Opcode::NOP => Drain::TensorLoads,
         Opcode::CCTL if has(".IVALL") || has(".DEEP") => Drain::Loads,
-        // It makes the copy engine read a tensor map again. A thread learns from a load or an atomic operation that the map has changed, so
-        // these have to be complete before.
+        // `UTMACCTL.IV` makes the copy engine read a tensor map again. A thread learns from a load or an atomic operation that the map has
+        // changed, so these have to be complete before.
         Opcode::UTMACCTL if has(".IV") => Drain::Loads,
         Opcode::WARPGROUP if matches!(instruction.operands.first().map(|operand| &operand.value), Some(Value::Name(_))) => {
             count().map_or(Drain::Nothing, Drain::Groups)
@@ -281,10 +291,17 @@ fn ends_product_group(instruction: &Instruction) -> bool {
         && instruction.operands.iter().any(|operand| matches!(operand.value, Value::Name(name) if name.spelling() == "gsb0"))
 }
 
-/// Returns the distance or scoreboard that is needed between two accesses to a register: `kind` is the dependence, `first` and `second` are
-/// the ports, and `guarded` says whether the first instruction has a guard.
+/// Returns the distance in cycles, or the need for a scoreboard, between two accesses to a register. `kind` is the kind of dependence,
+/// `first` and `second` are the ports, and `guarded` says whether the first instruction has a guard.
 #[inline]
-pub fn need(model: &Model, kind: DependenceKind, register: Register, first: Port, second: Port, guarded: bool) -> LatencyRequirement {
+pub fn latency_requirement(
+    model: &Model,
+    kind: DependenceKind,
+    register: Register,
+    first: Port,
+    second: Port,
+    guarded: bool,
+) -> LatencyRequirement {
     let file = file_of(register);
     if guarded { model.need_guarded(kind, file, first, second) } else { model.need(kind, file, first, second) }
 }

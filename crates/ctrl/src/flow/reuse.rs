@@ -30,92 +30,100 @@ use oriole_isa::{Control, Opcode, Pipe, RegFile};
 
 use super::Code;
 use super::control_flow::ControlFlow;
-use super::reg_access::{Cached, InstAccesses, Register, file_of};
+use super::reg_access::{CachedRead, InstAccesses, Register, file_of};
 
-/// Number of operand slots of a cache.
+/// Number of operand slots of a reuse cache.
 const SLOTS: usize = 4;
 
-/// A read of consecutive registers through a slot. The registers have not been written since.
+/// A read of consecutive registers through an operand slot. The registers have not been written since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Use {
-    /// The instruction.
-    by: usize,
+struct SlotRead {
+    /// Position of the reading instruction in the code.
+    inst: usize,
+    /// The first register.
     first: Register,
+    /// Number of registers.
     count: u16,
 }
 
-/// The last use of every cache entry.
+/// The last read through every entry of the reuse caches.
 struct Entries<'r> {
     rules: &'r ControlRules,
-    /// By cache, slot and bank; `None` if the entry can serve no later instruction.
-    last: Vec<Option<Use>>,
+    /// For each cache, operand slot and register bank: the last read; `None` if no later instruction can reuse it.
+    last_reads: Vec<Option<SlotRead>>,
 }
 
 impl Entries<'_> {
-    /// Returns the entry for a register.
-    fn at(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<Use> {
+    /// Returns the entry that a register uses in a slot of a cache.
+    fn entry_mut(&mut self, cache: u8, slot: u8, register: Register) -> &mut Option<SlotRead> {
         let banks = self.rules.facts.register_banks as usize;
         let place = (usize::from(cache) * SLOTS + usize::from(slot)) * banks;
-        &mut self.last[place + usize::from(self.rules.register_bank(register))]
+        &mut self.last_reads[place + usize::from(self.rules.register_bank(register))]
     }
 
-    /// Records a read of registers through a slot, which later instructions can reuse if `is_kept`. Returns the previous use of the
-    /// entries, if that was of the same registers in all of them.
-    fn replace(&mut self, cache: u8, slot: u8, new: Use, is_kept: bool) -> Option<Use> {
+    /// Records a read of registers through a slot, which later instructions can reuse if `is_kept`. Returns the previous read through the
+    /// same entries; `None` if it was of other registers in any of them.
+    fn replace(&mut self, cache: u8, slot: u8, new: SlotRead, is_kept: bool) -> Option<SlotRead> {
         let mut found = Some(None);
         for register in new.first..new.first + new.count {
-            let old = std::mem::replace(self.at(cache, slot, register), is_kept.then_some(new));
+            let old = std::mem::replace(self.entry_mut(cache, slot, register), is_kept.then_some(new));
             let is_same = old.is_some_and(|old| (old.first, old.count) == (new.first, new.count));
             found = found.filter(|_| is_same).map(|_| old);
         }
         found.flatten()
     }
 
-    /// Removes the uses of a register, because it is written.
-    fn forget(&mut self, register: Register) {
-        for one in &mut self.last {
+    /// Removes the reads of a register, because an instruction writes it.
+    fn remove_reads_of(&mut self, register: Register) {
+        for one in &mut self.last_reads {
             *one = one.filter(|one| !(one.first..one.first + one.count).contains(&register));
         }
     }
 }
 
 /// Sets the reuse flags of all control words. Yields must be final.
-pub fn mark(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], rules: &ControlRules, controls: &mut [Control]) {
+pub fn mark_reuse(
+    code: &Code<'_>,
+    control_flow: &ControlFlow,
+    inst_accesses: &[InstAccesses],
+    rules: &ControlRules,
+    controls: &mut [Control],
+) {
     let caches = rules.facts.reuse_caches.iter().map(|&(_, number)| number as usize + 1).max().unwrap_or(0);
-    let mut entries = Entries { rules, last: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
+    let mut entries = Entries { rules, last_reads: vec![None; caches * SLOTS * rules.facts.register_banks as usize] };
     for (number, block) in code.blocks.iter().enumerate() {
         if !control_flow.continues_previous(code, number) {
-            entries.last.fill(None);
+            entries.last_reads.fill(None);
         }
         for number in block.range.clone() {
             let inst = &inst_accesses[number];
             if let Some(cache) = rules.reuse_cache(inst.class) {
-                use_slots(inst, number, cache, &mut entries, controls);
+                record_slot_reads(inst, number, cache, &mut entries, controls);
             }
             for reg_access in inst.writes.iter().filter(|reg_access| file_of(reg_access.register) == RegFile::General) {
-                entries.forget(reg_access.register);
+                entries.remove_reads_of(reg_access.register);
             }
-            if !controls[number].stay || may_change_threads(inst.opcode) {
-                entries.last.fill(None);
+            if !controls[number].stay || may_change_active_threads(inst.opcode) {
+                entries.last_reads.fill(None);
             }
         }
     }
 }
 
-/// Returns whether other threads of the warp may be active after an instruction. They would read values that these threads left in the
-/// cache.
-fn may_change_threads(opcode: Opcode) -> bool {
+/// Returns whether an instruction may change which threads of the warp are active. Other threads would read values that these threads left
+/// in the cache.
+fn may_change_active_threads(opcode: Opcode) -> bool {
     opcode.properties().pipe == Pipe::Branch && !matches!(opcode, Opcode::BSSY | Opcode::NOP)
 }
 
 /// Records the reads of an instruction through its slots, and sets the flag of the earlier instruction where a read can be reused.
-fn use_slots(inst: &InstAccesses, number: usize, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
-    for &Cached { slot, first, count } in &inst.cached {
-        let new = Use { by: number, first, count };
+fn record_slot_reads(inst: &InstAccesses, number: usize, cache: u8, entries: &mut Entries<'_>, controls: &mut [Control]) {
+    for &CachedRead { slot, first, count } in &inst.cached_reads {
+        let new = SlotRead { inst: number, first, count };
         let fits = u32::from(count) <= entries.rules.facts.register_banks;
         let old = entries.replace(cache, slot, new, fits && !inst.guarded);
-        if let Some(old) = old.filter(|old| number - old.by <= entries.rules.facts.reuse_distance as usize) {
-            controls[old.by].reuse |= 1 << slot;
+        if let Some(old) = old.filter(|old| number - old.inst <= entries.rules.facts.reuse_distance as usize) {
+            controls[old.inst].reuse |= 1 << slot;
         }
     }
 }

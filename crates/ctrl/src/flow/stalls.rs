@@ -1,20 +1,20 @@
 //! Computes stall cycles so that every fixed latency has passed on every path.
 //!
 //! **Input:** the code in its final order, its register accesses, the latencies of the hardware model, and control words with scoreboards.
-//! **Output:** the stall of each control word, and the places where no stall is long enough ([`Shortfall`]).
+//! **Output:** the stall of each control word, and the instructions before which no stall is long enough ([`Shortfall`]).
 //!
 //! The stall of an instruction is the number of cycles until the next one issues, so the distance of two instructions is the sum of the
 //! stalls from the first to the one before the second. Where this is less than the latency, the stall directly before the second
-//! instruction grows. At the start of a block, the last stall of each predecessor on whose path cycles are missing grows. Blocks are
-//! walked until nothing changes. Stalls only grow and are bounded by 15 cycles, so this ends.
+//! instruction is lengthened. For the first instruction of a block, the last stall of each predecessor on whose path cycles are missing is
+//! lengthened. Blocks are walked until nothing changes. Stalls only grow and are bounded by 15 cycles, so this terminates.
 //!
-//! Two places are cheaper than the one directly before:
+//! In two cases it is cheaper to lengthen another stall than the one directly before the second instruction:
 //!
-//! - before an earlier instruction that waits for a scoreboard, if that usually waits at least as long: the cycles pass while the warp
-//!   would wait anyway;
-//! - before a loop, for latencies that start outside of the loop: there they cost time once, and not in every iteration.
+//! - the stall before an earlier instruction that waits for a scoreboard, if it usually waits at least as long: the cycles pass while the
+//!   warp would wait anyway;
+//! - the stall before a loop, for latencies that start outside of the loop: there the cycles are spent once, and not in every iteration.
 //!
-//! Example; the comparison result may guard an instruction 13 cycles later:
+//! Example; a predicate can be used as a guard 13 cycles after the comparison that writes it:
 //!
 //! ```text
 //! 0  LDG R0, [R2]              stall 1, sets SB0
@@ -23,19 +23,19 @@
 //! 3  @P0 IADD3 R7, R5, R5      issues at least 13 cycles after 1
 //! ```
 //!
-//! Besides registers, four things take time:
+//! Besides register dependences, there are four reasons for stalls:
 //!
 //! - A unit is busy for some cycles with each instruction. The hardware would delay the next one by itself; but then later stalls, which
 //!   were computed without that delay, would be longer than necessary.
 //! - An instruction that waits for a scoreboard sees it only some cycles after it was set.
-//! - After a barrier of the thread block, only arithmetic that overwrites no general register may issue for some cycles.
+//! - After a thread-block barrier (`BAR`), only arithmetic that overwrites no general register may issue for some cycles.
 //! - Some opcodes need a minimum stall, regardless of the next instruction.
 //!
 //! Departure from the published description of ptxas: fixed latencies of any length are covered by stalls, of several instructions if need
 //! be, and not only those up to 15 cycles.
 //!
-//! Cost: for each register and port only the last access is remembered, and only until no instruction can be affected by it, so one walk
-//! is linear in the length of the code.
+//! Cost: for each register and port only the last access is kept, and only until its latency has passed, so one walk is linear in the
+//! length of the code.
 
 use std::iter::repeat_with;
 
@@ -45,9 +45,9 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Code;
 use super::control_flow::{ControlFlow, Worklist};
-use super::reg_access::{Drain, InstAccesses, REGISTERS, Register, file_of, need};
+use super::reg_access::{Drain, InstAccesses, REGISTERS, Register, file_of, latency_requirement};
 
-/// The reason for the length of an instruction's stall. `first` is the number of the instruction whose latency has to pass.
+/// The reason for cycles of an instruction's stall. `first` is the position in the code of the instruction whose latency has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StallCause {
     /// The minimum stall of the opcode.
@@ -56,7 +56,7 @@ pub enum StallCause {
     Register { first: u32, kind: DependenceKind, register: Register, cycles: u8 },
     /// The instruction after the stall waits for a scoreboard that the first one has just set.
     Scoreboard { first: u32, board: u8 },
-    /// The first instruction is a barrier of the thread block, which takes effect some cycles after its issue.
+    /// The first instruction is a thread-block barrier (`BAR`), which takes effect some cycles after its issue.
     Barrier { first: u32 },
     /// The first instruction keeps the unit of the one after the stall busy for `cycles`.
     Unit { first: u32, cycles: u8 },
@@ -64,15 +64,15 @@ pub enum StallCause {
     ControlTransfer { first: u32 },
 }
 
-/// Cycles of a stall that one cause needs. The parts of a stall add up to it.
+/// The share of one cause in the cycles of a stall. The parts of a stall add up to the stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StallPart {
     /// Number of cycles.
     pub cycles: u8,
     /// Why the cycles are needed.
     pub cause: StallCause,
-    /// The instruction that must not issue earlier. It may come later than the one directly after the stall. For [`StallCause::Own`], the
-    /// instruction with the stall.
+    /// Position of the instruction that must not issue earlier: the one directly after the stall or a later one. For [`StallCause::Own`],
+    /// the instruction with the stall.
     pub second: u32,
 }
 
@@ -82,38 +82,39 @@ pub type StallParts = SmallVec<[StallPart; 2]>;
 /// A latency that the stalls cannot cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortfall {
-    /// The instruction that issues too early.
+    /// Position of the instruction that would issue too early.
     pub before: usize,
-    /// Cycles that are missing before it.
+    /// Number of cycles that are missing before it.
     pub cycles: u32,
 }
 
-/// The last access to a register by a port.
+/// The last access to a register through a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
     register: Register,
     port: Port,
+    /// Whether the register is written; otherwise it is read.
     write: bool,
     /// Whether the instruction has a guard; some latencies are longer then.
     guarded: bool,
-    /// Cycle of issue, counted from the start of the block. In a [`State`]: the age, cycles since the issue.
+    /// Cycle of issue, counted from the start of the block. In a [`State`]: the age, in cycles since the issue.
     at: i64,
-    /// The instruction.
+    /// Position of the instruction in the code.
     first: u32,
 }
 
 impl Access {
-    /// Returns whether the access makes an older one irrelevant: both need the same distance to any later access.
+    /// Returns whether the access makes the older access `other` irrelevant: both need the same distance to any later access.
     fn supersedes(&self, other: &Access) -> bool {
         (self.register, self.port, self.write, self.guarded) == (other.register, other.port, other.write, other.guarded)
     }
 }
 
-/// Number of instructions to search backward for a wait to put a stall before.
-const NEAR: usize = 16;
+/// Maximum number of instructions to search backward for one that waits for a scoreboard and hides a stall before it.
+const MAX_SEARCH: usize = 16;
 /// An age in cycles after which no event has an effect.
 const LONG_AGO: i64 = 1 << 20;
-/// Number of bits of a wait mask.
+/// Number of scoreboards, one for each bit of a wait mask.
 const BOARDS: usize = 6;
 
 /// The recent events at the end of a block that may affect later blocks. All times are ages: cycles before the end of the block.
@@ -121,40 +122,40 @@ const BOARDS: usize = 6;
 struct State {
     /// Accesses whose latency may not have passed, sorted by register.
     accesses: Vec<Access>,
-    /// For each scoreboard: age of the last set, and the instruction that set it.
-    set: [(i64, u32); BOARDS],
-    /// Age of the last barrier of the thread block, and the instruction.
-    barrier: (i64, u32),
+    /// For each scoreboard: age of the last instruction that set it, and the position of that instruction.
+    last_set: [(i64, u32); BOARDS],
+    /// Age of the last thread-block barrier (`BAR`), and the position of that instruction.
+    last_barrier: (i64, u32),
 }
 
 impl State {
     fn new() -> State {
-        State { accesses: Vec::new(), set: [(LONG_AGO, 0); BOARDS], barrier: (LONG_AGO, 0) }
+        State { accesses: Vec::new(), last_set: [(LONG_AGO, 0); BOARDS], last_barrier: (LONG_AGO, 0) }
     }
 
-    /// Adds the events of another path. Duplicate accesses are removed when the block is walked, where the youngest one wins.
+    /// Adds the events of another path. Duplicate accesses are removed when the block is walked; the youngest one is kept.
     fn merge(&mut self, other: &State) {
         self.accesses.extend(&other.accesses);
-        for (one, two) in self.set.iter_mut().zip(&other.set) {
+        for (one, two) in self.last_set.iter_mut().zip(&other.last_set) {
             *one = (*one).min(*two);
         }
-        self.barrier = self.barrier.min(other.barrier);
+        self.last_barrier = self.last_barrier.min(other.last_barrier);
     }
 
     /// Makes all events `cycles` older, and removes events that can have no effect any more.
-    fn age(&mut self, cycles: i64, model: &Model) {
+    fn add_age(&mut self, cycles: i64, model: &Model) {
         for access in &mut self.accesses {
             access.at += cycles;
         }
-        self.accesses.retain(|access| access.at < lasting(model, access));
-        for (at, _) in self.set.iter_mut().chain([&mut self.barrier]) {
+        self.accesses.retain(|access| access.at < effect_cycles(model, access));
+        for (at, _) in self.last_set.iter_mut().chain([&mut self.last_barrier]) {
             *at = (*at + cycles).min(LONG_AGO);
         }
     }
 }
 
 /// Returns the number of cycles after which an access affects no later instruction.
-fn lasting(model: &Model, access: &Access) -> i64 {
+fn effect_cycles(model: &Model, access: &Access) -> i64 {
     let file = file_of(access.register);
     let cycles = if access.write {
         model.max_need_by_port(DependenceKind::Raw, file, access.port).max(model.max_need_by_port(DependenceKind::Waw, file, access.port))
@@ -167,13 +168,13 @@ fn lasting(model: &Model, access: &Access) -> i64 {
 /// The result of [`compute_stalls`] besides the stalls.
 #[derive(Debug, Default)]
 pub struct StallSummary {
-    /// Sorted by instruction, one for each at most.
+    /// Latencies that the stalls cannot cover, sorted by instruction; at most one for each instruction.
     pub shortfalls: Vec<Shortfall>,
-    /// For each instruction the parts of its stall; empty unless requested.
+    /// For each instruction, the parts of its stall; empty unless requested.
     pub parts: Vec<StallParts>,
 }
 
-/// Sets the stalls of all control words so that every fixed latency has passed on every path.
+/// Sets the stalls of all control words so that every fixed latency has passed on every path. Records the causes if `with_causes`.
 pub fn compute_stalls(
     code: &Code<'_>,
     control_flow: &ControlFlow,
@@ -188,8 +189,8 @@ pub fn compute_stalls(
         let wants = rules.requirements(inst.opcode);
         control.stall = if wants.yields_with_stall_0 { 0 } else { wants.least_stall };
     }
-    let own = |(number, control): (usize, &Control)| -> StallParts {
-        smallvec![StallPart { cycles: control.stall, cause: StallCause::Own, second: number as u32 }]
+    let own = |(position, control): (usize, &Control)| -> StallParts {
+        smallvec![StallPart { cycles: control.stall, cause: StallCause::Own, second: position as u32 }]
     };
     let parts = if with_causes { controls.iter().enumerate().map(own).collect() } else { Vec::new() };
     let mut walker = Walker {
@@ -200,11 +201,11 @@ pub fn compute_stalls(
         controls,
         // `vec!` would clone an empty list for each register, which takes ten times as long.
         accesses: repeat_with(SmallVec::new).take(REGISTERS).collect(),
-        used: Vec::new(),
-        set: [(-LONG_AGO, 0); BOARDS],
-        barrier: (-LONG_AGO, 0),
-        busy: vec![(-LONG_AGO, 0); rules.paced_units()],
-        outcome: StallSummary { shortfalls: Vec::new(), parts },
+        used_registers: Vec::new(),
+        last_set: [(-LONG_AGO, 0); BOARDS],
+        last_barrier: (-LONG_AGO, 0),
+        last_use_of_unit: vec![(-LONG_AGO, 0); rules.paced_units()],
+        summary: StallSummary { shortfalls: Vec::new(), parts },
     };
     let mut left: Vec<Option<State>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
@@ -222,11 +223,11 @@ pub fn compute_stalls(
             let before = before as usize;
             // A predecessor that has not been walked yet, on a back edge, adds this block to the worklist again later.
             let Some(state) = &mut left[before] else { continue };
-            let mut grown = first.map_or(0, |first| walker.lengthen_end(before, first, state));
-            state.age(grown, model);
+            let mut grown = first.map_or(0, |first| walker.lengthen_last_stall(before, first, state));
+            state.add_age(grown, model);
             if enters_loop(before as u32) {
                 let more = walker.lengthen_before_loop(before, block, state);
-                state.age(more, model);
+                state.add_age(more, model);
                 grown += more;
             }
             // A longer stall at the end of the predecessor makes its events older for its other successors too.
@@ -242,10 +243,10 @@ pub fn compute_stalls(
         }
     }
     // Several walks may report the same instruction; the largest number of missing cycles counts.
-    let mut outcome = walker.outcome;
-    outcome.shortfalls.sort_unstable_by_key(|one| (one.before, std::cmp::Reverse(one.cycles)));
-    outcome.shortfalls.dedup_by_key(|one| one.before);
-    outcome
+    let mut summary = walker.summary;
+    summary.shortfalls.sort_unstable_by_key(|one| (one.before, std::cmp::Reverse(one.cycles)));
+    summary.shortfalls.dedup_by_key(|one| one.before);
+    summary
 }
 
 struct Walker<'a> {
@@ -254,75 +255,75 @@ struct Walker<'a> {
     model: &'a Model,
     rules: &'a ControlRules,
     controls: &'a mut [Control],
-    /// By register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
+    /// For each register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
     accesses: Vec<SmallVec<[Access; 4]>>,
     /// Registers whose lists may have entries, to clear them before the next block.
-    used: Vec<Register>,
-    /// For each scoreboard: time of the last set, and the instruction.
-    set: [(i64, u32); BOARDS],
-    /// Time of the last barrier of the thread block, and the instruction.
-    barrier: (i64, u32),
-    /// For each unit: time at which it got its last instruction in this block, and the instruction.
-    busy: Vec<(i64, u32)>,
-    outcome: StallSummary,
+    used_registers: Vec<Register>,
+    /// For each scoreboard: issue time and position of the last instruction that set it.
+    last_set: [(i64, u32); BOARDS],
+    /// Issue time and position of the last thread-block barrier (`BAR`).
+    last_barrier: (i64, u32),
+    /// For each unit: issue time and position of the last instruction of this block that uses it.
+    last_use_of_unit: Vec<(i64, u32)>,
+    summary: StallSummary,
 }
 
-/// Number of cycles missing before an instruction, and the cause; 0 or negative if none are missing.
+/// Number of cycles missing before an instruction may issue, and the cause; 0 or negative if none are missing.
 type Missing = (i64, StallCause);
 
 impl Walker<'_> {
     /// Walks a block from the given state and lengthens its stalls where cycles are missing. Returns the state at its end.
     fn walk(&mut self, block: usize, entry: &State) -> State {
-        for register in self.used.drain(..) {
+        for register in self.used_registers.drain(..) {
             self.accesses[usize::from(register)].clear();
         }
         for access in &entry.accesses {
-            self.remember(Access { at: -access.at, ..*access });
+            self.record_access(Access { at: -access.at, ..*access });
         }
-        self.set = entry.set.map(|(age, first)| (-age, first));
-        self.barrier = (-entry.barrier.0, entry.barrier.1);
-        self.busy.fill((-LONG_AGO, 0));
+        self.last_set = entry.last_set.map(|(age, first)| (-age, first));
+        self.last_barrier = (-entry.last_barrier.0, entry.last_barrier.1);
+        self.last_use_of_unit.fill((-LONG_AGO, 0));
         let range = self.code.blocks[block].range.clone();
         let mut now: i64 = 0;
-        for number in range.clone() {
+        for position in range.clone() {
             // Cycles missing before the first instruction were added to the predecessors.
-            if number > range.start {
-                now += self.add_missing_stalls(range.start, number, now);
+            if position > range.start {
+                now += self.add_missing_stalls(range.start, position, now);
             }
-            self.launch(number, now);
-            now += cycles_of(self.controls[number]);
+            self.record_issue(position, now);
+            now += cycles_of(self.controls[position]);
         }
         self.exit_state(now)
     }
 
-    /// Returns the state at time `now`, the end of the block. Events without further effect get a uniform age, so that equal states
-    /// compare equal and the iteration ends.
+    /// Returns the state at time `now`, the end of the block. Events that can have no effect any more all get the age [`LONG_AGO`], so that
+    /// equivalent states compare equal and the iteration terminates.
     fn exit_state(&mut self, now: i64) -> State {
         let mut state = State::new();
-        self.used.sort_unstable();
-        self.used.dedup();
-        for &register in &self.used {
+        self.used_registers.sort_unstable();
+        self.used_registers.dedup();
+        for &register in &self.used_registers {
             for access in &self.accesses[usize::from(register)] {
                 let age = now - access.at;
-                if age < lasting(self.model, access) {
+                if age < effect_cycles(self.model, access) {
                     state.accesses.push(Access { at: age, ..*access });
                 }
             }
         }
-        let aged = |(at, first): (i64, u32), lasting_cycles: u32| {
+        let aged = |(at, first): (i64, u32), max_age: u32| {
             let age = now - at;
-            if age < i64::from(lasting_cycles) { (age, first) } else { (LONG_AGO, 0) }
+            if age < i64::from(max_age) { (age, first) } else { (LONG_AGO, 0) }
         };
-        state.set = self.set.map(|set| aged(set, self.rules.facts.scoreboard_seen));
-        state.barrier = aged(self.barrier, self.rules.facts.barrier_hold);
+        state.last_set = self.last_set.map(|last_set| aged(last_set, self.rules.facts.scoreboard_seen));
+        state.last_barrier = aged(self.last_barrier, self.rules.facts.barrier_hold);
         state
     }
 
-    /// Adds an access to the list of its register, in place of an older one by the same port.
-    fn remember(&mut self, access: Access) {
+    /// Adds an access to the list of its register, in place of an older one through the same port.
+    fn record_access(&mut self, access: Access) {
         let list = &mut self.accesses[usize::from(access.register)];
         if list.is_empty() {
-            self.used.push(access.register);
+            self.used_registers.push(access.register);
         }
         match list.iter_mut().find(|other| access.supersedes(other)) {
             Some(other) if other.at < access.at => *other = access,
@@ -331,13 +332,13 @@ impl Walker<'_> {
         }
     }
 
-    /// Records the events of an instruction that issues at time `now`.
-    fn launch(&mut self, number: usize, now: i64) {
-        let inst_accesses = &self.inst_accesses[number];
-        let first = number as u32;
+    /// Records the register accesses and other events of an instruction that issues at time `now`.
+    fn record_issue(&mut self, position: usize, now: i64) {
+        let inst_accesses = &self.inst_accesses[position];
+        let first = position as u32;
         for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
             for reg_access in list {
-                self.remember(Access {
+                self.record_access(Access {
                     register: reg_access.register,
                     port: reg_access.port,
                     write,
@@ -347,43 +348,45 @@ impl Walker<'_> {
                 });
             }
         }
-        let control = self.controls[number];
+        let control = self.controls[position];
         for board in [control.write_barrier, control.read_barrier].into_iter().flatten() {
-            if let Some(set) = self.set.get_mut(usize::from(board)) {
-                *set = (now, first);
+            if let Some(last_set) = self.last_set.get_mut(usize::from(board)) {
+                *last_set = (now, first);
             }
         }
         if inst_accesses.opcode == Opcode::BAR {
-            self.barrier = (now, first);
+            self.last_barrier = (now, first);
         }
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
-            self.busy[usize::from(pace.unit)] = (now, first);
+            self.last_use_of_unit[usize::from(pace.unit)] = (now, first);
         }
     }
 
-    /// Lengthens stalls until an instruction may issue. Returns the number of cycles added. `start` is the first instruction of the block,
-    /// `now` the time at which the instruction would issue.
-    fn add_missing_stalls(&mut self, start: usize, number: usize, now: i64) -> i64 {
-        let (missing, cause) = self.missing(number, now, &|_| true);
+    /// Lengthens stalls until instruction `position`, which would issue at time `now`, may issue. Returns the number of cycles added.
+    /// `start` is the first instruction of the block.
+    fn add_missing_stalls(&mut self, start: usize, position: usize, now: i64) -> i64 {
+        let (missing, cause) = self.missing_cycles(position, now, &|_| true);
         if missing <= 0 {
             return 0;
         }
-        let Some(wait) = self.wait_before(start, number, now, missing) else { return self.lengthen(start, number, number, missing, cause) };
+        let Some(wait) = self.wait_before(start, position, now, missing) else {
+            return self.lengthen_stalls(start, position, position, missing, cause);
+        };
         // A stall before the wait does not help latencies that start at the wait or after it. Their cycles are added directly before the
         // instruction, and may cover the other latencies as well. The rest is added before the wait.
-        let (missing, cause) = self.missing(number, now, &|first| (wait..number).contains(&first));
-        let added = if missing > 0 { self.lengthen(start, number, number, missing, cause) } else { 0 };
-        let (missing, cause) = self.missing(number, now + added, &|_| true);
+        let (missing, cause) = self.missing_cycles(position, now, &|first| (wait..position).contains(&first));
+        let added = if missing > 0 { self.lengthen_stalls(start, position, position, missing, cause) } else { 0 };
+        let (missing, cause) = self.missing_cycles(position, now + added, &|_| true);
         if missing <= 0 {
             return added;
         }
-        added + self.lengthen(start, wait, number, missing, cause)
+        added + self.lengthen_stalls(start, wait, position, missing, cause)
     }
 
     /// Returns the largest number of cycles missing before an instruction that would issue at `now`. Register dependences on instructions
     /// for which `counts` is false are ignored.
-    fn missing(&self, number: usize, now: i64, counts: &dyn Fn(usize) -> bool) -> Missing {
-        let inst_accesses = &self.inst_accesses[number];
+    fn missing_cycles(&self, position: usize, now: i64, counts: &dyn Fn(usize) -> bool) -> Missing {
+        let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::Own);
         let mut hold = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
@@ -393,22 +396,22 @@ impl Walker<'_> {
         for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
             for reg_access in list {
                 for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.first as usize)) {
-                    let (missing, cause) = self.missing_for(access, reg_access.port, write, now);
+                    let (missing, cause) = self.missing_for_access(access, reg_access.port, write, now);
                     hold(missing, cause);
                 }
             }
         }
-        self.missing_for_boards_and_barriers(number, now, &self.set, self.barrier, &mut hold);
+        self.missing_for_boards_and_barriers(position, now, &self.last_set, self.last_barrier, &mut hold);
         // The distance depends on the instruction that keeps the unit busy, not on the one that has to wait.
         if let Some(pace) = self.rules.unit_occupation(inst_accesses.class) {
-            let (at, first) = self.busy[usize::from(pace.unit)];
+            let (at, first) = self.last_use_of_unit[usize::from(pace.unit)];
             let cycles = self.rules.unit_occupation(self.inst_accesses[first as usize].class).map_or(0, |pace| pace.cycles);
             hold(i64::from(cycles) - (now - at), StallCause::Unit { first, cycles });
         }
         if inst_accesses.drain == Drain::Everything {
             // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
-            let after = cycles_of(self.controls[number]);
-            for &register in &self.used {
+            let after = cycles_of(self.controls[position]);
+            for &register in &self.used_registers {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.first as usize)) {
                     let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
                     hold(cycles - after - (now - access.at), StallCause::ControlTransfer { first: access.first });
@@ -419,75 +422,75 @@ impl Walker<'_> {
     }
 
     /// Returns the cycles missing between an earlier access and one at `now` through `port`. Two reads never depend on each other.
-    fn missing_for(&self, access: &Access, port: Port, write: bool, now: i64) -> Missing {
+    fn missing_for_access(&self, access: &Access, port: Port, write: bool, now: i64) -> Missing {
         let kind = match (access.write, write) {
             (true, false) => DependenceKind::Raw,
             (false, true) => DependenceKind::War,
             (true, true) => DependenceKind::Waw,
             (false, false) => return (0, StallCause::Own),
         };
-        let cycles = need(self.model, kind, access.register, access.port, port, access.guarded).cycles;
+        let cycles = latency_requirement(self.model, kind, access.register, access.port, port, access.guarded).cycles;
         let cause = StallCause::Register { first: access.first, kind, register: access.register, cycles };
         (i64::from(cycles) - (now - access.at), cause)
     }
 
-    /// Calls `hold` with the cycles missing before an instruction because of scoreboards just set and because of a barrier.
+    /// Calls `hold` with the cycles missing before an instruction because of scoreboards just set and because of a thread-block barrier.
     fn missing_for_boards_and_barriers(
         &self,
-        number: usize,
+        position: usize,
         now: i64,
-        set: &[(i64, u32); BOARDS],
-        barrier: (i64, u32),
+        last_set: &[(i64, u32); BOARDS],
+        last_barrier: (i64, u32),
         hold: &mut dyn FnMut(i64, StallCause),
     ) {
-        let wait = self.controls[number].wait;
+        let wait = self.controls[position].wait;
         if wait != 0 {
-            for (board, &(at, first)) in set.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
+            for (board, &(at, first)) in last_set.iter().enumerate().filter(|(board, _)| wait >> board & 1 == 1) {
                 let seen = i64::from(self.rules.facts.scoreboard_seen);
                 hold(seen - (now - at), StallCause::Scoreboard { first, board: board as u8 });
             }
         }
         // Arithmetic may follow a barrier directly, but not if it overwrites a register: an instruction before the barrier may not have
         // read it yet.
-        let overwrites = self.inst_accesses[number].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
-        if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[number].class) {
-            hold(i64::from(self.rules.facts.barrier_hold) - (now - barrier.0), StallCause::Barrier { first: barrier.1 });
+        let overwrites = self.inst_accesses[position].writes.iter().any(|reg_access| file_of(reg_access.register) == RegFile::General);
+        if overwrites || !self.rules.may_follow_barrier(self.inst_accesses[position].class) {
+            hold(i64::from(self.rules.facts.barrier_hold) - (now - last_barrier.0), StallCause::Barrier { first: last_barrier.1 });
         }
     }
 
-    /// Adds `missing` stall cycles between the instruction that needs the time and instruction `number`. The stall directly before `place`
-    /// grows first; what exceeds the maximum stall is added directly before `number` and then further back. Returns the number of cycles
-    /// added; the rest is a shortfall.
-    fn lengthen(&mut self, start: usize, place: usize, number: usize, missing: i64, cause: StallCause) -> i64 {
+    /// Adds `missing` stall cycles between the instruction whose latency has to pass and instruction `position`. First lengthens the stall
+    /// directly before `place`; cycles beyond the maximum stall are added directly before `position` and then further back. Returns the
+    /// number of cycles added, and records the rest as a shortfall.
+    fn lengthen_stalls(&mut self, start: usize, place: usize, position: usize, missing: i64, cause: StallCause) -> i64 {
         let mut left = missing;
         let first = match cause {
             StallCause::Register { first, .. } | StallCause::ControlTransfer { first } => first as usize,
-            _ => number,
+            _ => position,
         };
-        // Stalls before the instruction that needs the time do not count for its latency. The other causes need few cycles; for them only
-        // the last stall grows.
-        let start = start.max(first.min(number - 1));
-        let best = Some(place - 1).filter(|&at| at >= start && place < number);
-        for at in best.into_iter().chain((start..number).rev()) {
-            let added = self.lengthen_one(at, left, cause, number);
+        // Stalls before the instruction whose latency has to pass do not count. The other causes need few cycles; for them only the last
+        // stall is lengthened.
+        let start = start.max(first.min(position - 1));
+        let best = Some(place - 1).filter(|&at| at >= start && place < position);
+        for at in best.into_iter().chain((start..position).rev()) {
+            let added = self.lengthen_stall(at, left, cause, position);
             left -= added;
             // The instructions after this stall have been recorded already, and now issue later.
-            if added > 0 && at + 1 < number {
-                (at + 1..number).for_each(|moved| self.postpone(moved, added));
+            if added > 0 && at + 1 < position {
+                (at + 1..position).for_each(|moved| self.postpone_events(moved, added));
             }
             if left == 0 {
                 return missing;
             }
         }
-        self.outcome.shortfalls.push(Shortfall { before: number, cycles: left as u32 });
+        self.summary.shortfalls.push(Shortfall { before: position, cycles: left as u32 });
         missing - left
     }
 
-    /// Returns the last instruction before `number` that usually waits at least `cycles` for a scoreboard, within [`NEAR`] instructions.
-    /// `None` also if a variable-latency instruction is issued after it: a longer stall would delay that instruction.
-    fn wait_before(&self, start: usize, number: usize, now: i64, cycles: i64) -> Option<usize> {
+    /// Returns the last of the [`MAX_SEARCH`] instructions before `position` that usually waits at least `cycles` for a scoreboard. `None`
+    /// if there is none, or if a variable-latency instruction comes between the two: a longer stall would delay that instruction.
+    fn wait_before(&self, start: usize, position: usize, now: i64, cycles: i64) -> Option<usize> {
         let mut at = now;
-        for second in (start.max(number.saturating_sub(NEAR)) + 1..number).rev() {
+        for second in (start.max(position.saturating_sub(MAX_SEARCH)) + 1..position).rev() {
             at -= cycles_of(self.controls[second]);
             let inst_accesses = &self.inst_accesses[second];
             if inst_accesses.late_results || inst_accesses.late_reads {
@@ -500,25 +503,26 @@ impl Walker<'_> {
         None
     }
 
-    /// Returns the number of cycles that instruction `second`, issued at time `at`, usually waits for scoreboards that its block has set.
+    /// Returns the number of cycles that instruction `second`, which comes up for issue at time `at`, usually waits for scoreboards that
+    /// instructions of its block have set. `start` is the first instruction of the block.
     fn usual_wait(&self, start: usize, second: usize, at: i64) -> i64 {
         let wait = self.controls[second].wait;
         let boards = (0..BOARDS).filter(|board| wait >> board & 1 == 1);
         let left = boards.map(|board| {
-            let (set, first) = self.set[board];
-            if !(start..second).contains(&(first as usize)) || set < 0 {
+            let (last_set, first) = self.last_set[board];
+            if !(start..second).contains(&(first as usize)) || last_set < 0 {
                 return 0;
             }
             let is_result = self.controls[first as usize].write_barrier == Some(board as u8);
             let time = self.model.time(self.inst_accesses[first as usize].class);
-            set + time.map_or(0, |time| i64::from(if is_result { time.usual } else { time.read })) - at
+            last_set + time.map_or(0, |time| i64::from(if is_result { time.usual } else { time.read })) - at
         });
         left.max().unwrap_or(0)
     }
 
-    /// Adds up to `missing` cycles to one stall, within the maximum, because instruction `second` must not issue earlier. Returns the
-    /// number of cycles added.
-    fn lengthen_one(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
+    /// Adds up to `missing` cycles to the stall of instruction `at`, up to the maximum stall, because instruction `second` must not issue
+    /// earlier. Returns the number of cycles added.
+    fn lengthen_stall(&mut self, at: usize, missing: i64, cause: StallCause, second: usize) -> i64 {
         if self.rules.requirements(self.inst_accesses[at].opcode).yields_with_stall_0 {
             return 0;
         }
@@ -526,16 +530,16 @@ impl Walker<'_> {
         let cap = self.rules.facts.stall_cap as i64;
         let added = missing.min(cap - i64::from(*stall));
         *stall += added as u8;
-        if added > 0 && !self.outcome.parts.is_empty() {
-            add_part(&mut self.outcome.parts[at], StallPart { cycles: added as u8, cause, second: second as u32 });
+        if added > 0 && !self.summary.parts.is_empty() {
+            add_part(&mut self.summary.parts[at], StallPart { cycles: added as u8, cause, second: second as u32 });
         }
         added
     }
 
     /// Moves the recorded events of an instruction of this block to a later time, because a stall before it has grown.
-    fn postpone(&mut self, number: usize, cycles: i64) {
-        let first = number as u32;
-        let inst_accesses = &self.inst_accesses[number];
+    fn postpone_events(&mut self, position: usize, cycles: i64) {
+        let first = position as u32;
+        let inst_accesses = &self.inst_accesses[position];
         let mut registers: SmallVec<[Register; 16]> =
             inst_accesses.reads.iter().chain(&inst_accesses.writes).map(|reg_access| reg_access.register).collect();
         // Each register once: the list of a register that is both read and written has both accesses, and each may only move once.
@@ -546,45 +550,52 @@ impl Walker<'_> {
                 access.at += cycles;
             }
         }
-        for set in self.set.iter_mut().chain([&mut self.barrier]).chain(&mut self.busy).filter(|set| set.1 == first) {
-            set.0 += cycles;
+        for last_set in self
+            .last_set
+            .iter_mut()
+            .chain([&mut self.last_barrier])
+            .chain(&mut self.last_use_of_unit)
+            .filter(|last_set| last_set.1 == first)
+        {
+            last_set.0 += cycles;
         }
     }
 
-    /// Lengthens the last stall of block `before` so that latencies from outside of the loop have passed when the loop header `block` needs
-    /// them, given the header's present stalls. Returns the number of cycles added. What does not fit is added inside the loop later.
+    /// Lengthens the last stall of block `before` so that latencies that start outside of the loop have passed where the loop header
+    /// `block` depends on them, given the header's present stalls. Returns the number of cycles added. Cycles beyond the maximum stall are
+    /// added inside the loop later.
     fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &State) -> i64 {
         let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
-        let lasting = state.accesses.iter().map(|access| lasting(self.model, access) - access.at).max().unwrap_or(0);
+        let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.at).max().unwrap_or(0);
         let (mut worst, mut second) = ((0, StallCause::Own), 0);
         let mut now = 0;
-        for number in self.code.blocks[block].range.clone() {
-            if now >= lasting {
+        for position in self.code.blocks[block].range.clone() {
+            if now >= effect_cycles {
                 break;
             }
-            let inst_accesses = &self.inst_accesses[number];
+            let inst_accesses = &self.inst_accesses[position];
             for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
                 for reg_access in list {
                     // The accesses are sorted by register.
                     let from = state.accesses.partition_point(|access| access.register < reg_access.register);
                     for access in state.accesses[from..].iter().take_while(|access| access.register == reg_access.register) {
-                        let (missing, cause) = self.missing_for(&Access { at: -access.at, ..*access }, reg_access.port, write, now);
+                        let (missing, cause) = self.missing_for_access(&Access { at: -access.at, ..*access }, reg_access.port, write, now);
                         if missing > worst.0 {
-                            (worst, second) = ((missing, cause), number);
+                            (worst, second) = ((missing, cause), position);
                         }
                     }
                 }
             }
-            now += cycles_of(self.controls[number]);
+            now += cycles_of(self.controls[position]);
         }
         let (missing, cause) = worst;
-        if missing > 0 { self.lengthen_one(last, missing, cause, second) } else { 0 }
+        if missing > 0 { self.lengthen_stall(last, missing, cause, second) } else { 0 }
     }
 
-    /// Lengthens the last stall of block `before` as far as the first instruction of a successor, `number`, needs it. Returns the number of
-    /// cycles added; the rest is a shortfall.
-    fn lengthen_end(&mut self, before: usize, number: usize, state: &State) -> i64 {
-        let inst_accesses = &self.inst_accesses[number];
+    /// Lengthens the last stall of block `before` until the first instruction of a successor, `position`, may issue. Returns the number of
+    /// cycles added, and records the rest as a shortfall.
+    fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &State) -> i64 {
+        let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::Own);
         let mut hold = |missing: i64, cause: StallCause| {
             if missing > worst.0 {
@@ -595,30 +606,30 @@ impl Walker<'_> {
             let access = Access { at: -access.at, ..*access };
             for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
                 for reg_access in list.iter().filter(|reg_access| reg_access.register == access.register) {
-                    let (missing, cause) = self.missing_for(&access, reg_access.port, write, 0);
+                    let (missing, cause) = self.missing_for_access(&access, reg_access.port, write, 0);
                     hold(missing, cause);
                 }
             }
             if inst_accesses.drain == Drain::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
-                hold(cycles - cycles_of(self.controls[number]) + access.at, StallCause::ControlTransfer { first: access.first });
+                hold(cycles - cycles_of(self.controls[position]) + access.at, StallCause::ControlTransfer { first: access.first });
             }
         }
-        let set = state.set.map(|(age, first)| (-age, first));
-        self.missing_for_boards_and_barriers(number, 0, &set, (-state.barrier.0, state.barrier.1), &mut hold);
+        let last_set = state.last_set.map(|(age, first)| (-age, first));
+        self.missing_for_boards_and_barriers(position, 0, &last_set, (-state.last_barrier.0, state.last_barrier.1), &mut hold);
         let (missing, cause) = worst;
         if missing <= 0 {
             return 0;
         }
-        let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_one(last, missing, cause, number));
+        let added = self.code.blocks[before].range.clone().last().map_or(0, |last| self.lengthen_stall(last, missing, cause, position));
         if added < missing {
-            self.outcome.shortfalls.push(Shortfall { before: number, cycles: (missing - added) as u32 });
+            self.summary.shortfalls.push(Shortfall { before: position, cycles: (missing - added) as u32 });
         }
         added
     }
 }
 
-/// Adds a part to a stall. A block may be walked several times; cycles for the same reason become one part.
+/// Adds a part to a stall. A block may be walked several times; cycles with the same cause become one part.
 fn add_part(parts: &mut StallParts, part: StallPart) {
     match parts.iter_mut().find(|known| known.cause == part.cause && known.second == part.second) {
         Some(known) => known.cycles += part.cycles,

@@ -1,15 +1,15 @@
-//! Computes which instruction has to wait for which in-flight instruction.
+//! Computes, for each instruction, the in-flight instructions that it has to wait for.
 //!
 //! **Input:** the code in its final order with the register accesses of each instruction, and the hardware model. **Output:** a list of
 //! [`Wait`]s, from which [`super::boards`] assigns scoreboards.
 //!
 //! A forward may-analysis over the control-flow graph, like reaching definitions: the state at a point is the set of instructions that may
-//! be in flight there. An instruction of variable latency is in flight from its issue on. The first instruction on a path that reads or
-//! overwrites its result waits for it, and after that it is no longer in flight on this path. The same holds for sources that are read
-//! late, and the first instruction that overwrites them. Where paths join, the state is the union. Blocks are walked until the states at
+//! be in flight there. A variable-latency instruction is in flight from its issue until the first instruction on the path that reads or
+//! overwrites its result; that instruction waits for it. An instruction that reads its sources late is likewise in flight until the first
+//! instruction on the path that overwrites one of them. Where paths join, the state is the union. Blocks are walked until the states at
 //! their starts no longer grow, and then once more to record the waits.
 //!
-//! Example; the two `MUFU` go to a unit that finishes in order:
+//! Example; the two `MUFU` execute on a unit that finishes in order:
 //!
 //! ```text
 //! bb0:  0  LDG R8, [R2]
@@ -21,18 +21,18 @@
 //! bb2:  6  FADD R10, R8, R6     waits for 0 too: on the path from bb0 it is still in flight
 //! ```
 //!
-//! **Order saves waits.** Some units finish in the order of issue, and some queues read their sources in the order of issue. Waiting for
-//! one instruction of such a group implies that all older ones of the group are done. So of several needed instructions only the newest
-//! is waited for, and in the list of a register the newest entry replaces older ones of its group. An instruction with a guard may not be
-//! executed, so it implies nothing about others. The order of issue is known within a block only: instructions of the block are newer than
-//! those carried into it, and among the latter the order is unknown.
+//! **In-order groups save waits.** Some units finish their instructions in the order of issue, and some queues read the sources of their
+//! instructions in the order of issue. Waiting for one instruction of such a group implies that all older ones of the group are done. So of
+//! several needed instructions of a group only the newest is waited for, and in the access list of a register the newest entry replaces
+//! older ones of its group. A guarded instruction may not be executed, so it implies nothing about others. The order of issue is known
+//! within a block only: instructions of the block are newer than those carried into it, whose order is unknown.
 //!
 //! Departure: the published description of ptxas has separate passes for write-after-read hazards (before and after phase 120) and for
 //! texture instructions (phase 114). Here all three kinds of dependence and all units are one analysis, so nothing is repaired later.
 //!
-//! Cost: each register has a short list of in-flight accesses (at most `MAX_PER_REGISTER`), which is cleaned when it is visited, so one
-//! walk is linear in the length of the code. The number of walks depends on the nesting of loops. Long states are thinned out
-//! (`MAX_CARRIED`, `KEPT_PER_REGISTER`).
+//! Cost: each register has a short list of in-flight accesses (at most `MAX_PER_REGISTER`). Stale entries are removed when the list is
+//! visited, so one walk is linear in the length of the code. The number of walks depends on the nesting of loops. States with too many
+//! instructions in flight are reduced (`MAX_CARRIED`, `KEPT_PER_REGISTER`).
 
 use std::iter::repeat_with;
 
@@ -42,7 +42,7 @@ use smallvec::SmallVec;
 
 use super::Code;
 use super::control_flow::{ControlFlow, Worklist};
-use super::reg_access::{Drain, InstAccesses, REGISTERS, RegAccess, Register, need};
+use super::reg_access::{Drain, InstAccesses, REGISTERS, RegAccess, Register, latency_requirement};
 
 /// The event of an in-flight instruction that another instruction waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,10 +53,10 @@ pub enum WaitedEvent {
     Reads,
 }
 
-/// The reason for a wait.
+/// The reason for a wait of a second instruction for a first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// A dependence on a register of the first instruction.
+    /// The second instruction depends on the first one through this register.
     Register(DependenceKind, Register),
     /// The second instruction transfers control to code that was compiled without knowledge of what is in flight, such as a callee.
     ControlTransfer,
@@ -64,36 +64,38 @@ pub enum Cause {
     Fence,
     /// The second instruction invalidates the L1 cache for an acquire, and the first is a load.
     Acquire,
-    /// The second instruction waits for all loads from tensor memory.
+    /// The second instruction waits for all loads from tensor memory, and the first is one.
     TensorLoads,
     /// Too many in-flight instructions access one register.
     TooManyInFlight,
 }
 
-/// One instruction waits for a part of another. Instructions are given by their numbers in the code.
+/// A wait of one instruction for an event of another. Instructions are given by their positions in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
     /// The instruction that is waited for. In a loop it may be `second` itself or come after it.
     pub first: u32,
-    pub part: WaitedEvent,
+    /// The event of `first` that is waited for.
+    pub event: WaitedEvent,
     /// The instruction that waits before it issues.
     pub second: u32,
+    /// Why `second` has to wait.
     pub cause: Cause,
 }
 
 /// Maximum number of in-flight readers, or writers, of one register. Beyond that, the next access waits for the oldest.
 const MAX_PER_REGISTER: usize = 16;
-/// Number of instructions in flight at the start of a block from which on the state is thinned out.
+/// Maximum number of instructions in flight at the start of a block. A larger state is reduced by [`Walker::limit_carried`].
 const MAX_CARRIED: usize = 128;
-/// A thinned-out state keeps this many for each register, as many as two joining paths bring; the first instruction of the block waits for
-/// the others.
+/// Number of in-flight readers, and of writers, that a reduced state keeps for each register: one for each of two joining paths. The first
+/// instruction of the block waits for the others.
 const KEPT_PER_REGISTER: usize = 2;
 /// Maximum number of in-flight loads without a destination register. Beyond that, the next one waits for the oldest.
 const MAX_LOADS_WITHOUT_RESULT: usize = 8;
 /// Upper bound on the number of in-order groups in the hardware tables.
-const GROUPS: usize = 32;
+const MAX_IN_ORDER_GROUPS: usize = 32;
 
-/// Number of predicates of a thread.
+/// Number of predicate registers of a thread, PT included.
 const PREDICATES: usize = 8;
 /// The [`Register`] number of the first predicate.
 const FIRST_PREDICATE: usize = 256;
@@ -101,15 +103,16 @@ const FIRST_PREDICATE: usize = 256;
 /// An instruction that may be in flight at the start or end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Carried {
-    number: u32,
+    /// Position of the instruction in the code.
+    position: u32,
     /// Whether its results may be outstanding.
-    results: bool,
+    results_pending: bool,
     /// Whether its sources may be still unread.
-    reads: bool,
+    reads_pending: bool,
 }
 
-/// Computes all waits, sorted by the instruction that is waited for; at most one for each part and pair of instructions.
-pub fn find(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], model: &Model) -> Vec<Wait> {
+/// Computes all waits, sorted by the instruction that is waited for; at most one for each event and pair of instructions.
+pub fn find_waits(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAccesses], model: &Model) -> Vec<Wait> {
     let mut entry: Vec<Option<Vec<Carried>>> = vec![None; code.blocks.len()];
     let mut worklist = Worklist::new(code.blocks.len());
     for &root in &control_flow.roots {
@@ -127,7 +130,7 @@ pub fn find(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAc
                     *slot = Some(left.to_vec());
                     true
                 }
-                Some(old) => merge(old, left, &mut spare),
+                Some(old) => merge_states(old, left, &mut spare),
             };
             if changed {
                 worklist.push(next);
@@ -135,19 +138,19 @@ pub fn find(code: &Code<'_>, control_flow: &ControlFlow, inst_accesses: &[InstAc
         }
     }
     // The states are final now. One more walk over each block records the waits that they require.
-    walker.found = Some(Vec::new());
+    walker.recorded_waits = Some(Vec::new());
     for (block, state) in code.blocks.iter().zip(&entry) {
         walker.walk(state.as_deref().unwrap_or_default(), block.range.clone());
     }
-    let mut found = walker.found.unwrap_or_default();
-    found.sort_unstable();
-    found.dedup_by_key(|wait| (wait.first, wait.part, wait.second));
-    found
+    let mut recorded_waits = walker.recorded_waits.unwrap_or_default();
+    recorded_waits.sort_unstable();
+    recorded_waits.dedup_by_key(|wait| (wait.first, wait.event, wait.second));
+    recorded_waits
 }
 
 /// Adds the state `from` to `into`; both are sorted by instruction number. Returns whether `into` has grown. `spare` is a buffer that is
 /// kept between calls to avoid allocations.
-fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) -> bool {
+fn merge_states(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) -> bool {
     if into.as_slice() == from {
         return false;
     }
@@ -155,13 +158,17 @@ fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) ->
     let mut changed = false;
     let mut old = into.iter().copied().peekable();
     for &one in from {
-        while let Some(old) = old.next_if(|old| old.number < one.number) {
+        while let Some(old) = old.next_if(|old| old.position < one.position) {
             spare.push(old);
         }
-        let both = match old.next_if(|old| old.number == one.number) {
+        let both = match old.next_if(|old| old.position == one.position) {
             Some(old) => {
-                changed |= one.results && !old.results || one.reads && !old.reads;
-                Carried { results: old.results || one.results, reads: old.reads || one.reads, ..old }
+                changed |= one.results_pending && !old.results_pending || one.reads_pending && !old.reads_pending;
+                Carried {
+                    results_pending: old.results_pending || one.results_pending,
+                    reads_pending: old.reads_pending || one.reads_pending,
+                    ..old
+                }
             }
             None => {
                 changed = true;
@@ -180,67 +187,75 @@ fn merge(into: &mut Vec<Carried>, from: &[Carried], spare: &mut Vec<Carried>) ->
 /// An instruction that was put in flight during the walk over one block. It stays in the list after it is done.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
-    number: u32,
+    /// Position of the instruction in the code.
+    position: u32,
     /// Position in the order of issue within the block; 0 for an instruction carried into the block, whose position is unknown.
     rank: u32,
-    /// Number of register lists that have an entry for a result of this in-flight instruction.
-    written: u16,
-    /// Number of register lists that have an entry for a source of this in-flight instruction.
-    read: u16,
+    /// Number of entries for this instruction in the lists of [`Walker::writers`].
+    write_entries: u16,
+    /// Number of entries for this instruction in the lists of [`Walker::readers`].
+    read_entries: u16,
     /// Whether its results are outstanding.
-    results: bool,
+    results_pending: bool,
     /// Whether its sources are still unread.
-    reads: bool,
-    /// Whether waiting for it implies that older instructions of its group are done: it was issued in this block and has no guard.
+    reads_pending: bool,
+    /// Whether waiting for it implies that older instructions of its in-order group are done: it was issued in this block and has no guard.
     in_order_guarantee: bool,
 }
 
-/// An access of an in-flight instruction in the list of a register.
+/// An entry in the list of in-flight accesses to a register.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    /// The instruction, as an index into [`Walker::flights`].
     flight: u32,
+    /// Its access to the register.
     reg_access: RegAccess,
 }
 
-type List = SmallVec<[Entry; 4]>;
+/// The in-flight accesses to one register, oldest first.
+type AccessList = SmallVec<[Entry; 4]>;
 
-/// The in-flight instructions of one in-order group in the order of issue; those before `head` are done.
+/// The in-flight instructions of one in-order group, as indices into [`Walker::flights`].
 #[derive(Clone, Debug, Default)]
 struct InOrderGroup {
+    /// The instructions in the order of issue.
     flights: Vec<u32>,
-    head: usize,
+    /// Number of instructions at the start of `flights` that are done.
+    done_count: usize,
 }
 
+/// The state of the walk over one block. A "flight index" is an index into `flights`.
 struct Walker<'a> {
     inst_accesses: &'a [InstAccesses],
     model: &'a Model,
-    /// The waits found so far; `None` while states are computed and waits are not recorded.
-    found: Option<Vec<Wait>>,
-    /// All in-flight instructions of the block; others refer to them by index.
+    /// The waits found so far; `None` while the states at block borders are computed and waits are not recorded.
+    recorded_waits: Option<Vec<Wait>>,
+    /// All instructions that were put in flight in this block, done or not. The other fields refer to them by index.
     flights: Vec<InFlight>,
-    /// By register: in-flight instructions whose result in it is outstanding, and entries not cleaned up yet.
-    writers: Vec<List>,
-    /// By register: in-flight instructions that have not read it yet, and entries not cleaned up yet.
-    readers: Vec<List>,
+    /// For each register: the in-flight instructions that have not written their result to it yet, and stale entries.
+    writers: Vec<AccessList>,
+    /// For each register: the in-flight instructions that have not read it yet, and stale entries.
+    readers: Vec<AccessList>,
     /// Registers whose lists may have entries, to clear them before the next block.
-    used: Vec<Register>,
-    /// By group of instructions that finish in order.
-    orders: Vec<InOrderGroup>,
-    /// By group of instructions that read their sources in order.
-    queues: Vec<InOrderGroup>,
-    /// Instructions that are in flight, and some that are done.
-    alive: Vec<u32>,
-    /// Loads without a destination register, oldest first. An acquire has to wait for them although no register shows them.
+    used_registers: Vec<Register>,
+    /// For each group of instructions that finish in order ([`InstAccesses::completion_group`]): its in-flight instructions.
+    completion_groups: Vec<InOrderGroup>,
+    /// For each group of instructions that read their sources in order ([`InstAccesses::read_group`]): its in-flight instructions.
+    read_groups: Vec<InOrderGroup>,
+    /// Flight indices of all instructions that are in flight, and of some that are done.
+    maybe_in_flight: Vec<u32>,
+    /// Flight indices of loads without a destination register, oldest first. An acquire has to wait for them, and no register list has
+    /// them.
     loads_without_result: Vec<u32>,
-    /// In-flight instructions that end a group of asynchronous matrix products, oldest first.
-    groups: Vec<u32>,
-    /// Fences that the next instruction has to wait for.
+    /// Flight indices of the instructions that end a group of asynchronous matrix products, oldest first.
+    product_group_ends: Vec<u32>,
+    /// Flight indices of the fences that the next instruction has to wait for.
     fences: Vec<u32>,
-    /// By predicate: the rank at its last write.
-    predicate_written: [u32; PREDICATES],
+    /// For each predicate register: the rank (position in the order of issue) of its last write.
+    predicate_write_rank: [u32; PREDICATES],
     /// Rank of the next instruction.
     rank: u32,
-    /// In-flight instructions that the current instruction needs: rank, index, part, cause.
+    /// In-flight instructions that the current instruction has to wait for: rank, flight index, event, cause.
     needed: Vec<(u32, u32, WaitedEvent, Cause)>,
     /// The state at the end of the last block walked.
     exit_state: Vec<Carried>,
@@ -253,19 +268,19 @@ impl<'a> Walker<'a> {
         Walker {
             inst_accesses,
             model,
-            found: None,
+            recorded_waits: None,
             flights: Vec::new(),
             // `vec!` would clone an empty list for each register, which takes ten times as long.
-            writers: repeat_with(List::new).take(REGISTERS).collect(),
-            readers: repeat_with(List::new).take(REGISTERS).collect(),
-            used: Vec::new(),
-            orders: vec![InOrderGroup::default(); GROUPS],
-            queues: vec![InOrderGroup::default(); GROUPS],
-            alive: Vec::new(),
+            writers: repeat_with(AccessList::new).take(REGISTERS).collect(),
+            readers: repeat_with(AccessList::new).take(REGISTERS).collect(),
+            used_registers: Vec::new(),
+            completion_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
+            read_groups: vec![InOrderGroup::default(); MAX_IN_ORDER_GROUPS],
+            maybe_in_flight: Vec::new(),
             loads_without_result: Vec::new(),
-            groups: Vec::new(),
+            product_group_ends: Vec::new(),
             fences: Vec::new(),
-            predicate_written: [0; PREDICATES],
+            predicate_write_rank: [0; PREDICATES],
             rank: 0,
             needed: Vec::new(),
             exit_state: Vec::new(),
@@ -275,39 +290,39 @@ impl<'a> Walker<'a> {
 
     /// Resets the state for the next block.
     fn clear(&mut self) {
-        for register in self.used.drain(..) {
+        for register in self.used_registers.drain(..) {
             self.writers[usize::from(register)].clear();
             self.readers[usize::from(register)].clear();
         }
-        for in_order_group in self.orders.iter_mut().chain(&mut self.queues) {
+        for in_order_group in self.completion_groups.iter_mut().chain(&mut self.read_groups) {
             in_order_group.flights.clear();
-            in_order_group.head = 0;
+            in_order_group.done_count = 0;
         }
         self.flights.clear();
-        self.alive.clear();
+        self.maybe_in_flight.clear();
         self.loads_without_result.clear();
-        self.groups.clear();
+        self.product_group_ends.clear();
         self.fences.clear();
-        self.predicate_written.fill(0);
+        self.predicate_write_rank.fill(0);
         self.rank = 1;
     }
 
-    /// Walks a block from the given state. Returns the instructions in flight at its end, sorted by number.
+    /// Walks a block, given by its instructions, from the given state. Returns the instructions in flight at its end, sorted by position.
     fn walk(&mut self, state: &[Carried], range: std::ops::Range<usize>) -> &[Carried] {
         self.clear();
         for carried in state {
-            self.launch(carried.number as usize, carried.results, carried.reads, false);
+            self.put_in_flight(carried.position as usize, carried.results_pending, carried.reads_pending, false);
         }
-        // All predicates count as written at the start of the block, because a predicate may have changed since an instruction that was
-        // carried in was issued. So opposite guards exclude each other within a block only.
-        self.predicate_written.fill(self.rank);
+        // All predicates count as written at the start of the block, because a predicate may have changed since the instructions that are
+        // carried into the block were issued. So opposite guards exclude each other within a block only.
+        self.predicate_write_rank.fill(self.rank);
         self.rank += 1;
         self.needed.clear();
         if state.len() > MAX_CARRIED && !range.is_empty() {
             self.limit_carried();
         }
-        for number in range {
-            self.issue(number);
+        for position in range {
+            self.issue(position);
         }
         self.compute_exit_state();
         &self.exit_state
@@ -316,78 +331,82 @@ impl<'a> Walker<'a> {
     /// Computes the state at the end of the block.
     fn compute_exit_state(&mut self) {
         self.exit_state.clear();
-        for &id in &self.alive {
+        for &id in &self.maybe_in_flight {
             let flight = &self.flights[id as usize];
-            if flight.results || flight.reads {
-                self.exit_state.push(Carried { number: flight.number, results: flight.results, reads: flight.reads });
+            if flight.results_pending || flight.reads_pending {
+                self.exit_state.push(Carried {
+                    position: flight.position,
+                    results_pending: flight.results_pending,
+                    reads_pending: flight.reads_pending,
+                });
             }
         }
         self.exit_state.sort_unstable();
         // An instruction that was carried in around a loop and is issued again in the block is in the list twice.
         self.exit_state.dedup_by(|later, earlier| {
-            let same = later.number == earlier.number;
+            let same = later.position == earlier.position;
             if same {
-                earlier.results |= later.results;
-                earlier.reads |= later.reads;
+                earlier.results_pending |= later.results_pending;
+                earlier.reads_pending |= later.reads_pending;
             }
             same
         });
     }
 
-    /// Processes one instruction: finds the in-flight instructions it needs, waits for them, and puts the instruction in flight.
-    fn issue(&mut self, number: usize) {
-        let inst_accesses = &self.inst_accesses[number];
+    /// Processes one instruction: finds the in-flight instructions that it has to wait for, waits for them, and puts it in flight.
+    fn issue(&mut self, position: usize) {
+        let inst_accesses = &self.inst_accesses[position];
         // A fence is complete only when it is done, so the instruction directly after it waits.
         for id in std::mem::take(&mut self.fences) {
-            self.need(id, WaitedEvent::Results, Cause::Fence);
-            self.need(id, WaitedEvent::Reads, Cause::Fence);
+            self.require_event(id, WaitedEvent::Results, Cause::Fence);
+            self.require_event(id, WaitedEvent::Reads, Cause::Fence);
         }
         match inst_accesses.drain {
             Drain::Nothing | Drain::Groups(_) => {}
             Drain::Everything => {
-                self.clean_alive();
-                for at in 0..self.alive.len() {
-                    let id = self.alive[at];
+                self.remove_done();
+                for at in 0..self.maybe_in_flight.len() {
+                    let id = self.maybe_in_flight[at];
                     // One wait is enough: finished results imply that the sources have been read.
-                    let part = if self.flights[id as usize].results { WaitedEvent::Results } else { WaitedEvent::Reads };
-                    self.need(id, part, Cause::ControlTransfer);
+                    let event = if self.flights[id as usize].results_pending { WaitedEvent::Results } else { WaitedEvent::Reads };
+                    self.require_event(id, event, Cause::ControlTransfer);
                 }
             }
-            Drain::Loads => self.need_where(Cause::Acquire, |inst| inst.is_load),
-            Drain::TensorLoads => self.need_where(Cause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
+            Drain::Loads => self.require_results_where(Cause::Acquire, |inst| inst.is_load),
+            Drain::TensorLoads => self.require_results_where(Cause::TensorLoads, |inst| inst.opcode == Opcode::LDTM),
         }
         for reg_access in &inst_accesses.reads {
-            self.check_conflicts(number, *reg_access, DependenceKind::Raw);
+            self.check_conflicts(position, *reg_access, DependenceKind::Raw);
         }
         for reg_access in inst_accesses.writes.iter().chain(&inst_accesses.fenced_writes) {
-            self.check_conflicts(number, *reg_access, DependenceKind::Waw);
-            self.check_conflicts(number, *reg_access, DependenceKind::War);
+            self.check_conflicts(position, *reg_access, DependenceKind::Waw);
+            self.check_conflicts(position, *reg_access, DependenceKind::War);
         }
         for reg_access in inst_accesses.reads.iter().filter(|_| inst_accesses.late_reads) {
             self.limit_readers(reg_access.register);
         }
-        self.wait_for_needed(number);
-        // The instruction itself waits for the matrix products, without a scoreboard.
+        self.wait_for_needed(position);
+        // `WARPGROUP.DEPBAR` itself waits for the matrix products, without a scoreboard.
         if let Drain::Groups(left) = inst_accesses.drain {
-            self.groups_are_done(left);
+            self.finish_product_groups(left);
         }
         // No register list bounds the number of loads without a destination register, so they are counted here.
         let is_load_without_result = self.has_acquires && inst_accesses.is_load && inst_accesses.writes.is_empty();
         if is_load_without_result && self.loads_without_result.len() >= MAX_LOADS_WITHOUT_RESULT {
             let oldest = self.loads_without_result.remove(0);
-            self.need(oldest, WaitedEvent::Results, Cause::TooManyInFlight);
-            self.wait_for_needed(number);
+            self.require_event(oldest, WaitedEvent::Results, Cause::TooManyInFlight);
+            self.wait_for_needed(position);
         }
         if inst_accesses.late_results || inst_accesses.late_reads || is_load_without_result {
             let id = self.flights.len() as u32;
-            self.launch(number, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
+            self.put_in_flight(position, inst_accesses.late_results || is_load_without_result, inst_accesses.late_reads, true);
             self.loads_without_result.extend(is_load_without_result.then_some(id));
         }
-        // After `launch`, which has increased the rank: an instruction that writes its own guard predicate counts as issued before the
-        // write.
+        // After `put_in_flight`, which has increased the rank: an instruction that writes its own guard predicate counts as issued before
+        // the write.
         for reg_access in inst_accesses.writes.iter() {
             if let Some(written) =
-                usize::from(reg_access.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_written.get_mut(at))
+                usize::from(reg_access.register).checked_sub(FIRST_PREDICATE).and_then(|at| self.predicate_write_rank.get_mut(at))
             {
                 *written = self.rank;
             }
@@ -395,174 +414,185 @@ impl<'a> Walker<'a> {
         self.rank += 1;
     }
 
-    /// Records that the current instruction needs the results of the in-flight instructions that satisfy a condition.
-    fn need_where(&mut self, cause: Cause, is_needed: fn(&InstAccesses) -> bool) {
-        self.clean_alive();
-        for at in 0..self.alive.len() {
-            let id = self.alive[at];
-            if is_needed(&self.inst_accesses[self.flights[id as usize].number as usize]) {
-                self.need(id, WaitedEvent::Results, cause);
+    /// Records that the current instruction has to wait for the results of the in-flight instructions that satisfy `is_needed`.
+    fn require_results_where(&mut self, cause: Cause, is_needed: fn(&InstAccesses) -> bool) {
+        self.remove_done();
+        for at in 0..self.maybe_in_flight.len() {
+            let id = self.maybe_in_flight[at];
+            if is_needed(&self.inst_accesses[self.flights[id as usize].position as usize]) {
+                self.require_event(id, WaitedEvent::Results, cause);
             }
         }
     }
 
-    /// Records that the current instruction needs a part of an in-flight instruction, if that part is outstanding.
-    fn need(&mut self, id: u32, part: WaitedEvent, cause: Cause) {
+    /// Records that the current instruction has to wait for an event of the in-flight instruction `id`, if the event is outstanding.
+    fn require_event(&mut self, id: u32, event: WaitedEvent, cause: Cause) {
         let flight = &self.flights[id as usize];
-        if if part == WaitedEvent::Results { flight.results } else { flight.reads } {
-            self.needed.push((flight.rank, id, part, cause));
+        if if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending } {
+            self.needed.push((flight.rank, id, event, cause));
         }
     }
 
-    /// Waits for the needed in-flight instructions, newest first: a wait for one may imply that older ones are done, and `wait` then skips
-    /// those.
-    fn wait_for_needed(&mut self, number: usize) {
+    /// Waits for the in-flight instructions in `needed`, newest first: a wait for one may imply that older ones are done, and
+    /// [`Walker::wait`] then skips those.
+    fn wait_for_needed(&mut self, position: usize) {
         if self.needed.is_empty() {
             return;
         }
         let mut needed = std::mem::take(&mut self.needed);
         if needed.len() > 1 {
-            needed.sort_by_key(|&(rank, id, part, _)| (std::cmp::Reverse(rank), id, part));
+            needed.sort_by_key(|&(rank, id, event, _)| (std::cmp::Reverse(rank), id, event));
         }
-        for (_, id, part, cause) in needed.drain(..) {
-            self.wait(id, part, number, cause);
+        for (_, id, event, cause) in needed.drain(..) {
+            self.wait_for_event(id, event, position, cause);
         }
         self.needed = needed;
     }
 
-    /// Records a wait of instruction `second` for a part of an in-flight instruction, unless that part is done. Marks everything as done
-    /// that the wait implies.
-    fn wait(&mut self, id: u32, part: WaitedEvent, second: usize, cause: Cause) {
+    /// Records a wait of instruction `second` for an event of the in-flight instruction `id`, unless the event has happened. Marks all
+    /// events as done that the wait implies.
+    fn wait_for_event(&mut self, id: u32, event: WaitedEvent, second: usize, cause: Cause) {
         let flight = self.flights[id as usize];
-        let is_open = if part == WaitedEvent::Results { flight.results } else { flight.reads };
+        let is_open = if event == WaitedEvent::Results { flight.results_pending } else { flight.reads_pending };
         if !is_open {
             return;
         }
-        if let Some(found) = &mut self.found {
-            found.push(Wait { first: flight.number, part, second: second as u32, cause });
+        if let Some(recorded_waits) = &mut self.recorded_waits {
+            recorded_waits.push(Wait { first: flight.position, event, second: second as u32, cause });
         }
-        self.close(id, part);
-        let inst_accesses = &self.inst_accesses[flight.number as usize];
+        self.mark_done(id, event);
+        let inst_accesses = &self.inst_accesses[flight.position as usize];
         // A guarded instruction may not have been executed, and the position of one carried into the block is unknown.
         if !flight.in_order_guarantee {
             return;
         }
         // An instruction without results does not pass through the stage where results are written in order, so it implies nothing about
-        // the results of others; likewise for sources. Reads are implied by either part.
-        if let Some(order) = inst_accesses.order.filter(|_| part == WaitedEvent::Results && !inst_accesses.writes.is_empty()) {
-            self.close_older_in_group(order, WaitedEvent::Results, flight.rank);
+        // the results of others; likewise for sources. Either event implies that the sources have been read.
+        if let Some(order) = inst_accesses.completion_group.filter(|_| event == WaitedEvent::Results && !inst_accesses.writes.is_empty()) {
+            self.mark_older_done(order, WaitedEvent::Results, flight.rank);
         }
-        if let Some(queue) = inst_accesses.queue.filter(|_| !inst_accesses.reads.is_empty()) {
-            self.close_older_in_group(queue, WaitedEvent::Reads, flight.rank);
+        if let Some(queue) = inst_accesses.read_group.filter(|_| !inst_accesses.reads.is_empty()) {
+            self.mark_older_done(queue, WaitedEvent::Reads, flight.rank);
         }
     }
 
-    /// Marks a part of an in-flight instruction as done. Finished results imply that the sources have been read.
-    fn close(&mut self, id: u32, part: WaitedEvent) {
+    /// Marks an event of the in-flight instruction `id` as done. Finished results imply that the sources have been read.
+    fn mark_done(&mut self, id: u32, event: WaitedEvent) {
         let flight = &mut self.flights[id as usize];
-        flight.reads = false;
-        if part == WaitedEvent::Results {
-            flight.results = false;
+        flight.reads_pending = false;
+        if event == WaitedEvent::Results {
+            flight.results_pending = false;
         }
     }
 
-    /// Marks a part of all in-flight instructions of a group that were issued before `rank` as done. Each in-flight instruction is passed
-    /// once, so this is amortized constant time.
-    fn close_older_in_group(&mut self, group: u8, part: WaitedEvent, rank: u32) {
+    /// Marks an event as done for all instructions of an in-order group that were issued before `rank`. Each instruction is visited once,
+    /// so this takes amortized constant time.
+    fn mark_older_done(&mut self, group: u8, event: WaitedEvent, rank: u32) {
         let group = usize::from(group);
         loop {
-            let in_order_group = if part == WaitedEvent::Results { &mut self.orders[group] } else { &mut self.queues[group] };
-            let Some(&id) = in_order_group.flights.get(in_order_group.head) else { return };
+            let in_order_group =
+                if event == WaitedEvent::Results { &mut self.completion_groups[group] } else { &mut self.read_groups[group] };
+            let Some(&id) = in_order_group.flights.get(in_order_group.done_count) else { return };
             if self.flights[id as usize].rank >= rank {
                 return;
             }
-            in_order_group.head += 1;
-            self.close(id, part);
+            in_order_group.done_count += 1;
+            self.mark_done(id, event);
         }
     }
 
-    /// Marks the results of all groups of matrix products but the newest `left` as done.
-    fn groups_are_done(&mut self, left: u32) {
-        self.clean_alive();
-        let Some(&last) = self.groups.iter().rev().nth(left as usize) else { return };
-        let (order, rank) = (self.inst_accesses[self.flights[last as usize].number as usize].order, self.flights[last as usize].rank);
+    /// Marks the results of all groups of asynchronous matrix products as done, except those of the newest `left` groups.
+    fn finish_product_groups(&mut self, left: u32) {
+        self.remove_done();
+        let Some(&last) = self.product_group_ends.iter().rev().nth(left as usize) else { return };
+        let (order, rank) =
+            (self.inst_accesses[self.flights[last as usize].position as usize].completion_group, self.flights[last as usize].rank);
         // Among groups carried into the block the order is unknown, so it is unknown which of them are the oldest. If none may be left,
         // the order does not matter.
         if left > 0 && rank == 0 {
             return;
         }
         let rank = if left == 0 { self.rank } else { rank };
-        for at in 0..self.alive.len() {
-            let id = self.alive[at];
+        for at in 0..self.maybe_in_flight.len() {
+            let id = self.maybe_in_flight[at];
             let flight = self.flights[id as usize];
-            if self.inst_accesses[flight.number as usize].order == order && flight.rank <= rank {
-                self.close(id, WaitedEvent::Results);
+            if self.inst_accesses[flight.position as usize].completion_group == order && flight.rank <= rank {
+                self.mark_done(id, WaitedEvent::Results);
             }
         }
     }
 
-    /// Removes the instructions that are done from `alive`.
-    fn clean_alive(&mut self) {
+    /// Removes instructions that are done from `maybe_in_flight`.
+    fn remove_done(&mut self) {
         let flights = &self.flights;
-        self.alive.retain(|&id| flights[id as usize].results || flights[id as usize].reads);
+        self.maybe_in_flight.retain(|&id| flights[id as usize].results_pending || flights[id as usize].reads_pending);
     }
 
-    /// Puts an instruction in flight; `ordered` if it is issued in this block, and not carried into it.
-    fn launch(&mut self, number: usize, results: bool, reads: bool, ordered: bool) {
-        let inst_accesses = &self.inst_accesses[number];
+    /// Puts an instruction in flight. `results` and `reads` say which of its events are outstanding; `ordered` says whether it is issued in
+    /// this block, and not carried into it.
+    fn put_in_flight(&mut self, position: usize, results: bool, reads: bool, ordered: bool) {
+        let inst_accesses = &self.inst_accesses[position];
         let id = self.flights.len() as u32;
         let rank = if ordered { self.rank } else { 0 };
         let in_order_guarantee = ordered && !inst_accesses.guarded;
-        self.flights.push(InFlight { number: number as u32, rank, written: 0, read: 0, results, reads, in_order_guarantee });
+        self.flights.push(InFlight {
+            position: position as u32,
+            rank,
+            write_entries: 0,
+            read_entries: 0,
+            results_pending: results,
+            reads_pending: reads,
+            in_order_guarantee,
+        });
         if results {
             for &reg_access in &inst_accesses.writes {
                 self.add_access(id, reg_access, WaitedEvent::Results, in_order_guarantee);
             }
-            if let Some(order) = inst_accesses.order {
-                self.orders[usize::from(order)].flights.push(id);
+            if let Some(order) = inst_accesses.completion_group {
+                self.completion_groups[usize::from(order)].flights.push(id);
             }
         }
         if reads {
             for &reg_access in &inst_accesses.reads {
                 self.add_access(id, reg_access, WaitedEvent::Reads, in_order_guarantee);
             }
-            if let Some(queue) = inst_accesses.queue {
-                self.queues[usize::from(queue)].flights.push(id);
+            if let Some(queue) = inst_accesses.read_group {
+                self.read_groups[usize::from(queue)].flights.push(id);
             }
         }
         if inst_accesses.is_fence {
             self.fences.push(id);
         }
         if inst_accesses.ends_group {
-            self.groups.push(id);
+            self.product_group_ends.push(id);
         }
-        self.alive.push(id);
+        self.maybe_in_flight.push(id);
         self.rank += 1;
     }
 
-    /// Adds an in-flight instruction to the list of a register. Removes entries of older in-flight instructions in the same in-order group:
-    /// an instruction that needs one of them also needs the new one, and waiting for the new one implies the old one.
+    /// Adds the in-flight instruction `id` to the access list of a register. Removes entries of older in-flight instructions of the same
+    /// in-order group: an instruction that has to wait for one of them also has to wait for the new one, which implies the older wait.
     ///
-    /// An in-flight instruction that loses its last entry this way can be needed by no register access any more, so it is marked as done.
-    fn add_access(&mut self, id: u32, reg_access: RegAccess, part: WaitedEvent, in_order_guarantee: bool) {
+    /// If an in-flight instruction loses its last entry this way, no register access can wait for it any more, so it is marked as done.
+    fn add_access(&mut self, id: u32, reg_access: RegAccess, event: WaitedEvent, in_order_guarantee: bool) {
         let at = usize::from(reg_access.register);
-        let is_results = part == WaitedEvent::Results;
+        let is_results = event == WaitedEvent::Results;
         // Carried into the block: its position among the others is unknown, so it replaces nothing.
         if self.flights[id as usize].rank == 0 {
             let flight = &mut self.flights[id as usize];
-            *(if is_results { &mut flight.written } else { &mut flight.read }) += 1;
+            *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
             let list = if is_results { &mut self.writers[at] } else { &mut self.readers[at] };
             if list.is_empty() {
-                self.used.push(reg_access.register);
+                self.used_registers.push(reg_access.register);
             }
             list.push(Entry { flight: id, reg_access });
             return;
         }
-        let group = |inst_accesses: &InstAccesses| if is_results { inst_accesses.order } else { inst_accesses.queue };
-        let inst_accesses = &self.inst_accesses[self.flights[id as usize].number as usize];
+        let group = |inst_accesses: &InstAccesses| if is_results { inst_accesses.completion_group } else { inst_accesses.read_group };
+        let inst_accesses = &self.inst_accesses[self.flights[id as usize].position as usize];
         let own = group(inst_accesses);
         let written =
-            inst_accesses.guard.and_then(|(register, _)| self.predicate_written.get(usize::from(register) - FIRST_PREDICATE)).copied();
+            inst_accesses.guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE)).copied();
         let mut list = std::mem::take(if is_results { &mut self.writers[at] } else { &mut self.readers[at] });
         let flights = &mut self.flights;
         list.retain(|entry| {
@@ -570,10 +600,10 @@ impl<'a> Walker<'a> {
             if entry.flight == id {
                 return true;
             }
-            if !(if is_results { flight.results } else { flight.reads }) {
+            if !(if is_results { flight.results_pending } else { flight.reads_pending }) {
                 return false;
             }
-            let other = &self.inst_accesses[flight.number as usize];
+            let other = &self.inst_accesses[flight.position as usize];
             // A guarded in-flight instruction may replace one with the same guard if the predicate has not been written since: both are
             // executed, or neither is.
             let stands_for =
@@ -581,28 +611,28 @@ impl<'a> Walker<'a> {
             if own.is_none() || group(other) != own || !stands_for {
                 return true;
             }
-            let left = if is_results { &mut flight.written } else { &mut flight.read };
+            let left = if is_results { &mut flight.write_entries } else { &mut flight.read_entries };
             *left -= 1;
             if *left == 0 {
                 if is_results {
-                    flight.results = false;
+                    flight.results_pending = false;
                 } else {
-                    flight.reads = false;
+                    flight.reads_pending = false;
                 }
             }
             false
         });
         list.push(Entry { flight: id, reg_access });
         let flight = &mut self.flights[id as usize];
-        *(if is_results { &mut flight.written } else { &mut flight.read }) += 1;
+        *(if is_results { &mut flight.write_entries } else { &mut flight.read_entries }) += 1;
         *(if is_results { &mut self.writers[at] } else { &mut self.readers[at] }) = list;
-        self.used.push(reg_access.register);
+        self.used_registers.push(reg_access.register);
     }
 
     /// Returns whether the guard predicate of an in-flight instruction has not been written since that instruction was issued.
-    fn guard_still_holds(&self, flight: &InFlight) -> bool {
-        let guard = self.inst_accesses[flight.number as usize].guard;
-        let written = guard.and_then(|(register, _)| self.predicate_written.get(usize::from(register) - FIRST_PREDICATE));
+    fn guard_is_unchanged(&self, flight: &InFlight) -> bool {
+        let guard = self.inst_accesses[flight.position as usize].guard;
+        let written = guard.and_then(|(register, _)| self.predicate_write_rank.get(usize::from(register) - FIRST_PREDICATE));
         written.is_some_and(|&written| written < flight.rank)
     }
 
@@ -613,60 +643,62 @@ impl<'a> Walker<'a> {
         }
         let flights = &self.flights;
         let list = &mut self.readers[usize::from(register)];
-        list.retain(|entry| flights[entry.flight as usize].reads);
+        list.retain(|entry| flights[entry.flight as usize].reads_pending);
         if let Some(oldest) = list.first().filter(|_| list.len() >= MAX_PER_REGISTER) {
             self.needed.push((self.flights[oldest.flight as usize].rank, oldest.flight, WaitedEvent::Reads, Cause::TooManyInFlight));
         }
     }
 
-    /// Makes the first instruction of the block wait for all but [`KEPT_PER_REGISTER`] accesses of each register. Without this, a long
-    /// chain of blocks that may be skipped would carry every load of the function, since each is in flight on some path, and the cost would
+    /// Makes the first instruction of the block wait for all but [`KEPT_PER_REGISTER`] in-flight accesses of each register. Without this,
+    /// in a long chain of blocks that branches can skip, every load of the function would stay in flight on some path, and the cost would
     /// be quadratic.
     fn limit_carried(&mut self) {
-        for &register in &self.used {
-            for (lists, part) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
+        for &register in &self.used_registers {
+            for (lists, event) in [(&self.writers, WaitedEvent::Results), (&self.readers, WaitedEvent::Reads)] {
                 let list = &lists[usize::from(register)];
                 let more = list.len().saturating_sub(KEPT_PER_REGISTER);
-                self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, part, Cause::TooManyInFlight)));
+                self.needed.extend(list[..more].iter().map(|entry| (0, entry.flight, event, Cause::TooManyInFlight)));
             }
         }
     }
 
-    /// Compares one register access of the current instruction with the in-flight instructions that access the register, and records those
-    /// it needs.
-    fn check_conflicts(&mut self, number: usize, reg_access: RegAccess, kind: DependenceKind) {
+    /// Compares one register access of instruction `position` with the in-flight instructions that access the register, and records those
+    /// that it has to wait for because of a dependence of this kind.
+    fn check_conflicts(&mut self, position: usize, reg_access: RegAccess, kind: DependenceKind) {
         let at = usize::from(reg_access.register);
         let is_war = kind == DependenceKind::War;
-        let part = if is_war { WaitedEvent::Reads } else { WaitedEvent::Results };
+        let event = if is_war { WaitedEvent::Reads } else { WaitedEvent::Results };
         if (if is_war { &self.readers[at] } else { &self.writers[at] }).is_empty() {
             return;
         }
         let mut list = std::mem::take(if is_war { &mut self.readers[at] } else { &mut self.writers[at] });
-        let after = &self.inst_accesses[number];
+        let after = &self.inst_accesses[position];
         let flights = &self.flights;
         list.retain(|entry| {
             let flight = &flights[entry.flight as usize];
-            if is_war { flight.reads } else { flight.results }
+            if is_war { flight.reads_pending } else { flight.results_pending }
         });
         for (place, entry) in list.iter().enumerate() {
             let flight = self.flights[entry.flight as usize];
-            let before = &self.inst_accesses[flight.number as usize];
-            // Within a group that finishes in order, results are written in order, and one that overwrites another comes later anyway.
-            // Within a group that reads in order, the older sources are read before the newer instruction even starts.
+            let before = &self.inst_accesses[flight.position as usize];
+            // In a group that finishes in order, the older result is written first anyway. In a group that reads in order, the older
+            // instruction has read its sources before the newer one starts.
             let in_order = match kind {
-                DependenceKind::Waw => before.order.is_some() && before.order == after.order,
-                DependenceKind::War => before.queue.is_some() && before.queue == after.queue,
+                DependenceKind::Waw => before.completion_group.is_some() && before.completion_group == after.completion_group,
+                DependenceKind::War => before.read_group.is_some() && before.read_group == after.read_group,
                 DependenceKind::Raw => false,
             };
             let is_full = list.len() >= MAX_PER_REGISTER && place == 0 && kind != DependenceKind::Raw;
-            let takes_scoreboard =
-                || need(self.model, kind, reg_access.register, entry.reg_access.port, reg_access.port, before.guarded).scoreboard;
+            let takes_scoreboard = || {
+                latency_requirement(self.model, kind, reg_access.register, entry.reg_access.port, reg_access.port, before.guarded)
+                    .scoreboard
+            };
             // Opposite guards on an unchanged predicate: in every thread only one of the two instructions is executed.
-            let excluded = || before.excludes(after) && self.guard_still_holds(&flight);
+            let excluded = || before.has_opposite_guard(after) && self.guard_is_unchanged(&flight);
             if is_full {
-                self.needed.push((flight.rank, entry.flight, part, Cause::TooManyInFlight));
+                self.needed.push((flight.rank, entry.flight, event, Cause::TooManyInFlight));
             } else if !in_order && takes_scoreboard() && !excluded() {
-                self.needed.push((flight.rank, entry.flight, part, Cause::Register(kind, reg_access.register)));
+                self.needed.push((flight.rank, entry.flight, event, Cause::Register(kind, reg_access.register)));
             }
         }
         *(if is_war { &mut self.readers[at] } else { &mut self.writers[at] }) = list;

@@ -1,8 +1,8 @@
-//! The debug sections of the PTX: `.section .debug_info { ... }` and others.
+//! Copies the DWARF sections that the PTX contains (`.section .debug_info { ... }` and others) into the cubin.
 //!
-//! Their bytes are carried over. References to functions, labels in code and variables become relocations, references to other sections
-//! become offsets. Locations in PTX registers stay as they are: their numbers are the characters of the register's name, and debuggers look
-//! the machine register up in another section.
+//! References to functions, labels in code and variables become relocations, references to other sections become offsets. Locations in PTX
+//! registers are copied unchanged: their register numbers are the characters of the register's name, and debuggers look the machine
+//! register up in another section.
 
 use oriole_cubin::build::{self, DebugRelocation, DebugSection, DebugSymbol};
 use oriole_cubin::debug::DEBUG_LINE;
@@ -21,22 +21,22 @@ use crate::whole_program::Program;
 const DW_OP_ADDR: u8 = 0x03;
 const DW_OP_FBREG: u8 = 0x91;
 const DW_OP_NOP: u8 = 0x96;
-/// Size of the operand of `DW_OP_addr`.
+/// Size in bytes of the operand of `DW_OP_addr`.
 const ADDRESS_BYTES: usize = 8;
 
-/// The sections of the PTX to carry over.
+/// The debug sections of the PTX that are copied into the cubin.
 pub struct CarriedSections<'a> {
     modules: Vec<&'a Module>,
     /// The sections of all modules by name, in the order of their first occurrence.
     sections: Vec<CarriedSection<'a>>,
-    /// Labels in sections, by module: index of the section and offset in it.
+    /// For each label in a debug section, given by module and name: the index of the section and the offset in it.
     labels: FxHashMap<(usize, Name), (usize, i64)>,
 }
 
-/// A section, joined from those of all modules with its name.
+/// A debug section, joined from the sections of all modules with its name.
 struct CarriedSection<'a> {
     name: &'a str,
-    /// Number of the module, offset in the joined section, and contents.
+    /// For each part: the index of its module, its offset in the joined section, and its contents.
     parts: Vec<(usize, i64, &'a DwarfSection)>,
     size_bytes: i64,
 }
@@ -50,13 +50,13 @@ enum Target {
     Section(usize, i64),
     /// The start of the line table.
     LineTable,
-    /// A variable on the stack: offset from the address of the frame.
+    /// A variable on the stack: offset in bytes from the frame base, the end of the frame.
     Stack(i64),
-    /// A number, such as an offset in shared memory.
+    /// A constant, such as an offset in shared memory.
     Number(i64),
 }
 
-/// Returns the sections to carry over: with line tables only, the strings with the names of inlined functions.
+/// Returns the debug sections to copy: all of them, or only the strings with names of inlined functions if only line tables are requested.
 pub fn carried_sections<'a>(program: &Program<'a>, debug: &DebugInfo) -> CarriedSections<'a> {
     let mut carried = CarriedSections { modules: program.modules.to_vec(), sections: Vec::new(), labels: FxHashMap::default() };
     for number in 0..debug.texts.len().min(program.modules.len()) {
@@ -105,7 +105,7 @@ impl<'a> CarriedSections<'a> {
         self.sections.iter().position(|section| section.name == name)
     }
 
-    /// Returns the offset of a module's first part of a section.
+    /// Returns the offset in a joined section of the first part from a module; `None` if there is none.
     fn part_start(&self, section: usize, module: usize) -> Option<i64> {
         self.sections[section].parts.iter().find(|part| part.0 == module).map(|part| part.1)
     }
@@ -127,12 +127,12 @@ impl<'a> CarriedSections<'a> {
     }
 }
 
-/// Finds the values of names in debug sections.
+/// Resolves names in debug sections.
 struct Resolver<'a> {
     carried: &'a CarriedSections<'a>,
-    /// Labels in code by module: name of the function and offset in it.
+    /// For each label in code, given by module and name: the name of the function and the byte offset in it.
     labels: FxHashMap<(usize, Name), (&'a str, i64)>,
-    /// Variables of functions by module.
+    /// The locations of function-scope variables, by module and name.
     variables: FxHashMap<(usize, Name), Target>,
     /// Names of the symbols of the file.
     symbols: FxHashSet<String>,
@@ -160,7 +160,7 @@ impl<'a> Resolver<'a> {
         resolver
     }
 
-    /// Returns the value of a name; `None` if the file does not have the object.
+    /// Returns the value of a name, plus `offset`; `None` if the cubin does not contain the object.
     fn find(&self, module: usize, name: Name, offset: i64) -> Option<Target> {
         let moved = |target: Target| match target {
             Target::Symbol(symbol, start) => Target::Symbol(symbol, start + offset),
@@ -188,7 +188,8 @@ impl<'a> Resolver<'a> {
         self.symbols.contains(text).then(|| Target::Symbol(text.to_owned(), offset))
     }
 
-    /// Appends the contents of a section. `first` is the number of the first carried section in the file.
+    /// Appends the contents of a section of a module to `out`. `first` and `line_table` are the indices in the cubin of the first copied
+    /// section and of the line table.
     fn encode(&self, out: &mut DebugSection, module: usize, section: &DwarfSection, first: usize, line_table: usize) {
         let mut data = &section.data[..];
         for item in &section.items {
@@ -216,7 +217,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Appends a value of a size in bytes, with a relocation if it needs one. Objects that the file does not have are 0.
+/// Appends a value of `size` bytes, with a relocation if it needs one. References to objects that the cubin does not contain are 0.
 fn push_value(out: &mut DebugSection, size: usize, target: Option<Target>, first: usize, line_table: usize) {
     let offset = out.bytes.len() as u64;
     let (symbol, addend) = match target {
@@ -241,7 +242,7 @@ fn push_value(out: &mut DebugSection, size: usize, target: Option<Target>, first
     out.relocations.push(DebugRelocation { offset, size_bytes: size as u8, symbol, addend });
 }
 
-/// Returns the location of a variable at a distance from the address of its frame, padded to the size of `DW_OP_addr` and its operand,
+/// Returns the DWARF location of a variable at `distance` bytes from the frame base, padded to the size of `DW_OP_addr` and its operand,
 /// which it replaces.
 fn frame_location(distance: i64) -> Vec<u8> {
     let mut bytes = vec![DW_OP_FBREG];
@@ -268,8 +269,9 @@ fn variables<'a>(job: &'a Job<'_>, body: &'a Body) -> impl Iterator<Item = Varia
     parameters.chain(declared)
 }
 
-/// Returns the location of a variable of a function: an offset from the address of the frame, in shared memory, or in constant bank 0.
-/// `reserved_shared` is the number of bytes of shared memory before the first variable.
+/// Returns the location of a function-scope variable, in bytes: an offset from the frame base (the end of the frame), an offset in shared
+/// memory, or an offset in constant bank 0. `None` if the variable has none of these. `reserved_shared` is the number of bytes of shared
+/// memory before the first variable.
 fn variable_target(job: &Job<'_>, finished: &Finished, id: VariableId, reserved_shared: u64) -> Option<Target> {
     match job.variables.get(id)? {
         VariableLocation::Local(offset) => {
@@ -281,8 +283,8 @@ fn variable_target(job: &Job<'_>, finished: &Finished, id: VariableId, reserved_
     }
 }
 
-/// Returns the offset in the code of each label of a body: that of the next instruction that has code. Labels before the first instruction
-/// are at the start of the function, labels after the last one at its end.
+/// Returns the byte offset in the code of each label of a body: the offset of the next PTX instruction for which there is code. Labels
+/// before the first instruction are at the start of the function, labels after the last one at its end.
 fn label_addresses(body: &Body, code: &Code) -> Vec<(Name, i64)> {
     let mut starts: FxHashMap<u32, u32> = FxHashMap::default();
     for (offset, location) in &code.locations {

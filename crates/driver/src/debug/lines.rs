@@ -1,4 +1,4 @@
-//! The rows of the line tables.
+//! Computes the rows of the DWARF line tables.
 
 use oriole_cubin::debug::{Row, Sequence};
 use oriole_ptx::ast::Body;
@@ -9,8 +9,8 @@ use super::source_places::{SourcePlace, SourcePlaces};
 use crate::emit::Code;
 use crate::job::Job;
 
-/// Returns the rows of a function in the line table of the PTX text. Code before the first instruction of the PTX belongs to the line of
-/// the brace that opens the body.
+/// Returns the rows of a function in the line table of the PTX text. Code that comes before the code of the first PTX instruction is
+/// assigned to the line of the brace that opens the body.
 pub fn ptx_sequence(job: &Job<'_>, code: &Code, text: &[u8], file: u64, line_of: &dyn Fn(u32) -> u64) -> Sequence {
     let mut rows: Vec<Row> = Vec::new();
     let mut push = |address: u64, line: u64| {
@@ -29,17 +29,17 @@ pub fn ptx_sequence(job: &Job<'_>, code: &Code, text: &[u8], file: u64, line_of:
     Sequence { function: job.name().to_owned(), size_bytes: code.bytes.len() as u64, rows }
 }
 
-/// Returns the offset of the brace that opens a body.
+/// Returns the byte offset in `text` of the brace that opens a body; `None` if there is none.
 fn opening_brace(body: &Body, text: &[u8]) -> Option<u32> {
     let first = body.position(0)?.start as usize;
     text.get(..first)?.iter().rposition(|&byte| byte == b'{').map(|offset| offset as u32)
 }
 
-/// Returns the rows of a function in the line table of the source files; `None` without a `.loc`. `files` has the number of each `.file` in
-/// the header.
+/// Returns the rows of a function in the line table of the source files; `None` if the function has no `.loc`. `files` maps the number of
+/// each `.file` to its number in the header of the line table.
 ///
-/// Code before the first `.loc` belongs to the first position. Line 0 means that code has no position in the source: such code, and code
-/// in a file that is not declared, has no row.
+/// Code before the first `.loc` gets the position of the first one. Line 0 means that code has no position in the source: such code, and
+/// code in a file that is not declared, has no row.
 pub fn source_sequence(
     job: &Job<'_>,
     code: &Code,
@@ -61,19 +61,19 @@ pub fn source_sequence(
     (!rows.is_empty()).then(|| Sequence { function: job.name().to_owned(), size_bytes: code.bytes.len() as u64, rows })
 }
 
-/// Writes the rows of one function.
+/// Builds the line-table rows of one function. Positions are given by their indices in `places`.
 struct RowWriter<'a> {
     places: &'a SourcePlaces,
     files: &'a FxHashMap<u32, u64>,
     rows: Vec<Row>,
-    /// The position of the last row.
+    /// The position of the last row; `None` before the first one.
     current: Option<u32>,
-    /// The number of the row of each call, from 1.
+    /// For each position of a call of an inlined function: the number of its row, counted from 1.
     calls: FxHashMap<u32, u64>,
 }
 
 impl RowWriter<'_> {
-    /// Adds the row of a position, after rows for the calls that have none yet.
+    /// Adds a row for a position. Before it, adds rows for the calls through which the code was inlined, if they have none yet.
     fn push(&mut self, address: u64, place: u32) {
         if self.current == Some(place) || !self.is_shown(place) {
             return;
@@ -92,7 +92,8 @@ impl RowWriter<'_> {
         self.push_row(address, place, false);
     }
 
-    /// Adds the row of one position. Unless the row is for a call, a row with the same file, line and call as the one before is omitted.
+    /// Adds the row of one position. Unless it is for a call, the row is omitted if it has the same file, line and call as the previous
+    /// one.
     fn push_row(&mut self, address: u64, place: u32, is_call: bool) {
         let place = *self.place(place);
         let row = Row {

@@ -1,7 +1,7 @@
-//! Debug sections of the file: line tables, the PTX text, and the DWARF that the PTX contains.
+//! Adds the debug sections of the cubin: line tables, the PTX text, and the DWARF that the PTX contains.
 //!
-//! Runs after all functions are encoded. The positions come from [`Code::locations`](crate::emit::Code): passes keep the location of an
-//! instruction, and give it to the instructions that they insert for it. `docs/debugging.md` describes the sections.
+//! Runs after all functions are encoded. The source positions come from [`Code::locations`](crate::emit::Code): passes keep the location of
+//! an instruction, and copy it to the instructions that they insert for it. `docs/debugging.md` describes the sections.
 
 mod dwarf;
 mod lines;
@@ -23,15 +23,15 @@ use crate::job::Job;
 use crate::options::{DebugInfo, DebugKind, Options};
 use crate::whole_program::Program;
 
-/// Section with the machine registers that hold PTX registers.
+/// Name of the section with the machine registers that hold PTX registers.
 const DEBUG_REGISTERS: &str = ".nv_debug_info_reg_sass";
-/// Section with the types of these PTX registers.
+/// Name of the section with the types of these PTX registers.
 const DEBUG_REGISTER_TYPES: &str = ".nv_debug_info_reg_type";
 
 /// A function of the file and its compiled form.
 type CompiledFunction<'a> = (&'a Job<'a>, &'a Finished);
 
-/// Adds the debug sections that the options request to the file.
+/// Adds the debug sections that the options request to the description of the cubin.
 pub(crate) fn add_sections(file: &mut build::Module, program: &Program<'_>, options: &Options) {
     let Some(debug) = &options.debug else { return };
     let compiled: FxHashMap<&str, CompiledFunction<'_>> =
@@ -46,9 +46,9 @@ pub(crate) fn add_sections(file: &mut build::Module, program: &Program<'_>, opti
 struct Writer<'a> {
     program: &'a Program<'a>,
     debug: &'a DebugInfo,
-    /// The functions in file order.
+    /// The functions in the order of the cubin.
     functions: Vec<CompiledFunction<'a>>,
-    /// The sections of the PTX to carry over.
+    /// The debug sections of the PTX that are copied into the cubin.
     carried: dwarf::CarriedSections<'a>,
 }
 
@@ -89,7 +89,7 @@ impl Writer<'_> {
         encoded
     }
 
-    /// Returns the sections that tell debuggers where PTX registers are.
+    /// Returns the two sections that map PTX registers to machine registers and to types.
     fn register_sections(&self) -> Vec<DebugSection> {
         let mut tables = registers::RegisterTables::default();
         for (job, finished) in self.functions.iter().filter(|(job, _)| job.module_number < self.debug.texts.len()) {
@@ -152,7 +152,7 @@ fn relocate_strings(file: &mut build::Module, fields: &[u64]) {
     file.debug[lines].relocations.extend(fields.iter().map(relocation));
 }
 
-/// Returns the 32-bit FNV-1a hash of a text. It distinguishes the texts of the files that a linker joins.
+/// Returns the 32-bit FNV-1a hash of a text. It distinguishes the PTX texts of the objects that a linker joins.
 fn checksum(text: &[u8]) -> u32 {
     text.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -3,7 +3,7 @@
 //! Lines end with a zero byte and have no leading blanks. Line numbers stay those of the input: comment lines, `.loc`, `.file` and the data
 //! of debug sections, which tools do not show, become empty lines.
 
-/// The text of all modules.
+/// The PTX text of all modules.
 #[derive(Default)]
 pub struct PtxText {
     pub bytes: Vec<u8>,
@@ -12,7 +12,7 @@ pub struct PtxText {
     lines: u64,
 }
 
-/// Starts of the lines that are left out.
+/// Prefixes of the lines that are replaced by empty lines.
 const OMITTED: [&[u8]; 7] = [b"//", b".loc", b".file", b".b8", b".b16", b".b32", b".b64"];
 
 impl PtxText {
@@ -29,7 +29,7 @@ impl PtxText {
     }
 }
 
-/// Returns the part of a line that is kept.
+/// Returns the part of a line that is kept: without leading blanks, or nothing if the line is omitted.
 fn shown(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line).trim_ascii_start();
     let is_directive =

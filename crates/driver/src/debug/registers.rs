@@ -1,12 +1,12 @@
 //! The machine registers that hold PTX registers, for debuggers.
 //!
-//! DWARF describes a variable in a PTX register by the name of the register. Two sections tell debuggers which machine register holds it
-//! from which address to which: `.nv_debug_info_reg_sass` and `.nv_debug_info_reg_type`.
+//! DWARF describes a variable in a PTX register by the name of the register. Two sections map each PTX register to the machine registers
+//! that hold it, by address range: `.nv_debug_info_reg_sass` and `.nv_debug_info_reg_type`.
 //!
-//! Only PTX registers with one assignment are listed: such a register has the value of the machine instruction that computes the assigned
-//! value, as long as no other instruction has overwritten the result. [`definitions`] finds these instructions after selection,
-//! [`ranges`] follows the results through the final code, also through moves: a register holds a result at a point if it does so on every
-//! path to it.
+//! Only PTX registers with exactly one assignment are listed. Such a register is found wherever a machine register still holds the result
+//! of the machine instruction that computes the assigned value. [`definitions`] finds these instructions after selection. [`ranges`] tracks
+//! their results through the final code, including moves. A machine register holds a result at a point only if it does so on every path to
+//! that point.
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Inst, Op, Opcode, Operand, OperandKind, Pseudo, RegFile, Signs, Symbol, Value};
@@ -18,17 +18,19 @@ use rustc_hash::FxHashMap;
 
 use crate::convention;
 
-/// A word of a PTX register, and the result that holds its value.
+/// A 32-bit word of a PTX register, and the instruction result that holds its value.
 #[derive(Clone, Copy, Debug)]
 pub struct WordDefinition {
     register: RegisterId,
-    /// Number of the 32-bit word of the PTX register.
+    /// Index of the word in the PTX register; 0 for the lowest.
     word: u8,
+    /// The instruction that computes the value.
     inst: Inst,
-    /// Position among the results of the instruction.
+    /// Index of the result among the results of the instruction.
     result: usize,
-    /// The result, and the word of it.
+    /// The value that is the result.
     value: Value,
+    /// Index of the word in the result.
     first: u8,
 }
 
@@ -37,15 +39,15 @@ pub struct WordDefinition {
 pub struct RegisterRange {
     /// The PTX register.
     pub register: RegisterId,
-    /// The word of it, 0 for the lowest.
+    /// Index of the 32-bit word in the PTX register; 0 for the lowest.
     pub word: u8,
-    /// The machine register.
+    /// The file of the machine register.
     pub file: RegFile,
-    /// Its number.
+    /// The number of the machine register in its file.
     pub number: u16,
-    /// Offset in the code in bytes at which the range starts.
+    /// Start of the range, as a byte offset in the function.
     pub start: u32,
-    /// Offset of its end, exclusive.
+    /// End of the range, exclusive, as a byte offset in the function.
     pub end: u32,
 }
 
@@ -59,13 +61,13 @@ pub fn register_name(module: &Module, body: &Body, register: RegisterId) -> Stri
     name
 }
 
-/// Most steps from an assignment to the instruction that computes the value.
+/// Maximum number of copies and packs between an assignment and the instruction that computes the value.
 const MOST_STEPS: usize = 16;
-/// Most entries of all states of the analysis. Functions that need more have no ranges.
+/// Maximum total number of entries in the states of the analysis. Functions that need more have no ranges.
 const MOST_ENTRIES: usize = 1 << 26;
 
-/// Returns the definitions of all PTX registers with one assignment. `registers` has the variable of each PTX register. The function is not
-/// in SSA form yet.
+/// Returns the definitions of all PTX registers with exactly one assignment. `registers` maps each PTX register to its value in the IR. The
+/// function is not in SSA form yet.
 pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>) -> Vec<WordDefinition> {
     let mut sites: FxHashMap<Value, Option<(Inst, usize)>> = FxHashMap::default();
     for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -87,7 +89,8 @@ pub fn definitions(function: &Function, registers: &FxHashMap<RegisterId, Value>
     found
 }
 
-/// Returns the instruction that computes a word of a value, the position of the result, the result, and the word of it.
+/// Returns the instruction that computes a word of a value, the index of the result among its results, the result, and the index of the
+/// word in the result. Looks through copies and packs. `None` if it is not found.
 fn trace(
     function: &Function,
     sites: &FxHashMap<Value, Option<(Inst, usize)>>,
@@ -115,7 +118,7 @@ fn trace(
     None
 }
 
-/// Returns the source of a `PACK` with a word of its result, and the word of the source.
+/// Returns the source of a `PACK` that contains word `word` of its result, and the index of the word in that source.
 fn packed_word(sources: &[Operand], mut word: u8) -> Option<(&Operand, u8)> {
     for source in sources {
         let count = match source.kind {
@@ -147,11 +150,11 @@ pub fn ranges(function: &Function, definitions: &[WordDefinition]) -> Vec<Regist
     analysis.collect_ranges(function, &analysis.solve(function))
 }
 
-/// General registers, then predicates.
+/// Number of entries of a [`State`]: general registers, then predicates.
 const REGISTERS: usize = FIRST_PREDICATE + 8;
 const FIRST_PREDICATE: usize = 256;
 
-/// Returns the position of a register in a [`State`]; `None` for other register files.
+/// Returns the index of a register in a [`State`]; `None` for files other than general registers and predicates.
 fn slot(file: RegFile, number: u16) -> Option<usize> {
     match file {
         RegFile::General => Some(usize::from(number)).filter(|&slot| slot < FIRST_PREDICATE),
@@ -160,19 +163,19 @@ fn slot(file: RegFile, number: u16) -> Option<usize> {
     }
 }
 
-/// A word of a result: the instruction, the position of the result, and the word.
+/// A word of a result: the instruction, the index of the result among its results, and the index of the word in the result.
 type ResultWord = (Inst, usize, u8);
 
 /// For each register, the number of the result word that it holds; [`NOTHING`] if it is unknown.
 type State = Vec<u32>;
 const NOTHING: u32 = u32::MAX;
 
-/// Forward analysis of the results that registers hold on all paths.
+/// A forward must-analysis: which results the registers hold on all paths.
 struct Availability<'d> {
     definitions: &'d [WordDefinition],
-    /// The number of each result word.
+    /// The number of each result word, counted from 0.
     numbers: FxHashMap<ResultWord, u32>,
-    /// The definitions with each result word.
+    /// For each result word, by number: the indices of the definitions with it.
     by_number: Vec<Vec<usize>>,
 }
 
@@ -224,7 +227,7 @@ impl<'d> Availability<'d> {
         }
     }
 
-    /// Returns the state at the start of the function: parameters in registers.
+    /// Returns the state at the start of the function, where registers hold parameters.
     fn at_entry(&self, function: &Function) -> State {
         let mut state = vec![NOTHING; REGISTERS];
         let is_entry = |definition: &&WordDefinition| function.insts[definition.inst].op == Op::Pseudo(Pseudo::Entry);
@@ -314,7 +317,7 @@ fn meet(known: &mut State, other: &State) -> bool {
     changed
 }
 
-/// Returns the register that a plain move copies.
+/// Returns the index in a [`State`] of the register that a plain move copies; `None` for other instructions.
 fn copied_register(function: &Function, inst: Inst) -> Option<usize> {
     let data = &function.insts[inst];
     match function.sources(inst) {
@@ -326,8 +329,8 @@ fn copied_register(function: &Function, inst: Inst) -> Option<usize> {
     }
 }
 
-/// Returns the blocks that may follow each block, by its index. Branches to the next block are no longer in the code, so a block without an
-/// unconditional jump at its end continues there.
+/// Returns the successors of each block, by block index. Branches to the next block of the layout have been removed, so a block without an
+/// unconditional jump at its end continues with the next one.
 fn following_blocks(function: &Function) -> Vec<Vec<Block>> {
     let flow = ControlFlow::compute(function);
     let mut next: Vec<Vec<Block>> = vec![Vec::new(); function.blocks.len()];
@@ -345,10 +348,12 @@ fn following_blocks(function: &Function) -> Vec<Vec<Block>> {
     next
 }
 
-/// The two sections.
+/// The contents of the two sections.
 #[derive(Default)]
 pub struct RegisterTables {
+    /// Contents of `.nv_debug_info_reg_sass`.
     pub ranges: Vec<u8>,
+    /// Contents of `.nv_debug_info_reg_type`.
     pub types: Vec<u8>,
 }
 
@@ -379,7 +384,8 @@ impl RegisterTables {
     }
 }
 
-/// Returns the number of a machine register: the class in the top byte. Registers of at most 16 bits count halves.
+/// Returns the encoding of a machine register in `.nv_debug_info_reg_sass`: its class in the top byte, and its number. For types of at most
+/// 16 bits, the number counts half registers.
 fn register_code(range: &RegisterRange, ty: ScalarType) -> u32 {
     const PREDICATE: u32 = 2 << 24;
     const HALF: u32 = 4 << 24;
@@ -392,7 +398,7 @@ fn register_code(range: &RegisterRange, ty: ScalarType) -> u32 {
     }
 }
 
-/// Returns the number of a type in `.nv_debug_info_reg_type`. Types that only some instructions know count as untyped bits.
+/// Returns the encoding of a type in `.nv_debug_info_reg_type`. Types without an encoding of their own are encoded as untyped bits.
 fn type_code(ty: ScalarType) -> u8 {
     use ScalarType::{B8, B16, B64, B128, F16, F16x2, F32, F64, Pred, S8, S16, S32, S64, U8, U16, U32, U64};
     match ty {

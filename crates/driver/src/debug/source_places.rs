@@ -1,19 +1,19 @@
-//! The source positions of a body, with the calls through which code was inlined.
+//! The source positions that a PTX function body refers to, with the calls through which code was inlined.
 
 use oriole_ptx::ast::LineLocation;
 use oriole_support::Name;
 use rustc_hash::FxHashMap;
 
-/// A position in a source file. Equal positions have equal numbers.
+/// A position in a source file. Each distinct position has a number, its index in [`SourcePlaces::places`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SourcePlace {
-    /// Number of the `.file`.
+    /// Number of the `.file` directive.
     pub file: u32,
     pub line: u32,
     column: u32,
-    /// For inlined code, the number of the position of the call, which is smaller than the number of this position.
+    /// For inlined code: the number of the position of the call, which is smaller than the number of this position. Otherwise `None`.
     pub call: Option<u32>,
-    /// For inlined code, the offset in `.debug_str` of the name of the function.
+    /// For inlined code: the offset in `.debug_str` of the name of the inlined function.
     pub function_name: u64,
 }
 
@@ -21,13 +21,14 @@ pub struct SourcePlace {
 pub struct SourcePlaces {
     /// The positions without repetitions.
     pub places: Vec<SourcePlace>,
-    /// For each `.loc`, its position.
+    /// For each `.loc`, the number of its position.
     pub of_location: Vec<u32>,
 }
 
 impl SourcePlaces {
-    /// Collects the positions. `inlined_at` refers to the last `.loc` before it with that file, line and column; if another function has
-    /// that `.loc`, the position of the call is that of code that is not inlined. `name_offset` returns the offset of a function's name.
+    /// Collects the positions. `inlined_at` refers to the last earlier `.loc` with that file, line and column. If that `.loc` is in another
+    /// function, the position of the call counts as code that is not inlined. `name_offset` returns the offset of a function's name in
+    /// `.debug_str`.
     pub fn new(locations: &[LineLocation], name_offset: &dyn Fn(Name, i64) -> u64) -> SourcePlaces {
         let mut builder = Builder::default();
         let mut last: FxHashMap<[u32; 3], u32> = FxHashMap::default();
@@ -56,7 +57,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// Returns the number of a position.
+    /// Returns the number of a position; adds the position if it is new.
     fn number(&mut self, place: SourcePlace) -> u32 {
         *self.numbers.entry(place).or_insert_with(|| {
             self.places.push(place);

@@ -1,35 +1,35 @@
-//! The two functions that the verifier compares, and what their values are other names of.
+//! The two functions that the verifier compares, and the resolution of copies, packs and trivial phis to the values that they copy.
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role, Value};
 use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
-use super::demands::{CheckError, Content, Demands, Location, constant, demand};
+use super::demands::{CheckError, Content, Demands, Location, constant_content, demand};
 use crate::environment::Environment;
 use crate::outcome::Allocation;
 use crate::registers::Reg;
 
-/// The two functions and indexes over them.
+/// The state of the verifier: the function before and after allocation, and lookup tables for them.
 pub(super) struct Checker<'a> {
     /// The function before allocation, in SSA form.
     pub(super) old: &'a Function,
     /// The function after allocation. Instructions and blocks of the old function have the same numbers in it.
     pub(super) new: &'a Function,
     pub(super) env: &'a Environment,
-    /// The defining instruction of each value, and the index of the value among its results.
+    /// The instruction of the old function that defines each value, and the index of the value among its results.
     pub(super) definitions: FxHashMap<Value, (Inst, usize)>,
-    /// The block of each value that a phi defines.
+    /// For each value that a phi of the old function defines: the block of the phi.
     pub(super) blocks_of_phis: FxHashMap<Value, Block>,
-    /// The moves that replace guarded copies: the copy, and the index of the register that the move writes.
-    pub(super) guarded: FxHashMap<Inst, (Inst, u8)>,
-    /// By instruction of the new function: whether the old function has it too. Others were inserted by the allocator.
+    /// For each move that replaces a guarded copy: the copy, and the index in the copy's result of the register that the move writes.
+    pub(super) guarded_moves: FxHashMap<Inst, (Inst, u8)>,
+    /// For each instruction of the new function: whether the old function has it too. The allocator inserted the others.
     pub(super) is_old: IndexVec<Inst, bool>,
-    /// By block of the old function: whether it is reachable.
-    pub(super) reached: IndexVec<Block, bool>,
+    /// For each block of the old function: whether it is reachable.
+    pub(super) is_reachable: IndexVec<Block, bool>,
 }
 
 impl<'a> Checker<'a> {
-    /// Builds the indexes over the two functions.
+    /// Builds the lookup tables for the two functions.
     pub(super) fn new(before: &'a Function, after: &'a Function, env: &'a Environment, allocation: &Allocation) -> Checker<'a> {
         let mut checker = Checker {
             old: before,
@@ -37,13 +37,13 @@ impl<'a> Checker<'a> {
             env,
             definitions: FxHashMap::default(),
             blocks_of_phis: FxHashMap::default(),
-            guarded: FxHashMap::default(),
+            guarded_moves: FxHashMap::default(),
             is_old: IndexVec::filled(after.insts.len(), false),
-            reached: IndexVec::filled(before.blocks.len(), false),
+            is_reachable: IndexVec::filled(before.blocks.len(), false),
         };
         let mut stack = vec![before.entry()];
         while let Some(block) = stack.pop() {
-            if !std::mem::replace(&mut checker.reached[block], true) {
+            if !std::mem::replace(&mut checker.is_reachable[block], true) {
                 stack.extend(before.successors(block));
             }
         }
@@ -54,13 +54,13 @@ impl<'a> Checker<'a> {
         }
         for (copy, moves) in &allocation.guarded_copies {
             for (number, &inst) in moves.iter().enumerate() {
-                checker.guarded.insert(inst, (*copy, number as u8));
+                checker.guarded_moves.insert(inst, (*copy, number as u8));
             }
         }
         checker
     }
 
-    /// Enters an instruction of the old function into the indexes.
+    /// Adds an instruction of the old function to the lookup tables.
     fn add_old(&mut self, block: Block, inst: Inst) {
         self.is_old[inst] = true;
         for (number, result) in self.old.results(inst).iter().enumerate() {
@@ -73,24 +73,25 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns whether the old function has a block too. The others are on split edges.
+    /// Returns whether a block of the new function is also in the old one. The others are on split edges.
     pub(super) fn is_old_block(&self, block: Block) -> bool {
         block < self.old.blocks.next_index()
     }
-    /// Returns the content of one register of a value, looking through copies, packs and phis with one source; `None` if it is undefined.
-    pub(super) fn resolve(&self, value: Value, unit: u8) -> Option<Content> {
-        let (mut value, mut unit) = (value, unit);
+    /// Returns the content of register `register_index` of a value, counted from 0, looking through copies, packs and phis with one source;
+    /// `None` if it is undefined.
+    pub(super) fn resolve(&self, value: Value, register_index: u8) -> Option<Content> {
+        let (mut value, mut register_index) = (value, register_index);
         loop {
-            let Some(&(inst, number)) = self.definitions.get(&value) else { return Some(Content::Unit(value, unit)) };
+            let Some(&(inst, number)) = self.definitions.get(&value) else { return Some(Content::Unit(value, register_index)) };
             let tied = self.old.sources(inst).iter().any(|source| matches!(source.role, Role::Tied(_)));
-            let guarded = self.old.insts[inst].guard.is_some() && tied;
+            let guarded_moves = self.old.insts[inst].guard.is_some() && tied;
             let source = match self.old.insts[inst].op {
-                Op::Pseudo(Pseudo::Copy) if !guarded => {
+                Op::Pseudo(Pseudo::Copy) if !guarded_moves => {
                     let count = self.old.insts[inst].result_count();
                     self.old.operands(inst)[count + number]
                 }
                 Op::Pseudo(Pseudo::Pack) => {
-                    let mut left = unit;
+                    let mut left = register_index;
                     let mut found = None;
                     for source in self.old.sources(inst) {
                         let width = source.part().map_or(1, |part| part.count);
@@ -100,45 +101,48 @@ impl<'a> Checker<'a> {
                         }
                         left -= width;
                     }
-                    unit = left;
+                    register_index = left;
                     found?
                 }
                 Op::Pseudo(Pseudo::Phi) => match self.only_source(inst) {
                     Some(source) => source,
-                    None => return Some(Content::Unit(value, unit)),
+                    None => return Some(Content::Unit(value, register_index)),
                 },
-                _ => return Some(Content::Unit(value, unit)),
+                _ => return Some(Content::Unit(value, register_index)),
             };
             match source.kind {
                 OperandKind::Value(part) => {
                     value = part.value;
-                    unit += part.first;
+                    register_index += part.first;
                 }
-                _ => return constant(&source, unit),
+                _ => return constant_content(&source, register_index),
             }
         }
     }
 
     /// Returns the source of a phi in a block with one reachable predecessor, where the phi is a copy; `None` for other phis.
     fn only_source(&self, phi: Inst) -> Option<Operand> {
-        let mut pairs =
-            self.old.sources(phi).chunks_exact(2).filter(|pair| matches!(pair[1].kind, OperandKind::Block(from) if self.reached[from]));
+        let mut pairs = self
+            .old
+            .sources(phi)
+            .chunks_exact(2)
+            .filter(|pair| matches!(pair[1].kind, OperandKind::Block(from) if self.is_reachable[from]));
         let only = pairs.next()?[0];
         pairs.next().is_none().then_some(only)
     }
 
-    /// Returns the content of one register of an operand of the old function; `None` if it is undefined.
-    pub(super) fn content_of(&self, operand: &Operand, unit: u8) -> Option<Content> {
+    /// Returns the content of register `register_index` of an operand of the old function, counted from 0; `None` if it is undefined.
+    pub(super) fn content_of(&self, operand: &Operand, register_index: u8) -> Option<Content> {
         match operand.kind {
-            OperandKind::Value(part) => self.resolve(part.value, part.first + unit),
-            _ => constant(operand, unit),
+            OperandKind::Value(part) => self.resolve(part.value, part.first + register_index),
+            _ => constant_content(operand, register_index),
         }
     }
 
-    /// Adds a demand for each register of a part of a value, from `first` on.
+    /// Adds demands that the registers from `first` on hold a part of a value when `inst` executes.
     pub(super) fn demand_part(&self, part: Part, file: RegFile, first: Reg, demands: &mut Demands, inst: Inst) -> Result<(), CheckError> {
-        for (unit, register) in first.tuple(part.count).enumerate() {
-            if let Some(content) = self.resolve(part.value, part.first + unit as u8) {
+        for (register_index, register) in first.tuple(part.count).enumerate() {
+            if let Some(content) = self.resolve(part.value, part.first + register_index as u8) {
                 demand(demands, Location::Register(file, register), content, || format!("by {inst:?}"))?;
             }
         }

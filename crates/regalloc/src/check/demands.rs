@@ -1,4 +1,4 @@
-//! The facts that the verifier propagates: which content a location must have.
+//! The facts that the verifier propagates: the content that a register or spill slot must have.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use oriole_ir::{Operand, OperandKind, RegFile, Value};
 
 use crate::registers::Reg;
 
-/// An error in an allocation.
+/// An error that the verifier found in an allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckError {
-    /// A description for people who debug the allocator.
+    /// A description of the error for developers of the allocator.
     pub message: String,
 }
 
@@ -23,6 +23,7 @@ impl fmt::Display for CheckError {
 
 impl std::error::Error for CheckError {}
 
+/// Returns an error with this message.
 pub(super) fn error<T>(message: String) -> Result<T, CheckError> {
     Err(CheckError { message })
 }
@@ -30,14 +31,15 @@ pub(super) fn error<T>(message: String) -> Result<T, CheckError> {
 /// A location that holds one register's worth of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Location {
+    /// A physical register.
     Register(RegFile, Reg),
     /// Byte offset of a 4-byte word in the frame.
     Slot(i64),
 }
 
 impl Location {
-    /// Returns a key for the order: registers by file, then slots.
-    fn key(self) -> (u8, i64) {
+    /// Returns the sort key: registers by file and number, then slots by offset.
+    fn sort_key(self) -> (u8, i64) {
         match self {
             Location::Register(file, register) => (file as u8, i64::from(register.number())),
             Location::Slot(offset) => (u8::MAX, offset),
@@ -47,7 +49,7 @@ impl Location {
 
 impl Ord for Location {
     fn cmp(&self, other: &Location) -> Ordering {
-        self.key().cmp(&other.key())
+        self.sort_key().cmp(&other.sort_key())
     }
 }
 
@@ -64,14 +66,15 @@ pub(super) enum Content {
     Unit(Value, u8),
     /// A 32-bit integer, or a predicate as 0 or 1.
     Number(u32),
-    /// A word of a constant bank, or an address known to the linker.
+    /// A word of a constant bank, or an address that the linker resolves.
     Known(OperandKind),
 }
 
 /// The content that each location must have at one point of the function.
 pub(super) type Demands = BTreeMap<Location, Content>;
 
-/// Adds a demand; an error if the location already has a different one. `by` describes the origin of the demand, for the message.
+/// Adds a demand that `at` holds `content`. Returns an error if there is already a demand for other content; `by` returns the origin of the
+/// demand for its message.
 pub(super) fn demand(demands: &mut Demands, at: Location, content: Content, by: impl Fn() -> String) -> Result<(), CheckError> {
     match demands.insert(at, content) {
         Some(other) if other != content => error(format!("{at:?} should hold both {other:?} and {content:?}, {}", by())),
@@ -79,15 +82,15 @@ pub(super) fn demand(demands: &mut Demands, at: Location, content: Content, by: 
     }
 }
 
-/// Returns one register of a constant operand; `None` if it is undefined.
-pub(super) fn constant(operand: &Operand, unit: u8) -> Option<Content> {
+/// Returns the content of register `register_index` of a constant operand, counted from 0; `None` if it is undefined.
+pub(super) fn constant_content(operand: &Operand, register_index: u8) -> Option<Content> {
     match operand.kind {
         OperandKind::Undefined => None,
-        OperandKind::Integer(number) => Some(Content::Number((number >> (32 * u32::from(unit.min(1)))) as u32)),
+        OperandKind::Integer(number) => Some(Content::Number((number >> (32 * u32::from(register_index.min(1)))) as u32)),
         OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(Content::Number(0)),
         OperandKind::Zero(_) => Some(Content::Number(u32::from(operand.signs.is_empty()))),
         OperandKind::Constant { bank, offset } => {
-            Some(Content::Known(OperandKind::Constant { bank, offset: offset + 4 * u32::from(unit) }))
+            Some(Content::Known(OperandKind::Constant { bank, offset: offset + 4 * u32::from(register_index) }))
         }
         other => Some(Content::Known(other)),
     }

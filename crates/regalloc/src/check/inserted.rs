@@ -1,9 +1,10 @@
-//! The instructions that the allocator inserted: moves, spill loads and stores, swaps, and repeated instructions.
+//! Propagation of demands over instructions that the allocator inserted: moves, spill loads and stores, swaps, and rematerialized
+//! instructions.
 
 use oriole_ir::{Inst, Opcode, Operand, OperandKind, RegFile, Signs};
 
 use super::checker::Checker;
-use super::demands::{CheckError, Content, Demands, Location, constant, demand, error, is_true, is_zero};
+use super::demands::{CheckError, Content, Demands, Location, constant_content, demand, error, is_true, is_zero};
 use crate::registers::Reg;
 
 /// The source of an inserted move: another location, or a constant.
@@ -16,9 +17,9 @@ pub(super) enum MoveSource {
 pub(super) type InsertedMove = (Location, MoveSource);
 
 impl Checker<'_> {
-    /// Propagates demands over an instruction that the allocator inserted, which must be a move, a spill load or store, or a repeated
-    /// instruction.
-    pub(super) fn inserted(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
+    /// Propagates demands backward over an instruction that the allocator inserted, which must be a move, a spill load or store, or a
+    /// rematerialized instruction.
+    pub(super) fn propagate_inserted(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         let data = &self.new.insts[inst];
         if data.is_machine(Opcode::BRA) {
             return Ok(());
@@ -30,15 +31,16 @@ impl Checker<'_> {
             let Some(wanted) = demands.remove(&to) else { continue };
             match from {
                 MoveSource::Location(at) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
-                MoveSource::Content(found) if found == wanted || self.is_repeated(inst, wanted) => {}
+                MoveSource::Content(found) if found == wanted || self.is_rematerialized(inst, wanted) => {}
                 MoveSource::Content(found) => return error(format!("{inst:?} puts {found:?} into {to:?} where {wanted:?} is wanted")),
             }
         }
         Ok(())
     }
 
-    /// Returns whether an inserted instruction recomputes a value: it has the operation and the constant sources of the value's definition.
-    fn is_repeated(&self, inst: Inst, wanted: Content) -> bool {
+    /// Returns whether an inserted instruction rematerializes the value `wanted`: it has the operation and the constant sources of the
+    /// value's definition.
+    fn is_rematerialized(&self, inst: Inst, wanted: Content) -> bool {
         let Content::Unit(value, 0) = wanted else { return false };
         let Some(&(definition, 0)) = self.definitions.get(&value) else { return false };
         let (old, new) = (&self.old.insts[definition], &self.new.insts[inst]);
@@ -50,18 +52,18 @@ impl Checker<'_> {
             && sources.iter().all(|source| !matches!(source.kind, OperandKind::Value(_) | OperandKind::Register { .. }))
     }
 
-    /// Returns the first move that an inserted instruction makes; `None` if it is no move.
+    /// Returns the first single-register move that an inserted instruction makes; `None` if it is not a move.
     pub(super) fn as_move(&self, inst: Inst) -> Option<InsertedMove> {
         self.as_moves(inst)?.into_iter().next()
     }
 
-    /// Returns the moves of single registers that an inserted instruction makes, as (destination, source); `None` if it is no move.
+    /// Returns the single-register moves that an inserted instruction makes, as (destination, source); `None` if it is not a move.
     fn as_moves(&self, inst: Inst) -> Option<Vec<InsertedMove>> {
         let operands = self.new.operands(inst);
         let modifiers: Vec<&str> = self.new.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).collect();
         let opcode = self.new.insts[inst].op.machine()?;
         let source = match opcode {
-            _ if moves_constants(opcode) && operands.len() == 2 => operands[1],
+            _ if is_move_opcode(opcode) && operands.len() == 2 => operands[1],
             Opcode::BMOV if operands.len() == 2 && modifiers == [".32"] => operands[1],
             Opcode::PLOP3 | Opcode::UPLOP3 if modifiers == [".LUT"] && is_true(&operands[1]) && operands[5].integer() == Some(0x80) => {
                 let sources: Vec<&Operand> = operands[2..5].iter().filter(|operand| !is_true(operand)).collect();
@@ -80,19 +82,19 @@ impl Checker<'_> {
             {
                 operands[2]
             }
-            Opcode::CS2R if modifiers.is_empty() => return as_clearing(operands),
+            Opcode::CS2R if modifiers.is_empty() => return as_clear_pair(operands),
             Opcode::LDL | Opcode::STL => return self.as_memory_moves(opcode, operands, &modifiers),
             _ => return None,
         };
         let OperandKind::Register { file, first, count: 1 } = operands[0].kind else { return None };
-        let is_partial = moves_constants(opcode) && !modifiers.is_empty();
+        let is_partial = is_move_opcode(opcode) && !modifiers.is_empty();
         let from = match source.kind {
-            // With a modifier, such as in `LDC.U8`, it moves a part of the source. It may still repeat an instruction.
+            // With a modifier, such as in `LDC.U8`, it moves only a part of the source. It may still be a rematerialized instruction.
             _ if is_partial => MoveSource::Content(Content::Known(OperandKind::Undefined)),
             OperandKind::Register { file, first, count: 1 } if source.signs.is_empty() => {
                 MoveSource::Location(Location::Register(file, Reg::new(first)))
             }
-            _ => MoveSource::Content(constant(&source, 0)?),
+            _ => MoveSource::Content(constant_content(&source, 0)?),
         };
         Some(vec![(Location::Register(file, Reg::new(first)), from)])
     }
@@ -123,19 +125,20 @@ impl Checker<'_> {
         Some(moves.collect())
     }
 
-    /// Returns the two registers that the three exclusive ors ending at `at` exchange; `None` if there is no such sequence.
-    pub(super) fn swap(&self, insts: &[Inst], at: usize) -> Option<(Location, Location)> {
+    /// Returns the two registers that the three exclusive ors ending at position `at` swap; `None` if there is no such sequence.
+    pub(super) fn as_swap(&self, insts: &[Inst], at: usize) -> Option<(Location, Location)> {
         let three = [
-            self.exclusive_or(insts[at])?,
-            self.exclusive_or(*insts.get(at.checked_sub(1)?)?)?,
-            self.exclusive_or(*insts.get(at.checked_sub(2)?)?)?,
+            self.as_exclusive_or(insts[at])?,
+            self.as_exclusive_or(*insts.get(at.checked_sub(1)?)?)?,
+            self.as_exclusive_or(*insts.get(at.checked_sub(2)?)?)?,
         ];
         let (a, b) = three[0];
         (three == [(a, b), (b, a), (a, b)]).then_some((a, b))
     }
 
-    /// Returns (destination and first source, second source) of an inserted exclusive or of two registers; `None` for anything else.
-    fn exclusive_or(&self, inst: Inst) -> Option<(Location, Location)> {
+    /// Returns the operands of an inserted exclusive or of two registers, as (destination and first source, second source); `None` for
+    /// other instructions.
+    fn as_exclusive_or(&self, inst: Inst) -> Option<(Location, Location)> {
         let data = &self.new.insts[inst];
         if self.is_old[inst] || data.guard.is_some() || data.modifiers.iter().any(|modifier| modifier.spelling() != ".LUT") {
             return None;
@@ -160,16 +163,17 @@ impl Checker<'_> {
     }
 }
 
-/// Returns the moves of an instruction that clears two registers; `None` for one that reads another special register.
-fn as_clearing(operands: &[Operand]) -> Option<Vec<InsertedMove>> {
+/// Returns the moves of a `CS2R` that sets two registers to zero; `None` if it reads a special register other than `SRZ`.
+fn as_clear_pair(operands: &[Operand]) -> Option<Vec<InsertedMove>> {
     let (OperandKind::Register { file, first, count: 2 }, OperandKind::Name(name)) = (operands[0].kind, operands[1].kind) else {
         return None;
     };
-    let zero = |register: u16| Some((Location::Register(file, Reg::new(register)), MoveSource::Content(constant(&Operand::RZ, 0)?)));
+    let zero =
+        |register: u16| Some((Location::Register(file, Reg::new(register)), MoveSource::Content(constant_content(&Operand::RZ, 0)?)));
     (name.spelling() == "SRZ").then(|| Some(vec![zero(first)?, zero(first + 1)?])).flatten()
 }
 
-/// Returns whether an opcode moves a register or a constant to a register.
-fn moves_constants(opcode: Opcode) -> bool {
+/// Returns whether an opcode copies a register or a constant to a register.
+fn is_move_opcode(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::MOV | Opcode::UMOV | Opcode::R2UR | Opcode::LDC | Opcode::ULDC | Opcode::LDCU)
 }

@@ -8,8 +8,8 @@
 //! - The definition of a value satisfies the demands on the registers that it writes.
 //! - On an edge, a demand for a phi becomes a demand for the phi's source. Copies and packs are treated as other names of their sources.
 //!
-//! Errors: an instruction writes a register on which there is a demand for something else; a definition is passed while its value is
-//! still demanded in another register; one register has two different demands; a demand is left at the start of the function.
+//! Errors: an instruction writes a register on which there is a demand for another value; the walk reaches the definition of a value that
+//! is still demanded in another register; one register has two different demands; a demand is left at the start of the function.
 //!
 //! Example, read from the bottom up; `%0` is spilled to slot 8:
 //!
@@ -48,7 +48,7 @@ pub fn check(before: &Function, after: &Function, env: &Environment, allocation:
 }
 
 impl Checker<'_> {
-    /// Computes the demands at the start of every block to a fixed point, and checks those at the start of the function.
+    /// Computes the demands at the start of every block by iteration to a fixed point, and checks those at the start of the function.
     fn solve(&self) -> Result<(), CheckError> {
         let blocks = self.new.blocks.len();
         let predecessors = self.predecessors();
@@ -60,9 +60,9 @@ impl Checker<'_> {
             queued[block] = false;
             let mut demands = Demands::new();
             for next in self.new.successors(block) {
-                self.cross_edge(block, next, &predecessors, &at_start[next], &mut demands)?;
+                self.propagate_edge(block, next, &predecessors, &at_start[next], &mut demands)?;
             }
-            self.go_up(block, &mut demands)?;
+            self.propagate_block(block, &mut demands)?;
             if demands != at_start[block] {
                 at_start[block] = demands;
                 for &from in &predecessors[block] {
@@ -88,15 +88,15 @@ impl Checker<'_> {
         predecessors
     }
 
-    /// Checks that all demands at the start of the function are for values that `ENTRY` defines in these registers.
+    /// Checks that each demand at the start of the function is for a value that `ENTRY` defines in the demanded register.
     fn check_entry(&self, demands: &Demands) -> Result<(), CheckError> {
         for (&at, &content) in demands {
             let met = match content {
-                Content::Unit(value, unit) => self.definitions.get(&value).is_some_and(|&(inst, number)| {
+                Content::Unit(value, register_index) => self.definitions.get(&value).is_some_and(|&(inst, number)| {
                     let result = self.old.results(inst)[number];
                     self.old.insts[inst].is(Pseudo::Entry)
                         && matches!(result.role, Role::Fixed(register)
-                            if Location::Register(self.old.values[value].file, Reg::from(register) + unit) == at)
+                            if Location::Register(self.old.values[value].file, Reg::from(register) + register_index) == at)
                 }),
                 _ => false,
             };
@@ -107,8 +107,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Adds the demands at the start of `to` to those at the end of `from`, where phis of `to` become their sources.
-    fn cross_edge(
+    /// Adds the demands at the start of `to`, `wanted`, to those at the end of `from`; demands for phis of `to` become demands for their
+    /// sources.
+    fn propagate_edge(
         &self,
         from: Block,
         to: Block,
@@ -116,7 +117,7 @@ impl Checker<'_> {
         wanted: &Demands,
         demands: &mut Demands,
     ) -> Result<(), CheckError> {
-        // Phis name the predecessors of the old function. A block on a split edge stands for its only predecessor.
+        // Phis name the predecessors in the old function. For a block on a split edge this is its only predecessor.
         let mut origin = from;
         while !self.is_old_block(origin) {
             let [only] = predecessors[origin][..] else {
@@ -126,13 +127,13 @@ impl Checker<'_> {
         }
         for (&at, &content) in wanted {
             let mut content = Some(content);
-            if let Some(Content::Unit(value, unit)) = content
+            if let Some(Content::Unit(value, register_index)) = content
                 && self.blocks_of_phis.get(&value) == Some(&to)
             {
                 let (phi, _) = self.definitions[&value];
                 let mut pairs = self.old.sources(phi).chunks_exact(2);
                 let source = pairs.find(|pair| pair[1].kind == OperandKind::Block(origin)).map(|pair| pair[0]);
-                content = source.and_then(|source| self.content_of(&source, unit));
+                content = source.and_then(|source| self.content_of(&source, register_index));
             }
             if let Some(content) = content {
                 demand(demands, at, content, || format!("on the edge from {from:?} to {to:?}"))?;
@@ -142,11 +143,11 @@ impl Checker<'_> {
     }
 
     /// Propagates demands from the end of a block to its start.
-    fn go_up(&self, block: Block, demands: &mut Demands) -> Result<(), CheckError> {
+    fn propagate_block(&self, block: Block, demands: &mut Demands) -> Result<(), CheckError> {
         let insts = &self.new.blocks[block].insts;
         let empty = Vec::new();
         let old = if self.is_old_block(block) { &self.old.blocks[block].insts } else { &empty };
-        // `KEEP` is a pseudo operation and missing in the new block, so the old block is walked in parallel to find its place.
+        // `KEEP` is a pseudo operation that the new block does not have, so the old block is walked in parallel to find its position.
         let mut keeps = old.iter().rev().peekable();
         let mut at = insts.len();
         while at > 0 {
@@ -157,22 +158,22 @@ impl Checker<'_> {
                     keeps.next();
                 }
                 keeps.next();
-                self.original(inst, demands)?;
+                self.propagate_original(inst, demands)?;
                 while let Some(&&keep) = keeps.peek().filter(|&&&old| self.old.insts[old].op.machine().is_none()) {
                     if self.old.insts[keep].is(Pseudo::Keep) {
-                        self.keep(keep, demands)?;
+                        self.demand_kept(keep, demands)?;
                     }
                     keeps.next();
                 }
-            } else if let Some(&(copy, unit)) = self.guarded.get(&inst) {
-                self.guarded_move(inst, copy, unit, demands)?;
-            } else if let Some((first, second)) = self.swap(insts, at) {
+            } else if let Some(&(copy, register_index)) = self.guarded_moves.get(&inst) {
+                self.propagate_guarded_move(inst, copy, register_index, demands)?;
+            } else if let Some((first, second)) = self.as_swap(insts, at) {
                 let (one, other) = (demands.remove(&first), demands.remove(&second));
                 one.map(|content| demands.insert(second, content));
                 other.map(|content| demands.insert(first, content));
                 at -= 2;
             } else {
-                self.inserted(inst, demands)?;
+                self.propagate_inserted(inst, demands)?;
             }
         }
         Ok(())

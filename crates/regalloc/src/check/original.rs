@@ -1,15 +1,15 @@
-//! The instructions of the original function: results satisfy demands, sources add demands.
+//! Propagation of demands over instructions of the original function: results satisfy demands, sources add demands.
 
 use oriole_ir::{Guard, Inst, Opcode, Operand, OperandKind, RegFile, Role};
 
 use super::checker::Checker;
-use super::demands::{CheckError, Content, Demands, Location, constant, demand, error};
+use super::demands::{CheckError, Content, Demands, Location, constant_content, demand, error};
 use super::inserted::MoveSource;
 use crate::registers::Reg;
 
 impl Checker<'_> {
-    /// Propagates demands over an instruction of the old function: results satisfy demands, sources add demands.
-    pub(super) fn original(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
+    /// Propagates demands backward over an instruction of the old function: results satisfy demands, sources add demands.
+    pub(super) fn propagate_original(&self, inst: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         let (old, new) = (self.old.operands(inst), self.new.operands(inst));
         let data = &self.new.insts[inst];
         if old.len() != new.len() || data.op != self.old.insts[inst].op || data.modifiers != self.old.insts[inst].modifiers {
@@ -17,22 +17,22 @@ impl Checker<'_> {
         }
         let results = data.result_count();
         for (before, after) in old[..results].iter().zip(&new[..results]) {
-            self.define(inst, before, after, demands)?;
+            self.satisfy_by_result(inst, before, after, demands)?;
         }
         if data.is_machine(Opcode::CALL) {
-            self.call(inst, demands)?;
+            self.check_clobbers(inst, demands)?;
         }
         for (before, after) in old[results..].iter().zip(&new[results..]) {
-            self.read(inst, before, after, demands)?;
+            self.demand_source(inst, before, after, demands)?;
         }
-        self.guard(inst, self.old.insts[inst].guard, data.guard, demands)
+        self.demand_guard(inst, self.old.insts[inst].guard, data.guard, demands)
     }
 
     /// Checks that a call overwrites no register on which there is a demand.
-    fn call(&self, inst: Inst, demands: &Demands) -> Result<(), CheckError> {
+    fn check_clobbers(&self, inst: Inst, demands: &Demands) -> Result<(), CheckError> {
         for (&at, content) in demands {
             if let Location::Register(file, register) = at
-                && self.env.clobbered(self.old, inst, file).has(register)
+                && self.env.clobbered_by(self.old, inst, file).has(register)
             {
                 return error(format!("{inst:?} destroys {content:?} in {at:?}"));
             }
@@ -40,10 +40,10 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Removes the demands that a result satisfies. Checks the result's registers, that no demand for something else is overwritten, and
-    /// that the value is demanded nowhere else.
-    fn define(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
-        let OperandKind::Value(part) = before.kind else { return same_operand(inst, before, after) };
+    /// Removes the demands that a result satisfies. Checks that the result's registers are valid, that there is no demand for another value
+    /// on them, and that the value is demanded in no other register or slot.
+    fn satisfy_by_result(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
+        let OperandKind::Value(part) = before.kind else { return check_unchanged(inst, before, after) };
         let class = self.old.values[part.value];
         let OperandKind::Register { file, first, count } = after.kind else {
             return error(format!("{inst:?} has no register for {:?}", part.value));
@@ -56,10 +56,10 @@ impl Checker<'_> {
         {
             return error(format!("{inst:?} writes {:?} to {first}, not to {fixed}", part.value));
         }
-        for (unit, register) in Reg::new(first).tuple(count).enumerate() {
+        for (register_index, register) in Reg::new(first).tuple(count).enumerate() {
             let at = Location::Register(file, register);
             match demands.remove(&at) {
-                Some(content) if content != Content::Unit(part.value, unit as u8) => {
+                Some(content) if content != Content::Unit(part.value, register_index as u8) => {
                     return error(format!("{inst:?} overwrites {content:?} in {at:?}"));
                 }
                 _ => {}
@@ -71,17 +71,17 @@ impl Checker<'_> {
         }
     }
 
-    /// Adds the demands of a source and checks its registers.
-    fn read(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
+    /// Adds the demands of a source, and checks that its registers are valid.
+    fn demand_source(&self, inst: Inst, before: &Operand, after: &Operand, demands: &mut Demands) -> Result<(), CheckError> {
         if let (Role::Fixed(fixed), OperandKind::Register { file, first, count: 1 }) = (before.role, after.kind)
-            && let Some(content) = before.part().is_none().then(|| constant(before, 0)).flatten()
+            && let Some(content) = before.part().is_none().then(|| constant_content(before, 0)).flatten()
         {
             if u16::from(fixed) != first {
                 return error(format!("{inst:?} reads {content:?} in {first}, not in {fixed}"));
             }
             return demand(demands, Location::Register(file, Reg::new(first)), content, || format!("by {inst:?}"));
         }
-        let OperandKind::Value(part) = before.kind else { return same_operand(inst, before, after) };
+        let OperandKind::Value(part) = before.kind else { return check_unchanged(inst, before, after) };
         let OperandKind::Register { file, first, count } = after.kind else {
             return error(format!("{inst:?} has no register for {:?}", part.value));
         };
@@ -98,8 +98,8 @@ impl Checker<'_> {
         self.demand_part(part, file, Reg::new(first), demands, inst)
     }
 
-    /// Adds the demand of a guard and checks that the guard has not changed otherwise.
-    fn guard(&self, inst: Inst, before: Option<Guard>, after: Option<Guard>, demands: &mut Demands) -> Result<(), CheckError> {
+    /// Adds the demand of a guard on its predicate register, and checks that the guard is otherwise unchanged.
+    fn demand_guard(&self, inst: Inst, before: Option<Guard>, after: Option<Guard>, demands: &mut Demands) -> Result<(), CheckError> {
         match (before, after) {
             (None, None) => Ok(()),
             (Some(before), Some(after)) if before.negated == after.negated => match (before.kind, after.kind) {
@@ -114,7 +114,7 @@ impl Checker<'_> {
     }
 
     /// Adds the demands of a `KEEP`: its operands must be in their fixed registers.
-    pub(super) fn keep(&self, keep: Inst, demands: &mut Demands) -> Result<(), CheckError> {
+    pub(super) fn demand_kept(&self, keep: Inst, demands: &mut Demands) -> Result<(), CheckError> {
         for source in self.old.sources(keep) {
             let Role::Fixed(register) = source.role else { continue };
             match source.kind {
@@ -124,7 +124,7 @@ impl Checker<'_> {
                 }
                 kind => {
                     let file = if let OperandKind::Zero(file) = kind { file } else { RegFile::General };
-                    if let Some(content) = constant(source, 0) {
+                    if let Some(content) = constant_content(source, 0) {
                         demand(demands, Location::Register(file, Reg::from(register)), content, || format!("by {keep:?}"))?;
                     }
                 }
@@ -133,13 +133,19 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Propagates demands over one guarded move of a guarded copy. Where the guard is false the destination keeps its content, so before
-    /// the move it must hold the tied source, and the source of the move must hold the copied value.
-    pub(super) fn guarded_move(&self, inst: Inst, copy: Inst, unit: u8, demands: &mut Demands) -> Result<(), CheckError> {
-        let (Some((to, from)), Some((result, source, tied))) = (self.as_move(inst), self.copied(copy)) else {
+    /// Propagates demands backward over `inst`, the move of one register of a guarded copy. Where the guard is false the destination keeps
+    /// its content, so before the move it must hold the tied source, and the source of the move must hold the copied value.
+    pub(super) fn propagate_guarded_move(
+        &self,
+        inst: Inst,
+        copy: Inst,
+        register_index: u8,
+        demands: &mut Demands,
+    ) -> Result<(), CheckError> {
+        let (Some((to, from)), Some((result, source, tied))) = (self.as_move(inst), self.guarded_copy_operands(copy)) else {
             return error(format!("{inst:?} is no move of {copy:?}"));
         };
-        let content = result.value().map(|value| Content::Unit(value, unit));
+        let content = result.value().map(|value| Content::Unit(value, register_index));
         if demands.get(&to).is_some_and(|wanted| Some(*wanted) != content) {
             return error(format!("{inst:?} overwrites {:?} in {to:?}", demands[&to]));
         }
@@ -147,21 +153,21 @@ impl Checker<'_> {
         if let Some((at, stale)) = demands.iter().find(|(_, wanted)| Some(**wanted) == content) {
             return error(format!("{stale:?} is wanted in {at:?}, but {inst:?} defines it elsewhere"));
         }
-        if let Some(kept) = self.content_of(&tied, unit) {
+        if let Some(kept) = self.content_of(&tied, register_index) {
             demand(demands, to, kept, || format!("by {inst:?}"))?;
         }
-        match (self.content_of(&source, unit), from) {
+        match (self.content_of(&source, register_index), from) {
             (Some(wanted), MoveSource::Location(at)) => demand(demands, at, wanted, || format!("by {inst:?}"))?,
             (Some(wanted), MoveSource::Content(found)) if wanted != found => {
                 return error(format!("{inst:?} moves {found:?}, not {wanted:?}"));
             }
             _ => {}
         }
-        self.guard(inst, self.old.insts[copy].guard, self.new.insts[inst].guard, demands)
+        self.demand_guard(inst, self.old.insts[copy].guard, self.new.insts[inst].guard, demands)
     }
 
     /// Returns the result, source and tied operand of a guarded copy; `None` if the instruction is not one.
-    fn copied(&self, copy: Inst) -> Option<(Operand, Operand, Operand)> {
+    fn guarded_copy_operands(&self, copy: Inst) -> Option<(Operand, Operand, Operand)> {
         if self.old.insts.get(copy).is_none_or(|data| data.result_count() != 1) {
             return None;
         }
@@ -170,8 +176,8 @@ impl Checker<'_> {
     }
 }
 
-/// Checks that an operand without a value is unchanged. Branch targets may change, because edges are split.
-fn same_operand(inst: Inst, before: &Operand, after: &Operand) -> Result<(), CheckError> {
+/// Checks that an operand that is not a value is unchanged. Branch targets may change, because edges are split.
+fn check_unchanged(inst: Inst, before: &Operand, after: &Operand) -> Result<(), CheckError> {
     let is_target = matches!((before.kind, after.kind), (OperandKind::Block(_), OperandKind::Block(_)));
     if before == after || is_target {
         return Ok(());

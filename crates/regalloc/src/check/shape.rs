@@ -1,4 +1,4 @@
-//! Checks what needs no data flow: the instructions of each block, their operands, and the register limits.
+//! The checks that need no data-flow analysis: the instructions of each block, their operands, and the register limits.
 
 use oriole_ir::{Inst, OperandKind, RegFile};
 
@@ -7,7 +7,8 @@ use super::demands::{CheckError, error};
 use crate::registers::Reg;
 
 impl Checker<'_> {
-    /// Checks that each block has the same machine instructions in the same order, and that no operand is a value or above the limit.
+    /// Checks that each block has the same machine instructions in the same order, that no operand is an SSA value, and that no register is
+    /// above the limit.
     pub(super) fn check_shape(&self) -> Result<(), CheckError> {
         for &block in &self.new.layout {
             let is_original = self.is_old_block(block);
