@@ -17,7 +17,7 @@ use crate::definitions::Definitions;
 pub struct Stats {
     /// Number of instructions deleted.
     pub removed: usize,
-    /// Number of results of live instructions that are no longer written.
+    /// Number of unread results of live instructions that were dropped.
     pub unwanted_results: usize,
 }
 
@@ -39,14 +39,14 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     stats
 }
 
-/// Liveness marks by index: instructions that stay and values that are read.
+/// Liveness marks: the instructions that stay and the values that they read.
 pub(crate) struct Live {
     insts: Vec<bool>,
     values: Vec<bool>,
 }
 
 impl Live {
-    /// Marks from the roots with a worklist.
+    /// Marks everything that the roots depend on, with a worklist.
     pub(crate) fn find(function: &Function) -> Live {
         let definitions = Definitions::compute(function);
         let mut live = Live { insts: vec![false; function.insts.len()], values: vec![false; function.values.len()] };
@@ -109,7 +109,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
             let is_free = |file| match file {
                 RegFile::Predicate | RegFile::UniformPredicate => true,
                 RegFile::General => opcode.properties().effect == Effect::Updates,
-                // The number of the elected lane.
+                // The lane number that `ELECT` returns.
                 RegFile::Uniform => opcode == Opcode::ELECT,
                 RegFile::Convergence | RegFile::Scoreboard => false,
             };

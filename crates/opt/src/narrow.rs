@@ -1,4 +1,4 @@
-//! Computes only the lower half of 64-bit numbers whose upper half no instruction reads.
+//! Narrows 64-bit values to 32 bits if no instruction reads their upper half.
 //!
 //! ```text
 //! bb1:  %3:R2 = PHI %1, bb0, %8, bb1                  bb1:  %9:R = PHI %1[0], bb0, %12, bb1
@@ -9,10 +9,10 @@
 //!       %8:R2 = PACK %6, %5                                 %12:R = COPY %6
 //! ```
 //!
-//! The pass follows the words that are read from the instructions with an effect back to their definitions. Phis, copies, packs and wide
-//! products pass on which half is read; all other instructions read everything. So the upper half of a number that a loop carries, and that
-//! only contributes to itself, disappears. Then the instructions of which only the lower half is read become 32-bit instructions, and those
-//! of which nothing is read are removed.
+//! The pass follows the 32-bit words that instructions with side effects read back to their definitions. For phis, copies, packs and
+//! widening products, the words read of the result determine the words read of the sources; all other instructions read all words. So the
+//! upper half of a loop-carried value that only contributes to itself disappears. Then the instructions of which only the lower half is
+//! read become 32-bit instructions, and those of which nothing is read are removed.
 //!
 //! **Before** and **after**: SSA, legal instructions. The cost is linear: an instruction is visited at most once for each word of its
 //! result.
@@ -27,10 +27,10 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::rewrite::piece;
 
-/// The lower word of a pair.
+/// Mask of the lower word of a pair.
 const LOW: u8 = 1;
 
-/// Both words of a pair, or all words of another value.
+/// Mask of both words of a pair, or of all words of another value.
 const ALL: u8 = 3;
 
 /// Counts of what the pass changed.
@@ -77,18 +77,18 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     Stats { narrowed: changed.len() }
 }
 
-/// How an instruction that defines a pair passes on which half is read.
+/// How the halves of a pair depend on the sources of its defining instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// The sources are pairs, and a half of the result depends on the same halves of them.
+    /// All sources are pairs; each half of the result depends on the same half of the sources (phi, copy).
     Parallel,
-    /// The first source is the lower half, the second the upper half.
+    /// A pack: the first source is the lower half, the second the upper half.
     Pack,
-    /// The lower half of the result depends on both factors and on the lower half of the summand.
+    /// A widening multiply-add: the lower half of the result depends on both factors and on the lower half of the addend.
     Product,
 }
 
-/// Matches an instruction that can compute the lower half alone. Returns the value that it defines.
+/// Matches an instruction that can be narrowed to compute the lower half only. Returns its kind and the value that it defines.
 fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(Kind, Value)> {
     let data = &function.insts[inst];
     let (result, sources) = function.operands(inst).split_first()?;
@@ -114,7 +114,7 @@ fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(Kind,
         (Op::Pseudo(Pseudo::Pack), [low, high]) if is_word(low) && is_word(high) => Kind::Pack,
         (Op::Machine(Opcode::IMAD), [a, b, c]) if is_word(a) && is_word(b) && is_pair(c) => {
             let is_wide = matches!(*data.modifiers, [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
-            let operands = [word_operand(), *a, *b, low_of(*c)];
+            let operands = [placeholder_word(), *a, *b, low_of(*c)];
             let fits = is_wide && machine::operands_fit(function, Opcode::IMAD, &Symbols::new(), None, &operands, target);
             Some(Kind::Product).filter(|_| fits)?
         }
@@ -123,8 +123,8 @@ fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(Kind,
     Some((kind, part.value))
 }
 
-/// Returns a register that stands for the result of a narrowed instruction.
-fn word_operand() -> Operand {
+/// Returns a placeholder for the 32-bit result of a narrowed instruction, to test whether that is encodable.
+fn placeholder_word() -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: 4, count: 1 })
 }
 
@@ -136,9 +136,9 @@ fn low_of(operand: Operand) -> Operand {
     }
 }
 
-/// The words that are read.
+/// The words of values that are read, and the instructions that are live.
 struct Demand {
-    /// By value: the words that are read.
+    /// By value: the mask of the words that are read ([`LOW`], [`ALL`]).
     words: Vec<u8>,
     /// By instruction: whether it has an effect or defines a word that is read.
     is_live: Vec<bool>,
@@ -170,11 +170,11 @@ impl Demand {
         demand
     }
 
-    /// Notes that words of a value are read.
+    /// Records that the words `mask` of a value are read, and adds its definition to the worklist if that is new.
     fn add(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
         let mask = if function.values[value] == Class::R2 { mask & ALL } else { ALL };
         let old = self.words[value.position()];
-        // A result of which only the upper half is read counts as read: only lower halves are computed alone.
+        // A value of which only the upper half is read counts as read completely: only lower halves can be computed alone.
         let new = if (old | mask) == LOW { LOW } else { ALL };
         if new != old {
             self.words[value.position()] = new;
@@ -183,7 +183,8 @@ impl Demand {
     }
 }
 
-/// Turns an instruction into one that computes the lower half into `new`.
+/// Replaces an instruction by one that computes only the lower half of its result, into `new`. `narrowed` has the 32-bit value of each
+/// narrowed pair.
 fn rewrite(function: &mut Function, inst: Inst, kind: Kind, new: Value, narrowed: &FxHashMap<Value, Value>) {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     operands[0].kind = OperandKind::Value(function.whole(new));

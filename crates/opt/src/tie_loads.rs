@@ -1,4 +1,4 @@
-//! Lets a guarded instruction with a tuple as its result write directly over the old values.
+//! Ties the tuple that a guarded instruction writes to the old values, so that no guarded copies are needed.
 //!
 //! A guarded vector load in PTX assigns one register for each element. Selection loads into a new tuple and copies each element under the
 //! same guard. If every register of the tuple is only copied in this way, the tuple may start with the old values and the copies need
@@ -28,7 +28,7 @@ use crate::rewrite::{Draft, Prelude};
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of instructions whose result was tied to the old values.
+    /// Number of guarded instructions whose tuple result was tied to the old values.
     pub tied: usize,
 }
 
@@ -56,29 +56,29 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     stats
 }
 
-/// The instructions that read each tuple, and the place of each instruction.
+/// The instructions that read each tuple, and the position of each instruction.
 struct Readers {
-    /// By value: the readers of a value of several registers; empty for other values.
-    of: Vec<SmallVec<[Inst; 4]>>,
-    /// By instruction: its block and its number in the block.
+    /// By value: the instructions that read a value of several registers; empty for other values.
+    by_value: Vec<SmallVec<[Inst; 4]>>,
+    /// By instruction: its block and its index in the block; `None` if it is in no block.
     places: Vec<Option<(Block, usize)>>,
 }
 
 impl Readers {
     fn find(function: &Function) -> Readers {
-        let mut of = vec![SmallVec::new(); function.values.len()];
+        let mut by_value = vec![SmallVec::new(); function.values.len()];
         let mut places = vec![None; function.insts.len()];
         for &block in &function.layout {
             for (number, &inst) in function.blocks[block].insts.iter().enumerate() {
                 places[inst.position()] = Some((block, number));
                 for part in function.used(inst) {
                     if function.values[part.value].width > 1 {
-                        of[part.value.position()].push(inst);
+                        by_value[part.value.position()].push(inst);
                     }
                 }
             }
         }
-        Readers { of, places }
+        Readers { by_value, places }
     }
 }
 
@@ -100,13 +100,13 @@ fn tuple_of(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
 fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &Readers, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
     let value = tuple_of(function, inst)?;
     let width = usize::from(function.values[value].width);
-    let found = &readers.of[value.position()];
-    if found.len() != width {
+    let value_readers = &readers.by_value[value.position()];
+    if value_readers.len() != width {
         return None;
     }
     let (block, number) = readers.places[inst.position()]?;
     let mut copies: SmallVec<[Option<Inst>; 4]> = SmallVec::from_elem(None, width);
-    for &copy in found {
+    for &copy in value_readers {
         let data = &function.insts[copy];
         let [_, source, old] = function.operands(copy) else { return None };
         let part = source.part().filter(|part| part.value == value && part.count == 1)?;
@@ -151,7 +151,7 @@ fn tie(
     true
 }
 
-/// Returns the old value of a guarded copy as a source of a pack: a number where the content is known.
+/// Returns the old value of a guarded copy as a source of a pack: an immediate or `RZ` if the value is a compile-time constant.
 fn old_value(function: &Function, definitions: &Definitions, copy: Inst) -> Operand {
     let old = function.operands(copy)[2].with_role(Role::Plain);
     let known = old.part().and_then(|part| definitions.known_content(function, part));
@@ -162,7 +162,8 @@ fn old_value(function: &Function, definitions: &Definitions, copy: Inst) -> Oper
     }
 }
 
-/// Replaces two zeros in an aligned pair of registers by a pair that one instruction clears, where the target has such an instruction.
+/// Replaces each two zeros at an even position of `olds` by one register pair that a single instruction clears, if the target has such an
+/// instruction.
 fn with_zero_pairs(
     function: &mut Function,
     encodability: &mut EncodabilityCache,
@@ -182,7 +183,7 @@ fn with_zero_pairs(
     sources
 }
 
-/// Defines a pair of zeros before an instruction.
+/// Appends a `CS2R` that clears a new register pair, and returns the pair; `None` if the target has no such form.
 fn zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prelude: &mut Prelude, inst: Inst) -> Option<Operand> {
     let zero = Operand::from(Symbol::find("SRZ")?);
     let pair = function.new_value(Class::R2);
@@ -195,7 +196,7 @@ fn zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prel
     Some(operands[0])
 }
 
-/// Packs sources into a tuple of `width` registers. A single source is the tuple.
+/// Appends a pack of sources into a tuple of `width` registers, and returns the tuple. A single source is returned as it is.
 fn pack(function: &mut Function, prelude: &mut Prelude, width: usize, sources: &[Operand]) -> Operand {
     if let [single] = sources {
         return *single;

@@ -1,7 +1,7 @@
 //! Loop unrolling.
 //!
-//! An innermost loop with a known, small number of iterations is replaced by as many copies of its body. Of a loop that counts up to a
-//! number which does not change in it, several iterations are joined into one; the loop itself stays for the rest:
+//! An innermost loop with a known, small number of iterations is replaced by as many copies of its body. A loop that counts to a
+//! loop-invariant limit is unrolled by a factor; the old loop stays as the remainder loop, for the iterations that are left:
 //!
 //! ```text
 //! bb1:  %i = PHI %0, bb0, %j, bb1                   bb0:  %v = ISETP.GE.U32 %n, 3 ; %m = IADD3 %n, -3
@@ -16,9 +16,9 @@
 //!                                                   bb1:  (as before)
 //! ```
 //!
-//! The test of the new loop says that the next tests of the old loop hold, in arithmetic that does not wrap around ([`bound`]). Where it is
-//! false the old loop decides, so nothing has to be known about the number of iterations, and a counter may wrap around. Where threads
-//! of a warp may execute different numbers of iterations, they meet before the rest ([`divergent`]).
+//! The test of the new loop implies that the next tests of the old loop hold, in arithmetic that does not wrap around ([`bound`]). If it is
+//! false, the old loop continues with its own test, so nothing has to be known about the number of iterations, and a counter may wrap
+//! around. Where threads of a warp may execute different numbers of iterations, they reconverge before the remainder loop ([`divergent`]).
 //!
 //! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp is unrolled
 //! only if all threads of a warp execute the same number of iterations, because threads that communicate must execute the same copy of the
@@ -54,39 +54,39 @@ mod wide;
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of loops replaced by copies of their bodies.
+    /// Number of loops that were fully unrolled.
     pub full: usize,
-    /// Number of loops of which several iterations were joined.
+    /// Number of loops that were unrolled by a factor.
     pub partial: usize,
 }
 
-/// Largest number of iterations of a loop that is replaced by its iterations.
+/// Maximum number of iterations of a loop to unroll fully.
 const MAX_FULL_TRIPS: u32 = 64;
 
-/// Largest number of instructions of all iterations of such a loop.
+/// Maximum number of instructions of all iterations of a loop to unroll fully.
 const MAX_FULL_SIZE: usize = 192;
 
-/// Largest number of iterations that are counted.
+/// Maximum number of iterations that [`trips`] simulates to find the iteration count.
 const MAX_COUNTED_TRIPS: u32 = 1024;
 
-/// Largest number of instructions of the joined iterations, for each number of them; the first that fits is taken.
+/// The unroll factors in order of preference, each with the maximum number of instructions of the unrolled body.
 const FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 
-/// Number of instructions that a function may grow by, whatever its size; a large function may grow by a quarter.
+/// Number of instructions that any function may grow by; a large function may grow by a quarter of its size.
 const MIN_GROWTH: usize = 600;
 
 /// How a loop is unrolled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Plan {
-    /// The exit condition is computed this number of times: as many copies, and no loop.
+    /// Fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
     Full(u32),
-    /// The number of iterations is a multiple of this number: a loop with as many copies.
+    /// By this factor, which divides the number of iterations: no remainder loop.
     Exact(u32),
-    /// A loop with this number of copies, and the old loop for the rest.
+    /// By this factor; the old loop is the remainder loop.
     Guarded(u32),
-    /// The same for threads that execute different numbers of iterations; they meet before the rest.
+    /// As `Guarded`, for threads that execute different numbers of iterations; they reconverge before the remainder loop.
     Divergent(u32),
-    /// The same, with copies of the body for the rest instead of the old loop.
+    /// As `Divergent`, with straight-line guarded copies of the body instead of a remainder loop.
     Straight(u32),
 }
 
@@ -122,7 +122,7 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
     }
     let shapes = prepare(function, chosen);
     let definitions = Definitions::compute(function);
-    // New blocks to place before each header, and the headers of loops that are no longer needed.
+    // For each unrolled loop: the header of the old loop and the new blocks to place before it.
     let mut new_blocks: Vec<(Block, Vec<Block>)> = Vec::new();
     for (shape, plan) in &shapes {
         let blocks = match plan {
@@ -159,12 +159,12 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
     stats
 }
 
-/// The number of instructions that may be added.
+/// The number of instructions that unrolling may still add to the function.
 struct Budget {
     left: usize,
 }
 
-/// Chooses the loops to unroll. `taken_branch` is the number of cycles of a taken branch.
+/// Chooses the loops to unroll, and how. `taken_branch` is the cost of a taken branch in cycles.
 fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, Plan)> {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
@@ -209,14 +209,14 @@ fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Ve
     chosen
 }
 
-/// What matters about the instructions of a loop.
+/// Properties of a loop body that decide whether and how it is unrolled.
 struct Body {
-    /// Number of machine instructions, without branches and constants.
+    /// Number of machine instructions, without branches and moves of constants.
     size: usize,
     /// Whether there are loads or atomic operations.
     has_loads: bool,
-    /// Whether lanes of a warp communicate.
-    has_lanes: bool,
+    /// Whether an instruction exchanges data between the lanes of a warp.
+    has_lane_exchange: bool,
     /// Whether there are instructions that wait for other threads, or order memory accesses.
     has_barriers: bool,
     /// Whether there are instructions that must not be copied.
@@ -225,14 +225,14 @@ struct Body {
 
 impl Body {
     fn of(function: &Function, shape: &Shape) -> Body {
-        let mut body = Body { size: 0, has_loads: false, has_lanes: false, has_barriers: false, is_unique: false };
+        let mut body = Body { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, is_unique: false };
         for &inst in shape.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
-            body.note(function, inst);
+            body.add_inst(function, inst);
         }
         body
     }
 
-    fn note(&mut self, function: &Function, inst: Inst) {
+    fn add_inst(&mut self, function: &Function, inst: Inst) {
         self.is_unique |= shape::is_unique(function, inst);
         let Op::Machine(opcode) = function.insts[inst].op else { return };
         let is_constant = matches!(opcode, Opcode::MOV | Opcode::UMOV) && function.used(inst).next().is_none();
@@ -241,19 +241,19 @@ impl Body {
         self.has_loads |= matches!(properties.effect, Effect::Reads | Effect::Updates);
         match properties.effect {
             Effect::None | Effect::State | Effect::Reads | Effect::Writes | Effect::Updates => {}
-            Effect::Lanes => self.has_lanes = true,
-            Effect::Barrier if opcode == Opcode::WARPSYNC => self.has_lanes = true,
+            Effect::Lanes => self.has_lane_exchange = true,
+            Effect::Barrier if opcode == Opcode::WARPSYNC => self.has_lane_exchange = true,
             Effect::Barrier | Effect::Fence => self.has_barriers = true,
             Effect::Control => self.is_unique |= opcode != Opcode::BRA,
             Effect::Other => self.is_unique = true,
         }
         // Warpgroup products and instructions of the uniform datapath that start other units.
         self.is_unique |= properties.pipe == Pipe::Tensor && properties.effect != Effect::Lanes;
-        self.has_lanes |= properties.pipe == Pipe::Tensor;
+        self.has_lane_exchange |= properties.pipe == Pipe::Tensor;
     }
 }
 
-/// Returns how to unroll a loop, and the number of instructions that are added, or the reason why it is not unrolled.
+/// Returns how to unroll a loop and the number of instructions that this adds, or the reason why it is not unrolled.
 fn plan_for(
     function: &Function,
     definitions: &Definitions,
@@ -277,7 +277,7 @@ fn plan_for(
     if body.has_barriers {
         return Err("its body has a barrier or a fence, and the number of iterations is not a small constant");
     }
-    // Of the factors that leave no rest, the largest that fits.
+    // The largest factor that divides the number of iterations and whose unrolled body is small enough.
     if let Some(trips) = trips {
         let fits = |&factor: &u32| trips.is_multiple_of(factor) && size * factor as usize <= FACTORS[0].1;
         if let Some(factor) = (2..=8).rev().find(fits) {
@@ -287,7 +287,7 @@ fn plan_for(
     let condition = shape.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
     let is_divergent = !is_uniform(condition);
     const UNEVEN: &str = "threads of a warp may execute different numbers of iterations";
-    if body.has_lanes && is_divergent {
+    if body.has_lane_exchange && is_divergent {
         return Err(UNEVEN);
     }
     let counting =
@@ -296,7 +296,7 @@ fn plan_for(
     let (factor, _) = FACTORS.into_iter().find(fits).ok_or("its body is too large")?;
     let is_short =
         counting.max_trips(function, definitions, shape) < 2 * u64::from(factor) || trips.is_some_and(|trips| trips < 2 * factor);
-    let is_guardable = counting.can_guard(function, definitions, tests_of(shape, factor));
+    let is_guardable = counting.can_guard(function, definitions, omitted_tests(shape, factor));
     if is_short {
         return Err("it has too few iterations");
     }
@@ -307,8 +307,8 @@ fn plan_for(
     if meets && divergent::is_small(function, shape, taken_branch) && counting.is_exact(function, definitions, shape, factor) {
         return Ok((Plan::Straight(factor), size * 2 * (factor as usize - 1)));
     }
-    // The old loop executes the rest for as long as the thread with the longest rest needs. An inner loop is executed often, so its rest
-    // counts, and only waiting for memory less often makes up for it.
+    // The remainder loop runs for as long as the thread with the most remaining iterations needs. An inner loop is executed often, so that
+    // this time counts, and unrolling pays off only if the loop has loads to overlap.
     match (is_divergent && shape.is_nested && !body.has_loads, meets) {
         (true, _) => Err(UNEVEN),
         (false, true) => Ok((Plan::Divergent(factor), size * factor as usize)),
@@ -316,11 +316,11 @@ fn plan_for(
     }
 }
 
-/// How a loop counts.
+/// The counter and the limit of a counted loop.
 enum Counting {
-    /// With a 32-bit counter.
+    /// The counter has 32 bits.
     Narrow(Bound),
-    /// With a 64-bit counter.
+    /// The counter has 64 bits.
     Wide(WideBound),
 }
 
@@ -330,7 +330,7 @@ impl Counting {
         narrow.or_else(|| WideBound::find(function, definitions, shape).map(Counting::Wide))
     }
 
-    /// Returns the phi of the counter.
+    /// Returns the phi that defines the counter.
     fn counter(&self) -> Inst {
         match self {
             Counting::Narrow(bound) => bound.counter,
@@ -360,16 +360,16 @@ impl Counting {
         bound.max_trips(start, limit)
     }
 
-    /// Returns whether at most `factor - 1` iterations follow the joined ones.
+    /// Returns whether at most `factor - 1` iterations are left after the unrolled loop.
     fn is_exact(&self, function: &Function, definitions: &Definitions, shape: &Shape, factor: u32) -> bool {
         let Counting::Narrow(bound) = self else { return false };
         let (start, limit) = bound.ends(function, definitions, shape);
         bound.is_exact(start.0, limit.0, factor)
     }
 
-    /// Writes the test whether the next `tests` tests hold: appends the test for the counter `start` to `before` and that for the counter
-    /// `next` to `end`. Returns the predicates of both.
-    fn write_tests(
+    /// Emits the test whether the next `tests` exit tests of the old loop hold: for the counter value `start`, appended to `before`, and
+    /// for the value `next`, appended to `end`. Returns the predicates of both; `None` if the test cannot be expressed.
+    fn emit_guards(
         &self,
         function: &mut Function,
         definitions: &Definitions,
@@ -393,12 +393,12 @@ impl Counting {
     }
 }
 
-/// Returns the number of tests that the joined iterations leave out.
-fn tests_of(shape: &Shape, factor: u32) -> u32 {
+/// Returns the number of exit tests that the unrolled body omits.
+fn omitted_tests(shape: &Shape, factor: u32) -> u32 {
     if shape.tests_at_end() { factor - 1 } else { factor }
 }
 
-/// Gives each loop one entry and an exit block of its own, and makes values that are read after a loop go through that block.
+/// Gives each loop one entry block and an exit block that nothing else enters, and puts the loop into loop-closed SSA form.
 fn prepare(function: &mut Function, chosen: Vec<(Shape, Plan)>) -> Vec<(Shape, Plan)> {
     let mut shapes = chosen;
     let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (shape, _))| (shape.header, number)).collect();
@@ -429,7 +429,7 @@ fn prepare(function: &mut Function, chosen: Vec<(Shape, Plan)>) -> Vec<(Shape, P
     shapes
 }
 
-/// Returns the values of the phis of the header in the iteration after a copy.
+/// Returns a function that gives the value of each phi of the header in the iteration after the copy `mapping`.
 fn next_start<'a>(shape: &'a Shape, mapping: &'a Mapping) -> impl Fn(&Function, Inst) -> Value + 'a {
     move |function, phi| {
         let source = shape.latch_source(function, phi).and_then(|source| source.value());
@@ -437,13 +437,13 @@ fn next_start<'a>(shape: &'a Shape, mapping: &'a Mapping) -> impl Fn(&Function, 
     }
 }
 
-/// Makes a copy of the exiting block continue in the loop: its exit condition is known to be false. Returns the copy.
+/// Replaces the branches of a copy of the exiting block by a branch to the next block in the loop: the exit condition is known to be false.
 fn continue_loop(function: &mut Function, shape: &Shape, mapping: &Mapping) {
     let inside = function.successors(shape.exiting).into_iter().find(|&block| block != shape.exit).unwrap_or(shape.header);
     set_jump(function, mapping.block(shape.exiting), mapping.block(inside));
 }
 
-/// Replaces a loop by copies of its body. Returns the new blocks.
+/// Unrolls a loop fully, into `tests` copies of its body. Returns the new blocks.
 fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Vec<Block>> {
     let entry = shape.entries[0];
     let mut copies: Vec<Mapping> = Vec::new();
@@ -474,7 +474,7 @@ fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Ve
     Some(copies.iter().flat_map(Mapping::copies).collect())
 }
 
-/// Makes the phis of the exit read the values of a copy instead of those of the loop, which is no longer reachable.
+/// Makes the phis of the exit block read the values of a copy instead of those of the old loop, which is no longer reachable.
 fn replace_exit(function: &mut Function, shape: &Shape, mapping: &Mapping) {
     for phi in function.phis(shape.exit).to_vec() {
         for operand in function.sources_mut(phi) {
@@ -483,15 +483,16 @@ fn replace_exit(function: &mut Function, shape: &Shape, mapping: &Mapping) {
     }
 }
 
-/// The copies of a loop that form a new loop.
+/// The copies of a loop body that form the unrolled loop.
 struct NewLoop {
     copies: Vec<Mapping>,
-    /// The phis of the old header with those of the new one.
+    /// Pairs of a phi of the old header and the corresponding phi of the new one.
     phis: Vec<(Inst, Inst)>,
 }
 
 impl NewLoop {
-    /// Creates the copies with all edges but the back edge and the entry. Of the tests, only that of copy `tested` stays.
+    /// Creates `factor` copies with all edges but the back edge and the entry edge. Only copy `tested` keeps its exit test; none does if
+    /// that is `None`.
     fn create(function: &mut Function, shape: &Shape, factor: u32, tested: Option<u32>) -> NewLoop {
         let phis = new_phis(function, shape.header);
         let mut copies: Vec<Mapping> = Vec::new();
@@ -521,7 +522,7 @@ impl NewLoop {
         &self.copies[self.copies.len() - 1]
     }
 
-    /// Gives the phis of the new header their sources.
+    /// Adds the sources of the phis of the new header.
     fn complete_phis(&self, function: &mut Function, shape: &Shape) {
         let (entry, latch) = (shape.entries[0], self.last().block(shape.latch));
         for &(old, new) in &self.phis {
@@ -532,7 +533,7 @@ impl NewLoop {
     }
 }
 
-/// Replaces a loop whose number of iterations is a multiple of `factor` by one that joins as many iterations. Returns the new blocks.
+/// Unrolls a loop by a factor that divides its number of iterations. Returns the new blocks.
 fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
     let tested = if shape.tests_at_end() { factor - 1 } else { 0 };
     let new = NewLoop::create(function, shape, factor, Some(tested));
@@ -545,7 +546,7 @@ fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option
     Some(new.copies.iter().flat_map(Mapping::copies).collect())
 }
 
-/// Places a loop that joins `factor` iterations before a loop. Returns the new blocks.
+/// Unrolls a loop by `factor`; the old loop stays as the remainder loop. Returns the new blocks.
 fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
     let counting = Counting::find(function, definitions, shape)?;
     let entry = shape.entries[0];
@@ -554,8 +555,8 @@ fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Sh
     let last = new.last();
     let (header, latch) = (new.copies[0].block(shape.header), last.block(shape.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
-    let tests = tests_of(shape, factor);
-    let (is_worth, goes_on) = counting.write_tests(function, definitions, tests, (start, &mut before), (last.operand(next), &mut end))?;
+    let tests = omitted_tests(shape, factor);
+    let (is_worth, goes_on) = counting.emit_guards(function, definitions, tests, (start, &mut before), (last.operand(next), &mut end))?;
     let rest = function.new_block();
     insert_before_end(function, latch, end);
     set_branches(function, latch, Some((goes_on, header)), rest);
@@ -566,7 +567,7 @@ fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Sh
     Some(new.copies.iter().flat_map(Mapping::copies).chain([rest]).collect())
 }
 
-/// Writes the block after the new loop, which continues with the old loop or leaves it.
+/// Fills the block `rest` after the unrolled loop, which continues with the remainder loop or leaves it.
 fn write_rest(function: &mut Function, shape: &Shape, compares: &[Inst], last: &Mapping, rest: Block) {
     for phi in function.phis(shape.header).to_vec() {
         if let Some(source) = shape.latch_source(function, phi) {

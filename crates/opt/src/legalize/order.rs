@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::rewrite::Draft;
 
-/// Returns the draft itself, then one draft for each pair of sources that can be exchanged without a change of meaning.
+/// Returns the draft itself, then one draft for each pair of sources that can be swapped without changing the result.
 pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
     let mut found: SmallVec<[Draft; 4]> = SmallVec::new();
     found.push(draft.clone());
@@ -59,7 +59,7 @@ fn has_no_predicate_result(draft: &Draft) -> bool {
     draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(RegFile::Predicate))
 }
 
-/// Returns a comparison, whose sources were exchanged, with the comparison operator mirrored; `None` if that is not possible.
+/// Mirrors the relation of a comparison whose sources were swapped; `None` if that is not possible.
 fn mirrored(mut draft: Draft) -> Option<Draft> {
     // An extended (64-bit) comparison continues a comparison of the low halves, whose order stays.
     if draft.has(Symbol::EX) {
@@ -81,7 +81,8 @@ fn mirrored(mut draft: Draft) -> Option<Draft> {
     Some(draft)
 }
 
-/// Returns the truth table of `LOP3` after two sources were exchanged. Source 0 selects bit 2 of the table's index, source 2 bit 0.
+/// Returns the truth table of a `LOP3` whose sources `first` and `second` were swapped. Source 0 selects bit 2 of the table's index, source
+/// 2 bit 0.
 pub(crate) fn swapped_table(table: u8, first: usize, second: usize) -> u8 {
     let (first, second) = (2 - first, 2 - second);
     (0..8_u8).fold(0, |swapped, index| {
