@@ -1,8 +1,8 @@
 //! Estimated execution time of called functions, for the scheduling of their callers.
 //!
 //! A call is a scheduling barrier: no instruction moves across it. But while the callee runs, in-flight results of the caller arrive.
-//! Results that are read after the call only are therefore less urgent, by the cycles of the callee. [`CallCosts`] holds these cycles per
-//! function, including those of the functions that the callee calls.
+//! Results that are read only after the call are therefore less urgent, by the execution time of the callee in cycles. [`CallCosts`] has
+//! this time for each function, including the functions that it calls.
 //!
 //! [`CallCosts::propagate`] sums the cycles over the call graph, depth first, in time linear in functions and calls. Example:
 //!
@@ -38,17 +38,17 @@ impl CallCosts {
         CallCosts::default()
     }
 
-    /// Sets the cycles of a function, including the functions that it calls.
+    /// Sets the execution time of a function in cycles, including the functions that it calls.
     pub fn insert(&mut self, name: impl Into<String>, cycles: u32) {
         self.cycles.insert(name.into(), cycles);
     }
 
-    /// Returns the cycles until a function returns; `None` if they are unknown.
+    /// Returns the estimated number of cycles until a function returns; `None` if it is unknown.
     pub fn cycles(&self, name: &str) -> Option<u32> {
         self.cycles.get(name).copied()
     }
 
-    /// Computes the cycles of all functions, including the functions that they call.
+    /// Computes the execution times of all functions, including the functions that they call.
     ///
     /// Calls of functions that are not in `functions` count 0 cycles. So do calls that close a cycle of the call graph (recursion); the
     /// totals inside such a cycle depend on which of its functions comes first in `functions`.

@@ -34,12 +34,12 @@ pub enum Broken {
     Read {
         /// Position of the item in the old order.
         item: usize,
-        /// Number of the register.
+        /// Register number in [`Code`].
         register: u32,
     },
     /// A register has a different last writer.
     LastWriter {
-        /// Number of the register.
+        /// Register number in [`Code`].
         register: u32,
     },
     /// A memory access moved across another access that may alias it, or a fence or barrier moved across an access.
@@ -125,17 +125,17 @@ struct ItemRecord {
     sched_barriers: SetHash,
 }
 
-/// Returns a pseudo-random number for a number. It is the same in every process.
+/// Returns a pseudo-random 64-bit number that depends only on `number`, so that it is the same in every process.
 fn random(number: usize) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(number)
 }
 
-/// The hash of a set, or a linear combination of such hashes, modulo 2^64.
+/// The hash of a set of items, or a linear combination of such hashes, modulo 2^64.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct SetHash(u64);
 
 impl SetHash {
-    /// Returns the hash of the set with one item.
+    /// Returns the hash of the set whose only member is `item`.
     fn of(item: usize) -> SetHash {
         SetHash(random(item))
     }
@@ -159,32 +159,32 @@ const CONVERGED: u64 = 0xe703_7ed1_a0b4_28db;
 const SYNCS: u64 = 0x8ebc_6af0_9c88_c6e3;
 /// Factors of the memory spaces, in the order of [`ReplayState::spaces`].
 const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
-/// Minus one modulo 2^64: takes members away from a set.
+/// Minus one modulo 2^64: the factor that removes members from a set.
 const MINUS: u64 = u64::MAX;
 
-/// The base of an address: its form, and each address register with its writer (position plus one; 0 for none). Two accesses with equal
-/// bases have the same base address, so their offsets decide whether they overlap.
+/// The base of an address: the hash of its form ([`crate::code::Address::form`]), and each address register with its last writer (position
+/// plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
 type Base = (u64, Vec<(u32, u32)>);
 
-/// Set hashes of the reads and of the writes so far.
+/// Set hashes of the memory reads and of the memory writes so far.
 #[derive(Default)]
 struct SetHashes {
     reads: SetHash,
     writes: SetHash,
 }
 
-/// State of a replay: what was executed so far.
+/// State of a replay: the sets of items executed so far.
 #[derive(Default)]
 struct ReplayState<'b> {
-    /// Last writer of each register, as position plus one.
+    /// By register number: the last writer, as position plus one.
     writers: FxHashMap<u32, u32>,
-    /// Accesses per memory space: global, shared, local, spill.
+    /// By memory space (global, shared, local, spill): its accesses.
     spaces: [SetHashes; 4],
-    /// Accesses with a known address, per space and base.
+    /// By space and base: the accesses with a known address.
     bases: FxHashMap<(usize, &'b Base), SetHashes>,
-    /// Accesses with a known address, per space, base and four-byte word.
+    /// By space, base and four-byte word: the accesses with a known address.
     words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
-    /// All accesses, except reads of constant memory.
+    /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
     /// Strong accesses and clock reads.
     strong: SetHash,
@@ -194,7 +194,7 @@ struct ReplayState<'b> {
     syncs: SetHash,
     /// Items whose result depends on the set of converged threads.
     converged: SetHash,
-    /// All items.
+    /// All items executed so far.
     all: SetHash,
     /// Scheduling barriers.
     sched_barriers: SetHash,
@@ -282,7 +282,7 @@ impl<'b> ReplayState<'b> {
         record
     }
 
-    /// Executes a memory access. `own` is the item's number in set hashes.
+    /// Executes a memory access. `own` is the set hash of the item itself.
     ///
     /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
     /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.

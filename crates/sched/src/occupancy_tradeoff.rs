@@ -4,9 +4,9 @@
 //! schedule, but fewer warps are resident to hide latencies. An exact answer needs register allocation and post-RA scheduling of the
 //! whole function for each budget, which multiplies the compile time, and most functions gain next to nothing.
 //!
-//! Therefore only those *blocks* are scheduled again, once per budget, that wanted more registers and that are not yet at their lower
-//! bound ([`can_save`]). Each budget corresponds to a percentage of the resident warps that the caller is ready to keep. The cycles and
-//! the register peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best`] compares the scores.
+//! Therefore only some *blocks* are scheduled again, once per budget: those that wanted more registers and that are not yet at their lower
+//! bound ([`can_save`]). Each budget corresponds to a percentage of the resident warps that must stay resident. The cycles and the register
+//! peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best`] compares the scores.
 //!
 //! Example (one block, executed once; the score starts at one cycle):
 //!
@@ -27,7 +27,7 @@ struct BlockEstimate {
     executions: f64,
     /// Cycles of one execution by a lone warp.
     cycles: f64,
-    /// Cycles for which one execution occupies its busiest unit, or its number of instructions if that is larger.
+    /// Number of cycles for which one execution keeps its busiest unit busy, or its number of instructions if that is larger.
     busiest: f64,
 }
 
@@ -41,9 +41,9 @@ pub(crate) fn can_save(cycles: u64, lower_bound: u64) -> bool {
 
 /// One register budget with the estimates of all blocks under it.
 struct BudgetEstimate {
-    /// Resident warps that the budget preserves, in percent of the warps without the larger budget.
+    /// Resident warps with this budget, in percent of those with the normal budget.
     occupancy_percent: u32,
-    /// Maximum number of live registers of each class.
+    /// The budget: maximum number of live registers of each class.
     allowed: Counts,
     /// Maximum number of live general registers over all blocks.
     peak: i32,
@@ -78,7 +78,7 @@ pub(crate) struct BlockOutcome {
 /// A larger register budget that is estimated to pay off.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReducedOccupancy {
-    /// Resident warps that the budget preserves, in percent.
+    /// Resident warps with this budget, in percent of those with the normal budget.
     pub occupancy_percent: u32,
     /// Estimated saving, as a fraction (0 to 1) of the score of the normal budget.
     pub saved: f64,
@@ -86,25 +86,26 @@ pub struct ReducedOccupancy {
 
 /// Estimates of a function under its normal register budget and under larger ones.
 pub(crate) struct OccupancyTradeoff {
-    /// The budget that is used for the schedule at hand.
-    own: BudgetEstimate,
+    /// The normal budget, with which the function is scheduled.
+    normal: BudgetEstimate,
     /// Larger budgets with lower occupancy.
-    others: Vec<BudgetEstimate>,
+    larger: Vec<BudgetEstimate>,
 }
 
 impl OccupancyTradeoff {
-    /// Creates empty estimates. Each budget is a pair: percentage of resident warps preserved, and maximum live registers per class.
+    /// Creates estimates without blocks. Each budget is a pair: percentage of resident warps, and maximum number of live registers per
+    /// class.
     ///
     /// Budgets that allow no more general registers than `own` are dropped.
     pub(crate) fn new(own: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
         let others = others.filter(|(_, allowed)| allowed[0] > own.1[0]);
         OccupancyTradeoff {
-            own: BudgetEstimate::new(own.0, own.1),
-            others: others.map(|(warps, allowed)| BudgetEstimate::new(warps, allowed)).collect(),
+            normal: BudgetEstimate::new(own.0, own.1),
+            larger: others.map(|(warps, allowed)| BudgetEstimate::new(warps, allowed)).collect(),
         }
     }
 
-    /// Adds a block.
+    /// Adds the estimates of a block under all budgets.
     ///
     /// `own` is its outcome under the normal budget. If `wants_more` is set, `with` is called once per larger budget to schedule the block
     /// under that budget; otherwise the outcome `own` is used for all budgets.
@@ -122,12 +123,12 @@ impl OccupancyTradeoff {
             budget.peak = budget.peak.max(outcome.peak);
             budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest });
         };
-        for budget in &mut self.others {
-            // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter one is what would be used.
+        for budget in &mut self.larger {
+            // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter of both would be used.
             let outcome = if wants_more { with(budget.allowed) } else { own };
             note(budget, if outcome.cycles < own.cycles { outcome } else { own });
         }
-        note(&mut self.own, own);
+        note(&mut self.normal, own);
     }
 
     /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
@@ -135,9 +136,9 @@ impl OccupancyTradeoff {
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
-        let own = score(&self.own);
+        let own = score(&self.normal);
         let best =
-            self.others.iter().map(|budget| (budget.occupancy_percent, score(budget))).min_by(|one, other| one.1.total_cmp(&other.1))?;
+            self.larger.iter().map(|budget| (budget.occupancy_percent, score(budget))).min_by(|one, other| one.1.total_cmp(&other.1))?;
         (best.1 < own).then(|| ReducedOccupancy { occupancy_percent: best.0, saved: 1.0 - best.1 / own })
     }
 }

@@ -12,13 +12,13 @@ use crate::backend::AllocationStage;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum When {
     Always,
-    /// The target has uniform registers.
+    /// Printed if the target has uniform registers.
     UniformRegisters,
-    /// The figure of this name is not zero.
+    /// Printed if the figure of this name is not zero.
     NonZero(&'static str),
-    /// The worst-case latency was requested ([`ExtraLatency::Worst`]).
+    /// Printed if the worst-case latency was requested ([`ExtraLatency::Worst`]).
     Worst,
-    /// The average-case latency was requested ([`ExtraLatency::Average`]).
+    /// Printed if the average-case latency was requested ([`ExtraLatency::Average`]).
     Average,
 }
 
@@ -85,36 +85,36 @@ const AFTER: &[(&str, When)] = &[
     ("# [instHint=%d] [instPairs=%d]", When::NonZero("instPairs")),
 ];
 
-/// The latency to print on a line of its own. The format allows at most one.
+/// The additional latency to print on a separate line. The format allows at most one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ExtraLatency {
-    /// No such line.
+    /// No latency line.
     #[default]
     Neither,
-    /// The worst case, `worstcaseLat`.
+    /// The worst-case latency, field `worstcaseLat`.
     Worst,
-    /// The average case, `avgcaseLat`.
+    /// The average-case latency, field `avgcaseLat`.
     Average,
 }
 
 /// Returns the figure with this name, or a count of zero if there is none.
-fn find(figures: &[(String, Figure)], name: &str) -> Figure {
+fn figure_named(figures: &[(String, Figure)], name: &str) -> Figure {
     figures.iter().find(|(known, _)| known == name).map_or(Figure::Count(0), |(_, figure)| *figure)
 }
 
-/// Formats the lines of a stage.
+/// Formats the statistics lines of a stage.
 pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
     let lines = match stage {
         AllocationStage::Pre => BEFORE,
         AllocationStage::Post => AFTER,
     };
-    let (instructions, registers) = (find(figures, "inst").number(), find(figures, "rregs").number());
+    let (instructions, registers) = (figure_named(figures, "inst").number(), figure_named(figures, "rregs").number());
     let mut text = format!("# {instructions} instructions, {registers} R-regs\n");
     for (template, when) in lines {
         let is_there = match when {
             When::Always => true,
             When::UniformRegisters => has_uniform_registers,
-            When::NonZero(name) => find(figures, name).number() != 0.0,
+            When::NonZero(name) => figure_named(figures, name).number() != 0.0,
             When::Worst => case == ExtraLatency::Worst,
             When::Average => case == ExtraLatency::Average,
         };
@@ -125,7 +125,7 @@ pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_re
     text
 }
 
-/// Appends one line, with the figures that its template names.
+/// Appends one line: the template with the figures filled in.
 fn fill(text: &mut String, template: &str, figures: &[(String, Figure)]) {
     for piece in template.split_inclusive(']') {
         let Some((head, conversion)) = piece.split_once('%') else {
@@ -133,7 +133,7 @@ fn fill(text: &mut String, template: &str, figures: &[(String, Figure)]) {
             continue;
         };
         let name = head.rsplit('[').next().unwrap_or_default().trim_end_matches(['=', ' ']);
-        let value = find(figures, name).number();
+        let value = figure_named(figures, name).number();
         text.push_str(head);
         let _ = match conversion {
             "d]" => write!(text, "{value:.0}"),
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::report::fields;
 
-    /// The sample output in the description, with every condition met.
+    /// The figures of the sample output in the published description of ptxas, with the condition of every line met.
     const SAMPLE: &str = "\
 # 142 instructions, 24 R-regs
 # [inst=142] [texInst=0] [tepid=0] [rregs=24]
@@ -216,8 +216,8 @@ mod tests {
         assert!(text.contains("# [avgcaseLat=0.000000]\n"));
     }
 
-    /// The rules of the description for the format after allocation: no commas, a single spill size, hardware pipes instead of kinds of
-    /// work.
+    /// The rules of the published description of ptxas for the format after register allocation: no commas, a single spill size, hardware
+    /// pipes instead of kinds of work.
     #[test]
     fn the_second_format_has_the_pipes_and_no_commas() {
         let all = text(AllocationStage::Post, &[], true, ExtraLatency::Neither);
@@ -225,7 +225,7 @@ mod tests {
         assert!(all.contains("[SRefillB=0] [SpillSize=0]\n") && !all.contains("LmemSpillSize"));
         for pipe in fields::AFTER {
             assert!(all.contains(&format!("[est {pipe}=0]")), "{pipe}");
-            // The lines in the description have no throughput for `half`.
+            // The published lines have no throughput for `half`.
             assert_eq!(all.contains(&format!("[{pipe} thru=0.000000]")), pipe != "half", "{pipe}");
         }
     }

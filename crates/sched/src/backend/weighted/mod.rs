@@ -7,7 +7,7 @@
 //! `reduce-reg`, the one with fewer live registers). After register allocation the backward pass is skipped if the forward order has the
 //! length of the lower bound.
 //!
-//! **The score** of a candidate is a sum of three parts without a unit ([`score`]); higher is better:
+//! **The score** of a candidate is a sum of three dimensionless parts ([`score`]); higher is better:
 //!
 //! | part | weight | measure |
 //! |---|---|---|
@@ -68,7 +68,7 @@ use crate::code::Code;
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
-use pass::{Found, Pass, Work};
+use pass::{Pass, PassResult, Work};
 use registers::{Groups, Live};
 use score::Weights;
 use view::{DirectedGraph, Direction, LiveOutTails};
@@ -132,9 +132,9 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     best.into_schedule(settings)
 }
 
-/// The order of one pass, issued on the common clock.
+/// The order of one pass, with its issue cycles on the common clock.
 struct Attempt {
-    /// Positions in the code.
+    /// Positions in the code, in the new order.
     order: Vec<usize>,
     picks: Vec<Pick>,
     length: Length,
@@ -142,14 +142,21 @@ struct Attempt {
     exit_cycle: u32,
     /// Maximum number of live registers of each class; 0 after register allocation.
     peak: Counts,
-    /// Issue cycle of each node.
+    /// By node: its issue cycle.
     cycles: Vec<u32>,
 }
 
 impl Attempt {
-    /// Issues the order of a pass on the common clock and counts its live registers.
-    fn new(code: &Code, graph: &Graph, costs: &Costs, groups: Option<&Groups>, live_out_tails: &LiveOutTails, found: Found) -> Attempt {
-        let Found { order, picks } = found;
+    /// Simulates the issue of the order of a pass on the common clock, and counts its live registers.
+    fn new(
+        code: &Code,
+        graph: &Graph,
+        costs: &Costs,
+        groups: Option<&Groups>,
+        live_out_tails: &LiveOutTails,
+        found: PassResult,
+    ) -> Attempt {
+        let PassResult { order, picks } = found;
         let mut clock = Clock::new(costs);
         let mut earliest = graph.start_cycles();
         let mut left = graph.dependences().to_vec();

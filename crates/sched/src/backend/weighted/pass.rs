@@ -24,24 +24,24 @@ use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
 
-/// Number of scoreboards of a warp.
+/// Number of scoreboards per warp.
 const SCOREBOARDS: usize = 6;
 
 /// Result of a pass.
-pub(super) struct Found {
+pub(super) struct PassResult {
     /// Nodes in issue order.
     pub order: Vec<u32>,
     /// Trace, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,
 }
 
-/// Use of a functional unit by an item.
+/// The functional unit that an item uses, and for how long.
 #[derive(Clone, Copy)]
 pub(super) struct Work {
     unit: u8,
     /// Whether the item is a pseudo operation, which takes no issue slot.
     is_pseudo: bool,
-    /// Cycles for which the item occupies the unit.
+    /// Number of cycles for which the item keeps the unit busy.
     cycles: u16,
 }
 
@@ -63,18 +63,20 @@ pub(super) struct Pass<'a> {
     work: &'a [Work],
     settings: &'a Settings,
     weights: &'a Weights,
-    /// Live registers at the current position; `None` after register allocation.
+    /// The live registers at the current position; `None` after register allocation.
     live: Option<Live<'a>>,
-    /// Change of live registers if a ready item were placed next.
+    /// By node, for ready items: the change of live registers of each class if the item were placed next.
     changes: Vec<Counts>,
     ready: Ready,
-    /// Backward pass: issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
+    /// In the backward pass, by node: the issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the
+    /// forward pass.
     forward: Option<Vec<f64>>,
-    /// Penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
+    /// By node: the penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
     path_penalty: Vec<f64>,
     /// First cycle in which the next item can be placed.
     cycle: u32,
-    /// Use of each unit; `None` if unused so far. Forward: first cycle in which the unit is free. Backward: cycle of the last placed item.
+    /// By unit, `None` if unused so far: in the forward pass the first cycle in which it is free, in the backward pass the cycle of the
+    /// item placed last on it.
     used: [Option<u32>; UNITS],
     /// Forward pass: completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
@@ -144,10 +146,10 @@ impl<'a> Pass<'a> {
     }
 
     /// Places all items and returns them in issue order.
-    pub(super) fn run(mut self) -> Found {
+    pub(super) fn run(mut self) -> PassResult {
         let items = self.view.graph.items();
         let start = self.view.graph.region.start;
-        let mut found = Found { order: Vec::with_capacity(items), picks: Vec::new() };
+        let mut found = PassResult { order: Vec::with_capacity(items), picks: Vec::new() };
         self.inserted = (0..items as u32).filter(|&node| self.view.left[node as usize] == 0).collect();
         self.release_joins();
         self.insert();
@@ -205,7 +207,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns the first cycle in which an item can be placed.
-    fn possible(&self, node: u32) -> u32 {
+    fn first_possible_cycle(&self, node: u32) -> u32 {
         let work = self.work[node as usize];
         let earliest = self.view.earliest[node as usize].max(self.cycle);
         if work.is_pseudo {
@@ -220,15 +222,15 @@ impl<'a> Pass<'a> {
         self.used[usize::from(work.unit)].map_or(earliest, |used| earliest.max(used + own))
     }
 
-    /// Returns the best candidate of the window, and the second-best one. The latter is exact only when tracing.
+    /// Returns the best and the second-best candidate of the window. The second-best one is exact only when tracing.
     fn pick(&mut self) -> (Candidate, Option<Candidate>) {
         let (view, work) = (&self.view, self.work);
         self.ready.advance(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
         let (mut window, mut waits) = (std::mem::take(&mut self.window), std::mem::take(&mut self.waits));
         self.ready.window(&mut window);
         waits.clear();
-        waits.extend(window.iter().map(|&rank| self.possible(self.view.rank(rank)) - self.cycle));
-        // Stall cycles that are unavoidable at this step must not weigh: only those beyond the shortest stall count.
+        waits.extend(window.iter().map(|&rank| self.first_possible_cycle(self.view.rank(rank)) - self.cycle));
+        // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
         let shortest = waits.iter().copied().min().unwrap_or(0);
         let (live, prices) = self.live.as_ref().map(Live::now).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
         let crowded = self.is_crowded();
@@ -247,7 +249,7 @@ impl<'a> Pass<'a> {
         (best, second)
     }
 
-    /// Returns the measures of an item that stalls for `wait` cycles; `crowded` says whether all scoreboards are in use.
+    /// Returns the measures of an item that stalls for `wait` cycles; `crowded` means that all scoreboards are in use.
     fn measure(&self, node: u32, wait: u32, crowded: bool) -> Measures {
         let node = node as usize;
         Measures {
@@ -271,7 +273,7 @@ impl<'a> Pass<'a> {
 
     /// Places an item in its first possible cycle and updates registers, scoreboards and the ready list.
     fn place(&mut self, node: u32) {
-        let at = self.possible(node);
+        let at = self.first_possible_cycle(node);
         let work = self.work[node as usize];
         self.ready.remove(self.entry(node));
         if !work.is_pseudo {
@@ -283,10 +285,11 @@ impl<'a> Pass<'a> {
         if let Some(live) = &mut self.live {
             self.changed.clear();
             live.step(node, &mut |other| self.changed.push(other));
-            // The placement can turn other items into last readers. Items that are not ready yet are evaluated on insertion.
+            // The placement can change the effect of other items on the live registers. Items that are not ready yet are evaluated on
+            // insertion.
             for &other in &self.changed {
                 let rank = self.view.rank(other);
-                if self.ready.has(rank) {
+                if self.ready.contains(rank) {
                     let change = live.change(other);
                     self.changes[other as usize] = change;
                     self.ready.change(rank, self.view.critical_path[other as usize], change[0]);

@@ -19,10 +19,10 @@ use super::registers::Groups;
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
-/// Maximum register range for the slope of the forward part: the number of registers of a thread. Without a budget the range is unlimited,
-/// and the forward part would vanish.
+/// Upper limit of the register range in the slope of the forward part: the number of registers of a thread. Without a budget the range is
+/// unlimited, and the forward part would vanish.
 const WHOLE_FILE: f64 = 256.0;
-/// Number of stall cycles at which the variable half of the stall penalty reaches half of its maximum.
+/// Number of stall cycles for which the part of the stall penalty that grows with the stall reaches half of its maximum.
 const LONG_WAIT: f64 = 16.0;
 /// Penalty for an item that needs a scoreboard when all are in use.
 const CROWDED: f64 = 1.0 / 16.0;
@@ -33,7 +33,7 @@ pub(super) struct Weights {
     pressure: f64,
     /// Weight of the parallelism part.
     parallelism: f64,
-    /// Weight of the cycle in the forward order.
+    /// Weight of the issue cycle in the forward order.
     forward: f64,
     /// Weight of stall cycles in the forward part.
     penalty: f64,
@@ -41,7 +41,7 @@ pub(super) struct Weights {
     least: Counts,
     /// 1 / register range of each class.
     slopes: [f64; REGISTER_CLASSES],
-    /// With more live registers than this, the price of a register is 1.
+    /// By register class: the number of live registers above which the price of a register is 1.
     scarce: Counts,
     /// Maximum number of live registers of each class.
     budget: Counts,

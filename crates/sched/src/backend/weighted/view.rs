@@ -1,4 +1,4 @@
-//! A dependency graph in the direction of a pass: as it is, or mirrored.
+//! A dependency graph in the direction of a scheduling pass: as it is, or with all edges reversed.
 //!
 //! The mirrored graph has an edge from each item to its predecessors, and cycles count from the end of the region. The same list
 //! scheduler then places instructions from the last to the first. An item may be placed when all its readers are placed, and at least
@@ -42,7 +42,7 @@ pub(super) enum Direction {
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     pub node: u32,
-    /// Minimum number of cycles between the two.
+    /// Minimum number of cycles between the two issues.
     pub latency: u16,
 }
 
@@ -50,19 +50,19 @@ pub(super) struct Link {
 pub(super) struct DirectedGraph<'g> {
     pub graph: &'g Graph,
     pub direction: Direction,
-    /// First index in `links` of each node, and the total number of links at the end.
+    /// By node: its first index in `links`; the last element is the number of links.
     first: Vec<u32>,
     /// Links of all nodes, grouped by node.
     links: Vec<Link>,
-    /// Buffer for [`DirectedGraph::release`]: nodes to release, with their cycles.
+    /// Worklist of [`DirectedGraph::release`]: nodes to release, with their cycles.
     joins: Vec<(u32, u32)>,
-    /// Number of nodes that must still be placed before each node.
+    /// By node: the number of nodes that must still be placed before it.
     pub left: Vec<u32>,
-    /// First cycle of the pass in which each node can be placed, as far as is known.
+    /// By node: the first cycle of the pass in which it can be placed, according to the nodes placed so far.
     pub earliest: Vec<u32>,
-    /// Critical path from each node to the opposite end of the region, in cycles.
+    /// By node: the critical path to the opposite end of the region, in cycles.
     pub critical_path: Vec<u32>,
-    /// Whether some successor of the item waits for its scoreboard.
+    /// By item: whether some successor waits for its scoreboard.
     pub sets_scoreboard: Vec<bool>,
 }
 
