@@ -65,7 +65,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     let uniformity = Uniformity::compute(function, &flow);
     let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
-    let mut pass = Aggregate { target, flow, uniformity, definitions, def_use, lane: None, lower: None };
+    let mut pass = Aggregate { target, flow, uniformity, definitions, def_use, lane: None, lower_lanes_mask: None };
     for block in function.layout.clone() {
         if pass.flow.is_reachable(block) {
             stats.aggregated += pass.aggregate_block(function, block);
@@ -81,7 +81,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 
 /// The atomic operations that can be combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum AtomicKind {
     Add,
     And,
     Or,
@@ -93,7 +93,7 @@ enum Kind {
 /// An atomic operation on integers that can be combined.
 #[derive(Clone, Copy, Debug)]
 struct Atomic {
-    kind: Kind,
+    kind: AtomicKind,
     is_signed: bool,
     /// The result that receives the old value; `None` if there is none.
     old: Option<Part>,
@@ -116,12 +116,12 @@ impl Atomic {
         let (mut kind, mut is_signed, mut is_wide) = (None, false, false);
         for &modifier in &data.modifiers {
             match modifier {
-                Symbol::ADD => kind = Some(Kind::Add),
-                Symbol::AND => kind = Some(Kind::And),
-                Symbol::OR => kind = Some(Kind::Or),
-                Symbol::XOR => kind = Some(Kind::Xor),
-                Symbol::MIN => kind = Some(Kind::Min),
-                Symbol::MAX => kind = Some(Kind::Max),
+                Symbol::ADD => kind = Some(AtomicKind::Add),
+                Symbol::AND => kind = Some(AtomicKind::And),
+                Symbol::OR => kind = Some(AtomicKind::Or),
+                Symbol::XOR => kind = Some(AtomicKind::Xor),
+                Symbol::MIN => kind = Some(AtomicKind::Min),
+                Symbol::MAX => kind = Some(AtomicKind::Max),
                 Symbol::S32 => is_signed = true,
                 Symbol::_64 => is_wide = true,
                 Symbol::E | Symbol::STRONG | Symbol::SM | Symbol::GPU | Symbol::SYS | Symbol::CTA => {}
@@ -149,10 +149,10 @@ impl Atomic {
     /// Returns the identity element of the operation: the operand that does not change the value in memory.
     fn identity(&self) -> i64 {
         match (self.kind, self.is_signed) {
-            (Kind::Add | Kind::Or | Kind::Xor, _) | (Kind::Max, false) => 0,
-            (Kind::And, _) | (Kind::Min, false) => i64::from(u32::MAX),
-            (Kind::Max, true) => i64::from(i32::MIN as u32),
-            (Kind::Min, true) => i64::from(i32::MAX),
+            (AtomicKind::Add | AtomicKind::Or | AtomicKind::Xor, _) | (AtomicKind::Max, false) => 0,
+            (AtomicKind::And, _) | (AtomicKind::Min, false) => i64::from(u32::MAX),
+            (AtomicKind::Max, true) => i64::from(i32::MIN as u32),
+            (AtomicKind::Min, true) => i64::from(i32::MAX),
         }
     }
 }
@@ -194,14 +194,14 @@ struct Prefixes {
     /// Predicate: whether all 32 threads of the warp participate.
     is_full: Operand,
     /// Predicate: whether this thread performs the atomic operation.
-    acts: Operand,
+    performs_atomic: Operand,
     /// The operand of the atomic operation, in the threads that perform it.
     operand: Operand,
 }
 
 /// Values that operations of a block can share, as long as the set of active threads does not change.
 #[derive(Default)]
-struct Shared {
+struct SharedValues {
     voters: FxHashMap<Option<Guard>, Voters>,
     prefixes: FxHashMap<(Option<Guard>, OperandKind), Prefixes>,
 }
@@ -216,39 +216,39 @@ struct Aggregate {
     /// The lane number of the thread; `None` until it is needed.
     lane: Option<Operand>,
     /// The mask of the lanes with lower numbers (`SR_LTMASK`); `None` until it is needed.
-    lower: Option<Operand>,
+    lower_lanes_mask: Option<Operand>,
 }
 
 impl Aggregate {
     /// Rewrites a block. Returns the number of atomic operations that one thread now performs for its warp.
     fn aggregate_block(&mut self, function: &mut Function, block: Block) -> usize {
         let insts = std::mem::take(&mut function.blocks[block].insts);
-        let mut written = Vec::with_capacity(insts.len());
-        let mut shared = Shared::default();
+        let mut new_insts = Vec::with_capacity(insts.len());
+        let mut shared = SharedValues::default();
         let mut count = 0;
         let selects_thread = self.is_single_thread_block(function, block);
         for inst in insts {
             // The set of active threads may change here, so earlier votes are no longer valid.
             if matches!(function.insts[inst].op.effect(), Effect::Barrier | Effect::Control | Effect::Other) {
-                shared = Shared::default();
+                shared = SharedValues::default();
             }
             let found = self.match_atomic(function, inst).filter(|_| !selects_thread);
             let Some((atomic, combination)) = found.and_then(|atomic| Some((atomic, self.combination(function, inst, &atomic)?))) else {
-                written.push(inst);
+                new_insts.push(inst);
                 continue;
             };
             count += 1;
             if combination == Combination::Prefix {
-                self.add_prefixes(function, inst, &atomic, &mut shared, &mut written);
+                self.add_prefixes(function, inst, &atomic, &mut shared, &mut new_insts);
             } else {
-                self.combine(function, inst, &atomic, combination, &mut shared, &mut written);
+                self.combine(function, inst, &atomic, combination, &mut shared, &mut new_insts);
             }
         }
-        function.blocks[block].insts = written;
+        function.blocks[block].insts = new_insts;
         count
     }
 
-    /// Matches an atomic operation. An old value that nothing reads does not count as a result.
+    /// Matches an atomic operation that can be combined. If nothing reads the old value, the match has none.
     fn match_atomic(&self, function: &Function, inst: Inst) -> Option<Atomic> {
         let atomic = Atomic::match_inst(function, inst)?;
         let old = atomic.old.filter(|part| !self.def_use.uses(part.value).is_empty());
@@ -297,13 +297,13 @@ impl Aggregate {
         let is_plain = atomic.old.is_none_or(|part| function.whole(part.value) == part);
         match atomic.kind {
             _ if !is_plain => None,
-            Kind::Add if is_same => Some(Combination::Product),
-            Kind::And | Kind::Or | Kind::Min | Kind::Max if is_same && !is_read => Some(Combination::Once),
-            _ if atomic.is_wide || (is_read && atomic.kind != Kind::Add) => None,
-            Kind::Add if is_read => Some(Combination::Prefix),
-            Kind::Min | Kind::Max if Opcode::CREDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::CREDUX)),
+            AtomicKind::Add if is_same => Some(Combination::Product),
+            AtomicKind::And | AtomicKind::Or | AtomicKind::Min | AtomicKind::Max if is_same && !is_read => Some(Combination::Once),
+            _ if atomic.is_wide || (is_read && atomic.kind != AtomicKind::Add) => None,
+            AtomicKind::Add if is_read => Some(Combination::Prefix),
+            AtomicKind::Min | AtomicKind::Max if Opcode::CREDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::CREDUX)),
             _ if Opcode::REDUX.exists_on(self.target) => Some(Combination::Reduction(Opcode::REDUX)),
-            Kind::Add => Some(Combination::Prefix),
+            AtomicKind::Add => Some(Combination::Prefix),
             _ => None,
         }
     }
@@ -315,8 +315,8 @@ impl Aggregate {
         inst: Inst,
         atomic: &Atomic,
         combination: Combination,
-        shared: &mut Shared,
-        written: &mut Vec<Inst>,
+        shared: &mut SharedValues,
+        new_insts: &mut Vec<Inst>,
     ) {
         let guard = function.insts[inst].guard;
         let mut prelude = Prelude::before(function, inst);
@@ -326,7 +326,7 @@ impl Aggregate {
         };
         let combined = match combination {
             Combination::Product => {
-                let count = *voters.count.get_or_insert_with(|| word(&mut prelude, function, Opcode::POPC, &[], &[voters.mask]));
+                let count = *voters.count.get_or_insert_with(|| emit_word(&mut prelude, function, Opcode::POPC, &[], &[voters.mask]));
                 self.multiply_add(function, &mut prelude, atomic, count, None)
             }
             Combination::Reduction(opcode) => self.reduction(function, &mut prelude, atomic, guard, opcode),
@@ -334,38 +334,39 @@ impl Aggregate {
         };
         let rank = atomic.old.map(|_| *voters.rank.get_or_insert_with(|| self.rank(function, &mut prelude, voters.mask)));
         shared.voters.insert(guard, voters);
-        written.extend(prelude.insts.iter().copied());
+        new_insts.extend(prelude.insts.iter().copied());
         let old = set_guard_and_operand(function, inst, atomic, voters.is_leader, combined);
-        written.push(inst);
+        new_insts.push(inst);
         let (Some(result), Some((old, tied)), Some(rank)) = (atomic.old, old, rank) else { return };
         let mut after = Prelude::before(function, inst);
         let leader = voters.leader;
         // Threads 1, 4 and 6 add 5 each to 100. Thread 6 leads: it adds 15 and gets the old value 100. The ranks are 0, 1 and 2, so the
         // threads get 100, 105 and 110, as if they had added one after the other.
-        let words: SmallVec<[Operand; 2]> = (0..result.count).map(|at| shuffle(&mut after, function, piece(old, at), leader)).collect();
+        let words: SmallVec<[Operand; 2]> =
+            (0..result.count).map(|at| emit_shuffle(&mut after, function, piece(old, at), leader)).collect();
         let base = after.pack(function, RegFile::General, &words);
         let sum = self.multiply_add(function, &mut after, atomic, rank, Some(base));
         define_result(function, &mut after, result, sum, guard, tied);
-        written.extend(after.insts.iter().copied());
+        new_insts.extend(after.insts.iter().copied());
     }
 
     /// Emits the vote: the mask of the participating threads, and the leader.
     fn vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> Voters {
         let lane = self.lane(function);
-        let mask = ballot(prelude, function, guard);
-        let leader = word(prelude, function, Opcode::FLO, &[Symbol::U32], &[mask]);
-        let is_leader = compare(prelude, function, Symbol::AND, lane, leader, Operand::PT);
+        let mask = emit_ballot(prelude, function, guard);
+        let leader = emit_word(prelude, function, Opcode::FLO, &[Symbol::U32], &[mask]);
+        let is_leader = emit_compare(prelude, function, Symbol::AND, lane, leader, Operand::PT);
         Voters { mask, leader, is_leader, count: None, rank: None }
     }
 
     /// Emits the number of threads in a mask that have a lower lane number than this one.
     fn rank(&mut self, function: &mut Function, prelude: &mut Prelude, mask: Operand) -> Operand {
-        let lower = *self.lower.get_or_insert_with(|| new_operand(function, Class::R));
+        let lower = *self.lower_lanes_mask.get_or_insert_with(|| new_operand(function, Class::R));
         // The truth table of `a & b`.
         let table = Operand::from(0xc0_i64);
         let never = Operand::PT.inverted_predicate();
-        let below = word(prelude, function, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
-        word(prelude, function, Opcode::POPC, &[], &[below])
+        let below = emit_word(prelude, function, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
+        emit_word(prelude, function, Opcode::POPC, &[], &[below])
     }
 
     /// Emits `value * count + base`, where `value` is the operand of the atomic operation; without `base` the sum starts from 0.
@@ -386,41 +387,41 @@ impl Aggregate {
         if !atomic.is_wide {
             return match (known(function, atomic.value), base) {
                 (Some(1), None) => count,
-                (Some(1), Some(base)) => sum(prelude, function, [count, base, Operand::RZ]),
-                _ => word(prelude, function, Opcode::IMAD, &[], &[atomic.value, count, start]),
+                (Some(1), Some(base)) => emit_sum(prelude, function, [count, base, Operand::RZ]),
+                _ => emit_word(prelude, function, Opcode::IMAD, &[], &[atomic.value, count, start]),
             };
         }
         // The count has 32 bits, so two partial products are enough: low * count in 64 bits, and high * count added to its upper half.
         let [low, high] = [0, 1].map(|at| Operand::from(piece(part, at)));
         let wide = prelude.define(function, Class::R2, Opcode::IMAD, &[Symbol::WIDE, Symbol::U32], &[low, count, start]);
         let Some(wide_part) = wide.part().filter(|_| known(function, high) != Some(0)) else { return wide };
-        let upper = word(prelude, function, Opcode::IMAD, &[], &[high, count, piece(wide_part, 1).into()]);
+        let upper = emit_word(prelude, function, Opcode::IMAD, &[], &[high, count, piece(wide_part, 1).into()]);
         prelude.pack(function, RegFile::General, &[piece(wide_part, 0).into(), upper])
     }
 
     /// Emits a `REDUX` or `CREDUX` that combines the operands of all participating threads.
     fn reduction(&self, function: &mut Function, prelude: &mut Prelude, atomic: &Atomic, guard: Option<Guard>, opcode: Opcode) -> Operand {
         let name = match atomic.kind {
-            Kind::Add => Some(Symbol::SUM),
-            Kind::And => None,
-            Kind::Or => Some(Symbol::OR),
-            Kind::Xor => Some(Symbol::XOR),
-            Kind::Min => Some(Symbol::MIN),
-            Kind::Max => Some(Symbol::MAX),
+            AtomicKind::Add => Some(Symbol::SUM),
+            AtomicKind::And => None,
+            AtomicKind::Or => Some(Symbol::OR),
+            AtomicKind::Xor => Some(Symbol::XOR),
+            AtomicKind::Min => Some(Symbol::MIN),
+            AtomicKind::Max => Some(Symbol::MAX),
         };
         let modifiers: SmallVec<[Symbol; 2]> = name.into_iter().chain(atomic.is_signed.then_some(Symbol::S32)).collect();
         // `REDUX` combines all active threads, also those in which the guard does not hold: they contribute the identity.
         let value = match guard {
-            Some(guard) => select(prelude, function, atomic.value, atomic.identity().into(), condition(guard)),
+            Some(guard) => emit_select(prelude, function, atomic.value, atomic.identity().into(), condition(guard)),
             None => atomic.value,
         };
         let uniform = prelude.define(function, Class::UR, opcode, &modifiers, &[value]);
-        word(prelude, function, Opcode::MOV, &[], &[uniform])
+        emit_word(prelude, function, Opcode::MOV, &[], &[uniform])
     }
 
     /// Rewrites an addition with prefix sums: the last thread performs it for the warp if all 32 threads participate; otherwise each thread
     /// performs its own.
-    fn add_prefixes(&mut self, function: &mut Function, inst: Inst, atomic: &Atomic, shared: &mut Shared, written: &mut Vec<Inst>) {
+    fn add_prefixes(&mut self, function: &mut Function, inst: Inst, atomic: &Atomic, shared: &mut SharedValues, new_insts: &mut Vec<Inst>) {
         let guard = function.insts[inst].guard;
         let key = (guard, atomic.value.kind);
         let prefixes = match shared.prefixes.get(&key) {
@@ -428,44 +429,44 @@ impl Aggregate {
             None => {
                 let mut prelude = Prelude::before(function, inst);
                 let new = self.prefixes(function, &mut prelude, guard, atomic.value);
-                written.extend(prelude.insts.iter().copied());
+                new_insts.extend(prelude.insts.iter().copied());
                 shared.prefixes.insert(key, new);
                 new
             }
         };
-        let Prefixes { total, is_full, acts, operand } = prefixes;
-        let old = set_guard_and_operand(function, inst, atomic, acts, operand);
-        written.push(inst);
+        let Prefixes { total, is_full, performs_atomic, operand } = prefixes;
+        let old = set_guard_and_operand(function, inst, atomic, performs_atomic, operand);
+        new_insts.push(inst);
         let (Some(result), Some((old, tied))) = (atomic.old, old) else { return };
         let mut after = Prelude::before(function, inst);
         // A thread's old value is that of the last thread plus the operands of the threads with lower lane numbers: its prefix sum minus
         // its own operand. If not all threads participate, each has performed its own operation and has its own old value.
-        let last = shuffle(&mut after, function, piece(old, 0), LAST_LANE.into());
-        let before = sum(&mut after, function, [total, atomic.value.negated(), last]);
-        let chosen = select(&mut after, function, before, old.into(), is_full);
+        let last = emit_shuffle(&mut after, function, piece(old, 0), LAST_LANE.into());
+        let before = emit_sum(&mut after, function, [total, atomic.value.negated(), last]);
+        let chosen = emit_select(&mut after, function, before, old.into(), is_full);
         define_result(function, &mut after, result, chosen, guard, tied);
-        written.extend(after.insts.iter().copied());
+        new_insts.extend(after.insts.iter().copied());
     }
 
     /// Emits the prefix sums of an operand, and which threads perform the atomic operation with which operand.
     fn prefixes(&mut self, function: &mut Function, prelude: &mut Prelude, guard: Option<Guard>, value: Operand) -> Prefixes {
         let lane = self.lane(function);
-        let mask = ballot(prelude, function, guard);
-        let is_full = compare(prelude, function, Symbol::AND, mask, i64::from(u32::MAX).into(), Operand::PT);
+        let mask = emit_ballot(prelude, function, guard);
+        let is_full = emit_compare(prelude, function, Symbol::AND, mask, i64::from(u32::MAX).into(), Operand::PT);
         // Operands 3 1 4 1 of four threads become 3 4 5 5 at distance 1, and 3 4 8 9 at distance 2.
         let mut total = value;
         for distance in [1_i64, 2, 4, 8, 16] {
             total = add_from_below(prelude, function, total, distance);
         }
         let not_full = is_full.inverted_predicate();
-        let mut acts = compare(prelude, function, Symbol::OR, lane, LAST_LANE.into(), not_full);
+        let mut performs_atomic = emit_compare(prelude, function, Symbol::OR, lane, LAST_LANE.into(), not_full);
         if let Some(guard) = guard {
             // The truth table of `a & b & c`.
-            let sources = [acts, condition(guard), Operand::PT, 0x80_i64.into(), 0_i64.into()];
-            acts = predicate(prelude, function, Opcode::PLOP3, &[Symbol::LUT], &sources);
+            let sources = [performs_atomic, condition(guard), Operand::PT, 0x80_i64.into(), 0_i64.into()];
+            performs_atomic = emit_predicate(prelude, function, Opcode::PLOP3, &[Symbol::LUT], &sources);
         }
-        let operand = select(prelude, function, total, value, is_full);
-        Prefixes { total, is_full, acts, operand }
+        let operand = emit_select(prelude, function, total, value, is_full);
+        Prefixes { total, is_full, performs_atomic, operand }
     }
 
     /// Returns the lane number of the thread.
@@ -478,7 +479,7 @@ impl Aggregate {
         let entry = function.entry();
         let is_start = |inst: &Inst| function.insts[*inst].op == Op::Pseudo(Pseudo::Entry);
         let mut at = function.blocks[entry].insts.iter().take_while(|inst| is_start(inst)).count();
-        for (operand, name) in [(self.lane, "SR_LANEID"), (self.lower, "SR_LTMASK")] {
+        for (operand, name) in [(self.lane, "SR_LANEID"), (self.lower_lanes_mask, "SR_LTMASK")] {
             let (Some(operand), Some(symbol)) = (operand, Symbol::find(name)) else { continue };
             let inst = function.new_inst(Op::Machine(Opcode::S2R), [].into_iter().collect(), None, &[operand, symbol.into()], 1);
             function.blocks[entry].insts.insert(at, inst);
@@ -499,7 +500,7 @@ fn set_guard_and_operand(
     function: &mut Function,
     inst: Inst,
     atomic: &Atomic,
-    acts: Operand,
+    performs_atomic: Operand,
     operand: Operand,
 ) -> Option<(Part, Option<Operand>)> {
     let tied = function.operands(inst).iter().find(|operand| matches!(operand.role, Role::Tied(_))).copied();
@@ -516,7 +517,7 @@ fn set_guard_and_operand(
         }
     }
     function.set_operands(inst, &operands, count);
-    function.insts[inst].guard = Some(Guard { kind: acts.kind, negated: false });
+    function.insts[inst].guard = Some(Guard { kind: performs_atomic.kind, negated: false });
     old.map(|old| (function.whole(old), tied))
 }
 
@@ -532,7 +533,7 @@ fn define_result(function: &mut Function, after: &mut Prelude, result: Part, val
         return;
     };
     let words: SmallVec<[Operand; 2]> =
-        (0..result.count).map(|at| select(after, function, piece(new, at).into(), piece(old, at).into(), condition(guard))).collect();
+        (0..result.count).map(|at| emit_select(after, function, piece(new, at).into(), piece(old, at).into(), condition(guard))).collect();
     let chosen = after.pack(function, RegFile::General, &words);
     after.push(function, Op::Pseudo(Pseudo::Copy), &[], &[result.into(), chosen], 1);
 }
@@ -544,12 +545,12 @@ fn condition(guard: Guard) -> Operand {
 }
 
 /// Appends an instruction with a new 32-bit result.
-fn word(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
+fn emit_word(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
     prelude.define(function, Class::R, opcode, modifiers, sources)
 }
 
 /// Appends an instruction with a new predicate as its first result, and `PT` (unused) as the second.
-fn predicate(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
+fn emit_predicate(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, modifiers: &[Symbol], sources: &[Operand]) -> Operand {
     let result = new_operand(function, Class::P);
     let operands: SmallVec<[Operand; 8]> = [result, Operand::PT].into_iter().chain(sources.iter().copied()).collect();
     prelude.push(function, Op::Machine(opcode), modifiers, &operands, 2);
@@ -557,12 +558,12 @@ fn predicate(prelude: &mut Prelude, function: &mut Function, opcode: Opcode, mod
 }
 
 /// Appends a test for equality whose result is combined with the predicate `other` by the operation `with`.
-fn compare(prelude: &mut Prelude, function: &mut Function, with: Symbol, a: Operand, b: Operand, other: Operand) -> Operand {
-    predicate(prelude, function, Opcode::ISETP, &[Symbol::EQ, Symbol::U32, with], &[a, b, other])
+fn emit_compare(prelude: &mut Prelude, function: &mut Function, with: Symbol, a: Operand, b: Operand, other: Operand) -> Operand {
+    emit_predicate(prelude, function, Opcode::ISETP, &[Symbol::EQ, Symbol::U32, with], &[a, b, other])
 }
 
 /// Appends a `VOTE` and returns its result: the mask of the active threads in which the guard holds.
-fn ballot(prelude: &mut Prelude, function: &mut Function, guard: Option<Guard>) -> Operand {
+fn emit_ballot(prelude: &mut Prelude, function: &mut Function, guard: Option<Guard>) -> Operand {
     let result = new_operand(function, Class::R);
     let vote = guard.map_or(Operand::PT, condition);
     prelude.push(function, Op::Machine(Opcode::VOTE), &[Symbol::ANY], &[result, Operand::PT, vote], 2);
@@ -570,12 +571,12 @@ fn ballot(prelude: &mut Prelude, function: &mut Function, guard: Option<Guard>) 
 }
 
 /// Appends a `SEL`: `a` where the condition holds, else `b`.
-fn select(prelude: &mut Prelude, function: &mut Function, a: Operand, b: Operand, condition: Operand) -> Operand {
-    word(prelude, function, Opcode::SEL, &[], &[a, b, condition])
+fn emit_select(prelude: &mut Prelude, function: &mut Function, a: Operand, b: Operand, condition: Operand) -> Operand {
+    emit_word(prelude, function, Opcode::SEL, &[], &[a, b, condition])
 }
 
 /// Appends an `IADD3` of three words.
-fn sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3]) -> Operand {
+fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3]) -> Operand {
     let result = new_operand(function, Class::R);
     let operands = [result, Operand::PT, Operand::PT, terms[0], terms[1], terms[2]];
     prelude.push(function, Op::Machine(Opcode::IADD3), &[], &operands, 3);
@@ -583,7 +584,7 @@ fn sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3]) -> O
 }
 
 /// Appends a `SHFL` that reads a word from the thread with lane number `lane`.
-fn shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, lane: Operand) -> Operand {
+fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, lane: Operand) -> Operand {
     let result = new_operand(function, Class::R);
     let operands = [Operand::PT, result, source.into(), lane, WHOLE_WARP.into()];
     prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::IDX], &operands, 2);
@@ -597,7 +598,7 @@ fn add_from_below(prelude: &mut Prelude, function: &mut Function, value: Operand
     prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);
     // The predicate result of `SHFL.UP` says whether there is such a thread. If there is none, the sum must not change: the addition is
     // guarded, and its result is tied to the old sum.
-    let total = sum(prelude, function, [value, below, Operand::RZ]);
+    let total = emit_sum(prelude, function, [value, below, Operand::RZ]);
     if let Some(&inst) = prelude.insts.last() {
         let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
         operands.push(value.with_role(Role::Tied(0)));

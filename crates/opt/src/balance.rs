@@ -84,7 +84,7 @@ fn is_chosen(number: usize, wanted: usize, count: usize) -> bool {
 /// Number of cycles for which one instruction keeps the integer unit and the multiply unit busy, by latency class.
 struct UnitCycles {
     /// By class index: (integer-unit cycles, multiply-unit cycles).
-    classes: Vec<(i64, i64)>,
+    by_class: Vec<(i64, i64)>,
 }
 
 impl UnitCycles {
@@ -97,11 +97,11 @@ impl UnitCycles {
                 _ => (0, 0),
             }
         };
-        UnitCycles { classes: Classes::get().all().map(cycles_of_class).collect() }
+        UnitCycles { by_class: Classes::get().all().map(cycles_of_class).collect() }
     }
 
     fn get(&self, opcode: Opcode, modifiers: &[Symbol]) -> (i64, i64) {
-        self.classes[Classes::get().of(opcode, modifiers).index()]
+        self.by_class[Classes::get().of(opcode, modifiers).index()]
     }
 }
 

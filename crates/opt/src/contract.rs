@@ -47,10 +47,10 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legali
         return 0;
     }
     let contractor = Contractor::new(function);
-    let decisions = contractor.decide();
+    let decisions = contractor.choose_contractions();
     let mut contracted = 0;
     for (sum, read) in decisions {
-        let Some(draft) = fused(function, sum, read) else { continue };
+        let Some(draft) = multiply_add(function, sum, read) else { continue };
         if legality == Legality::Any || encodability.is_encodable(function, sum, &draft) {
             draft.store(function, sum);
             function.insts[sum].may_contract = false;
@@ -66,7 +66,7 @@ pub fn clear_marks(function: &mut Function) {
 }
 
 /// Returns the addition and the multiply-add of the same type as a multiplication; `None` for other opcodes.
-fn family(product: Opcode) -> Option<(Opcode, Opcode)> {
+fn sum_and_fma_opcodes(product: Opcode) -> Option<(Opcode, Opcode)> {
     match product {
         Opcode::FMUL => Some((Opcode::FADD, Opcode::FFMA)),
         Opcode::DMUL => Some((Opcode::DADD, Opcode::DFMA)),
@@ -78,7 +78,7 @@ fn family(product: Opcode) -> Option<(Opcode, Opcode)> {
 
 /// A read of a product by a sum that may absorb it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Read {
+struct ProductRead {
     product: Inst,
     /// Index of the sum's source that is the product: 0 or 1.
     at: usize,
@@ -90,7 +90,7 @@ struct Read {
 #[derive(Clone, Default, Debug)]
 struct Readers {
     /// The sums that may absorb the product, in program order.
-    sums: SmallVec<[(Inst, Read); 2]>,
+    sums: SmallVec<[(Inst, ProductRead); 2]>,
     /// Whether another instruction reads the product.
     has_others: bool,
 }
@@ -100,7 +100,7 @@ struct Contractor {
     /// By product: its readers.
     readers: FxHashMap<Inst, Readers>,
     /// The sums in program order, each with the products that it may absorb.
-    sums: Vec<(Inst, SmallVec<[Read; 2]>)>,
+    sums: Vec<(Inst, SmallVec<[ProductRead; 2]>)>,
 }
 
 impl Contractor {
@@ -139,10 +139,10 @@ impl Contractor {
     }
 
     /// Returns the sums to contract, each with the read of the product that it absorbs.
-    fn decide(&self) -> Vec<(Inst, Read)> {
-        let mut taken: FxHashMap<Inst, Read> = FxHashMap::default();
+    fn choose_contractions(&self) -> Vec<(Inst, ProductRead)> {
+        let mut taken: FxHashMap<Inst, ProductRead> = FxHashMap::default();
         for (sum, reads) in &self.sums {
-            let is_single = |read: &&Read| self.readers[&read.product].sums.len() == 1 && !self.readers[&read.product].has_others;
+            let is_single = |read: &&ProductRead| self.readers[&read.product].sums.len() == 1 && !self.readers[&read.product].has_others;
             if let Some(read) = reads.iter().find(is_single) {
                 taken.insert(*sum, *read);
             }
@@ -186,14 +186,14 @@ impl Scan {
 
     /// Returns the reads of products that a sum may absorb; empty if the instruction is not a contractible sum, or if both summands are the
     /// same product.
-    fn contractible_reads(&self, function: &Function, sum: Inst) -> SmallVec<[Read; 2]> {
-        let mut reads: SmallVec<[Read; 2]> = SmallVec::new();
+    fn contractible_reads(&self, function: &Function, sum: Inst) -> SmallVec<[ProductRead; 2]> {
+        let mut reads: SmallVec<[ProductRead; 2]> = SmallVec::new();
         if !function.insts[sum].may_contract {
             return reads;
         }
         for (at, operand) in function.sources(sum).iter().enumerate().take(2) {
             if let Some((product, is_negative)) = self.product(function, sum, operand) {
-                reads.push(Read { product, at, is_negative });
+                reads.push(ProductRead { product, at, is_negative });
             }
         }
         if matches!(reads.as_slice(), [first, second] if first.product == second.product) {
@@ -225,7 +225,7 @@ impl Scan {
     /// Returns whether `product` is a multiplication that the sum may absorb in place of `operand`.
     fn fits(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
         let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
-        let Some((addition, _)) = data.op.machine().and_then(family) else { return false };
+        let Some((addition, _)) = data.op.machine().and_then(sum_and_fma_opcodes) else { return false };
         let is_same_format = sum_data.modifiers.iter().filter(|&&modifier| modifier != Symbol::SAT).eq(data.modifiers.iter());
         // Packed FP16: the factors and the sum must select the same halves of their registers.
         let is_same_half = |factor: &Operand| factor.suffixes().eq(operand.suffixes());
@@ -287,7 +287,7 @@ impl Scan {
             for _ in 0..=MAX_NEGATIONS {
                 register = self.definitions.origin(function, register);
                 let Some(inst) = self.definitions.of(register.value) else { break };
-                if function.insts[inst].op.machine().and_then(family).is_some() && !found.contains(&inst) {
+                if function.insts[inst].op.machine().and_then(sum_and_fma_opcodes).is_some() && !found.contains(&inst) {
                     found.push(inst);
                 }
                 let Some(inner) = negated_single(function, inst).or_else(|| self.sign_flip_source(function, inst)) else { break };
@@ -310,8 +310,8 @@ fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
 
 /// Returns the multiply-add that replaces a sum and the product that it absorbs; `None` if no factor can be negated for a subtracted
 /// product.
-fn fused(function: &Function, sum: Inst, read: Read) -> Option<Draft> {
-    let (_, opcode) = function.insts[read.product].op.machine().and_then(family)?;
+fn multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Option<Draft> {
+    let (_, opcode) = function.insts[read.product].op.machine().and_then(sum_and_fma_opcodes)?;
     let [mut first, mut second] = *function.sources(read.product) else { return None };
     if read.is_negative {
         let factor = if first.value().is_some() { &mut first } else { &mut second };

@@ -98,7 +98,7 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
     regions.retain(|region| gathering.is_empty() || !passes_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
-    insert(function, &regions);
+    insert_barriers(function, &regions);
     stats
 }
 
@@ -306,7 +306,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stat
 }
 
 /// Inserts the `BSSY` of every region before the terminators of its entry, and splits its exit.
-fn insert(function: &mut Function, regions: &[Region]) {
+fn insert_barriers(function: &mut Function, regions: &[Region]) {
     let mut waits: BTreeMap<Block, (Block, Operand)> = BTreeMap::new();
     for region in regions {
         let after = function.new_block();
@@ -325,14 +325,14 @@ fn insert(function: &mut Function, regions: &[Region]) {
     for block in layout {
         function.layout.push(block);
         if let Some(&(after, barrier)) = waits.get(&block) {
-            split(function, block, after, barrier);
+            split_exit(function, block, after, barrier);
             function.layout.push(after);
         }
     }
 }
 
 /// Moves everything after the phis of `block` to `after`, and ends `block` with the `BSYNC` and a branch to `after`.
-fn split(function: &mut Function, block: Block, after: Block, barrier: Operand) {
+fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Operand) {
     let phis = function.phis(block).len();
     let rest = function.blocks[block].insts.split_off(phis);
     let location = rest.first().map(|&inst| function.insts[inst].location).unwrap_or_default();

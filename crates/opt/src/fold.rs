@@ -123,7 +123,7 @@ struct Folder {
 }
 
 /// A register or register pair plus a constant.
-struct Sum {
+struct BasePlusConstant {
     base: Base,
     constant: i64,
 }
@@ -200,13 +200,13 @@ impl Folder {
                 kind => kind == OperandKind::Zero(RegFile::Predicate),
             });
         let table = |truth: bool| Operand::from(if truth { 0x80_u32 } else { 0 });
-        let has_unknown = results.truths.is_none() && predicates.iter().any(|predicate| predicate.value().is_some());
+        let has_unknown = results.predicates.is_none() && predicates.iter().any(|predicate| predicate.value().is_some());
         if has_unknown {
             return prelude.insts;
         }
-        let [first, second] = results.truths.unwrap_or_default();
+        let [first, second] = results.predicates.unwrap_or_default();
         let tables = [Operand::PT, Operand::PT, Operand::PT, table(first), table(second)];
-        let (Some(number), &[result]) = (results.number, numbers.as_slice()) else {
+        let (Some(number), &[result]) = (results.integer, numbers.as_slice()) else {
             let operands: SmallVec<[Operand; 8]> = predicates.iter().copied().chain(tables).collect();
             let is_done = opcode == Opcode::PLOP3 && operands.as_slice() == function.operands(inst);
             let draft = Draft { opcode: Opcode::PLOP3, modifiers: [Symbol::LUT].into_iter().collect(), operands, result_count: 2 };
@@ -385,19 +385,19 @@ impl Folder {
     /// Moves as many added constants as possible from a 64-bit base to the offset.
     fn fold_wide(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, base: Part) {
         let (mut low, mut high) = (piece(base, 0), piece(base, 1));
-        let mut sums: SmallVec<[Sum; 4]> = SmallVec::new();
+        let mut sums: SmallVec<[BasePlusConstant; 4]> = SmallVec::new();
         let mut number = 0_i64;
         for _ in 0..MAX_SUMS {
             let Some((next_low, next_high, added)) = self.match_wide_addition(function, low, high) else { break };
             (low, high) = (next_low, next_high);
             number = number.wrapping_add(added);
             let base = aligned_pair(function, low, high).map_or(Base::Halves(low, high), Base::Registers);
-            sums.push(Sum { base, constant: number });
+            sums.push(BasePlusConstant { base, constant: number });
         }
         for (count, mut sum) in sums.into_iter().enumerate().rev() {
             // Whether an address is encodable does not depend on which register pair is its base, so any aligned pair can stand for the
             // halves.
-            let as_pair = Sum { base: Base::Registers(base), constant: sum.constant };
+            let as_pair = BasePlusConstant { base: Base::Registers(base), constant: sum.constant };
             let fits = with_offset(Draft::of(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
             if !fits {
@@ -416,13 +416,13 @@ impl Folder {
     }
 
     /// Expresses a 32-bit register as the sum of another register and a constant; `None` if no instruction adds a constant.
-    fn register_plus_constant(&self, function: &Function, part: Part) -> Option<Sum> {
+    fn register_plus_constant(&self, function: &Function, part: Part) -> Option<BasePlusConstant> {
         match self.definitions.known_content(function, part) {
-            Some(KnownWord::Integer(number)) => Some(Sum { base: Base::Absent, constant: i64::from(number as i32) }),
+            Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: Base::Absent, constant: i64::from(number as i32) }),
             Some(KnownWord::Constant { .. }) => None,
             None => {
                 let (base, number, _) = self.match_addition(function, part)?;
-                Some(Sum { base: Base::Registers(base), constant: i64::from(number as i32) })
+                Some(BasePlusConstant { base: Base::Registers(base), constant: i64::from(number as i32) })
             }
         }
     }
@@ -532,7 +532,7 @@ fn is_wide_addend(function: &Function, inst: Inst, at: usize) -> bool {
 
 /// Returns the draft with the base `at` of an address replaced by `sum`: its register as the base, its constant added to the offset. `None`
 /// if the offset overflows.
-fn with_offset(mut draft: Draft, at: usize, sum: &Sum) -> Option<Draft> {
+fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Draft> {
     let role = draft.operands[at].role;
     // The terms of one address are adjacent. An asynchronous copy has two addresses, so only the terms around the base may be changed.
     let is_term = |operand: &Operand| matches!(operand.role, Role::Bracket(_));

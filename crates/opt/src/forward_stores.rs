@@ -54,11 +54,11 @@ pub fn run(function: &mut Function) -> Stats {
         }
         let definitions = definitions.get_or_insert_with(|| Definitions::compute(function));
         let insts = std::mem::take(&mut function.blocks[block].insts);
-        let mut memory = Memory::default();
+        let mut memory = MemoryState::default();
         for (position, &inst) in insts.iter().enumerate() {
             memory.visit(function, definitions, inst, position, &mut stats);
         }
-        let mut dead = memory.dead;
+        let mut dead = memory.dead_stores;
         dead.sort_unstable();
         stats.stores += dead.len();
         function.blocks[block].insts = insts.into_iter().filter(|inst| dead.binary_search(inst).is_err()).collect();
@@ -132,7 +132,7 @@ impl Access {
 
 /// Consecutive words in memory whose content is also in registers.
 #[derive(Clone, Copy)]
-struct Content {
+struct WordsInRegister {
     bytes: i64,
     words: Operand,
     /// Index in the block of the access that loaded or stored the words.
@@ -140,28 +140,28 @@ struct Content {
 }
 
 /// Words in memory whose content is also in registers, by byte offset from one base.
-type Contents = BTreeMap<i64, Content>;
+type WordsByOffset = BTreeMap<i64, WordsInRegister>;
 
 /// Known contents and pending stores of one memory space.
 #[derive(Default)]
-struct Known {
-    contents: FxHashMap<Base, Contents>,
+struct SpaceState {
+    contents: FxHashMap<Base, WordsByOffset>,
     /// The base of the last store to the space.
-    stored: Base,
-    /// By byte offset: the stores with the base `stored` whose bytes nothing may have read since, with their sizes in bytes.
-    pending: BTreeMap<i64, (i64, Inst)>,
+    last_store_base: Base,
+    /// By byte offset: the stores with the base `last_store_base` whose bytes nothing may have read since, with their sizes in bytes.
+    pending_stores: BTreeMap<i64, (i64, Inst)>,
 }
 
 /// What is known about memory at a point in a block.
 #[derive(Default)]
-struct Memory {
+struct MemoryState {
     /// By memory space, in the order of [`space_index`].
-    spaces: [Known; 3],
+    spaces: [SpaceState; 3],
     /// Stores to delete.
-    dead: Vec<Inst>,
+    dead_stores: Vec<Inst>,
 }
 
-impl Memory {
+impl MemoryState {
     /// Updates the state for one instruction, and replaces the instruction by a copy if it is a load of known words.
     fn visit(&mut self, function: &mut Function, definitions: &Definitions, inst: Inst, position: usize, stats: &mut Stats) {
         let effect = function.insts[inst].op.effect();
@@ -175,7 +175,7 @@ impl Memory {
             Some((space, access)) if access.is_store => self.store(space, access, inst, position),
             Some((space, access)) => stats.loads += usize::from(self.load(function, space, access, inst, position)),
             None if function.insts[inst].is_machine(Opcode::LDC) => {}
-            None if effect == Effect::Reads => self.spaces.iter_mut().for_each(|known| known.pending.clear()),
+            None if effect == Effect::Reads => self.spaces.iter_mut().for_each(|known| known.pending_stores.clear()),
             None => self.forget(),
         }
     }
@@ -187,25 +187,25 @@ impl Memory {
 
     fn store(&mut self, space: usize, access: Access, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
-        if known.stored != access.base {
-            known.pending.clear();
-            known.stored = access.base.clone();
+        if known.last_store_base != access.base {
+            known.pending_stores.clear();
+            known.last_store_base = access.base.clone();
         }
         // The store may overwrite words that are known for other bases.
         let mut contents = known.contents.remove(&access.base).unwrap_or_default();
         known.contents.clear();
-        if let Some(&(bytes, earlier)) = known.pending.get(&access.offset)
+        if let Some(&(bytes, earlier)) = known.pending_stores.get(&access.offset)
             && bytes == access.bytes
             && access.words.is_some()
         {
-            self.dead.push(earlier);
+            self.dead_stores.push(earlier);
         }
         // A store that is only partly overwritten stays, as does one that a guarded store may overwrite.
-        remove_overlapping(&mut known.pending, access.offset, access.bytes, |pending| pending.0);
+        remove_overlapping(&mut known.pending_stores, access.offset, access.bytes, |pending| pending.0);
         remove_overlapping(&mut contents, access.offset, access.bytes, |content| content.bytes);
         if let Some(words) = access.words {
-            known.pending.insert(access.offset, (access.bytes, inst));
-            contents.insert(access.offset, Content { bytes: access.bytes, words, position });
+            known.pending_stores.insert(access.offset, (access.bytes, inst));
+            contents.insert(access.offset, WordsInRegister { bytes: access.bytes, words, position });
         }
         known.contents.insert(access.base, contents);
     }
@@ -213,7 +213,7 @@ impl Memory {
     /// Updates the state for a load. Returns whether the load was replaced by a copy.
     fn load(&mut self, function: &mut Function, space: usize, access: Access, inst: Inst, position: usize) -> bool {
         let known = &mut self.spaces[space];
-        let is_stored = known.stored == access.base;
+        let is_stored = known.last_store_base == access.base;
         let contents = known.contents.entry(access.base).or_default();
         if let (Some(result), Some(content)) = (access.words, contents.get(&access.offset))
             && content.bytes == access.bytes
@@ -226,18 +226,18 @@ impl Memory {
             return true;
         }
         if is_stored {
-            remove_overlapping(&mut known.pending, access.offset, access.bytes, |pending| pending.0);
+            remove_overlapping(&mut known.pending_stores, access.offset, access.bytes, |pending| pending.0);
         } else {
-            known.pending.clear();
+            known.pending_stores.clear();
         }
         if let Some(words) = access.words {
-            contents.insert(access.offset, Content { bytes: access.bytes, words, position });
+            contents.insert(access.offset, WordsInRegister { bytes: access.bytes, words, position });
         }
         false
     }
 }
 
-/// Returns the index of a memory space in [`Memory::spaces`]; `None` for spaces that may overlap others, such as generic memory.
+/// Returns the index of a memory space in [`MemoryState::spaces`]; `None` for spaces that may overlap others, such as generic memory.
 fn space_index(space: Space) -> Option<usize> {
     match space {
         Space::Global => Some(0),

@@ -42,7 +42,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let before = stats.joined;
         for block in function.layout.clone() {
             for set in phi_sets(function, &definitions, block) {
-                join(function, &definitions, block, &set);
+                join_phi_set(function, &definitions, block, &set);
                 stats.joined += 1;
             }
         }
@@ -109,7 +109,7 @@ fn tuple_register(function: &Function, definitions: &Definitions, source: Operan
 }
 
 /// Creates one tuple phi for a set of phis, and replaces these by copies of its registers.
-fn join(function: &mut Function, definitions: &Definitions, block: Block, set: &PhiSet) {
+fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block, set: &PhiSet) {
     let tuple = function.new_value(function.values[set.tuple]);
     let predecessors: Vec<Block> = sources(function, set.phis[0]).map(|(_, from)| from).collect();
     let mut operands = vec![Operand::from(function.whole(tuple))];

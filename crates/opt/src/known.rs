@@ -25,7 +25,7 @@ pub(crate) struct Known<'a> {
 struct Selection {
     value: Value,
     /// The constants for a true and for a false predicate.
-    numbers: [u32; 2],
+    constants: [u32; 2],
     predicate: Operand,
 }
 
@@ -111,25 +111,25 @@ impl<'a> Known<'a> {
             return number == 0;
         }
         self.selection(operand).is_some_and(|selection| {
-            selection.numbers.iter().all(|&number| Known { assumed: Some((selection.value, number)), ..self }.word(operand) == Some(0))
+            selection.constants.iter().all(|&number| Known { assumed: Some((selection.value, number)), ..self }.word(operand) == Some(0))
         })
     }
 
     /// Returns the predicate that is equivalent to the comparison `operand` of a selected constant, if there is one: `a ? 16 : 0 != 0` is
     /// `a`.
-    pub(crate) fn choice(self, operand: &Operand) -> Option<Operand> {
+    pub(crate) fn equivalent_predicate(self, operand: &Operand) -> Option<Operand> {
         let (_, inst) = self.definition(operand)?;
         if !matches!(self.function.insts[inst].op, Op::Machine(Opcode::ISETP) | Op::Pseudo(Pseudo::Copy)) {
             return None;
         }
         let compared = self.function.sources(inst).first()?;
         if self.function.insts[inst].is(Pseudo::Copy) {
-            let inner = self.deeper()?.choice(compared)?;
+            let inner = self.deeper()?.equivalent_predicate(compared)?;
             return Some(if operand.signs.has(Signs::NOT) { inner.inverted_predicate() } else { inner });
         }
         let selection = self.selection(compared)?;
         let truth = |number: u32| Known { assumed: Some((selection.value, number)), ..self }.truth(operand);
-        match [truth(selection.numbers[0])?, truth(selection.numbers[1])?] {
+        match [truth(selection.constants[0])?, truth(selection.constants[1])?] {
             [true, true] => Some(Operand::PT),
             [true, false] => Some(selection.predicate),
             [false, true] => Some(selection.predicate.inverted_predicate()),
@@ -145,7 +145,7 @@ impl<'a> Known<'a> {
         match self.function.insts[inst].op {
             Op::Machine(Opcode::SEL) if self.has_modifiers(inst, &[]) && sources.len() == 3 => {
                 let numbers = [deeper.word(&sources[0])?, deeper.word(&sources[1])?];
-                Some(Selection { value, numbers, predicate: sources[2] })
+                Some(Selection { value, constants: numbers, predicate: sources[2] })
             }
             Op::Machine(Opcode::LOP3 | Opcode::IADD3 | Opcode::MOV) | Op::Pseudo(Pseudo::Copy) => {
                 let is_unknown = |source: &&Operand| source.value().is_some() && deeper.word(&source.with_signs(Signs::NONE)).is_none();
@@ -343,7 +343,8 @@ mod tests {
         let definitions = Definitions::compute(&function);
         let known = Known::new(&function, &definitions);
         assert_eq!([known.is_always_zero(&operands[0]), known.is_always_zero(&operands[1])], [true, false]);
-        let choice = |at: usize| known.choice(&operands[at]).map(|found| (found.value().is_some(), found.signs.has(Signs::NOT)));
+        let choice =
+            |at: usize| known.equivalent_predicate(&operands[at]).map(|found| (found.value().is_some(), found.signs.has(Signs::NOT)));
         // %2 is 0x10 where %1 holds: `%2 != 0` is %1.
         assert_eq!([choice(2), choice(3), choice(4)], [Some((true, false)), Some((true, true)), Some((true, true))]);
         assert_eq!([choice(5), choice(6)], [Some((false, false)), None], "always true; unknown");

@@ -119,15 +119,15 @@ struct MoveKind {
     /// Register file of the new register.
     file: RegFile,
     /// Whether extra instructions also apply the operand's signs (negation, absolute value, inversion).
-    signs: bool,
+    applies_signs: bool,
 }
 
 /// All kinds of moves, in the order in which they are tried.
 const MOVE_KINDS: [MoveKind; 4] = [
-    MoveKind { file: RegFile::General, signs: false },
-    MoveKind { file: RegFile::Uniform, signs: false },
-    MoveKind { file: RegFile::General, signs: true },
-    MoveKind { file: RegFile::Uniform, signs: true },
+    MoveKind { file: RegFile::General, applies_signs: false },
+    MoveKind { file: RegFile::Uniform, applies_signs: false },
+    MoveKind { file: RegFile::General, applies_signs: true },
+    MoveKind { file: RegFile::Uniform, applies_signs: true },
 ];
 
 impl Legalizer {
@@ -207,7 +207,7 @@ impl Legalizer {
         let moves = if depth == 0 { 0 } else { MAX_MOVES };
         for count in 1..=moves {
             for (spelling, order, draft) in &drafts {
-                let movable = moves::movable(function, draft);
+                let movable = moves::movable_positions(function, draft);
                 for chosen in subsets(&movable, count) {
                     for move_kind in MOVE_KINDS {
                         if let Some(example) = with_examples(draft, &chosen, move_kind)
@@ -257,11 +257,11 @@ fn with_examples(draft: &Draft, chosen: &[usize], move_kind: MoveKind) -> Option
             moves::replace_offset(&mut example, at, OperandKind::Register { file: move_kind.file, first: EXAMPLE_REGISTER, count });
             continue;
         }
-        if move_kind.signs && operand.signs.is_empty() {
+        if move_kind.applies_signs && operand.signs.is_empty() {
             return None;
         }
         example.operands[at].kind = OperandKind::Register { file: move_kind.file, first: EXAMPLE_REGISTER, count };
-        if move_kind.signs {
+        if move_kind.applies_signs {
             example.operands[at].signs = Signs::NONE;
         }
     }
@@ -329,7 +329,7 @@ impl EncodabilityCache {
     }
 
     /// Returns whether the target has a form for an unguarded draft. Rarely called, so not cached.
-    fn has(&self, function: &Function, draft: &Draft) -> bool {
+    fn has_form(&self, function: &Function, draft: &Draft) -> bool {
         machine::operands_fit(function, draft.opcode, &draft.modifiers, None, &draft.operands, self.target)
     }
 }

@@ -6,9 +6,9 @@
 //!    [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`],
-//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper. These passes keep
-//!    instructions legal: before a change they check that the target has an encoding form for the result
-//!    ([`oriole_ir::machine::is_encodable`]).
+//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make
+//!    atomic operations cheaper. These passes keep instructions legal: before a change they check that the target has an encoding form for
+//!    the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
 //! 5. [`balance`] runs last. It replaces some additions by instructions that the other passes do not recognize as additions.

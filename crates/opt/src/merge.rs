@@ -38,7 +38,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     let dominators = Dominators::compute(function, &flow);
     let definitions = Definitions::compute(function);
     let known = FxHashMap::with_capacity_and_hasher(function.inst_count(), FxBuildHasher);
-    let mut merger = Merger { definitions, known, stats: Stats::default() };
+    let mut merger = Merger { definitions, candidates: known, stats: Stats::default() };
     for &block in dominators.preorder() {
         merger.merge_in_block(function, &dominators, block);
     }
@@ -50,7 +50,7 @@ struct Merger {
     definitions: Definitions,
     /// The latest candidate for each hash of a computation, with its block. A candidate is overwritten if its block does not dominate the
     /// current block, or if its computation differs and only the hash is the same.
-    known: FxHashMap<u64, (Block, Inst)>,
+    candidates: FxHashMap<u64, (Block, Inst)>,
     stats: Stats,
 }
 
@@ -65,7 +65,7 @@ impl Merger {
             let hash = self.hash_of(function, inst);
             // Constants are only reused within their block, to keep their live ranges short.
             let is_usable = |earlier: Block| earlier == block || dominators.dominates(earlier, block) && !is_constant_load(function, inst);
-            let known = self.known.get(&hash).filter(|known| is_usable(known.0));
+            let known = self.candidates.get(&hash).filter(|known| is_usable(known.0));
             match known.filter(|known| self.are_same(function, known.1, inst)) {
                 Some(&(_, earlier)) => {
                     // The merged result may be contracted only if both results may.
@@ -73,7 +73,7 @@ impl Merger {
                     make_copy(function, inst, earlier);
                     self.stats.merged += 1;
                 }
-                None => _ = self.known.insert(hash, (block, inst)),
+                None => _ = self.candidates.insert(hash, (block, inst)),
             }
         }
     }

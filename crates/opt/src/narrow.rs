@@ -48,10 +48,10 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     }
     let demand = Demand::compute(function, &insts, target);
     let mut narrowed: FxHashMap<Value, Value> = FxHashMap::default();
-    let mut changed: Vec<(Inst, Kind, Value)> = Vec::new();
+    let mut changed: Vec<(Inst, HalfDependence, Value)> = Vec::new();
     for &inst in &insts {
         let kind = narrow_kind(function, inst, target).filter(|_| demand.is_live[inst.position()]);
-        let Some((kind, wide)) = kind.filter(|&(_, value)| demand.words[value.position()] == LOW) else { continue };
+        let Some((kind, wide)) = kind.filter(|&(_, value)| demand.read_words[value.position()] == LOW) else { continue };
         narrowed.insert(wide, function.new_value(Class::R));
         changed.push((inst, kind, wide));
     }
@@ -62,7 +62,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         function.blocks[block].insts.retain(|inst| is_live[inst.position()]);
     }
     for &(inst, kind, wide) in &changed {
-        rewrite(function, inst, kind, narrowed[&wide], &narrowed);
+        narrow_inst(function, inst, kind, narrowed[&wide], &narrowed);
     }
     for &inst in insts.iter().filter(|inst| demand.is_live[inst.position()]) {
         for operand in function.sources_mut(inst) {
@@ -79,7 +79,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 
 /// How the halves of a pair depend on the sources of its defining instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum HalfDependence {
     /// All sources are pairs; each half of the result depends on the same half of the sources (phi, copy).
     Parallel,
     /// A pack: the first source is the lower half, the second the upper half.
@@ -89,7 +89,7 @@ enum Kind {
 }
 
 /// Matches an instruction that can be narrowed to compute the lower half only. Returns its kind and the value that it defines.
-fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(Kind, Value)> {
+fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(HalfDependence, Value)> {
     let data = &function.insts[inst];
     let (result, sources) = function.operands(inst).split_first()?;
     let part = result.part().filter(|_| data.guard.is_none() && data.result_count() == 1 && result.role == Role::Plain)?;
@@ -109,14 +109,14 @@ fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(Kind,
     };
     let is_word = |operand: &Operand| operand.part().is_none_or(|part| part.count == 1);
     let kind = match (data.op, sources) {
-        (Op::Pseudo(Pseudo::Phi), sources) if sources.iter().all(is_pair) => Kind::Parallel,
-        (Op::Pseudo(Pseudo::Copy), [source]) if source.part().is_some() && is_pair(source) => Kind::Parallel,
-        (Op::Pseudo(Pseudo::Pack), [low, high]) if is_word(low) && is_word(high) => Kind::Pack,
+        (Op::Pseudo(Pseudo::Phi), sources) if sources.iter().all(is_pair) => HalfDependence::Parallel,
+        (Op::Pseudo(Pseudo::Copy), [source]) if source.part().is_some() && is_pair(source) => HalfDependence::Parallel,
+        (Op::Pseudo(Pseudo::Pack), [low, high]) if is_word(low) && is_word(high) => HalfDependence::Pack,
         (Op::Machine(Opcode::IMAD), [a, b, c]) if is_word(a) && is_word(b) && is_pair(c) => {
             let is_wide = matches!(*data.modifiers, [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
             let operands = [placeholder_word(), *a, *b, low_of(*c)];
             let fits = is_wide && machine::operands_fit(function, Opcode::IMAD, &Symbols::new(), None, &operands, target);
-            Some(Kind::Product).filter(|_| fits)?
+            Some(HalfDependence::Product).filter(|_| fits)?
         }
         _ => return None,
     };
@@ -139,7 +139,7 @@ fn low_of(operand: Operand) -> Operand {
 /// The words of values that are read, and the instructions that are live.
 struct Demand {
     /// By value: the mask of the words that are read ([`LOW`], [`ALL`]).
-    words: Vec<u8>,
+    read_words: Vec<u8>,
     /// By instruction: whether it has an effect or defines a word that is read.
     is_live: Vec<bool>,
 }
@@ -147,37 +147,37 @@ struct Demand {
 impl Demand {
     fn compute(function: &Function, insts: &[Inst], target: Target) -> Demand {
         let definitions = Definitions::compute(function);
-        let mut demand = Demand { words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
+        let mut demand = Demand { read_words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
         let mut work: Vec<Inst> = insts.iter().copied().filter(|&inst| dead::must_stay(function, inst)).collect();
         while let Some(inst) = work.pop() {
             demand.is_live[inst.position()] = true;
             let kind =
-                narrow_kind(function, inst, target).filter(|&(_, value)| demand.words[value.position()] == LOW).map(|(kind, _)| kind);
+                narrow_kind(function, inst, target).filter(|&(_, value)| demand.read_words[value.position()] == LOW).map(|(kind, _)| kind);
             for (at, source) in function.sources(inst).iter().enumerate() {
                 let Some(part) = source.part() else { continue };
                 let mask = match kind {
-                    Some(Kind::Pack) if at == 1 => continue,
-                    Some(Kind::Parallel) => LOW << part.first,
-                    Some(Kind::Product) if at == 2 => LOW << part.first,
+                    Some(HalfDependence::Pack) if at == 1 => continue,
+                    Some(HalfDependence::Parallel) => LOW << part.first,
+                    Some(HalfDependence::Product) if at == 2 => LOW << part.first,
                     _ => (((1_u16 << part.count.min(7)) - 1) << part.first.min(7)) as u8,
                 };
-                demand.add(function, &definitions, part.value, mask, &mut work);
+                demand.add_read(function, &definitions, part.value, mask, &mut work);
             }
             if let Some(OperandKind::Value(part)) = function.insts[inst].guard.map(|guard| guard.kind) {
-                demand.add(function, &definitions, part.value, ALL, &mut work);
+                demand.add_read(function, &definitions, part.value, ALL, &mut work);
             }
         }
         demand
     }
 
     /// Records that the words `mask` of a value are read, and adds its definition to the worklist if that is new.
-    fn add(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
+    fn add_read(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
         let mask = if function.values[value] == Class::R2 { mask & ALL } else { ALL };
-        let old = self.words[value.position()];
+        let old = self.read_words[value.position()];
         // A value of which only the upper half is read counts as read completely: only lower halves can be computed alone.
         let new = if (old | mask) == LOW { LOW } else { ALL };
         if new != old {
-            self.words[value.position()] = new;
+            self.read_words[value.position()] = new;
             work.extend(definitions.of(value));
         }
     }
@@ -185,7 +185,7 @@ impl Demand {
 
 /// Replaces an instruction by one that computes only the lower half of its result, into `new`. `narrowed` has the 32-bit value of each
 /// narrowed pair.
-fn rewrite(function: &mut Function, inst: Inst, kind: Kind, new: Value, narrowed: &FxHashMap<Value, Value>) {
+fn narrow_inst(function: &mut Function, inst: Inst, kind: HalfDependence, new: Value, narrowed: &FxHashMap<Value, Value>) {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     operands[0].kind = OperandKind::Value(function.whole(new));
     let low = |operand: &mut Operand| {
@@ -198,12 +198,12 @@ fn rewrite(function: &mut Function, inst: Inst, kind: Kind, new: Value, narrowed
         }
     };
     match kind {
-        Kind::Parallel => operands[1..].iter_mut().for_each(low),
-        Kind::Pack => {
+        HalfDependence::Parallel => operands[1..].iter_mut().for_each(low),
+        HalfDependence::Pack => {
             operands.truncate(2);
             function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
         }
-        Kind::Product => {
+        HalfDependence::Product => {
             low(&mut operands[3]);
             function.insts[inst].modifiers = Symbols::new();
         }

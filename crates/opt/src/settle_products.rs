@@ -90,9 +90,9 @@ fn is_product(function: &Function, inst: Inst) -> bool {
 }
 
 /// Computes the state at the start of each block; `None` for unreachable blocks.
-fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) -> IndexVec<Block, Option<State>> {
-    let mut entries: IndexVec<Block, Option<State>> = IndexVec::filled(function.blocks.len(), None);
-    entries[function.entry()] = Some(State::at_entry());
+fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) -> IndexVec<Block, Option<RegisterState>> {
+    let mut entries: IndexVec<Block, Option<RegisterState>> = IndexVec::filled(function.blocks.len(), None);
+    entries[function.entry()] = Some(RegisterState::at_entry());
     let mut is_changed = true;
     while is_changed {
         is_changed = false;
@@ -119,7 +119,7 @@ fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) ->
 /// wait.
 #[derive(Default)]
 struct Chains {
-    numbers: FxHashMap<(Symbols, u16, u8), u32>,
+    chain_numbers: FxHashMap<(Symbols, u16, u8), u32>,
 }
 
 /// Chain number of a register that belongs to different chains on different paths to a block.
@@ -127,8 +127,8 @@ const MIXED: u32 = 0;
 
 impl Chains {
     fn number(&mut self, shape: &Symbols, first: u16, count: u8) -> u32 {
-        let next = self.numbers.len() as u32 + 1;
-        *self.numbers.entry((shape.clone(), first, count)).or_insert(next)
+        let next = self.chain_numbers.len() as u32 + 1;
+        *self.chain_numbers.entry((shape.clone(), first, count)).or_insert(next)
     }
 }
 
@@ -144,18 +144,18 @@ struct InFlight {
 
 /// Data-flow state at a point of the code, by general register.
 #[derive(Clone, PartialEq, Eq)]
-struct State {
+struct RegisterState {
     /// The registers in flight; `None` for the others.
     in_flight: Vec<Option<InFlight>>,
     /// Registers that ordinary instructions may have read or written since the last fence.
-    accessed: Vec<bool>,
+    accessed_since_fence: Vec<bool>,
     /// Registers that ordinary instructions may have written since the last fence.
-    written: Vec<bool>,
+    written_since_fence: Vec<bool>,
 }
 
 /// What to insert before an instruction.
 #[derive(Default)]
-struct Steps {
+struct Insertions {
     /// Whether an empty product ends the open group first, so that it can be waited for.
     ends_group: bool,
     /// The wait to insert: the number of groups that may stay pending, and the reason; `None` for no wait.
@@ -166,16 +166,16 @@ struct Steps {
 
 /// Consecutive general registers.
 #[derive(Clone, Copy)]
-struct Range {
+struct RegisterRange {
     first: u16,
     count: u8,
 }
 
-impl Range {
+impl RegisterRange {
     /// Returns the general registers of an operand; `None` if it has none.
-    fn of(operand: &Operand) -> Option<Range> {
+    fn of(operand: &Operand) -> Option<RegisterRange> {
         match operand.kind {
-            OperandKind::Register { file: RegFile::General, first, count } => Some(Range { first, count }),
+            OperandKind::Register { file: RegFile::General, first, count } => Some(RegisterRange { first, count }),
             _ => None,
         }
     }
@@ -205,14 +205,18 @@ impl Conflicts {
     }
 }
 
-impl State {
+impl RegisterState {
     /// Returns the state at the start of a function: nothing is in flight, and any register may have been accessed.
-    fn at_entry() -> State {
-        State { in_flight: vec![None; REGISTERS], accessed: vec![true; REGISTERS], written: vec![true; REGISTERS] }
+    fn at_entry() -> RegisterState {
+        RegisterState {
+            in_flight: vec![None; REGISTERS],
+            accessed_since_fence: vec![true; REGISTERS],
+            written_since_fence: vec![true; REGISTERS],
+        }
     }
 
     /// Merges the state of another path into this one; returns whether this changed the state.
-    fn join(&mut self, other: &State) -> bool {
+    fn join(&mut self, other: &RegisterState) -> bool {
         let mut is_changed = false;
         for (mine, theirs) in self.in_flight.iter_mut().zip(&other.in_flight) {
             let joined = match (*mine, *theirs) {
@@ -225,7 +229,11 @@ impl State {
             is_changed |= joined != *mine;
             *mine = joined;
         }
-        let flags = self.accessed.iter_mut().chain(&mut self.written).zip(other.accessed.iter().chain(&other.written));
+        let flags = self
+            .accessed_since_fence
+            .iter_mut()
+            .chain(&mut self.written_since_fence)
+            .zip(other.accessed_since_fence.iter().chain(&other.written_since_fence));
         for (mine, &theirs) in flags {
             is_changed |= theirs && !*mine;
             *mine |= theirs;
@@ -234,8 +242,8 @@ impl State {
     }
 
     /// Determines what to insert before an instruction, and updates the state for both. Returns what to insert.
-    fn transfer(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Steps {
-        let Op::Machine(opcode) = function.insts[inst].op else { return Steps::default() };
+    fn transfer(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
+        let Op::Machine(opcode) = function.insts[inst].op else { return Insertions::default() };
         if opcode.is_warpgroup_product() {
             return self.transfer_product(function, inst, chains);
         }
@@ -244,18 +252,19 @@ impl State {
                 Some(left) => self.wait(left),
                 None => self.fence(),
             }
-            return Steps::default();
+            return Insertions::default();
         }
         self.transfer_ordinary(function, inst, opcode)
     }
 
-    fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Steps {
+    fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
         let mut conflicts = Conflicts { wait: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
         if leaves {
             self.in_flight.iter().flatten().for_each(|&flight| conflicts.add(flight));
         }
-        let ranges = |operands: &[Operand]| operands.iter().filter_map(Range::of).flat_map(Range::registers).collect::<Vec<usize>>();
+        let ranges =
+            |operands: &[Operand]| operands.iter().filter_map(RegisterRange::of).flat_map(RegisterRange::registers).collect::<Vec<usize>>();
         let (reads, writes) = (ranges(function.sources(inst)), ranges(function.results(inst)));
         for &register in &reads {
             self.in_flight[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
@@ -263,31 +272,31 @@ impl State {
         for &register in &writes {
             self.in_flight[register].into_iter().for_each(|flight| conflicts.add(flight));
         }
-        let steps = Steps {
+        let steps = Insertions {
             ends_group: conflicts.is_open,
             wait: conflicts.wait.map(|left| (left, if leaves { Reason::ControlTransfer } else { Reason::Access })),
             fence: false,
         };
         self.apply(&steps);
         for &register in reads.iter().chain(&writes) {
-            self.accessed[register] = true;
+            self.accessed_since_fence[register] = true;
         }
         for &register in &writes {
-            self.written[register] = true;
+            self.written_since_fence[register] = true;
         }
         if opcode == Opcode::CALL {
-            self.accessed.fill(true);
-            self.written.fill(true);
+            self.accessed_since_fence.fill(true);
+            self.written_since_fence.fill(true);
         }
         steps
     }
 
-    fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Steps {
-        let result = function.results(inst).first().and_then(Range::of);
+    fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
+        let result = function.results(inst).first().and_then(RegisterRange::of);
         let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));
-        let sources = function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(Range::of);
-        let sources: Vec<usize> = sources.flat_map(Range::registers).collect();
-        let results: Vec<usize> = result.into_iter().flat_map(Range::registers).collect();
+        let sources = function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(RegisterRange::of);
+        let sources: Vec<usize> = sources.flat_map(RegisterRange::registers).collect();
+        let results: Vec<usize> = result.into_iter().flat_map(RegisterRange::registers).collect();
         let mut conflicts = Conflicts { wait: None, is_open: false };
         for &register in &sources {
             self.in_flight[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
@@ -296,8 +305,9 @@ impl State {
             let is_same_chain = |flight: &InFlight| flight.chain.is_some() && flight.chain == chain;
             self.in_flight[register].filter(|flight| !is_same_chain(flight)).into_iter().for_each(|flight| conflicts.add(flight));
         }
-        let needs_fence = results.iter().any(|&register| self.accessed[register]) || sources.iter().any(|&register| self.written[register]);
-        let steps = Steps {
+        let needs_fence = results.iter().any(|&register| self.accessed_since_fence[register])
+            || sources.iter().any(|&register| self.written_since_fence[register]);
+        let steps = Insertions {
             ends_group: conflicts.is_open,
             wait: conflicts.wait.map(|left| (left, Reason::OtherShape)),
             fence: needs_fence || conflicts.wait.is_some(),
@@ -317,7 +327,7 @@ impl State {
     }
 
     /// Updates the state for the waits and fences inserted before an instruction.
-    fn apply(&mut self, steps: &Steps) {
+    fn apply(&mut self, steps: &Insertions) {
         if steps.ends_group {
             self.end_group();
         }
@@ -347,25 +357,25 @@ impl State {
 
     /// Updates the state for a fence.
     fn fence(&mut self) {
-        self.accessed.fill(false);
-        self.written.fill(false);
+        self.accessed_since_fence.fill(false);
+        self.written_since_fence.fill(false);
     }
 }
 
-impl Steps {
+impl Insertions {
     /// Creates the instructions to insert before `inst`, and appends a remark for each to `remarks`.
     fn insert(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<Remark>) -> Vec<Inst> {
         let location = function.insts[inst].location;
         let mut insts = Vec::new();
         if self.ends_group {
-            insts.push(group_end(function));
+            insts.push(new_group_end(function));
         }
         if let Some((left, reason)) = self.wait {
-            insts.push(group_wait(function, left));
+            insts.push(new_wait(function, left));
             remarks.push(Remark { location, reason });
         }
         if self.fence {
-            insts.push(fence(function));
+            insts.push(new_fence(function));
             if self.wait.is_none() {
                 remarks.push(Remark { location, reason: Reason::Fence });
             }
@@ -383,7 +393,7 @@ fn symbol(spelling: &str) -> Symbol {
 }
 
 /// Returns a new empty product, which computes nothing and only ends a group.
-fn group_end(function: &mut Function) -> Inst {
+fn new_group_end(function: &mut Function) -> Inst {
     let zero = Operand::RZ;
     let operands = [
         zero,
@@ -401,14 +411,14 @@ fn group_end(function: &mut Function) -> Inst {
 }
 
 /// Returns a new `WARPGROUP.DEPBAR` that waits until at most `left` groups are pending.
-fn group_wait(function: &mut Function, left: u8) -> Inst {
+fn new_wait(function: &mut Function, left: u8) -> Inst {
     let modifiers = Symbols::from_slice(&[symbol(".DEPBAR"), symbol(".LE")]);
     let operands = [symbol("gsb0").into(), i64::from(left).into()];
     function.new_inst(Op::Machine(Opcode::WARPGROUP), modifiers, None, &operands, 0)
 }
 
 /// Returns a new `WARPGROUP.ARRIVE`.
-fn fence(function: &mut Function) -> Inst {
+fn new_fence(function: &mut Function) -> Inst {
     function.new_inst(Op::Machine(Opcode::WARPGROUP), Symbols::from_slice(&[symbol(".ARRIVE")]), None, &[], 0)
 }
 
@@ -431,7 +441,7 @@ fn end_groups_at_products(function: &mut Function) {
             if !is_product(function, inst) {
                 continue;
             }
-            let is_empty = function.results(inst).first().is_none_or(|result| Range::of(result).is_none());
+            let is_empty = function.results(inst).first().is_none_or(|result| RegisterRange::of(result).is_none());
             match last.take() {
                 Some(product) if is_empty && ends_group(function, inst) => {
                     let operands: Vec<Operand> = function.operands(product).iter().copied().chain([symbol("gsb0").into()]).collect();

@@ -54,7 +54,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
             if let Some((index, offset)) = match_split(function, &definitions, &is_address, inst) {
-                split(function, inst, index, offset, &mut kept);
+                split_address(function, inst, index, offset, &mut kept);
                 stats.split += 1;
             }
             kept.push(inst);
@@ -80,7 +80,7 @@ fn values_read_as_addresses(function: &Function) -> Vec<bool> {
 }
 
 /// An index without its constant part.
-enum Rest {
+enum IndexRest {
     /// A register.
     Register(Part),
     /// The bitwise OR of two registers.
@@ -89,7 +89,7 @@ enum Rest {
 
 /// Matches an instruction that computes an address from an index with a constant part. Returns the index without that part, and the part
 /// times the element size, in bytes.
-fn match_split(function: &Function, definitions: &Definitions, is_address: &[bool], inst: Inst) -> Option<(Rest, i64)> {
+fn match_split(function: &Function, definitions: &Definitions, is_address: &[bool], inst: Inst) -> Option<(IndexRest, i64)> {
     let data = &function.insts[inst];
     let is_wide = matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
     if !data.is_machine(Opcode::IMAD) || !is_wide || data.guard.is_some() {
@@ -107,21 +107,21 @@ fn match_split(function: &Function, definitions: &Definitions, is_address: &[boo
 
 /// Returns an index without its constant part, and the constant part; `None` if there is none, or if its bits may be set in the rest of the
 /// index.
-fn without_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(Rest, u32)> {
+fn without_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(IndexRest, u32)> {
     let (first, second) = logic_sources(function, definitions, index, OR)?;
     let zeros = |operand: &Operand| known_zeros(function, definitions, operand, MAX_DEPTH);
     let is_apart = |number: u32, zeros: u32| number as i32 > 0 && number & !zeros == 0;
     for (one, other) in [(first, second), (second, first)] {
         let Some(part) = one.part() else { continue };
         if let Some(number) = known_constant(function, definitions, &other) {
-            return is_apart(number, zeros(&one)).then_some((Rest::Register(part), number));
+            return is_apart(number, zeros(&one)).then_some((IndexRest::Register(part), number));
         }
         // The constant may be part of one of the two sources: a | (b | constant).
         let Some((inner, last)) = other.part().and_then(|part| logic_sources(function, definitions, part, OR)) else { continue };
         if let (Some(inner_part), Some(number)) = (inner.part(), known_constant(function, definitions, &last))
             && is_apart(number, zeros(&one) & zeros(&inner))
         {
-            return Some((Rest::Or(part, inner_part), number));
+            return Some((IndexRest::Or(part, inner_part), number));
         }
     }
     None
@@ -182,11 +182,11 @@ fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand
 }
 
 /// Rewrites an address computation: computes the address from the index without its constant part, and adds `offset` bytes.
-fn split(function: &mut Function, inst: Inst, index: Rest, offset: i64, kept: &mut Vec<Inst>) {
+fn split_address(function: &mut Function, inst: Inst, index: IndexRest, offset: i64, kept: &mut Vec<Inst>) {
     let mut prelude = Prelude::before(function, inst);
     let index = match index {
-        Rest::Register(part) => Operand::from(part),
-        Rest::Or(first, second) => {
+        IndexRest::Register(part) => Operand::from(part),
+        IndexRest::Or(first, second) => {
             let sources = [first.into(), second.into(), Operand::RZ, OR.into(), Operand::PT.inverted_predicate()];
             prelude.define(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
         }

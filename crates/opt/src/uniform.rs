@@ -70,15 +70,20 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
     let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
-    let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();
+    let mut replacements: FxHashMap<Value, Operand> = FxHashMap::default();
     for &block in &blocks {
         let moved = Candidates::find(function, &def_use, &definitions, block, encodability);
         stats.moved += moved.insts.len();
-        let mut rewriter =
-            Rewriter { moved: &moved, def_use: &def_use, definitions: &definitions, copies: FxHashMap::default(), replaced: &mut replaced };
+        let mut rewriter = Rewriter {
+            candidates: &moved,
+            def_use: &def_use,
+            definitions: &definitions,
+            known_copies: FxHashMap::default(),
+            replacements: &mut replacements,
+        };
         stats.removed += rewriter.run(function, block);
     }
-    replace_uses(function, &replaced);
+    replace_uses(function, &replacements);
     stats.derived = tuples::run(function);
     if stats != Stats::default() {
         dead::run(function, encodability.target());
@@ -267,13 +272,13 @@ fn uniform_file(file: RegFile) -> RegFile {
 
 /// Rewrites one block.
 struct Rewriter<'a> {
-    moved: &'a Candidates,
+    candidates: &'a Candidates,
     def_use: &'a DefUse,
     definitions: &'a Definitions,
-    /// By source: the result of the copy or vote of that source since the last barrier.
-    copies: FxHashMap<OperandKind, Operand>,
+    /// By source operand: the result of the `R2UR` copy or vote that reads it, if there is one since the last barrier.
+    known_copies: FxHashMap<OperandKind, Operand>,
     /// By value: the operand that replaces it in the whole function.
-    replaced: &'a mut FxHashMap<Value, Operand>,
+    replacements: &'a mut FxHashMap<Value, Operand>,
 }
 
 impl Rewriter<'_> {
@@ -284,9 +289,9 @@ impl Rewriter<'_> {
         let mut removed = 0;
         for inst in insts {
             if is_barrier(function, inst) {
-                self.copies.clear();
+                self.known_copies.clear();
             }
-            if self.moved.insts.contains(&inst) {
+            if self.candidates.insts.contains(&inst) {
                 self.make_uniform(function, inst, &mut kept);
             } else if is_copy(function, inst) || is_vote(function, inst) {
                 removed += usize::from(self.simplify(function, inst));
@@ -316,22 +321,22 @@ impl Rewriter<'_> {
             function.insts[inst].op = Op::Machine(Opcode::UMOV);
             function.set_operands(inst, &[result, Operand::from(i64::from(number))], 1);
             return true;
-        } else if source.value().is_some_and(|value| self.moved.values.contains(&value)) {
+        } else if source.value().is_some_and(|value| self.candidates.values.contains(&value)) {
             Some(source)
         } else {
             None
         };
         let is_plain = source.signs.is_empty() && source.value().is_some();
-        let replacement = replacement.or_else(|| self.copies.get(&source.kind).copied().filter(|_| is_plain));
+        let replacement = replacement.or_else(|| self.known_copies.get(&source.kind).copied().filter(|_| is_plain));
         match replacement {
             Some(operand) => {
-                self.replaced.insert(value, operand);
+                self.replacements.insert(value, operand);
                 function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
                 true
             }
             None => {
                 if is_plain {
-                    self.copies.insert(source.kind, Operand::new(result.kind));
+                    self.known_copies.insert(source.kind, Operand::new(result.kind));
                 }
                 false
             }
@@ -359,7 +364,7 @@ impl Rewriter<'_> {
 
     /// Returns the truth value of a predicate that stays in a predicate register; `None` for other operands.
     fn known_truth(&self, function: &Function, operand: &Operand) -> Option<bool> {
-        let value = operand.value().filter(|value| !self.moved.values.contains(value))?;
+        let value = operand.value().filter(|value| !self.candidates.values.contains(value))?;
         if function.values[value].file != RegFile::Predicate {
             return None;
         }
@@ -371,11 +376,13 @@ impl Rewriter<'_> {
     fn uniform_kind(&mut self, function: &mut Function, inst: Inst, operand: Operand, kept: &mut Vec<Inst>) -> OperandKind {
         match operand.kind {
             OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),
-            OperandKind::Value(part) if self.moved.values.contains(&part.value) || function.values[part.value].file != RegFile::General => {
+            OperandKind::Value(part)
+                if self.candidates.values.contains(&part.value) || function.values[part.value].file != RegFile::General =>
+            {
                 operand.kind
             }
             OperandKind::Value(_) => {
-                if let Some(copy) = self.copies.get(&operand.kind) {
+                if let Some(copy) = self.known_copies.get(&operand.kind) {
                     return copy.kind;
                 }
                 let copied = function.new_value(Class::UR);
@@ -390,7 +397,7 @@ impl Rewriter<'_> {
                 };
                 function.insts[copy].location = function.insts[inst].location;
                 kept.push(copy);
-                self.copies.insert(operand.kind, result);
+                self.known_copies.insert(operand.kind, result);
                 result.kind
             }
             other => other,
@@ -398,16 +405,16 @@ impl Rewriter<'_> {
     }
 }
 
-/// Replaces the uses of values in the whole function; `replaced` has the new operand for each value to replace.
-fn replace_uses(function: &mut Function, replaced: &FxHashMap<Value, Operand>) {
-    if replaced.is_empty() {
+/// Replaces the uses of values in the whole function; `replacements` has the new operand for each value to replace.
+fn replace_uses(function: &mut Function, replacements: &FxHashMap<Value, Operand>) {
+    if replacements.is_empty() {
         return;
     }
     for block in function.layout.clone() {
         for at in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
             for operand in function.sources_mut(inst) {
-                if let Some(new) = operand.value().and_then(|value| replaced.get(&value)) {
+                if let Some(new) = operand.value().and_then(|value| replacements.get(&value)) {
                     let signs = new.signs;
                     operand.kind = new.kind;
                     operand.signs = if signs.is_empty() { operand.signs } else { operand.signs.toggled(signs) };

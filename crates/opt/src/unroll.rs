@@ -77,7 +77,7 @@ const MIN_GROWTH: usize = 600;
 
 /// How a loop is unrolled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Plan {
+enum UnrollPlan {
     /// Fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
     Full(u32),
     /// By this factor, which divides the number of iterations: no remainder loop.
@@ -90,17 +90,19 @@ enum Plan {
     Straight(u32),
 }
 
-impl Plan {
+impl UnrollPlan {
     /// Describes what was done, for a remark.
     fn describe(self) -> String {
         match self {
-            Plan::Full(1) => "the loop has one iteration; it was replaced by its body".to_owned(),
-            Plan::Full(tests) => format!("the loop was replaced by its iterations (its condition is computed {tests} times)"),
-            Plan::Exact(factor) => format!("{factor} iterations were joined into one"),
-            Plan::Guarded(factor) | Plan::Divergent(factor) => {
+            UnrollPlan::Full(1) => "the loop has one iteration; it was replaced by its body".to_owned(),
+            UnrollPlan::Full(tests) => format!("the loop was replaced by its iterations (its condition is computed {tests} times)"),
+            UnrollPlan::Exact(factor) => format!("{factor} iterations were joined into one"),
+            UnrollPlan::Guarded(factor) | UnrollPlan::Divergent(factor) => {
                 format!("{factor} iterations were joined into one; the old loop executes the rest")
             }
-            Plan::Straight(factor) => format!("{factor} iterations were joined into one; guarded copies of the body execute the rest"),
+            UnrollPlan::Straight(factor) => {
+                format!("{factor} iterations were joined into one; guarded copies of the body execute the rest")
+            }
         }
     }
 }
@@ -115,27 +117,27 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
 
 /// Unrolls the loops of a function, and records for each loop what was done or why nothing was done.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
-    let chosen = choose(function, Costs::of(hardware.target).taken_branch as usize, remarks);
+    let chosen = choose_loops(function, Costs::of(hardware.target).taken_branch as usize, remarks);
     let mut stats = Stats::default();
     if chosen.is_empty() {
         return stats;
     }
-    let shapes = prepare(function, chosen);
+    let shapes = isolate_loops(function, chosen);
     let definitions = Definitions::compute(function);
     // For each unrolled loop: the header of the old loop and the new blocks to place before it.
     let mut new_blocks: Vec<(Block, Vec<Block>)> = Vec::new();
     for (shape, plan) in &shapes {
         let blocks = match plan {
-            Plan::Full(tests) => unroll_fully(function, shape, *tests),
-            Plan::Exact(factor) => unroll_exactly(function, shape, *factor),
-            Plan::Guarded(factor) => unroll_guarded(function, &definitions, shape, *factor),
-            Plan::Divergent(factor) => divergent::unroll(function, &definitions, shape, (*factor, false)),
-            Plan::Straight(factor) => divergent::unroll(function, &definitions, shape, (*factor, true)),
+            UnrollPlan::Full(tests) => unroll_fully(function, shape, *tests),
+            UnrollPlan::Exact(factor) => unroll_exactly(function, shape, *factor),
+            UnrollPlan::Guarded(factor) => unroll_guarded(function, &definitions, shape, *factor),
+            UnrollPlan::Divergent(factor) => divergent::unroll(function, &definitions, shape, (*factor, false)),
+            UnrollPlan::Straight(factor) => divergent::unroll(function, &definitions, shape, (*factor, true)),
         };
         let place = location_of(function, shape.header);
         if let Some(blocks) = blocks {
             remarks.done(PASS, place, || plan.describe());
-            if matches!(plan, Plan::Full(_)) {
+            if matches!(plan, UnrollPlan::Full(_)) {
                 stats.full += 1;
             } else {
                 stats.partial += 1;
@@ -161,11 +163,11 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 
 /// The number of instructions that unrolling may still add to the function.
 struct Budget {
-    left: usize,
+    insts_left: usize,
 }
 
 /// Chooses the loops to unroll, and how. `taken_branch` is the cost of a taken branch in cycles.
-fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, Plan)> {
+fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, UnrollPlan)> {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let mut chosen = Vec::new();
@@ -177,7 +179,7 @@ fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Ve
     let mut positions = vec![0; function.blocks.len()];
     function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
     let mut uniformity: Option<Uniformity> = None;
-    let mut budget = Budget { left: MIN_GROWTH.max(function.inst_count() / 4) };
+    let mut budget = Budget { insts_left: MIN_GROWTH.max(function.inst_count() / 4) };
     for id in loops.iter() {
         let header = loops.get(id).header;
         let mut miss = |reason: &str| remarks.missed(PASS, location_of(function, header), || reason.to_owned());
@@ -189,7 +191,7 @@ fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Ve
             miss("it is not an innermost loop with one entry and one exit");
             continue;
         };
-        let body = Body::of(function, &shape);
+        let body = BodyProperties::of(function, &shape);
         let mut is_uniform = |condition| {
             let found = uniformity.get_or_insert_with(|| {
                 let post_dominators = PostDominators::compute(function, &flow);
@@ -198,8 +200,8 @@ fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Ve
             found.is_uniform(condition)
         };
         match plan_for(function, &definitions, &shape, &body, taken_branch, &mut is_uniform) {
-            Ok((plan, growth)) if growth <= budget.left => {
-                budget.left -= growth;
+            Ok((plan, growth)) if growth <= budget.insts_left => {
+                budget.insts_left -= growth;
                 chosen.push((shape, plan));
             }
             Ok(_) => miss("the function has grown as much as unrolling may make it"),
@@ -210,7 +212,7 @@ fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Ve
 }
 
 /// Properties of a loop body that decide whether and how it is unrolled.
-struct Body {
+struct BodyProperties {
     /// Number of machine instructions, without branches and moves of constants.
     size: usize,
     /// Whether there are loads or atomic operations.
@@ -220,12 +222,12 @@ struct Body {
     /// Whether there are instructions that wait for other threads, or order memory accesses.
     has_barriers: bool,
     /// Whether there are instructions that must not be copied.
-    is_unique: bool,
+    has_unique_inst: bool,
 }
 
-impl Body {
-    fn of(function: &Function, shape: &Shape) -> Body {
-        let mut body = Body { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, is_unique: false };
+impl BodyProperties {
+    fn of(function: &Function, shape: &Shape) -> BodyProperties {
+        let mut body = BodyProperties { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, has_unique_inst: false };
         for &inst in shape.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
             body.add_inst(function, inst);
         }
@@ -233,7 +235,7 @@ impl Body {
     }
 
     fn add_inst(&mut self, function: &Function, inst: Inst) {
-        self.is_unique |= shape::is_unique(function, inst);
+        self.has_unique_inst |= shape::is_unique(function, inst);
         let Op::Machine(opcode) = function.insts[inst].op else { return };
         let is_constant = matches!(opcode, Opcode::MOV | Opcode::UMOV) && function.used(inst).next().is_none();
         self.size += usize::from(!is_constant && opcode != Opcode::BRA);
@@ -244,11 +246,11 @@ impl Body {
             Effect::Lanes => self.has_lane_exchange = true,
             Effect::Barrier if opcode == Opcode::WARPSYNC => self.has_lane_exchange = true,
             Effect::Barrier | Effect::Fence => self.has_barriers = true,
-            Effect::Control => self.is_unique |= opcode != Opcode::BRA,
-            Effect::Other => self.is_unique = true,
+            Effect::Control => self.has_unique_inst |= opcode != Opcode::BRA,
+            Effect::Other => self.has_unique_inst = true,
         }
         // Warpgroup products and instructions of the uniform datapath that start other units.
-        self.is_unique |= properties.pipe == Pipe::Tensor && properties.effect != Effect::Lanes;
+        self.has_unique_inst |= properties.pipe == Pipe::Tensor && properties.effect != Effect::Lanes;
         self.has_lane_exchange |= properties.pipe == Pipe::Tensor;
     }
 }
@@ -258,11 +260,11 @@ fn plan_for(
     function: &Function,
     definitions: &Definitions,
     shape: &Shape,
-    body: &Body,
+    body: &BodyProperties,
     taken_branch: usize,
     is_uniform: &mut dyn FnMut(Value) -> bool,
-) -> Result<(Plan, usize), &'static str> {
-    if body.is_unique {
+) -> Result<(UnrollPlan, usize), &'static str> {
+    if body.has_unique_inst {
         return Err("its body has a call, an exit, or an instruction that must not be copied");
     }
     let size = body.size.max(1);
@@ -271,7 +273,7 @@ fn plan_for(
     if let (Some(tests), Some(trips)) = (tests, trips) {
         let all = size * trips as usize;
         if trips <= MAX_FULL_TRIPS && all <= MAX_FULL_SIZE {
-            return Ok((Plan::Full(tests), all));
+            return Ok((UnrollPlan::Full(tests), all));
         }
     }
     if body.has_barriers {
@@ -281,7 +283,7 @@ fn plan_for(
     if let Some(trips) = trips {
         let fits = |&factor: &u32| trips.is_multiple_of(factor) && size * factor as usize <= FACTORS[0].1;
         if let Some(factor) = (2..=8).rev().find(fits) {
-            return Ok((Plan::Exact(factor), size * (factor as usize - 1)));
+            return Ok((UnrollPlan::Exact(factor), size * (factor as usize - 1)));
         }
     }
     let condition = shape.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
@@ -291,7 +293,7 @@ fn plan_for(
         return Err(UNEVEN);
     }
     let counting =
-        Counting::find(function, definitions, shape).ok_or("it does not count up or down to a number that is fixed before the loop")?;
+        CountedLoop::find(function, definitions, shape).ok_or("it does not count up or down to a number that is fixed before the loop")?;
     let fits = |&(factor, most): &(u32, usize)| size * factor as usize <= most;
     let (factor, _) = FACTORS.into_iter().find(fits).ok_or("its body is too large")?;
     let is_short =
@@ -303,66 +305,66 @@ fn plan_for(
     if !is_guardable {
         return Err("its exit test cannot be made for several iterations at once");
     }
-    let meets = is_divergent && shape.tests_at_end() && matches!(counting, Counting::Narrow(_));
+    let meets = is_divergent && shape.tests_at_end() && matches!(counting, CountedLoop::Narrow(_));
     if meets && divergent::is_small(function, shape, taken_branch) && counting.is_exact(function, definitions, shape, factor) {
-        return Ok((Plan::Straight(factor), size * 2 * (factor as usize - 1)));
+        return Ok((UnrollPlan::Straight(factor), size * 2 * (factor as usize - 1)));
     }
     // The remainder loop runs for as long as the thread with the most remaining iterations needs. An inner loop is executed often, so that
     // this time counts, and unrolling pays off only if the loop has loads to overlap.
     match (is_divergent && shape.is_nested && !body.has_loads, meets) {
         (true, _) => Err(UNEVEN),
-        (false, true) => Ok((Plan::Divergent(factor), size * factor as usize)),
-        (false, false) => Ok((Plan::Guarded(factor), size * factor as usize)),
+        (false, true) => Ok((UnrollPlan::Divergent(factor), size * factor as usize)),
+        (false, false) => Ok((UnrollPlan::Guarded(factor), size * factor as usize)),
     }
 }
 
 /// The counter and the limit of a counted loop.
-enum Counting {
+enum CountedLoop {
     /// The counter has 32 bits.
     Narrow(Bound),
     /// The counter has 64 bits.
     Wide(WideBound),
 }
 
-impl Counting {
-    fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<Counting> {
-        let narrow = Bound::find(function, definitions, shape).map(Counting::Narrow);
-        narrow.or_else(|| WideBound::find(function, definitions, shape).map(Counting::Wide))
+impl CountedLoop {
+    fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<CountedLoop> {
+        let narrow = Bound::find(function, definitions, shape).map(CountedLoop::Narrow);
+        narrow.or_else(|| WideBound::find(function, definitions, shape).map(CountedLoop::Wide))
     }
 
     /// Returns the phi that defines the counter.
     fn counter(&self) -> Inst {
         match self {
-            Counting::Narrow(bound) => bound.counter,
-            Counting::Wide(bound) => bound.counter,
+            CountedLoop::Narrow(bound) => bound.counter,
+            CountedLoop::Wide(bound) => bound.counter,
         }
     }
 
     /// Returns the instructions that compute the exit condition from the counter; the last one writes the predicate.
     fn compares(&self) -> &[Inst] {
         match self {
-            Counting::Narrow(bound) => std::slice::from_ref(&bound.compare),
-            Counting::Wide(bound) => &bound.compares,
+            CountedLoop::Narrow(bound) => std::slice::from_ref(&bound.compare),
+            CountedLoop::Wide(bound) => &bound.compares,
         }
     }
 
     fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         match self {
-            Counting::Narrow(bound) => bound.can_guard(function, definitions, tests),
-            Counting::Wide(_) => true,
+            CountedLoop::Narrow(bound) => bound.can_guard(function, definitions, tests),
+            CountedLoop::Wide(_) => true,
         }
     }
 
     /// Returns an upper bound of the number of iterations.
     fn max_trips(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> u64 {
-        let Counting::Narrow(bound) = self else { return u64::MAX };
+        let CountedLoop::Narrow(bound) = self else { return u64::MAX };
         let (start, limit) = bound.ends(function, definitions, shape);
         bound.max_trips(start, limit)
     }
 
     /// Returns whether at most `factor - 1` iterations are left after the unrolled loop.
     fn is_exact(&self, function: &Function, definitions: &Definitions, shape: &Shape, factor: u32) -> bool {
-        let Counting::Narrow(bound) = self else { return false };
+        let CountedLoop::Narrow(bound) = self else { return false };
         let (start, limit) = bound.ends(function, definitions, shape);
         bound.is_exact(start.0, limit.0, factor)
     }
@@ -378,12 +380,12 @@ impl Counting {
         (next, end): (Operand, &mut Vec<Inst>),
     ) -> Option<(Operand, Operand)> {
         match self {
-            Counting::Narrow(bound) => {
+            CountedLoop::Narrow(bound) => {
                 let guarded = bound.prepare(function, definitions, tests, before)?;
                 let first = bound.guard(function, &guarded, start, true, before);
                 Some((first, bound.guard(function, &guarded, next, false, end)))
             }
-            Counting::Wide(bound) => {
+            CountedLoop::Wide(bound) => {
                 let (start, next) = (start.part()?, next.part()?);
                 let guarded = bound.prepare(function, tests, before);
                 let first = bound.guard(function, &guarded, start, tests, true, before);
@@ -399,7 +401,7 @@ fn omitted_tests(shape: &Shape, factor: u32) -> u32 {
 }
 
 /// Gives each loop one entry block and an exit block that nothing else enters, and puts the loop into loop-closed SSA form.
-fn prepare(function: &mut Function, chosen: Vec<(Shape, Plan)>) -> Vec<(Shape, Plan)> {
+fn isolate_loops(function: &mut Function, chosen: Vec<(Shape, UnrollPlan)>) -> Vec<(Shape, UnrollPlan)> {
     let mut shapes = chosen;
     let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (shape, _))| (shape.header, number)).collect();
     for number in 0..shapes.len() {
@@ -548,7 +550,7 @@ fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option
 
 /// Unrolls a loop by `factor`; the old loop stays as the remainder loop. Returns the new blocks.
 fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
-    let counting = Counting::find(function, definitions, shape)?;
+    let counting = CountedLoop::find(function, definitions, shape)?;
     let entry = shape.entries[0];
     let (start, next) = (shape.entry_source(function, counting.counter())?, shape.latch_source(function, counting.counter())?);
     let new = NewLoop::create(function, shape, factor, None);

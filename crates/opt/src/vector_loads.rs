@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The address of the vector must be a multiple of its size. To prove that, a data-flow analysis computes the number of trailing zero bits
-//! of every register ([`Zeros`]): it starts with the maximum, and each instruction lowers the number of its result until nothing changes.
-//! Loads are joined at the place of the first one, within a block, if nothing between them may write memory or wait for other threads.
+//! of every register ([`TrailingZeros`]): it starts with the maximum, and each instruction lowers the number of its result until nothing
+//! changes. Loads are joined at the place of the first one, within a block, if nothing between them may write memory or wait for other
+//! threads.
 //!
 //! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function but for the estimate,
 //! which visits a register at most [`MAX_BITS`] times.
@@ -32,7 +33,7 @@ const MAX_SWEEPS: usize = 12;
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of vector loads vector_load_before.
+    /// Number of vector loads created.
     pub vectors: usize,
 }
 
@@ -47,17 +48,17 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 /// As [`run`], and records which loads were joined, and which adjacent loads were not, and why.
 pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut Remarks) -> Stats {
     let mut stats = Stats::default();
-    let mut zeros: Option<Zeros> = None;
+    let mut zeros: Option<TrailingZeros> = None;
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let groups = candidates(function, block);
         if groups.is_empty() {
             continue;
         }
-        let zeros = zeros.get_or_insert_with(|| Zeros::compute(function));
+        let zeros = zeros.get_or_insert_with(|| TrailingZeros::compute(function));
         let mut vector_load_before: FxHashMap<Inst, Inst> = FxHashMap::default();
         for group in groups {
-            join(function, target, zeros, group, &mut vector_load_before, remarks);
+            join_group(function, target, zeros, group, &mut vector_load_before, remarks);
         }
         if !vector_load_before.is_empty() {
             stats.vectors += vector_load_before.len();
@@ -113,10 +114,10 @@ fn word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
 }
 
 /// Joins loads of one group. Adds each vector load to `vector_load_before`, by the load that it is inserted before.
-fn join(
+fn join_group(
     function: &mut Function,
     target: Target,
-    zeros: &Zeros,
+    zeros: &TrailingZeros,
     mut group: Group,
     vector_load_before: &mut FxHashMap<Inst, Inst>,
     remarks: &mut Remarks,
@@ -182,14 +183,14 @@ fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usi
 }
 
 /// Number of trailing zero bits of each value, a lower bound of at most [`MAX_BITS`]; 0 for values of several registers.
-struct Zeros {
+struct TrailingZeros {
     bits: Vec<u8>,
 }
 
-impl Zeros {
+impl TrailingZeros {
     /// Computes the greatest fixed point of the data-flow equations.
-    fn compute(function: &Function) -> Zeros {
-        let mut zeros = Zeros { bits: vec![MAX_BITS; function.values.len()] };
+    fn compute(function: &Function) -> TrailingZeros {
+        let mut zeros = TrailingZeros { bits: vec![MAX_BITS; function.values.len()] };
         for sweep in 0.. {
             let mut is_changed = false;
             for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {

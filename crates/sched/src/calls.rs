@@ -55,13 +55,13 @@ impl CallCosts {
     pub fn propagate(functions: &[CallNode]) -> CallCosts {
         let index: FxHashMap<&str, usize> =
             functions.iter().enumerate().map(|(number, function)| (function.name.as_str(), number)).collect();
-        let mut states = vec![State::New; functions.len()];
+        let mut states = vec![VisitState::New; functions.len()];
         for start in 0..functions.len() {
-            walk(functions, &index, start, &mut states);
+            sum_cycles(functions, &index, start, &mut states);
         }
         let cycles = functions.iter().zip(&states).map(|(function, state)| match state {
-            State::Done(cycles) => (function.name.clone(), *cycles),
-            State::New | State::Open => (function.name.clone(), function.own_cycles),
+            VisitState::Done(cycles) => (function.name.clone(), *cycles),
+            VisitState::New | VisitState::Open => (function.name.clone(), function.own_cycles),
         });
         CallCosts { cycles: cycles.collect() }
     }
@@ -69,7 +69,7 @@ impl CallCosts {
 
 /// State of a function in the depth-first search.
 #[derive(Clone, Copy)]
-enum State {
+enum VisitState {
     /// Not visited yet.
     New,
     /// On the current path of the search: a call of this function closes a cycle.
@@ -82,16 +82,16 @@ enum State {
 ///
 /// Uses an explicit stack, because call chains may be deeper than the thread's stack allows. A stack entry holds the function, the index
 /// of its next call and the cycles summed so far.
-fn walk(functions: &[CallNode], index: &FxHashMap<&str, usize>, start: usize, states: &mut [State]) {
-    if !matches!(states[start], State::New) {
+fn sum_cycles(functions: &[CallNode], index: &FxHashMap<&str, usize>, start: usize, states: &mut [VisitState]) {
+    if !matches!(states[start], VisitState::New) {
         return;
     }
-    states[start] = State::Open;
+    states[start] = VisitState::Open;
     let mut way = vec![(start, 0_usize, functions[start].own_cycles)];
     while let Some((function, next, cycles)) = way.last_mut() {
         let Some(call) = functions[*function].calls.get(*next) else {
             let (function, cycles) = (*function, *cycles);
-            states[function] = State::Done(cycles);
+            states[function] = VisitState::Done(cycles);
             way.pop();
             continue;
         };
@@ -100,14 +100,14 @@ fn walk(functions: &[CallNode], index: &FxHashMap<&str, usize>, start: usize, st
             continue;
         };
         match states[callee] {
-            State::Done(callee_cycles) => {
+            VisitState::Done(callee_cycles) => {
                 *cycles = cycles.saturating_add(callee_cycles);
                 *next += 1;
             }
-            State::Open => *next += 1,
+            VisitState::Open => *next += 1,
             // `next` is not advanced: the same call is evaluated again when the callee is finished.
-            State::New => {
-                states[callee] = State::Open;
+            VisitState::New => {
+                states[callee] = VisitState::Open;
                 way.push((callee, 0, functions[callee].own_cycles));
             }
         }

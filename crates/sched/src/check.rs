@@ -86,7 +86,7 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Bro
     let (before, old_writers) = replay(code, &within, &old, &mut bases, true);
     let (after, new_writers) = replay(code, &within, new, &mut bases, false);
     for (position, (before, after)) in before.iter().zip(&after).enumerate() {
-        compare(code, within.start + position, before, after)?;
+        compare_records(code, within.start + position, before, after)?;
     }
     // Sorted, so that the reported register does not depend on the order of the hash map.
     let mut registers: Vec<u32> = old_writers.keys().copied().collect();
@@ -96,7 +96,7 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Bro
 }
 
 /// Compares the records of one item in the old order (`before`) and in the new order (`after`).
-fn compare(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), Broken> {
+fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), Broken> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let reads = code.reads(&code.items[item]).iter();
         let register = reads.chain(code.writes(&code.items[item])).nth(place).map_or(0, |access| access.register);
@@ -126,7 +126,7 @@ struct ItemRecord {
 }
 
 /// Returns a pseudo-random 64-bit number that depends only on `number`, so that it is the same in every process.
-fn random(number: usize) -> u64 {
+fn random_from(number: usize) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(number)
 }
 
@@ -137,7 +137,7 @@ struct SetHash(u64);
 impl SetHash {
     /// Returns the hash of the set whose only member is `item`.
     fn of(item: usize) -> SetHash {
-        SetHash(random(item))
+        SetHash(random_from(item))
     }
 
     /// Adds the members of another set.
@@ -195,7 +195,7 @@ struct ReplayState<'b> {
     /// Items whose result depends on the set of converged threads.
     converged: SetHash,
     /// All items executed so far.
-    all: SetHash,
+    all_items: SetHash,
     /// Scheduling barriers.
     sched_barriers: SetHash,
 }
@@ -267,7 +267,7 @@ impl<'b> ReplayState<'b> {
                 }
             }
             OrderEffect::SchedBarrier => {
-                record.sched_barriers = self.all;
+                record.sched_barriers = self.all_items;
                 self.sched_barriers.add(own);
             }
         }
@@ -275,7 +275,7 @@ impl<'b> ReplayState<'b> {
             record.order.add(self.syncs.times(SYNCS));
             self.converged.add(own);
         }
-        self.all.add(own);
+        self.all_items.add(own);
         for access in code.writes(item) {
             self.writers.insert(access.register, position as u32 + 1);
         }
@@ -322,7 +322,7 @@ impl<'b> ReplayState<'b> {
                 add(of_base);
                 for word in words {
                     let of_word = self.words.entry((number, base, word)).or_default();
-                    count(of_word, random(word as usize));
+                    count(of_word, random_from(word as usize));
                     add(of_word);
                 }
             }

@@ -199,7 +199,7 @@ struct BudgetSearch {
     /// Whether the backend would have used more registers than allowed.
     is_tight: bool,
     /// All attempts, for the trace; empty unless tracing is on.
-    tries: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
+    traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
 }
 
 impl Scheduler<'_> {
@@ -223,12 +223,12 @@ impl Scheduler<'_> {
             chunk_code.walk_latches(function, &flow, &mut in_flight, Some(&numbers));
             for (block, range) in &chunk_code.blocks {
                 let live = LiveValues::of(function, &liveness, *block);
-                old_peaks[*block] = peak(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
+                old_peaks[*block] = peak_pressure(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
             }
             // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
             only_chunk_code = Some(chunk_code).filter(|_| chunks.len() == 1);
         }
-        let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| most_of(most, *peak));
+        let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| elementwise_max(most, *peak));
         let target = self.targets(old);
         let mut stats = Stats { live_before: old[0], target: Some(self.register_target(old[0])), ..Stats::default() };
         let loops = if self.lower_occupancy_percents.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
@@ -249,11 +249,12 @@ impl Scheduler<'_> {
                 scratch.in_flight.enter_block(function, &flow, *block, Some(&numbers));
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
-                let found = self.find_within_budget(&chunk_code.code, range, &mut scratch, &live, most_of(target, old));
+                let found = self.find_within_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(target, old));
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
                     let own = BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
-                    let with = |allowed| self.schedule_with_budget(&chunk_code.code, range, &mut scratch, &live, most_of(allowed, old));
+                    let with =
+                        |allowed| self.schedule_with_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(allowed, old));
                     let wants_more = found.is_tight && can_save(found.cycles, found.lower_bound_cycles);
                     tradeoff.add(
                         LOOP_MODEL.executions(loops.depth(*block)),
@@ -265,13 +266,15 @@ impl Scheduler<'_> {
                     );
                 }
                 let insts = &function.blocks[*block].insts;
-                let tries = found.tries.into_iter();
-                stats.attempts.extend(tries.map(|(mode, regions, verdict)| TracedAttempt::new(*block, insts, mode, regions, verdict)));
+                let traced_attempts = found.traced_attempts.into_iter();
+                stats
+                    .attempts
+                    .extend(traced_attempts.map(|(mode, regions, verdict)| TracedAttempt::new(*block, insts, mode, regions, verdict)));
                 match &found.attempt {
                     Some(attempt) => scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied()),
                     None => scratch.in_flight.finish_block(&chunk_code.code, *block, range.clone()),
                 }
-                self.accept(function, &chunk_code.code, *block, range, found.attempt, &mut stats)?;
+                self.apply_order(function, &chunk_code.code, *block, range, found.attempt, &mut stats)?;
             }
         }
         stats.tradeoff = tradeoff.best(|live| Scheduler { occupancy_percent: 100, ..*self }.register_target(live).warps);
@@ -292,7 +295,7 @@ impl Scheduler<'_> {
         let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
         scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
         let attempt = untraced.attempt(code, range, scratch, &settings);
-        let peak = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+        let peak = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
@@ -306,19 +309,19 @@ impl Scheduler<'_> {
         live: &LiveValues,
         allowed: Counts,
     ) -> BudgetSearch {
-        let (mut tries, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
+        let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
         let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, allowed, 0, &knobs));
             scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
             let mut attempt = self.attempt(code, range, scratch, &settings);
-            let found = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+            let found = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
             is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
                 let verdict =
                     if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
-                tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
+                traced_attempts.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
                 return BudgetSearch {
@@ -327,12 +330,12 @@ impl Scheduler<'_> {
                     attempt: Some(attempt),
                     peak: Some(found),
                     is_tight,
-                    tries,
+                    traced_attempts,
                 };
             }
             (is_tight, cycles_before, lower_bound_cycles) = (true, attempt.cycles_before, attempt.lower_bound_cycles);
         }
-        BudgetSearch { attempt: None, cycles: cycles_before, lower_bound_cycles, peak: None, is_tight, tries }
+        BudgetSearch { attempt: None, cycles: cycles_before, lower_bound_cycles, peak: None, is_tight, traced_attempts }
     }
 
     /// Schedules a function on physical registers (phase 110).
@@ -362,7 +365,7 @@ impl Scheduler<'_> {
                     stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, AttemptVerdict::Taken));
                 }
                 scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied());
-                self.accept(function, &chunk_code.code, *block, range, Some(attempt), &mut stats)?;
+                self.apply_order(function, &chunk_code.code, *block, range, Some(attempt), &mut stats)?;
             }
         }
         Ok(stats)
@@ -442,7 +445,7 @@ impl Scheduler<'_> {
     }
 
     /// Applies the new order to the block and updates the statistics. Without an attempt, the block keeps its old order.
-    fn accept(
+    fn apply_order(
         &self,
         function: &mut Function,
         code: &Code,
@@ -504,12 +507,12 @@ impl LiveValues {
 }
 
 /// Returns the elementwise maximum, by register class.
-fn most_of(first: Counts, second: Counts) -> Counts {
+fn elementwise_max(first: Counts, second: Counts) -> Counts {
     std::array::from_fn(|class| first[class].max(second[class]))
 }
 
 /// Returns the maximum number of live registers of each class in a block, for a given order.
-fn peak(
+fn peak_pressure(
     code: &Code,
     range: &Range<usize>,
     tracker: &mut PressureTracker,

@@ -96,25 +96,25 @@ impl OccupancyTradeoff {
     /// Creates estimates without blocks. Each budget is a pair: percentage of resident warps, and maximum number of live registers per
     /// class.
     ///
-    /// Budgets that allow no more general registers than `own` are dropped.
-    pub(crate) fn new(own: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
-        let others = others.filter(|(_, allowed)| allowed[0] > own.1[0]);
+    /// Budgets that allow no more general registers than `normal` are dropped.
+    pub(crate) fn new(normal: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
+        let others = others.filter(|(_, allowed)| allowed[0] > normal.1[0]);
         OccupancyTradeoff {
-            normal: BudgetEstimate::new(own.0, own.1),
+            normal: BudgetEstimate::new(normal.0, normal.1),
             larger: others.map(|(warps, allowed)| BudgetEstimate::new(warps, allowed)).collect(),
         }
     }
 
     /// Adds the estimates of a block under all budgets.
     ///
-    /// `own` is its outcome under the normal budget. If `wants_more` is set, `with` is called once per larger budget to schedule the block
-    /// under that budget; otherwise the outcome `own` is used for all budgets.
+    /// `normal` is its outcome under the normal budget. If `wants_more` is set, `with` is called once per larger budget to schedule the
+    /// block under that budget; otherwise the outcome `normal` is used for all budgets.
     pub(crate) fn add(
         &mut self,
         executions: f64,
         items: &[Item],
         costs: &Costs,
-        own: BlockOutcome,
+        normal: BlockOutcome,
         wants_more: bool,
         mut with: impl FnMut(Counts) -> BlockOutcome,
     ) {
@@ -125,10 +125,10 @@ impl OccupancyTradeoff {
         };
         for budget in &mut self.larger {
             // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter of both would be used.
-            let outcome = if wants_more { with(budget.allowed) } else { own };
-            note(budget, if outcome.cycles < own.cycles { outcome } else { own });
+            let outcome = if wants_more { with(budget.allowed) } else { normal };
+            note(budget, if outcome.cycles < normal.cycles { outcome } else { normal });
         }
-        note(&mut self.normal, own);
+        note(&mut self.normal, normal);
     }
 
     /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
@@ -136,10 +136,10 @@ impl OccupancyTradeoff {
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
-        let own = score(&self.normal);
+        let normal = score(&self.normal);
         let best =
             self.larger.iter().map(|budget| (budget.occupancy_percent, score(budget))).min_by(|one, other| one.1.total_cmp(&other.1))?;
-        (best.1 < own).then(|| ReducedOccupancy { occupancy_percent: best.0, saved: 1.0 - best.1 / own })
+        (best.1 < normal).then(|| ReducedOccupancy { occupancy_percent: best.0, saved: 1.0 - best.1 / normal })
     }
 }
 
@@ -151,12 +151,12 @@ mod tests {
     use oriole_hardware::units::Rates;
     use oriole_isa::{Target, parse};
 
-    fn reduced_occupancy(own: BlockOutcome, other: BlockOutcome, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
+    fn reduced_occupancy(normal: BlockOutcome, other: BlockOutcome, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let target = Target::parse("sm_90a").unwrap();
         let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
         let code = from_machine::code(&[parse("FADD R2, R0, R1").unwrap(), parse("FADD R3, R2, R0").unwrap()]);
         let mut tradeoff = OccupancyTradeoff::new((100, [32, 6, 6, 50]), [(50, [64, 6, 6, 50])].into_iter());
-        tradeoff.add(1.0, &code.items, &costs, own, true, |_| other);
+        tradeoff.add(1.0, &code.items, &costs, normal, true, |_| other);
         tradeoff.best(warps)
     }
 
@@ -164,8 +164,8 @@ mod tests {
     /// eight warps instead of 1 + 99/16 with sixteen warps.
     #[test]
     fn lower_occupancy_that_pays_off_is_found() {
-        let (own, other) = (BlockOutcome { cycles: 99, peak: 30 }, BlockOutcome { cycles: 39, peak: 60 });
-        let found = reduced_occupancy(own, other, |peak| if peak > 32 { 8 } else { 16 }).expect("it saves time");
+        let (normal, other) = (BlockOutcome { cycles: 99, peak: 30 }, BlockOutcome { cycles: 39, peak: 60 });
+        let found = reduced_occupancy(normal, other, |peak| if peak > 32 { 8 } else { 16 }).expect("it saves time");
         let expected = 1.0_f64 - ((1.0_f64 + 39.0) * (1.0 + 39.0 / 8.0) / ((1.0 + 99.0) * (1.0 + 99.0 / 16.0))).sqrt();
         assert_eq!(found.occupancy_percent, 50);
         assert!((found.saved - expected).abs() < 1e-9, "{} {expected}", found.saved);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn lower_occupancy_that_costs_more_is_rejected() {
-        let (own, other) = (BlockOutcome { cycles: 100, peak: 30 }, BlockOutcome { cycles: 95, peak: 60 });
-        assert_eq!(reduced_occupancy(own, other, |peak| if peak > 32 { 8 } else { 16 }), None);
+        let (normal, other) = (BlockOutcome { cycles: 100, peak: 30 }, BlockOutcome { cycles: 95, peak: 60 });
+        assert_eq!(reduced_occupancy(normal, other, |peak| if peak > 32 { 8 } else { 16 }), None);
     }
 }

@@ -30,7 +30,7 @@ pub type Counts = [i32; REGISTER_CLASSES];
 
 /// Liveness of one register group.
 #[derive(Clone, Copy, Default)]
-struct State {
+struct GroupState {
     /// Whether the group is live at the current position.
     live: bool,
     /// Whether an item of the block after the current region accesses the group, or the group is live-out.
@@ -46,7 +46,7 @@ struct State {
 #[derive(Clone)]
 pub struct PressureTracker {
     /// By register group.
-    states: Vec<State>,
+    states: Vec<GroupState>,
     /// Register groups whose state may differ from the default and must be reset for the next block.
     touched_groups: Vec<u32>,
     /// Number of registers of each class that are live at the current position.
@@ -68,11 +68,11 @@ impl PressureTracker {
     /// Creates a tracker for code with `groups` register groups.
     pub fn new(groups: usize) -> PressureTracker {
         let zero = [0; REGISTER_CLASSES];
-        PressureTracker { states: vec![State::default(); groups], touched_groups: Vec::new(), live: zero, peak: zero }
+        PressureTracker { states: vec![GroupState::default(); groups], touched_groups: Vec::new(), live: zero, peak: zero }
     }
 
     /// Returns the state of a register group, and records that it must be reset for the next block.
-    fn state(&mut self, group: u32) -> &mut State {
+    fn state(&mut self, group: u32) -> &mut GroupState {
         let state = &mut self.states[group as usize];
         if !state.live && state.last_access == 0 {
             self.touched_groups.push(group);
@@ -83,7 +83,7 @@ impl PressureTracker {
     /// Resets the tracker to the start of a block. Takes time linear in the operands of this block and of the previous one.
     pub fn enter_block(&mut self, code: &Code, block: Range<usize>, liveness: BlockLiveness<'_>) {
         for group in self.touched_groups.drain(..) {
-            self.states[group as usize] = State::default();
+            self.states[group as usize] = GroupState::default();
         }
         self.live = [0; REGISTER_CLASSES];
         for position in block.clone() {

@@ -108,7 +108,7 @@ impl Combiner {
             return None;
         }
         let [low_terms, high_terms] = [terms(function, lower)?, terms(function, upper)?];
-        let (WideShift { a, above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
+        let (WideShift { low: a, high: above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
             let base = *only_other(&low_terms, at)?;
             (0..2).find_map(|upper_at| {
                 let upper_base = *only_other(&high_terms, upper_at)?;
@@ -152,16 +152,16 @@ impl Combiner {
             value.is_some_and(|value| self.reads[oriole_support::Index::position(value)] <= MAX_SHIFT_READERS)
         });
         let is_match = same_bits && is_plain && few_readers && upper_distance == distance;
-        is_match.then_some(WideShift { a, above, distance, insts: [lower, upper] })
+        is_match.then_some(WideShift { low: a, high: above, distance, insts: [lower, upper] })
     }
 }
 
 /// A 64-bit left shift.
 struct WideShift {
     /// The lower half of the shifted value.
-    a: Operand,
+    low: Operand,
     /// The upper half of the shifted value.
-    above: Operand,
+    high: Operand,
     distance: Operand,
     /// The instructions that compute the lower and the upper half.
     insts: [Inst; 2],

@@ -14,13 +14,13 @@ pub(super) struct Bases {
     /// By lower and upper half: the pair that a pack makes of them.
     pairs: FxHashMap<(Part, Part), Part>,
     /// By instruction: the packs to insert after it.
-    after: FxHashMap<Inst, Vec<Inst>>,
+    packs_after: FxHashMap<Inst, Vec<Inst>>,
     /// Computed when the first pack is created.
-    places: Option<Places>,
+    inst_positions: Option<InstPositions>,
 }
 
 /// The positions of all instructions.
-struct Places {
+struct InstPositions {
     /// By instruction: its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,
     dominators: Dominators,
@@ -37,21 +37,22 @@ impl Bases {
         if !is_general(low) || !is_general(high) {
             return None;
         }
-        let places = self.places.get_or_insert_with(|| Places::find(function));
-        let later = places.later_of(definitions.of(low.value)?, definitions.of(high.value)?)?;
+        let inst_positions = self.inst_positions.get_or_insert_with(|| InstPositions::compute(function));
+        let later = inst_positions.later_of(definitions.of(low.value)?, definitions.of(high.value)?)?;
         let value = function.new_value(Class::R2);
         let pair = function.whole(value);
         let pack = function.new_inst(Op::Pseudo(Pseudo::Pack), Symbols::new(), None, &[pair.into(), low.into(), high.into()], 1);
         function.insts[pack].location = function.insts[later].location;
-        self.after.entry(later).or_default().push(pack);
+        self.packs_after.entry(later).or_default().push(pack);
         self.pairs.insert((low, high), pair);
         Some(pair)
     }
 
     /// Inserts the packs after the definitions of their halves; after all phis of the block if the later definition is a phi.
     pub(super) fn insert_packs(mut self, function: &mut Function) {
-        let Some(places) = self.places.take() else { return };
-        let mut blocks: Vec<Block> = self.after.keys().filter_map(|inst| places.positions[inst.position()]).map(|place| place.0).collect();
+        let Some(inst_positions) = self.inst_positions.take() else { return };
+        let mut blocks: Vec<Block> =
+            self.packs_after.keys().filter_map(|inst| inst_positions.positions[inst.position()]).map(|place| place.0).collect();
         blocks.sort_unstable_by_key(|block| block.position());
         blocks.dedup();
         for block in blocks {
@@ -63,7 +64,7 @@ impl Bases {
                     new.append(&mut after_phis);
                 }
                 new.push(inst);
-                if let Some(packs) = self.after.remove(&inst) {
+                if let Some(packs) = self.packs_after.remove(&inst) {
                     after_phis.extend(packs);
                 }
                 if !function.insts[inst].is(Pseudo::Phi) {
@@ -75,8 +76,8 @@ impl Bases {
     }
 }
 
-impl Places {
-    fn find(function: &Function) -> Places {
+impl InstPositions {
+    fn compute(function: &Function) -> InstPositions {
         let mut positions = vec![None; function.insts.len()];
         for &block in &function.layout {
             for (number, &inst) in function.blocks[block].insts.iter().enumerate() {
@@ -84,7 +85,7 @@ impl Places {
             }
         }
         let flow = ControlFlow::compute(function);
-        Places { positions, dominators: Dominators::compute(function, &flow) }
+        InstPositions { positions, dominators: Dominators::compute(function, &flow) }
     }
 
     /// Returns the later one of two instructions that both dominate a third one.

@@ -14,41 +14,41 @@ use crate::rewrite::piece;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Results {
     /// The result in one or two general registers, as a 64-bit constant; `None` if there is none.
-    pub(super) number: Option<u64>,
+    pub(super) integer: Option<u64>,
     /// The two predicate results, in operand order; `None` if they are not known.
-    pub(super) truths: Option<[bool; 2]>,
+    pub(super) predicates: Option<[bool; 2]>,
 }
 
 impl Results {
     fn word(word: u32) -> Option<Results> {
-        Results::number(word.into())
+        Results::integer(word.into())
     }
 
-    fn number(number: u64) -> Option<Results> {
-        Some(Results { number: Some(number), truths: None })
+    fn integer(integer: u64) -> Option<Results> {
+        Some(Results { integer: Some(integer), predicates: None })
     }
 }
 
 /// The sources of an instruction, all compile-time constants.
 struct Sources {
     /// The integer sources in operand order, each with the signs that are not applied yet.
-    numbers: SmallVec<[(u64, Signs); 4]>,
+    integers: SmallVec<[(u64, Signs); 4]>,
     /// The predicate sources in operand order, with their inversion applied.
-    truths: SmallVec<[bool; 2]>,
+    predicates: SmallVec<[bool; 2]>,
 }
 
 impl Sources {
     /// Returns the sources of an instruction, or `None` if one of them is not known.
     fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Sources> {
         let known = Known::new(function, definitions);
-        let mut sources = Sources { numbers: SmallVec::new(), truths: SmallVec::new() };
+        let mut sources = Sources { integers: SmallVec::new(), predicates: SmallVec::new() };
         for source in function.sources(inst) {
             // `PLOP3` reads the sign bit of a register (suffix `.SIGN`) as a predicate.
             let mut suffixes = source.suffixes();
             match (suffixes.next(), suffixes.next()) {
                 (None, _) => {}
                 (Some(Symbol::SIGN), None) if source.signs.is_empty() => {
-                    sources.truths.push(known_integer(function, definitions, source)? >> 31 & 1 == 1);
+                    sources.predicates.push(known_integer(function, definitions, source)? >> 31 & 1 == 1);
                     continue;
                 }
                 _ => return None,
@@ -59,9 +59,9 @@ impl Sources {
                 _ => false,
             };
             if is_predicate {
-                sources.truths.push(known.truth(source)?);
+                sources.predicates.push(known.truth(source)?);
             } else {
-                sources.numbers.push((known_integer(function, definitions, source)?, source.signs));
+                sources.integers.push((known_integer(function, definitions, source)?, source.signs));
             }
         }
         Some(sources)
@@ -69,20 +69,20 @@ impl Sources {
 
     /// Returns the lower words of the integer sources with their signs applied; `None` unless there are exactly `N` sources.
     fn words<const N: usize>(&self) -> Option<[u32; N]> {
-        let words: Option<SmallVec<[u32; 4]>> = self.numbers.iter().map(|&(number, signs)| signed(number as u32, signs)).collect();
+        let words: Option<SmallVec<[u32; 4]>> = self.integers.iter().map(|&(number, signs)| apply_sign(number as u32, signs)).collect();
         words?.as_slice().try_into().ok()
     }
 
     /// Returns integer source `at` as the summand that the carry is computed from: `-x` counts as `2^32 - x`.
     fn carry_summand(&self, at: usize) -> Option<u64> {
-        let (number, signs) = *self.numbers.get(at)?;
+        let (number, signs) = *self.integers.get(at)?;
         let word = number as u32;
-        if signs == Signs::NEGATE { Some((1 << 32) - u64::from(word)) } else { signed(word, signs).map(u64::from) }
+        if signs == Signs::NEGATE { Some((1 << 32) - u64::from(word)) } else { apply_sign(word, signs).map(u64::from) }
     }
 }
 
 /// Returns a word with a sign applied; `None` for signs that integers do not have.
-fn signed(word: u32, signs: Signs) -> Option<u32> {
+fn apply_sign(word: u32, signs: Signs) -> Option<u32> {
     match signs {
         Signs::NONE => Some(word),
         Signs::NEGATE => Some(word.wrapping_neg()),
@@ -116,7 +116,7 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
         Opcode::IMAD => product,
         Opcode::LEA => shifted_sum,
         Opcode::SHF => shift,
-        Opcode::LOP3 => logic_of,
+        Opcode::LOP3 => bitwise_logic,
         Opcode::PRMT => permute_bytes,
         Opcode::SEL => select,
         Opcode::ISETP => compare,
@@ -148,30 +148,30 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
 /// `IADD3`: three summands and up to two carries. The carry results are whether the bits above bit 31 of the sum are at least 1, and at
 /// least 2.
 fn sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let carries = match (modifiers, sources.truths.as_slice()) {
+    let carries = match (modifiers, sources.predicates.as_slice()) {
         ([], []) => 0,
         ([Symbol::X], [one, other]) => u64::from(*one) + u64::from(*other),
         _ => return None,
     };
-    if sources.numbers.len() != 3 {
+    if sources.integers.len() != 3 {
         return None;
     }
     let sum = sources.carry_summand(0)? + sources.carry_summand(1)? + sources.carry_summand(2)? + carries;
-    Some(Results { number: Some(u64::from(sum as u32)), truths: Some([sum >> 32 >= 1, sum >> 32 >= 2]) })
+    Some(Results { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 >= 1, sum >> 32 >= 2]) })
 }
 
 /// `IMAD`: the lower word of `a * b + c`, all 64 bits (`.WIDE`), or the upper word (`.HI`), without a carry.
 fn product(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let is_plain = sources.truths.is_empty() && sources.numbers.iter().all(|number| number.1.is_empty());
-    let &[(a, _), (b, _), (c, _)] = sources.numbers.as_slice() else { return None };
+    let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
+    let &[(a, _), (b, _), (c, _)] = sources.integers.as_slice() else { return None };
     let (a, b) = (a as u32, b as u32);
     let signed = (i64::from(a as i32) * i64::from(b as i32)) as u64;
     let unsigned = u64::from(a) * u64::from(b);
     match modifiers {
         _ if !is_plain => None,
         [] | [Symbol::U32] => Results::word(a.wrapping_mul(b).wrapping_add(c as u32)),
-        [Symbol::WIDE] => Results::number(signed.wrapping_add(c)),
-        [Symbol::WIDE, Symbol::U32] => Results::number(unsigned.wrapping_add(c)),
+        [Symbol::WIDE] => Results::integer(signed.wrapping_add(c)),
+        [Symbol::WIDE, Symbol::U32] => Results::integer(unsigned.wrapping_add(c)),
         [Symbol::HI] => Results::word((signed.wrapping_add(c) >> 32) as u32),
         [Symbol::HI, Symbol::U32] => Results::word((unsigned.wrapping_add(c) >> 32) as u32),
         _ => None,
@@ -180,10 +180,10 @@ fn product(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
 
 /// `LEA`: `(a << n) + b` with its carry.
 fn shifted_sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let is_plain = sources.truths.is_empty() && sources.numbers.iter().all(|number| number.1.is_empty());
+    let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
     let [a, b, distance] = sources.words::<3>().filter(|_| is_plain && modifiers.is_empty())?;
     let sum = u64::from(a << (distance & 31)) + u64::from(b);
-    Some(Results { number: Some(u64::from(sum as u32)), truths: Some([sum >> 32 != 0, false]) })
+    Some(Results { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 != 0, false]) })
 }
 
 /// `SHF`: one word of the shifted pair `high:low`.
@@ -203,10 +203,10 @@ fn shift(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> 
 }
 
 /// `LOP3`: a bitwise function of three words, given by a truth table; the predicate result is whether the word is nonzero.
-fn logic_of(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let [a, b, c, table] = sources.words::<4>().filter(|_| modifiers == [Symbol::LUT] && sources.truths.as_slice() == [false])?;
+fn bitwise_logic(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let [a, b, c, table] = sources.words::<4>().filter(|_| modifiers == [Symbol::LUT] && sources.predicates.as_slice() == [false])?;
     let word = logic(i64::from(table), a, b, c);
-    Some(Results { number: Some(u64::from(word)), truths: Some([word != 0, false]) })
+    Some(Results { integer: Some(u64::from(word)), predicates: Some([word != 0, false]) })
 }
 
 /// `PRMT`: four bytes of the pair `b:a`; a byte whose selector has bit 3 is replaced by eight copies of its sign bit.
@@ -224,7 +224,7 @@ fn permute_bytes(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<R
 
 /// `SEL`: the first word if the predicate is true, else the second.
 fn select(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let ([a, b], &[first]) = (sources.words::<2>().filter(|_| modifiers.is_empty())?, sources.truths.as_slice()) else { return None };
+    let ([a, b], &[first]) = (sources.words::<2>().filter(|_| modifiers.is_empty())?, sources.predicates.as_slice()) else { return None };
     Results::word(if first { a } else { b })
 }
 
@@ -243,7 +243,7 @@ fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
         Symbol::NE => order.is_ne(),
         _ => return None,
     };
-    let (join, holds, other) = match (rest, sources.truths.as_slice()) {
+    let (join, holds, other) = match (rest, sources.predicates.as_slice()) {
         ([join], &[other]) => (*join, holds, other),
         ([join, Symbol::EX], &[other, lower]) => (*join, if order.is_eq() { lower } else { holds }, other),
         _ => return None,
@@ -254,19 +254,19 @@ fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
         Symbol::XOR => Some(result != other),
         _ => None,
     };
-    Some(Results { number: None, truths: Some([joined(holds)?, joined(!holds)?]) })
+    Some(Results { integer: None, predicates: Some([joined(holds)?, joined(!holds)?]) })
 }
 
 /// `PLOP3`: two truth tables of three predicates.
 fn predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let ([first, second], &[a, b, c]) = (sources.words::<2>()?, sources.truths.as_slice()) else { return None };
+    let ([first, second], &[a, b, c]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
-    (modifiers == [Symbol::LUT]).then_some(Results { number: None, truths: Some([first >> row & 1 == 1, second >> row & 1 == 1]) })
+    (modifiers == [Symbol::LUT]).then_some(Results { integer: None, predicates: Some([first >> row & 1 == 1, second >> row & 1 == 1]) })
 }
 
 /// `IMNMX` and `VIMNMX`: the smaller word if the predicate is true, else the larger one.
 fn min_max(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let ([a, b], &[wants_minimum]) = (sources.words::<2>()?, sources.truths.as_slice()) else { return None };
+    let ([a, b], &[wants_minimum]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let is_less = match modifiers {
         [] | [Symbol::S32] => (a as i32) < (b as i32),
         [Symbol::U32] => a < b,

@@ -48,7 +48,7 @@ impl Folder {
         function.insts[inst].modifiers = modifiers.collect();
         let is_predicate = |operand: &Operand| operand.value().is_some_and(|value| function.values[value].file == RegFile::Predicate);
         if let Some(at) = function.operands(inst).iter().position(is_predicate)
-            && let Some(choice) = Known::new(function, &self.definitions).choice(&function.operands(inst)[at])
+            && let Some(choice) = Known::new(function, &self.definitions).equivalent_predicate(&function.operands(inst)[at])
         {
             function.operands_mut(inst)[at] = choice;
         }

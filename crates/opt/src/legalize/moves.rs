@@ -8,7 +8,7 @@ use super::{EncodabilityCache, MoveKind};
 use crate::rewrite::{Draft, Prelude, file_of, piece};
 
 /// Returns the positions of the operands that a move instruction could put into a register, the cheapest to move first.
-pub(super) fn movable(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]> {
+pub(super) fn movable_positions(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]> {
     let mut positions: SmallVec<[usize; 8]> =
         (draft.result_count..draft.operands.len()).filter(|&at| can_move_to_register(function, draft, at)).collect();
     positions.sort_by_key(|&at| (draft.operands[at].integer() != Some(0), draft.operands[at].value().is_some()));
@@ -79,7 +79,7 @@ pub(super) fn insert_moves(
             builder.add_offset(base, offset, move_kind.file).map(|sum| replace_offset(&mut supplied, at, sum.kind))
         } else {
             let width = register_count(draft, at);
-            builder.register(operand, width, move_kind).map(|register| supplied.operands[at] = register)
+            builder.move_operand(operand, width, move_kind).map(|register| supplied.operands[at] = register)
         };
         if found.is_none() {
             prelude.insts.truncate(before);
@@ -117,18 +117,18 @@ struct MoveBuilder<'a> {
 impl MoveBuilder<'_> {
     /// Moves an operand to `width` registers. Returns the operand that reads them, with the signs that were not applied; `None` if it
     /// cannot be moved.
-    fn register(&mut self, operand: Operand, width: u8, move_kind: MoveKind) -> Option<Operand> {
+    fn move_operand(&mut self, operand: Operand, width: u8, move_kind: MoveKind) -> Option<Operand> {
         let kind = match operand.kind {
-            OperandKind::Integer(number) => self.immediate(number, width, move_kind.file),
-            OperandKind::Constant { bank, offset } => self.constant(bank, offset, width, move_kind.file),
+            OperandKind::Integer(number) => self.move_immediate(number, width, move_kind.file),
+            OperandKind::Constant { bank, offset } => self.move_constant(bank, offset, width, move_kind.file),
             OperandKind::Reference(_) if width == 1 => self.move_word(Operand::new(operand.kind), move_kind.file).kind,
             OperandKind::Value(part) => self.copy_to_file(part, move_kind)?.kind,
             OperandKind::Zero(_) => OperandKind::Zero(move_kind.file),
             _ => return None,
         };
-        let signs = if move_kind.signs { Signs::NONE } else { operand.signs };
+        let signs = if move_kind.applies_signs { Signs::NONE } else { operand.signs };
         let supplied = Operand { kind, signs, ..operand };
-        if move_kind.signs { self.apply_signs(supplied, operand.signs, move_kind.file) } else { Some(supplied) }
+        if move_kind.applies_signs { self.apply_signs(supplied, operand.signs, move_kind.file) } else { Some(supplied) }
     }
 
     /// Appends a move of one 32-bit source to a new register.
@@ -139,7 +139,7 @@ impl MoveBuilder<'_> {
 
     /// Moves an immediate to `width` registers. The immediate of an FP64 instruction is the upper half of the value; the lower half is
     /// zero.
-    fn immediate(&mut self, number: i64, width: u8, file: RegFile) -> OperandKind {
+    fn move_immediate(&mut self, number: i64, width: u8, file: RegFile) -> OperandKind {
         if number == 0 {
             return OperandKind::Zero(file);
         }
@@ -159,13 +159,13 @@ impl MoveBuilder<'_> {
     }
 
     /// Moves a constant-bank operand of `width` words to registers, with a 64-bit load if the target cannot move single words.
-    fn constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
+    fn move_constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
         let example = Operand::new(OperandKind::Register { file, first: super::EXAMPLE_REGISTER, count: 1 });
         let (move_opcode, load) = if file == RegFile::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
         let word = Operand::constant(bank, offset);
         let operands = SmallVec::from_slice(&[example, word]);
         let moves = Draft { opcode: move_opcode, modifiers: SmallVec::new(), operands, result_count: 1 };
-        if width == 2 && offset.is_multiple_of(8) && !self.encodability.has(self.function, &moves) {
+        if width == 2 && offset.is_multiple_of(8) && !self.encodability.has_form(self.function, &moves) {
             return self.prelude.define(self.function, Class::new(file, 2), load, &[Symbol::_64], &[word]).kind;
         }
         let parts: SmallVec<[Operand; 4]> =
@@ -178,7 +178,7 @@ impl MoveBuilder<'_> {
     fn copy_to_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;
         let opcode = match (file, move_kind.file) {
-            (own, wanted) if own == wanted => return move_kind.signs.then(|| part.into()),
+            (own, wanted) if own == wanted => return move_kind.applies_signs.then(|| part.into()),
             (RegFile::Uniform, RegFile::General) => Opcode::MOV,
             (RegFile::General, RegFile::Uniform) if self.needs_uniform() => Opcode::R2UR,
             _ => return None,
@@ -208,10 +208,10 @@ impl MoveBuilder<'_> {
         match sign_bits {
             Some(bits) => {
                 if signs.has(Signs::ABSOLUTE) {
-                    top = self.logic(top, !bits, 0xc0);
+                    top = self.emit_logic(top, !bits, 0xc0);
                 }
                 if signs.has(Signs::NEGATE) {
-                    top = self.logic(top, bits, 0x3c);
+                    top = self.emit_logic(top, bits, 0x3c);
                 }
             }
             None if part.count == 1 => {
@@ -219,7 +219,7 @@ impl MoveBuilder<'_> {
                     top = self.prelude.define(self.function, Class::R, Opcode::IABS, &[], &[top]);
                 }
                 if signs.has(Signs::INVERT) {
-                    top = self.logic(top, u32::MAX, 0x3c);
+                    top = self.emit_logic(top, u32::MAX, 0x3c);
                 }
                 if signs.has(Signs::NEGATE) {
                     top = self.prelude.define(self.function, Class::R, Opcode::IADD3, &[], &[top.negated(), Operand::RZ, Operand::RZ]);
@@ -236,7 +236,7 @@ impl MoveBuilder<'_> {
     }
 
     /// Appends a `LOP3` of an operand and the constant `bits`; `table` is the truth table (0xc0: and, 0x3c: exclusive or).
-    fn logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
+    fn emit_logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
         let sources = [operand, i64::from(bits).into(), Operand::RZ, i64::from(table).into(), Operand::PT.inverted_predicate()];
         self.prelude.define(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
     }
@@ -275,7 +275,7 @@ mod tests {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
         let inst = function.blocks[function.entry()].insts[1];
-        movable(&function, &Draft::of(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
+        movable_positions(&function, &Draft::of(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
     }
 
     /// Zero costs no instruction, since it is read from RZ; other constants are moved before registers.

@@ -19,8 +19,8 @@
 //! from outside of the loop, which are copied before it. Other readers of these values read the uniform register where they have a form for
 //! it, and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
 //!
-//! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads share
-//! the uniform registers: in a kernel, before any divergent branch.
+//! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads
+//! share the uniform registers: in a kernel, before any divergent branch.
 
 use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, LoopId, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, FunctionKind, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
@@ -78,7 +78,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
         let Some(web) = search.run(encodability) else { continue };
         moved += web.insts.len();
         removed += web.copies.len();
-        Rewriter { definitions: &definitions, def_use: &def_use, before, web: &web, outside_copies: FxHashMap::default() }
+        Rewriter { definitions: &definitions, def_use: &def_use, preheader: before, web: &web, outside_copies: FxHashMap::default() }
             .run(function, encodability);
     }
     (moved, removed)
@@ -113,7 +113,7 @@ struct Web {
     /// The `R2UR` copies that are removed from the loop.
     copies: Vec<Inst>,
     /// The moved values that are also needed in a general register.
-    kept: Vec<Value>,
+    kept_values: Vec<Value>,
 }
 
 /// Where a source of an instruction comes from.
@@ -157,9 +157,9 @@ impl Search<'_> {
         let insts = self.slice_of(&copies);
         let values: FxHashSet<Value> = insts.iter().flat_map(|&inst| self.function.defined(inst)).collect();
         let kept = self.values_to_keep(&insts, &values, &copies, encodability);
-        let web = Web { insts, values, copies, kept };
+        let web = Web { insts, values, copies, kept_values: kept };
         let has_registers = self.min_registers(&web) <= MAX_REGISTERS;
-        (has_registers && web.kept.len() <= web.copies.len()).then_some(web)
+        (has_registers && web.kept_values.len() <= web.copies.len()).then_some(web)
     }
 
     /// Returns the origin of a source.
@@ -312,7 +312,7 @@ struct Rewriter<'a> {
     definitions: &'a Definitions,
     def_use: &'a DefUse,
     /// The block before the loop.
-    before: Block,
+    preheader: Block,
     web: &'a Web,
     /// By general register that is defined before the loop: its copy in a uniform register.
     outside_copies: FxHashMap<Part, Operand>,
@@ -377,9 +377,9 @@ impl Rewriter<'_> {
                     None => (Opcode::R2UR, Operand::from(part)),
                 };
                 let copy = function.new_inst(Op::Machine(opcode), Symbols::new(), None, &[result, source], 1);
-                let at = function.blocks[self.before].insts.len() - 1;
-                function.insts[copy].location = function.insts[function.blocks[self.before].insts[at]].location;
-                function.blocks[self.before].insts.insert(at, copy);
+                let at = function.blocks[self.preheader].insts.len() - 1;
+                function.insts[copy].location = function.insts[function.blocks[self.preheader].insts[at]].location;
+                function.blocks[self.preheader].insts.insert(at, copy);
                 self.outside_copies.insert(part, result);
                 result.kind
             }
@@ -391,7 +391,7 @@ impl Rewriter<'_> {
     /// read the copy.
     fn keep_values(&self, function: &mut Function) {
         let moved: FxHashSet<Inst> = self.web.insts.iter().copied().collect();
-        for &value in &self.web.kept {
+        for &value in &self.web.kept_values {
             let Some(definition) = self.def_use.definition(value) else { continue };
             let Some(block) = self.def_use.block(definition) else { continue };
             let copied = function.new_value(Class::R);

@@ -16,7 +16,7 @@ use crate::known::Known;
 /// Maximum number of additions to look through between the counter and its next value.
 const MAX_SUMS: usize = 8;
 
-/// A loop that continues while `counter + offset` is in a relation to a loop-invariant limit.
+/// A loop that continues while `counter + offset RELATION limit` holds, such as `counter + 4 < limit`, with a loop-invariant limit.
 pub(crate) struct Bound {
     /// The counter: a phi of the header.
     pub(crate) counter: Inst,
@@ -32,7 +32,7 @@ pub(crate) struct Bound {
     /// The comparison that computes the exit condition.
     pub(crate) compare: Inst,
     /// Whether the guard also repeats the last test of the previous unrolled iteration; see [`Bound::find`].
-    includes_last: bool,
+    repeats_last_test: bool,
 }
 
 impl Bound {
@@ -60,9 +60,9 @@ impl Bound {
             let is_invariant = limit.value().is_none_or(|value| definitions.of(value).is_some_and(|inst| !shape.contains(inst)));
             // An iteration of the unrolled loop skips its last exit test, so the guard of the next one must cover it. For `NE` that takes
             // one more test; for the other relations the guard implies it.
-            let includes_last = shape.tests_at_end() && relation == Symbol::NE;
-            let offset = if includes_last { offset.wrapping_sub(step) } else { offset };
-            let bound = Bound { counter, step, offset, relation, is_unsigned, limit, compare, includes_last };
+            let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
+            let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
+            let bound = Bound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
             (is_counter && is_invariant && bound.is_supported(function, shape.tests_at_end())).then_some(bound)
         };
         find(left, right, relation).or_else(|| find(right, left, mirrored(relation)))
@@ -87,7 +87,7 @@ impl Bound {
 
     /// Returns the difference between the last value that the next `tests` tests compare and the counter; `None` if it is too large.
     fn reach(&self, tests: u32) -> Option<i32> {
-        let tests = tests + u32::from(self.includes_last);
+        let tests = tests + u32::from(self.repeats_last_test);
         let reach = i64::from(self.step) * i64::from(tests.checked_sub(1)?) + i64::from(self.offset);
         i32::try_from(reach).ok().filter(|reach| reach.unsigned_abs() < 1 << 30 && self.step.unsigned_abs() < 1 << 24)
     }
@@ -153,7 +153,7 @@ impl Bound {
         and: Operand,
         into: &mut Vec<Inst>,
     ) -> Option<Operand> {
-        let first = if self.includes_last { self.offset.wrapping_add(self.step) } else { self.offset };
+        let first = if self.repeats_last_test { self.offset.wrapping_add(self.step) } else { self.offset };
         let distance = i64::from(first) + i64::from(self.step) * number;
         let mut emit = Emit { function, location: self.compare, into };
         let tested = emit.sum(counter, Operand::from(distance as u32));

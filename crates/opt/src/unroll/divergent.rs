@@ -16,8 +16,8 @@
 //! bb1:  (the old loop)
 //! ```
 //!
-//! If the counter and its limit are known to be so small that no sum wraps around, at most `factor - 1` iterations are left. A small body is
-//! then copied as often, each copy with a branch around it that if-conversion turns into guards; the old loop is removed:
+//! If the counter and its limit are known to be so small that no sum wraps around, at most `factor - 1` iterations are left. A small body
+//! is then copied as often, each copy with a branch around it that if-conversion turns into guards; the old loop is removed:
 //!
 //! ```text
 //! bb4:  %s = ISETP.GE.U32.AND %c, %n, %q ; %t = ISETP.GE.U32.AND %c + 1, %n ; %u = ISETP.GE.U32.AND %c + 2, %n
@@ -37,7 +37,7 @@ use super::shape::Shape;
 use crate::definitions::Definitions;
 
 /// The values of a loop at a point after some of its iterations.
-struct State {
+struct LoopState {
     /// Pairs of a header phi and its value in the next iteration.
     starts: Vec<(Inst, Value)>,
     /// Pairs of a value that is read after the loop and its value at the end of the last iteration.
@@ -69,7 +69,7 @@ pub(super) fn unroll(
     insert_before_end(function, entry, before);
     set_branches(function, entry, Some((is_worth, header)), meeting);
 
-    let state = State::after(function, shape, meeting, (entry, None), (latch, last));
+    let state = LoopState::after_paths_meet(function, shape, meeting, (entry, None), (latch, last));
     let counter = Operand::from(function.whole(state.next_start(bound.counter)));
     let mut tests = Vec::new();
     // The threads that skipped the unrolled loop execute the first iteration in any case.
@@ -89,7 +89,7 @@ pub(super) fn unroll(
 }
 
 /// Ends the block `meeting`: continues with the old loop in threads where `stops` does not hold, else leaves it.
-fn write_old_loop(function: &mut Function, shape: &Shape, meeting: Block, state: &State, stops: Operand) {
+fn write_old_loop(function: &mut Function, shape: &Shape, meeting: Block, state: &LoopState, stops: Operand) {
     set_branches(function, meeting, Some((stops, shape.exit)), shape.header);
     let entry = shape.entries[0];
     for &(phi, value) in &state.starts {
@@ -102,14 +102,14 @@ fn write_old_loop(function: &mut Function, shape: &Shape, meeting: Block, state:
     }
     for phi in function.phis(shape.exit).to_vec() {
         let Some(source) = function.sources(phi)[0].value() else { continue };
-        let value = Operand::from(function.whole(state.result(source)));
+        let value = Operand::from(function.whole(state.final_value(source)));
         add_source(function, phi, value, meeting);
     }
 }
 
 /// Appends a copy of the body for each predicate of `stops`, with a branch around it for threads where the predicate holds; the exit block
 /// follows.
-fn write_copies(function: &mut Function, shape: &Shape, meeting: Block, state: State, stops: &[Operand], blocks: &mut Vec<Block>) {
+fn write_copies(function: &mut Function, shape: &Shape, meeting: Block, state: LoopState, stops: &[Operand], blocks: &mut Vec<Block>) {
     let (mut state, mut block) = (state, meeting);
     for &stop in stops {
         let mapping = copy(function, shape, |_, phi| state.next_start(phi));
@@ -117,23 +117,29 @@ fn write_copies(function: &mut Function, shape: &Shape, meeting: Block, state: S
         let after = new_block(function, shape);
         set_branches(function, block, Some((stop, after)), first);
         set_jump(function, last, after);
-        state = State::after(function, shape, after, (block, Some(&state)), (last, &mapping));
+        state = LoopState::after_paths_meet(function, shape, after, (block, Some(&state)), (last, &mapping));
         blocks.extend(mapping.copies().chain([after]));
         block = after;
     }
     for phi in function.phis(shape.exit).to_vec() {
         let Some(source) = function.sources(phi)[0].value() else { continue };
-        let operands = [function.results(phi)[0], Operand::from(function.whole(state.result(source))), block.into()];
+        let operands = [function.results(phi)[0], Operand::from(function.whole(state.final_value(source))), block.into()];
         function.set_operands(phi, &operands, 1);
     }
 }
 
-impl State {
+impl LoopState {
     /// Creates the phis of `block`, where the path around some iterations meets the path through them. `around` has the predecessor on the
     /// first path and the state there (`None` if no iteration was executed), `through` the predecessor on the second path and the copy that
     /// is its last iteration.
-    fn after(function: &mut Function, shape: &Shape, block: Block, around: (Block, Option<&State>), through: (Block, &Mapping)) -> State {
-        let mut state = State { starts: Vec::new(), results: Vec::new() };
+    fn after_paths_meet(
+        function: &mut Function,
+        shape: &Shape,
+        block: Block,
+        around: (Block, Option<&LoopState>),
+        through: (Block, &Mapping),
+    ) -> LoopState {
+        let mut state = LoopState { starts: Vec::new(), results: Vec::new() };
         let mut insts = Vec::new();
         for phi in function.phis(shape.header).to_vec() {
             let old = match around.1 {
@@ -153,7 +159,7 @@ impl State {
             let source = function.sources(phi)[0];
             let Some(value) = source.value().filter(|value| state.results.iter().all(|pair| pair.0 != *value)) else { continue };
             let old = match around.1 {
-                Some(state) => Operand::from(function.whole(state.result(value))),
+                Some(state) => Operand::from(function.whole(state.final_value(value))),
                 None => Operand::new(OperandKind::Undefined),
             };
             let joined = new_phi(function, (old, around.0), (through.1.operand(source), through.0), phi, &mut insts);
@@ -168,7 +174,7 @@ impl State {
         found.unwrap_or_else(|| panic!("{phi:?} has no value for the next iteration")).1
     }
 
-    fn result(&self, value: Value) -> Value {
+    fn final_value(&self, value: Value) -> Value {
         let found = self.results.iter().find(|pair| pair.0 == value);
         found.unwrap_or_else(|| panic!("{value:?} has no value after the loop")).1
     }

@@ -141,13 +141,13 @@ impl Simulation<'_> {
                 let order = compare(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
                 let is_true = match *relation {
                     Symbol::NE => order.is_ne() || lower,
-                    relation => order.is_eq() && lower || order.is_ne() && holds(relation, order)?,
+                    relation => order.is_eq() && lower || order.is_ne() && relation_holds(relation, order)?,
                 };
                 is_and(&modifiers).then_some(u32::from(is_true))
             }
             (Opcode::ISETP, [relation, ..], [a, b, Operand::PT]) if result == 0 => {
                 let order = compare(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
-                let is_true = holds(*relation, order)?;
+                let is_true = relation_holds(*relation, order)?;
                 is_and(&modifiers).then_some(u32::from(is_true))
             }
             _ => None,
@@ -219,7 +219,7 @@ fn is_and(modifiers: &[Symbol]) -> bool {
 }
 
 /// Returns whether a relation holds for two operands whose comparison gave `order`; `None` for an unknown relation.
-fn holds(relation: Symbol, order: std::cmp::Ordering) -> Option<bool> {
+fn relation_holds(relation: Symbol, order: std::cmp::Ordering) -> Option<bool> {
     Some(match relation {
         Symbol::LT => order.is_lt(),
         Symbol::LE => order.is_le(),

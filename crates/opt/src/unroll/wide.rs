@@ -23,7 +23,7 @@ const MAX_SUMS: usize = 8;
 /// The lower and the upper half of a 64-bit value.
 type Pair = (Operand, Operand);
 
-/// A loop that continues while a 64-bit counter plus `offset` is in a relation to a loop-invariant limit.
+/// A loop that continues while `counter + offset RELATION limit` holds, in 64 bits and with a loop-invariant limit.
 pub(super) struct WideBound {
     /// The counter: a phi of the header.
     pub(super) counter: Inst,
@@ -38,7 +38,7 @@ pub(super) struct WideBound {
     /// The instructions that compare the lower and the upper halves.
     pub(super) compares: [Inst; 2],
     /// Whether the guard also repeats the last test of the previous unrolled iteration.
-    includes_last: bool,
+    repeats_last_test: bool,
 }
 
 /// The loop-invariant operands of a guard, the test for several iterations at once.
@@ -72,10 +72,10 @@ impl WideBound {
             let phi = definitions.of(counter).filter(|&inst| shape.is_header_phi(function, inst))?;
             let next = shape.latch_source(function, phi)?.part()?;
             let (base, step) = base_and_constant(function, definitions, (piece(next, 0), piece(next, 1)))?;
-            let includes_last = shape.tests_at_end() && relation == Symbol::NE;
-            let offset = if includes_last { offset.wrapping_sub(step) } else { offset };
+            let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
+            let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let compares = [lower, upper];
-            let bound = WideBound { counter: phi, step, offset, relation, is_unsigned, limit, compares, includes_last };
+            let bound = WideBound { counter: phi, step, offset, relation, is_unsigned, limit, compares, repeats_last_test };
             let is_invariant = [limit.0, limit.1].iter().all(|half| is_invariant(function, definitions, shape, half));
             (base == counter && is_invariant && bound.is_supported(shape.tests_at_end())).then_some(bound)
         };
@@ -95,7 +95,7 @@ impl WideBound {
 
     /// Returns the difference between the last value that the next `tests` tests compare and the counter.
     fn reach(&self, tests: u32) -> i64 {
-        self.step * i64::from(tests + u32::from(self.includes_last) - 1) + self.offset
+        self.step * i64::from(tests + u32::from(self.repeats_last_test) - 1) + self.offset
     }
 
     /// Prepares the guard that tests whether the next `tests` exit tests hold. Appends its loop-invariant instructions to `into`.

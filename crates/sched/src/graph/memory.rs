@@ -170,7 +170,7 @@ impl MemoryOrder {
     }
 
     /// Adds the edges of an item and records the item. `after` returns the latency, in cycles, of an edge from a fence or barrier node.
-    pub(super) fn place(&mut self, item: &Item, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
+    pub(super) fn add_item(&mut self, item: &Item, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
         if let OrderEffect::Access(access) = item.effect {
             self.access(access, node, base, incoming, &after);
         }

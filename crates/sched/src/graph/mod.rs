@@ -383,7 +383,7 @@ impl<'m> Builder<'m> {
             let class = code.items[region.start + node as usize].class;
             self.model.time(class).map_or(1, |time| time.usual)
         };
-        self.memory.place(item, node, base, &mut self.incoming, after_order);
+        self.memory.add_item(item, node, base, &mut self.incoming, after_order);
     }
 }
 

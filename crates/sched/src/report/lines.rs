@@ -10,7 +10,7 @@ use crate::backend::AllocationStage;
 
 /// The condition for printing a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum When {
+enum PrintCondition {
     Always,
     /// Printed if the target has uniform registers.
     UniformRegisters,
@@ -23,66 +23,66 @@ enum When {
 }
 
 /// Templates of the lines before register allocation.
-const BEFORE: &[(&str, When)] = &[
-    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", When::Always),
-    ("# [urregs=%d]", When::UniformRegisters),
-    ("# [_lat2inst=%.1f]", When::Always),
-    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", When::Always),
+const BEFORE: &[(&str, PrintCondition)] = &[
+    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", PrintCondition::Always),
+    ("# [urregs=%d]", PrintCondition::UniformRegisters),
+    ("# [_lat2inst=%.1f]", PrintCondition::Always),
+    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", PrintCondition::Always),
     (
         "# [est latency = %d] [LSpillB=%d] [LRefillB=%d], [SSpillB=%d], [SRefillB=%d], [LowLmemSpillSize=%d] [FrameLmemSpillSize=%d]",
-        When::Always,
+        PrintCondition::Always,
     ),
-    ("# [LNonSpillB=%d] [LNonRefillB=%d], [NonSpillSize=%d]", When::Always),
-    ("# [Occupancy = %f], [est numDivergentBranches=%d] [attributeMemUsage=%d], [programSize=%d]", When::Always),
+    ("# [LNonSpillB=%d] [LNonRefillB=%d], [NonSpillSize=%d]", PrintCondition::Always),
+    ("# [Occupancy = %f], [est numDivergentBranches=%d] [attributeMemUsage=%d], [programSize=%d]", PrintCondition::Always),
     (
         "# [est fp=%d] [est half=%d], [est trancedental=%d], [est ipa=%d], [est shared=%d], [est controlFlow=%d], [est loadStore=%d]",
-        When::Always,
+        PrintCondition::Always,
     ),
-    ("# [est tex=%d] [est pairs=%d]", When::Always),
-    ("# [issue thru=%f] [fp thru=%f] [half thru=%f], [trancedental thru=%f], [ipa thru=%f]", When::Always),
-    ("# [shared thru=%f] [controlFlow thru=%f] [texLoadStore thru=%f], [reg thru=%f], [warp thru=%f]", When::Always),
-    ("# [SharedMem Alloc thru=%f]", When::NonZero("SharedMem Alloc thru")),
-    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", When::Always),
-    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", When::Always),
-    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", When::Always),
-    ("# [maxNumLiveValuesAtSuspend=%d]", When::Always),
-    ("# [Precise inst=%d]", When::Always),
-    ("# [worstcaseLat=%f]", When::Worst),
-    ("# [avgcaseLat=%f]", When::Average),
-    ("# [instHint=%d] [instPairs=%d]", When::NonZero("instPairs")),
+    ("# [est tex=%d] [est pairs=%d]", PrintCondition::Always),
+    ("# [issue thru=%f] [fp thru=%f] [half thru=%f], [trancedental thru=%f], [ipa thru=%f]", PrintCondition::Always),
+    ("# [shared thru=%f] [controlFlow thru=%f] [texLoadStore thru=%f], [reg thru=%f], [warp thru=%f]", PrintCondition::Always),
+    ("# [SharedMem Alloc thru=%f]", PrintCondition::NonZero("SharedMem Alloc thru")),
+    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", PrintCondition::Always),
+    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", PrintCondition::Always),
+    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", PrintCondition::Always),
+    ("# [maxNumLiveValuesAtSuspend=%d]", PrintCondition::Always),
+    ("# [Precise inst=%d]", PrintCondition::Always),
+    ("# [worstcaseLat=%f]", PrintCondition::Worst),
+    ("# [avgcaseLat=%f]", PrintCondition::Average),
+    ("# [instHint=%d] [instPairs=%d]", PrintCondition::NonZero("instPairs")),
 ];
 
 /// Templates of the lines after register allocation.
-const AFTER: &[(&str, When)] = &[
-    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", When::Always),
-    ("# [urregs=%d]", When::UniformRegisters),
-    ("# [_lat2inst=%.1f]", When::Always),
-    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", When::Always),
-    ("# [est latency = %d] [LSpillB=%d] [LRefillB=%d] [SSpillB=%d] [SRefillB=%d] [SpillSize=%d]", When::Always),
-    ("# [LNonSpillB=%d] [LNonRefillB=%d] [NonSpillSize=%d]", When::Always),
-    ("# [Occupancy = %f] [est numDivergentBranches=%d] [attributeMemUsage=%d] [programSize=%d]", When::Always),
-    ("# [est adu=%d] [est alu=%d] [est cbu=%d] [est fma2x=%d] [est fma=%d] [est half=%d]", When::Always),
-    ("# [est trancedental=%d] [est ipa=%d] [est lsu=%d] [est redux=%d]", When::Always),
-    ("# [est schedDisp=%d] [est tex=%d] [est ttu=%d] [est udp=%d]", When::Always),
-    ("# [est imma16816=%d] [est imma16832=%d] [est immaSp8832=%d] [est immaSp16832=%d]", When::Always),
-    ("# [est dmma=%d] [est fma64=%d] [est hmma16816=%d] [est hmma16816f16=%d]", When::Always),
-    ("# [est hmma1688=%d] [est hmma1688f16=%d] [est hmmaSp1688=%d] [est hmmaSp1688f16=%d]", When::Always),
-    ("# [issue thru=%f] [adu thru=%f] [alu thru=%f] [cbu thru=%f] [fma2x thru=%f] [fma thru=%f]", When::Always),
-    ("# [trancedental thru=%f] [ipa thru=%f] [lsu thru=%f] [redux thru=%f]", When::Always),
-    ("# [schedDisp thru=%f] [tex thru=%f] [ttu thru=%f] [udp thru=%f]", When::Always),
-    ("# [imma16816 thru=%f] [imma16832 thru=%f] [immaSp8832 thru=%f] [immaSp16832 thru=%f]", When::Always),
-    ("# [dmma thru=%f] [fma64 thru=%f] [hmma16816 thru=%f] [hmma16816f16 thru=%f]", When::Always),
-    ("# [hmma1688 thru=%f] [hmma1688f16 thru=%f] [hmmaSp1688 thru=%f] [hmmaSp1688f16 thru=%f]", When::Always),
-    ("# [reg thru=%f] [warp thru=%f]", When::Always),
-    ("# [SharedMem Alloc thru=%f]", When::NonZero("SharedMem Alloc thru")),
-    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", When::Always),
-    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", When::Always),
-    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", When::Always),
-    ("# [maxNumLiveValuesAtSuspend=%d]", When::Always),
-    ("# [Precise inst=%d]", When::Always),
-    ("# [worstcaseLat=%f]", When::Worst),
-    ("# [avgcaseLat=%f]", When::Average),
-    ("# [instHint=%d] [instPairs=%d]", When::NonZero("instPairs")),
+const AFTER: &[(&str, PrintCondition)] = &[
+    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", PrintCondition::Always),
+    ("# [urregs=%d]", PrintCondition::UniformRegisters),
+    ("# [_lat2inst=%.1f]", PrintCondition::Always),
+    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", PrintCondition::Always),
+    ("# [est latency = %d] [LSpillB=%d] [LRefillB=%d] [SSpillB=%d] [SRefillB=%d] [SpillSize=%d]", PrintCondition::Always),
+    ("# [LNonSpillB=%d] [LNonRefillB=%d] [NonSpillSize=%d]", PrintCondition::Always),
+    ("# [Occupancy = %f] [est numDivergentBranches=%d] [attributeMemUsage=%d] [programSize=%d]", PrintCondition::Always),
+    ("# [est adu=%d] [est alu=%d] [est cbu=%d] [est fma2x=%d] [est fma=%d] [est half=%d]", PrintCondition::Always),
+    ("# [est trancedental=%d] [est ipa=%d] [est lsu=%d] [est redux=%d]", PrintCondition::Always),
+    ("# [est schedDisp=%d] [est tex=%d] [est ttu=%d] [est udp=%d]", PrintCondition::Always),
+    ("# [est imma16816=%d] [est imma16832=%d] [est immaSp8832=%d] [est immaSp16832=%d]", PrintCondition::Always),
+    ("# [est dmma=%d] [est fma64=%d] [est hmma16816=%d] [est hmma16816f16=%d]", PrintCondition::Always),
+    ("# [est hmma1688=%d] [est hmma1688f16=%d] [est hmmaSp1688=%d] [est hmmaSp1688f16=%d]", PrintCondition::Always),
+    ("# [issue thru=%f] [adu thru=%f] [alu thru=%f] [cbu thru=%f] [fma2x thru=%f] [fma thru=%f]", PrintCondition::Always),
+    ("# [trancedental thru=%f] [ipa thru=%f] [lsu thru=%f] [redux thru=%f]", PrintCondition::Always),
+    ("# [schedDisp thru=%f] [tex thru=%f] [ttu thru=%f] [udp thru=%f]", PrintCondition::Always),
+    ("# [imma16816 thru=%f] [imma16832 thru=%f] [immaSp8832 thru=%f] [immaSp16832 thru=%f]", PrintCondition::Always),
+    ("# [dmma thru=%f] [fma64 thru=%f] [hmma16816 thru=%f] [hmma16816f16 thru=%f]", PrintCondition::Always),
+    ("# [hmma1688 thru=%f] [hmma1688f16 thru=%f] [hmmaSp1688 thru=%f] [hmmaSp1688f16 thru=%f]", PrintCondition::Always),
+    ("# [reg thru=%f] [warp thru=%f]", PrintCondition::Always),
+    ("# [SharedMem Alloc thru=%f]", PrintCondition::NonZero("SharedMem Alloc thru")),
+    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", PrintCondition::Always),
+    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", PrintCondition::Always),
+    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", PrintCondition::Always),
+    ("# [maxNumLiveValuesAtSuspend=%d]", PrintCondition::Always),
+    ("# [Precise inst=%d]", PrintCondition::Always),
+    ("# [worstcaseLat=%f]", PrintCondition::Worst),
+    ("# [avgcaseLat=%f]", PrintCondition::Average),
+    ("# [instHint=%d] [instPairs=%d]", PrintCondition::NonZero("instPairs")),
 ];
 
 /// The additional latency to print on a separate line. The format allows at most one.
@@ -112,21 +112,21 @@ pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_re
     let mut text = format!("# {instructions} instructions, {registers} R-regs\n");
     for (template, when) in lines {
         let is_there = match when {
-            When::Always => true,
-            When::UniformRegisters => has_uniform_registers,
-            When::NonZero(name) => figure_named(figures, name).number() != 0.0,
-            When::Worst => case == ExtraLatency::Worst,
-            When::Average => case == ExtraLatency::Average,
+            PrintCondition::Always => true,
+            PrintCondition::UniformRegisters => has_uniform_registers,
+            PrintCondition::NonZero(name) => figure_named(figures, name).number() != 0.0,
+            PrintCondition::Worst => case == ExtraLatency::Worst,
+            PrintCondition::Average => case == ExtraLatency::Average,
         };
         if is_there {
-            fill(&mut text, template, figures);
+            append_line(&mut text, template, figures);
         }
     }
     text
 }
 
 /// Appends one line: the template with the figures filled in.
-fn fill(text: &mut String, template: &str, figures: &[(String, Figure)]) {
+fn append_line(text: &mut String, template: &str, figures: &[(String, Figure)]) {
     for piece in template.split_inclusive(']') {
         let Some((head, conversion)) = piece.split_once('%') else {
             text.push_str(piece);

@@ -113,9 +113,9 @@ pub struct Gathered {
     pub hiding: LatencyDistances,
     extra: ExtraCounts,
     /// By field and unit: the number of cycles for which the instructions of the field keep the unit busy.
-    busy: Vec<[f64; UNITS]>,
+    busy_cycles_by_field: Vec<[f64; UNITS]>,
     /// By unit: the number of cycles for which all instructions keep it busy.
-    all_busy: [f64; UNITS],
+    total_busy_cycles: [f64; UNITS],
     /// Estimated number of instructions issued per execution of the function.
     issued: f64,
 }
@@ -361,8 +361,8 @@ impl Gathered {
             loops: Vec::new(),
             hiding: LatencyDistances::default(),
             extra: ExtraCounts::default(),
-            busy: vec![[0.0; UNITS]; fields],
-            all_busy: [0.0; UNITS],
+            busy_cycles_by_field: vec![[0.0; UNITS]; fields],
+            total_busy_cycles: [0.0; UNITS],
             issued: 0.0,
             divergent: FxHashSet::default(),
         }
@@ -386,11 +386,11 @@ impl Gathered {
             self.instructions += 1;
             self.issued += executions;
             let (unit, cycles) = (figures.costs.unit(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
-            self.all_busy[unit] += executions * cycles;
+            self.total_busy_cycles[unit] += executions * cycles;
             match fields::of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
                 Some(field) => {
                     self.counts[field] += 1;
-                    self.busy[field][unit] += executions * cycles;
+                    self.busy_cycles_by_field[field][unit] += executions * cycles;
                 }
                 None => self.without_field += 1,
             }
@@ -511,7 +511,7 @@ impl Gathered {
         add("_lat2inst", Figure::Ratio(if self.issued > 0.0 { self.latency / self.issued } else { 0.0 }));
         add("FP16 inst", count(extra.half));
         add("FP16 VectInst", count(extra.half_packed));
-        add("Percentage Vectorized", Figure::Ratio(share(extra.half_packed as f64, extra.half as f64)));
+        add("Percentage Vectorized", Figure::Ratio(quotient(extra.half_packed as f64, extra.half as f64)));
         add("est latency", count(latency));
         add("LSpillB", count(facts.spilled.0));
         add("LRefillB", count(facts.spilled.1));
@@ -533,7 +533,7 @@ impl Gathered {
         add("est pairs", count(0));
         let rounds = self.warps_per_cycle(f64::from(resident) / f64::from(machine.schedulers));
         add("issue thru", Figure::Ratio(rounds * self.issued));
-        let busiest = |field: usize| self.busy[field].iter().copied().fold(0.0, f64::max) * rounds;
+        let busiest = |field: usize| self.busy_cycles_by_field[field].iter().copied().fold(0.0, f64::max) * rounds;
         for (number, field) in fields::all(self.stage).iter().enumerate() {
             add(&format!("{field} thru"), Figure::Ratio(busiest(number)));
         }
@@ -542,11 +542,11 @@ impl Gathered {
             add("texLoadStore thru", Figure::Ratio(place("tex").max(place("loadStore"))));
         }
         let per_warp = (launch.registers * machine.threads_per_warp).next_multiple_of(machine.register_unit);
-        add("reg thru", Figure::Ratio(share(f64::from(per_warp * resident), f64::from(machine.registers))));
+        add("reg thru", Figure::Ratio(quotient(f64::from(per_warp * resident), f64::from(machine.registers))));
         add("warp thru", Figure::Ratio(ratio));
         let per_block = launch.static_shared + launch.dynamic_shared;
         let shared = u64::from(per_block) * u64::from(found.map_or(0, |found| found.blocks));
-        add("SharedMem Alloc thru", Figure::Ratio(share(shared as f64, f64::from(machine.shared_per_sm))));
+        add("SharedMem Alloc thru", Figure::Ratio(quotient(shared as f64, f64::from(machine.shared_per_sm))));
         add("partially unrolled loops", count(0));
         add("non-unrolled loops", count(self.loops.len() as u64));
         add("CB-Bound Tex", count(extra.constant_textures));
@@ -567,13 +567,13 @@ impl Gathered {
     /// Returns the throughput: how many warps complete the function per cycle on a scheduler with `warps` resident warps.
     fn warps_per_cycle(&self, warps: f64) -> f64 {
         let warps = warps.max(1.0);
-        let busiest = self.all_busy.iter().copied().fold(self.issued, f64::max);
-        share(warps, self.latency.max(warps * busiest))
+        let busiest = self.total_busy_cycles.iter().copied().fold(self.issued, f64::max);
+        quotient(warps, self.latency.max(warps * busiest))
     }
 }
 
 /// Returns `part / whole`, or 0 if `whole` is 0.
-fn share(part: f64, whole: f64) -> f64 {
+fn quotient(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 

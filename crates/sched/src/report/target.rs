@@ -52,7 +52,7 @@ pub struct RegisterTarget {
 }
 
 impl RegisterTarget {
-    /// Computes the target for an old order with at most `live` live registers.
+    /// Computes the register target of a function whose original order has at most `live` live general registers.
     pub fn new(live: i32, machine: &Machine, bounds: &Bounds) -> RegisterTarget {
         let unit = (machine.register_unit / machine.threads_per_warp).max(1) as i32;
         // Number of registers allocated to a thread beyond the live ones.

@@ -59,7 +59,7 @@ struct ListScheduler<'a> {
     next_sequence: u32,
     clock: Clock<'a>,
     ready: Ready,
-    state: State,
+    state: PickState,
     /// By item: whether some successor waits for its scoreboard.
     sets_scoreboard: Vec<bool>,
     /// Buffer for the window of candidates, kept to avoid an allocation per step.
@@ -68,7 +68,7 @@ struct ListScheduler<'a> {
 
 /// The scheduler state that the description of ptxas updates after each pick.
 #[derive(Clone, Copy)]
-struct State {
+struct PickState {
     /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the description).
     readers_to_drain: u32,
     /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is still in use: no instruction of this region has
@@ -149,7 +149,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         next_sequence: 0,
         clock: Clock::new(costs),
         ready: Ready::default(),
-        state: State {
+        state: PickState {
             readers_to_drain: 0,
             hot_cold_active: true,
             hot_cold_budget: settings.knobs.hot_cold_budget,
@@ -162,13 +162,13 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let mut schedule = Schedule { order: Vec::with_capacity(graph.items()), ..Schedule::default() };
     tracker.enter_region(code, graph.region.clone());
     let mut inserted = Vec::new();
-    scheduler.start(&mut inserted);
+    scheduler.insert_initial_items(&mut inserted);
     let mut candidates = Vec::new();
     while schedule.order.len() < graph.items() {
         inserted.clear();
         let (best, runner_up) = scheduler.pick(tracker, &mut candidates);
         let position = graph.region.start + best.node as usize;
-        let at = scheduler.place(&best, &mut inserted);
+        let at = scheduler.issue(&best, &mut inserted);
         tracker.step(code, &code.items[position]);
         schedule.length.add(at, graph.tail(best.node));
         schedule.order.push(position);
@@ -183,7 +183,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 impl ListScheduler<'_> {
     /// Puts the items without predecessors into the ready list and appends them to `inserted`.
-    fn start(&mut self, inserted: &mut Vec<u32>) {
+    fn insert_initial_items(&mut self, inserted: &mut Vec<u32>) {
         for node in 0..self.graph.items() as u32 {
             if self.graph.dependences()[node as usize] == 0 {
                 self.ready.insert(node, self.earliest[node as usize], self.heights[node as usize], 0);
@@ -228,7 +228,7 @@ impl ListScheduler<'_> {
                 second = Some((challenger, reason));
             }
         }
-        self.update(&candidates[best], &statistics);
+        self.update_state(&candidates[best], &statistics);
         (candidates[best], second.map(|(second, reason)| (candidates[second].node, reason)))
     }
 
@@ -271,7 +271,7 @@ impl ListScheduler<'_> {
     }
 
     /// Issues the winner and returns its issue cycle. Appends the items that become ready to `inserted`.
-    fn place(&mut self, best: &Candidate, inserted: &mut Vec<u32>) -> u32 {
+    fn issue(&mut self, best: &Candidate, inserted: &mut Vec<u32>) -> u32 {
         self.ready.remove(best.node, best.earliest, best.height);
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         let at = self.clock.issue(item.class, item.opcode.is_none(), best.earliest);
@@ -296,7 +296,7 @@ impl ListScheduler<'_> {
     }
 
     /// Updates the scheduler state for the winner, before the winner issues.
-    fn update(&mut self, best: &Candidate, statistics: &Statistics) {
+    fn update_state(&mut self, best: &Candidate, statistics: &Statistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {
             // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles

@@ -81,7 +81,7 @@ use crate::pressure::PressureTracker;
 use cache::Solutions;
 use problem::Problem;
 use score::{OrderFigures, Weights};
-use search::{AttemptResult, Plan};
+use search::{AttemptPlan, AttemptResult};
 
 /// Step of the priorities of the fourth plan, in cycles.
 const COARSE_CYCLES: i32 = 16;
@@ -162,9 +162,9 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let weights = Weights::of(problem);
     let source: Vec<u32> = (0..problem.items() as u32).collect();
     let mut threshold = score::measure_order(problem, source.iter().copied()).score(&weights);
-    let mut best: Option<(Plan, Vec<u32>)> = None;
+    let mut best: Option<(AttemptPlan, Vec<u32>)> = None;
     let plans = Plans::new(problem);
-    let mut last: Option<(Plan, AttemptResult)> = None;
+    let mut last: Option<(AttemptPlan, AttemptResult)> = None;
     for number in 0..plans.count() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
         let result = search::run(problem, &plan, &plans.latencies, false);
@@ -249,7 +249,7 @@ impl<'p> Plans<'p> {
     }
 
     /// Returns the plan of attempt `number`, counted from 0; `last` is the previous attempt. The module header lists the plans.
-    fn plan(&self, number: usize, last: Option<(&Plan, &AttemptResult)>) -> Plan {
+    fn plan(&self, number: usize, last: Option<(&AttemptPlan, &AttemptResult)>) -> AttemptPlan {
         let settings = self.problem.settings;
         let priority = |height: u32| height.min(MAX_PRIORITY) as i32;
         let priorities: Vec<i32> = match (number, last) {
@@ -261,15 +261,15 @@ impl<'p> Plans<'p> {
         let register_cycles = settings.knobs.tree_register_cycles;
         match last {
             // The previous attempt exceeded the budget: start to save registers earlier, by the excess but by at most a quarter.
-            Some((plan, result)) if result.figures.excess > 0 => Plan {
+            Some((plan, result)) if result.figures.excess > 0 => AttemptPlan {
                 priorities,
                 register_cycles: plan.register_cycles * 2.0,
                 scarce_above: plan.scarce_above - result.figures.excess.min(plan.scarce_above / 4),
             },
             Some((plan, _)) if number > 3 => {
-                Plan { priorities, register_cycles: plan.register_cycles * 2.0, scarce_above: settings.budget.scarce_above }
+                AttemptPlan { priorities, register_cycles: plan.register_cycles * 2.0, scarce_above: settings.budget.scarce_above }
             }
-            _ => Plan { priorities, register_cycles, scarce_above: settings.budget.scarce_above },
+            _ => AttemptPlan { priorities, register_cycles, scarce_above: settings.budget.scarce_above },
         }
     }
 }

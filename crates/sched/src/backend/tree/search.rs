@@ -73,7 +73,7 @@ pub(super) type Key = (Reverse<i32>, Reverse<Latency>, u32);
 
 /// The parameters of an attempt.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct AttemptPlan {
     /// Priority of each node, the first part of its key: in cycles, in steps of 16 cycles, or by position, depending on the plan.
     pub priorities: Vec<i32>,
     /// Cost of a live register when registers are scarce, in cycles.
@@ -111,7 +111,7 @@ struct Objection {
 /// Every ready item is in exactly one of `trees`, `waiting` and `rejected`.
 pub(super) struct Search<'p> {
     problem: &'p Problem<'p>,
-    plan: &'p Plan,
+    plan: &'p AttemptPlan,
     /// By item: the result latency in cycles, the second part of its key.
     latencies: &'p [f64],
     /// By unit: the ready items with available operands.
@@ -135,7 +135,7 @@ pub(super) struct Search<'p> {
 }
 
 /// Schedules the region by a plan.
-pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_traced: bool) -> AttemptResult {
+pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = Search {
         problem,
@@ -345,7 +345,7 @@ impl Search<'_> {
             self.rejected.push((key, objection));
         }
         let choice = match found {
-            Some(key) => self.accept(key),
+            Some(key) => self.prefer_cheaper_operands(key),
             None => self.lowest_cost(),
         };
         self.remove(choice.key);
@@ -361,7 +361,7 @@ impl Search<'_> {
     /// Chooses the item `key`, or one of the same unit with nearly the same priority and cheaper operands.
     ///
     /// Cheaper means more operands in the reuse cache and fewer bank conflicts. The priority may be lower by at most `tree-reuse-slack`.
-    fn accept(&self, key: Key) -> Choice {
+    fn prefer_cheaper_operands(&self, key: Key) -> Choice {
         if !self.problem.ports.is_empty() && self.problem.ports[key.2 as usize].cached {
             let least = key.0.0.saturating_sub(self.problem.settings.knobs.tree_reuse_slack);
             let ease = |node: u32| {

@@ -68,7 +68,7 @@ use crate::code::Code;
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
-use pass::{Pass, PassResult, Work};
+use pass::{Pass, PassResult, UnitUse};
 use registers::{Groups, Live};
 use score::Weights;
 use view::{DirectedGraph, Direction, LiveOutTails};
@@ -114,7 +114,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = groups.as_ref();
     let weights = Weights::new(settings, groups);
     let live_out_tails = LiveOutTails::of(code, graph);
-    let work = Work::of_region(code, graph, costs);
+    let work = UnitUse::of_region(code, graph, costs);
     let forward = Pass::new(DirectedGraph::forward(graph, &live_out_tails), &work, settings, &weights, groups, None).run();
     let forward = Attempt::new(code, graph, costs, groups, &live_out_tails, forward);
     // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.

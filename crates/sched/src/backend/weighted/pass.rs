@@ -37,7 +37,7 @@ pub(super) struct PassResult {
 
 /// The functional unit that an item uses, and for how long.
 #[derive(Clone, Copy)]
-pub(super) struct Work {
+pub(super) struct UnitUse {
     unit: u8,
     /// Whether the item is a pseudo operation, which takes no issue slot.
     is_pseudo: bool,
@@ -45,10 +45,10 @@ pub(super) struct Work {
     cycles: u16,
 }
 
-impl Work {
+impl UnitUse {
     /// Returns the unit use of each item of a region.
-    pub(super) fn of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<Work> {
-        let work = |item: &Item| Work {
+    pub(super) fn of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<UnitUse> {
+        let work = |item: &Item| UnitUse {
             unit: costs.unit(item.class) as u8,
             is_pseudo: item.opcode.is_none(),
             cycles: costs.cycles(item.class).max(1) as u16,
@@ -60,7 +60,7 @@ impl Work {
 /// State of a pass. Vectors are indexed by node.
 pub(super) struct Pass<'a> {
     view: DirectedGraph<'a>,
-    work: &'a [Work],
+    work: &'a [UnitUse],
     settings: &'a Settings,
     weights: &'a Weights,
     /// The live registers at the current position; `None` after register allocation.
@@ -77,7 +77,7 @@ pub(super) struct Pass<'a> {
     cycle: u32,
     /// By unit, `None` if unused so far: in the forward pass the first cycle in which it is free, in the backward pass the cycle of the
     /// item placed last on it.
-    used: [Option<u32>; UNITS],
+    unit_cycles: [Option<u32>; UNITS],
     /// Forward pass: completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
     /// Number of ready items that set a scoreboard. In the backward pass, the readers of these items are placed and the items are not, so
@@ -85,8 +85,8 @@ pub(super) struct Pass<'a> {
     ready_scoreboard_setters: usize,
     // Buffers that are kept to avoid allocations at each step.
     window: Vec<u32>,
-    waits: Vec<u32>,
-    inserted: Vec<u32>,
+    stalls: Vec<u32>,
+    newly_ready: Vec<u32>,
     changed: Vec<u32>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Pass<'a> {
     /// pass, and is `None` for the forward pass.
     pub(super) fn new(
         view: DirectedGraph<'a>,
-        work: &'a [Work],
+        work: &'a [UnitUse],
         settings: &'a Settings,
         weights: &'a Weights,
         groups: Option<&'a Groups>,
@@ -134,12 +134,12 @@ impl<'a> Pass<'a> {
                 .map(|&critical_path| Weights::path_penalty(f64::from(critical_path) / longest))
                 .collect(),
             cycle: 0,
-            used: [None; UNITS],
+            unit_cycles: [None; UNITS],
             in_flight: BinaryHeap::new(),
             ready_scoreboard_setters: 0,
             window: Vec::new(),
-            waits: Vec::new(),
-            inserted: Vec::new(),
+            stalls: Vec::new(),
+            newly_ready: Vec::new(),
             changed: Vec::new(),
             view,
         }
@@ -150,9 +150,9 @@ impl<'a> Pass<'a> {
         let items = self.view.graph.items();
         let start = self.view.graph.region.start;
         let mut found = PassResult { order: Vec::with_capacity(items), picks: Vec::new() };
-        self.inserted = (0..items as u32).filter(|&node| self.view.left[node as usize] == 0).collect();
+        self.newly_ready = (0..items as u32).filter(|&node| self.view.left[node as usize] == 0).collect();
         self.release_joins();
-        self.insert();
+        self.insert_newly_ready();
         while found.order.len() < items {
             let (best, second) = self.pick();
             let node = self.view.rank(best.rank);
@@ -177,7 +177,7 @@ impl<'a> Pass<'a> {
         let (items, nodes) = (self.view.graph.items() as u32, self.view.graph.nodes() as u32);
         let free: Vec<u32> = (items..nodes).filter(|&node| self.view.left[node as usize] == 0).collect();
         for node in free {
-            self.view.release(node, 0, &mut self.inserted);
+            self.view.release(node, 0, &mut self.newly_ready);
         }
     }
 
@@ -191,10 +191,10 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Moves the items of `inserted` into the ready list.
-    fn insert(&mut self) {
-        let inserted = std::mem::take(&mut self.inserted);
-        for &node in &inserted {
+    /// Moves the items of `newly_ready` into the ready list.
+    fn insert_newly_ready(&mut self) {
+        let newly_ready = std::mem::take(&mut self.newly_ready);
+        for &node in &newly_ready {
             if let Some(live) = &self.live {
                 self.changes[node as usize] = live.change(node);
             }
@@ -202,8 +202,8 @@ impl<'a> Pass<'a> {
             self.ready.insert(self.entry(node), change, self.cycle);
             self.ready_scoreboard_setters += usize::from(self.view.sets_scoreboard[node as usize]);
         }
-        self.inserted = inserted;
-        self.inserted.clear();
+        self.newly_ready = newly_ready;
+        self.newly_ready.clear();
     }
 
     /// Returns the first cycle in which an item can be placed.
@@ -214,28 +214,28 @@ impl<'a> Pass<'a> {
             return earliest;
         }
         // Backward, cycles count from the end: this item comes before the last placed one in time and must leave the unit before that one
-        // starts, so its own cycles on the unit separate the two. Forward, `used` already contains the cycles of the earlier item.
+        // starts, so its own cycles on the unit separate the two. Forward, `unit_cycles` already contains the cycles of the earlier item.
         let own = match self.view.direction {
             Direction::Forward => 0,
             Direction::Backward => u32::from(work.cycles),
         };
-        self.used[usize::from(work.unit)].map_or(earliest, |used| earliest.max(used + own))
+        self.unit_cycles[usize::from(work.unit)].map_or(earliest, |used| earliest.max(used + own))
     }
 
     /// Returns the best and the second-best candidate of the window. The second-best one is exact only when tracing.
     fn pick(&mut self) -> (Candidate, Option<Candidate>) {
         let (view, work) = (&self.view, self.work);
         self.ready.advance(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
-        let (mut window, mut waits) = (std::mem::take(&mut self.window), std::mem::take(&mut self.waits));
+        let (mut window, mut stalls) = (std::mem::take(&mut self.window), std::mem::take(&mut self.stalls));
         self.ready.window(&mut window);
-        waits.clear();
-        waits.extend(window.iter().map(|&rank| self.first_possible_cycle(self.view.rank(rank)) - self.cycle));
+        stalls.clear();
+        stalls.extend(window.iter().map(|&rank| self.first_possible_cycle(self.view.rank(rank)) - self.cycle));
         // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
-        let shortest = waits.iter().copied().min().unwrap_or(0);
+        let shortest = stalls.iter().copied().min().unwrap_or(0);
         let (live, prices) = self.live.as_ref().map(Live::now).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
         let crowded = self.is_crowded();
         let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
-        for (&rank, &wait) in window.iter().zip(&waits) {
+        for (&rank, &wait) in window.iter().zip(&stalls) {
             let measures = self.measure(self.view.rank(rank), wait - shortest, crowded);
             let candidate = Candidate { rank, score: self.weights.score(&measures, live, &prices) };
             if candidate.beats(best.as_ref()) {
@@ -244,7 +244,7 @@ impl<'a> Pass<'a> {
                 second = Some(candidate);
             }
         }
-        (self.window, self.waits) = (window, waits);
+        (self.window, self.stalls) = (window, stalls);
         let best = best.unwrap_or_else(|| unreachable!("a graph without cycles always has an item that is ready"));
         (best, second)
     }
@@ -278,7 +278,7 @@ impl<'a> Pass<'a> {
         self.ready.remove(self.entry(node));
         if !work.is_pseudo {
             let busy = if self.view.direction == Direction::Forward { u32::from(work.cycles) } else { 0 };
-            self.used[usize::from(work.unit)] = Some(at + busy);
+            self.unit_cycles[usize::from(work.unit)] = Some(at + busy);
             self.cycle = at + 1;
         }
         self.track_scoreboard(node, at);
@@ -296,8 +296,8 @@ impl<'a> Pass<'a> {
                 }
             }
         }
-        self.view.release(node, at, &mut self.inserted);
-        self.insert();
+        self.view.release(node, at, &mut self.newly_ready);
+        self.insert_newly_ready();
     }
 
     /// Updates the number of results in flight for an item placed in cycle `at`.

@@ -95,7 +95,7 @@ pub(super) struct Ready {
     /// Items that cannot be placed yet, by the first cycle in which they can.
     waiting: Queue<(u32, SortKey)>,
     /// By rank: the register change that is the key of the item in `by_registers`; `None` if the item is not there.
-    keys: Vec<Option<i32>>,
+    register_keys: Vec<Option<i32>>,
 }
 
 /// An item of the ready list.
@@ -117,7 +117,7 @@ impl Ready {
             by_critical_path: std::array::from_fn(|_| Queue::new()),
             by_registers: Queue::new(),
             waiting: Queue::new(),
-            keys: vec![None; items],
+            register_keys: vec![None; items],
         }
     }
 
@@ -129,7 +129,7 @@ impl Ready {
         } else {
             self.by_critical_path[entry.unit].insert(sort_key);
         }
-        self.keys[entry.rank as usize] = change;
+        self.register_keys[entry.rank as usize] = change;
         if let Some(change) = change {
             self.by_registers.insert((change, sort_key));
         }
@@ -141,19 +141,19 @@ impl Ready {
         if !self.by_critical_path[entry.unit].remove(sort_key) {
             self.waiting.remove((entry.earliest, sort_key));
         }
-        if let Some(key) = self.keys[entry.rank as usize].take() {
+        if let Some(key) = self.register_keys[entry.rank as usize].take() {
             self.by_registers.remove((key, sort_key));
         }
     }
 
     /// Returns whether an item is in the ready list. Before register allocation only: afterwards the answer is always no.
     pub(super) fn contains(&self, rank: u32) -> bool {
-        self.keys[rank as usize].is_some()
+        self.register_keys[rank as usize].is_some()
     }
 
     /// Updates the change of live general registers of a ready item.
     pub(super) fn change(&mut self, rank: u32, critical_path: u32, change: i32) {
-        if let Some(key) = &mut self.keys[rank as usize]
+        if let Some(key) = &mut self.register_keys[rank as usize]
             && *key != change
         {
             let sort_key = sort_key(critical_path, rank);

@@ -38,11 +38,11 @@ pub(super) struct Weights {
     /// Weight of stall cycles in the forward part.
     penalty: f64,
     /// Lower end of the register range of each class: the registers that are live at the start or at the end, whichever is more.
-    least: Counts,
+    least_live: Counts,
     /// 1 / register range of each class.
     slopes: [f64; REGISTER_CLASSES],
     /// By register class: the number of live registers above which the price of a register is 1.
-    scarce: Counts,
+    scarce_above: Counts,
     /// Maximum number of live registers of each class.
     budget: Counts,
 }
@@ -79,24 +79,33 @@ impl Weights {
     pub(super) fn new(settings: &Settings, groups: Option<&Groups>) -> Weights {
         let (pressure, forward) = (settings.knobs.pressure_weight, settings.knobs.forward_weight);
         let ends = groups.map_or([[0; REGISTER_CLASSES]; 2], |groups| [groups.at_start(), groups.at_end()]);
-        let least: Counts = std::array::from_fn(|class| ends[0][class].max(ends[1][class]));
+        let least_live: Counts = std::array::from_fn(|class| ends[0][class].max(ends[1][class]));
         let budget = settings.budget.registers;
-        let slopes = std::array::from_fn(|class| 1.0 / f64::from((budget[class] - least[class]).max(1)));
-        let mut scarce: Counts = std::array::from_fn(|class| budget[class] - budget[class] / 16);
-        scarce[0] = settings.budget.scarce_above;
+        let slopes = std::array::from_fn(|class| 1.0 / f64::from((budget[class] - least_live[class]).max(1)));
+        let mut scarce_above: Counts = std::array::from_fn(|class| budget[class] - budget[class] / 16);
+        scarce_above[0] = settings.budget.scarce_above;
         if settings.mode == ScheduleMode::ReduceReg {
-            scarce[0] = i32::MIN;
+            scarce_above[0] = i32::MIN;
         }
-        Weights { pressure, parallelism: (1.0 - pressure).abs(), forward, penalty: (1.0 - forward).abs(), least, slopes, scarce, budget }
+        Weights {
+            pressure,
+            parallelism: (1.0 - pressure).abs(),
+            forward,
+            penalty: (1.0 - forward).abs(),
+            least_live,
+            slopes,
+            scarce_above,
+            budget,
+        }
     }
 
     /// Returns the price of a register of each class when `live` registers are live.
     pub(super) fn prices(&self, live: Counts) -> [f64; REGISTER_CLASSES] {
         std::array::from_fn(|class| {
-            if live[class] > self.scarce[class] {
+            if live[class] > self.scarce_above[class] {
                 return 1.0;
             }
-            let used = f64::from((live[class] - self.least[class]).max(0)) * self.slopes[class];
+            let used = f64::from((live[class] - self.least_live[class]).max(0)) * self.slopes[class];
             used.min(1.0) * self.slopes[class]
         })
     }
