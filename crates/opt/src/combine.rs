@@ -43,7 +43,7 @@ use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
-/// A kind of rewrite.
+/// The rewrites of this pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// A `LOP3` of `LOP3`s on at most three distinct registers becomes one `LOP3`.

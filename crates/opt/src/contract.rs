@@ -28,12 +28,12 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, piece};
 
-/// Whether the pass may create instructions that the target cannot encode.
+/// Whether the pass has to check that the target can encode the instructions that it creates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Legality {
-    /// It may; legalization follows.
+    /// The pass may create instructions that the target cannot encode; legalization follows.
     Any,
-    /// It may not.
+    /// The pass creates only instructions that the target can encode.
     Encodable,
 }
 

@@ -138,9 +138,9 @@ fn divergent_branches(function: &Function, flow: &ControlFlow, analyses: &CfgAna
     flow.reverse_post_order().iter().copied().filter(|block| diverges(block)).collect()
 }
 
-/// Gives divergent paths that meet at a loop header blocks of their own to meet in: one for the edges that enter the loop, one for the back
-/// edges. Returns whether the function was changed. The header itself cannot be the exit of a region: a branch before the loop is not
-/// inside the loop, and a branch inside the loop does not dominate the header.
+/// Where divergent paths meet at a loop header, inserts separate blocks for them to meet in: one on the edges that enter the loop, one on
+/// the back edges. Returns whether the function was changed. The header itself cannot be the exit of a region: a branch before the loop is
+/// not inside the loop, and a branch inside the loop does not dominate the header.
 fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
     let CfgAnalyses { post_dominators, loops, .. } = analyses;
     let meetings: BTreeSet<Block> = divergent.iter().filter_map(|&branch| post_dominators.immediate(branch)).collect();

@@ -73,7 +73,7 @@ impl Live {
         live
     }
 
-    /// Returns whether an instruction stays.
+    /// Returns whether an instruction is live.
     pub(crate) fn contains(&self, inst: Inst) -> bool {
         self.insts[inst.position()]
     }

@@ -55,7 +55,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
 /// As [`run`], and records for each candidate branch whether it was converted, or why not.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
     let costs = Costs::of(hardware.target);
-    let limits = Limits { plain: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
+    let limits = Limits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
     let mut stats = Stats::default();
     for _ in 0..ROUNDS {
         remarks.forget_missed(PASS);
@@ -82,8 +82,8 @@ struct Branch {
 /// Maximum total number of instructions in the arms of a branch.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// For other arms.
-    plain: usize,
+    /// For arms with at most one load.
+    without_loads: usize,
     /// For arms with several loads. In separate blocks, the loads of one block are waited for before the next block executes; guarded loads
     /// of several arms are in flight at the same time.
     with_loads: usize,
@@ -93,7 +93,7 @@ impl Limits {
     fn max_insts(self, function: &Function, arms: &[Block]) -> usize {
         let insts = arms.iter().flat_map(|&arm| &function.blocks[arm].insts);
         let has_loads = insts.filter(|&&inst| function.insts[inst].op.effect() == Effect::Reads).nth(1).is_some();
-        if has_loads { self.with_loads } else { self.plain }
+        if has_loads { self.with_loads } else { self.without_loads }
     }
 }
 

@@ -85,7 +85,7 @@ const MAX_SHAPES: usize = 100_000;
 /// seen other functions changes the compile time and never the result.
 pub struct EncodabilityCache {
     target: Target,
-    /// By shape: whether the target has a form.
+    /// By shape: whether the target has an encoding form for it.
     encodable: FxHashMap<Box<[u32]>, bool>,
     /// By shape: the spelling and the index of the source order that make it legal; only shapes that need no moves.
     plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
@@ -102,7 +102,7 @@ struct MoveRewrite {
     spelling: Spelling,
     /// Index into the result of [`order::orders`].
     order: usize,
-    /// Positions of the operands to move.
+    /// Positions, in the operand list, of the operands to move.
     chosen: SmallVec<[usize; 4]>,
     move_kind: MoveKind,
 }

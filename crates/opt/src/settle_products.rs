@@ -132,7 +132,7 @@ impl Chains {
     }
 }
 
-/// A register in flight.
+/// How a register is in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct InFlight {
     /// Number of the chain whose product writes the register; `None` if a product only reads it.
@@ -145,15 +145,15 @@ struct InFlight {
 /// Data-flow state at a point of the code, by general register.
 #[derive(Clone, PartialEq, Eq)]
 struct RegisterState {
-    /// The registers in flight; `None` for the others.
+    /// By register: how it is in flight; `None` if it is not.
     in_flight: Vec<Option<InFlight>>,
-    /// Registers that ordinary instructions may have read or written since the last fence.
+    /// By register: whether an ordinary instruction may have read or written it since the last fence.
     accessed_since_fence: Vec<bool>,
-    /// Registers that ordinary instructions may have written since the last fence.
+    /// By register: whether an ordinary instruction may have written it since the last fence.
     written_since_fence: Vec<bool>,
 }
 
-/// What to insert before an instruction.
+/// The waits and fences to insert before an instruction.
 #[derive(Default)]
 struct Insertions {
     /// Whether an empty product ends the open group first, so that it can be waited for.

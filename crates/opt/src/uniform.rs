@@ -125,7 +125,7 @@ fn fold_constants(function: &mut Function, definitions: &Definitions, block: Blo
 /// The instructions of a block that are to be moved to the uniform datapath.
 struct Candidates {
     insts: FxHashSet<Inst>,
-    /// The values that they define.
+    /// The values that `insts` define.
     values: FxHashSet<Value>,
 }
 
@@ -270,7 +270,7 @@ fn uniform_file(file: RegFile) -> RegFile {
     }
 }
 
-/// Rewrites one block.
+/// Rewrites one block: moves the candidates to the uniform datapath.
 struct Rewriter<'a> {
     candidates: &'a Candidates,
     def_use: &'a DefUse,

@@ -465,7 +465,7 @@ fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Ve
         if number + 1 < tests {
             continue_loop(function, shape, &mapping);
         } else {
-            // The rest of the last iteration, if the test is not at the end of the loop, is unreachable.
+            // If the test is not at the end of the loop, the part of the last copy after it becomes unreachable.
             set_jump(function, exiting, shape.exit);
         }
         copies.push(mapping);

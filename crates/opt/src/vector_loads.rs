@@ -9,8 +9,8 @@
 //!
 //! The address of the vector must be a multiple of its size. To prove that, a data-flow analysis computes the number of trailing zero bits
 //! of every register ([`TrailingZeros`]): it starts with the maximum, and each instruction lowers the number of its result until nothing
-//! changes. Loads are joined at the place of the first one, within a block, if nothing between them may write memory or wait for other
-//! threads.
+//! changes. The vector load is inserted before the first of the loads. Loads are joined within a block, if nothing between them may write
+//! memory or wait for other threads.
 //!
 //! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function but for the estimate,
 //! which visits a register at most [`MAX_BITS`] times.

@@ -186,9 +186,9 @@ struct ReplayState<'b> {
     words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
     /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
-    /// Strong accesses and clock reads.
+    /// The strong accesses and clock reads executed so far.
     strong: SetHash,
-    /// Fences and barriers.
+    /// The fences and barriers executed so far.
     fences: SetHash,
     /// Barriers ([`OrderEffect::Sync`]).
     syncs: SetHash,
@@ -196,7 +196,7 @@ struct ReplayState<'b> {
     converged: SetHash,
     /// All items executed so far.
     all_items: SetHash,
-    /// Scheduling barriers.
+    /// The scheduling barriers executed so far.
     sched_barriers: SetHash,
 }
 

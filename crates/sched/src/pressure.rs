@@ -45,7 +45,7 @@ struct GroupState {
 /// Number of live registers at the current position of a block.
 #[derive(Clone)]
 pub struct PressureTracker {
-    /// By register group.
+    /// By register group: its liveness.
     states: Vec<GroupState>,
     /// Register groups whose state may differ from the default and must be reset for the next block.
     touched_groups: Vec<u32>,

@@ -48,7 +48,7 @@ pub struct RegisterDescriptor {
     pub class: u8,
     /// Register number within the class.
     pub index: u32,
-    /// Pipeline affinity.
+    /// Pipeline affinity, which determines the weight.
     pub affinity: Affinity,
 }
 

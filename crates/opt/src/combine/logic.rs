@@ -160,7 +160,7 @@ impl Combiner {
             _ => return None,
         }
         let drafts = ORDERS.into_iter().map(|order| {
-            // The leaf that each source reads; `order[i]` is the place of leaf i.
+            // By source: the leaf that it reads; `order[i]` is the source that reads leaf i.
             let mut places: [Option<usize>; 3] = [None; 3];
             for (leaf, place) in needed.iter().zip(order) {
                 places[place] = Some(*leaf);

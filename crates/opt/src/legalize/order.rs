@@ -53,8 +53,8 @@ fn signs_allowed(draft: &Draft, sources: &[usize]) -> bool {
     !(has_sign(0) && has_sign(1))
 }
 
-/// Returns whether the second result of a minimum or maximum is not written. That predicate says which source was taken, so it depends on
-/// the order of the sources.
+/// Returns whether the second result of a minimum or maximum is not written. That predicate tells which source is the result, so it depends
+/// on the order of the sources.
 fn has_no_predicate_result(draft: &Draft) -> bool {
     draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(RegFile::Predicate))
 }

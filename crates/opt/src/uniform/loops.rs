@@ -108,7 +108,7 @@ fn diverged_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniform
 struct Web {
     /// The instructions that are replaced by their uniform forms, in the order in which they were found.
     insts: Vec<Inst>,
-    /// The values that they define.
+    /// The values that `insts` define.
     values: FxHashSet<Value>,
     /// The `R2UR` copies that are removed from the loop.
     copies: Vec<Inst>,
@@ -162,7 +162,7 @@ impl Search<'_> {
         (has_registers && web.kept_values.len() <= web.copies.len()).then_some(web)
     }
 
-    /// Returns the origin of a source.
+    /// Classifies a source of an instruction by its definition.
     fn origin(&self, source: &Operand) -> Origin {
         let Some(part) = source.part() else { return Origin::Available };
         let file = self.function.values[part.value].file;
@@ -307,7 +307,7 @@ fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, 
     order::orders(&draft).iter().any(|draft| encodability.is_encodable(function, inst, draft))
 }
 
-/// Rewrites one loop.
+/// Rewrites one loop: moves its web to the uniform datapath.
 struct Rewriter<'a> {
     definitions: &'a Definitions,
     def_use: &'a DefUse,

@@ -15,7 +15,7 @@ pub(crate) struct Shape {
     pub(crate) latch: Block,
     /// The block with the edge out of the loop.
     pub(crate) exiting: Block,
-    /// The block after the loop.
+    /// The block that the edge out of the loop leads to.
     pub(crate) exit: Block,
     /// Whether the loop is inside another loop.
     pub(crate) is_nested: bool,

@@ -143,12 +143,12 @@ impl Simulation<'_> {
                     Symbol::NE => order.is_ne() || lower,
                     relation => order.is_eq() && lower || order.is_ne() && relation_holds(relation, order)?,
                 };
-                is_and(&modifiers).then_some(u32::from(is_true))
+                is_plain_and(&modifiers).then_some(u32::from(is_true))
             }
             (Opcode::ISETP, [relation, ..], [a, b, Operand::PT]) if result == 0 => {
                 let order = compare(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
                 let is_true = relation_holds(*relation, order)?;
-                is_and(&modifiers).then_some(u32::from(is_true))
+                is_plain_and(&modifiers).then_some(u32::from(is_true))
             }
             _ => None,
         }
@@ -214,7 +214,7 @@ fn compare(is_unsigned: bool, a: u32, b: u32) -> std::cmp::Ordering {
 }
 
 /// Returns whether a comparison is ANDed with its predicate operand, and has only modifiers that the simulation knows.
-fn is_and(modifiers: &[Symbol]) -> bool {
+fn is_plain_and(modifiers: &[Symbol]) -> bool {
     modifiers.contains(&Symbol::AND) && modifiers[1..].iter().all(|modifier| matches!(*modifier, Symbol::U32 | Symbol::AND | Symbol::EX))
 }
 

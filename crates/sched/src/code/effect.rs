@@ -27,7 +27,7 @@ pub(super) enum OpcodeOrder {
     /// A memory access at an unknown address, for example at several addresses or of several threads at once. It aliases every access of
     /// its space.
     UnknownAddress { space: AliasSpace, writes: bool },
-    /// A read of a constant bank. It is an access only if the address is indexed.
+    /// A read of a constant bank. It counts as a memory access only if a register is part of the address.
     Constant,
     /// A read of a special register. The constraint depends on which one; see [`state`].
     State,

@@ -171,7 +171,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
             _ => None,
         })
     };
-    // `PR` and `UPR` access all predicates at once, which have no values here.
+    // `PR` and `UPR` stand for all predicate registers at once, which the operands do not name as values.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
         return OrderEffect::SchedBarrier;
     }

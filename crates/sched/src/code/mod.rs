@@ -26,7 +26,7 @@ pub use effect::is_invariant_special_register;
 /// One register that an item reads or writes, with the port that determines its latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegAccess {
-    /// The dense register number.
+    /// The register number; registers are numbered from 0 without gaps.
     pub register: u32,
     /// The register file.
     pub file: RegFile,
@@ -174,7 +174,7 @@ pub struct Group {
 /// A sequence of items in program order: one block, or several.
 #[derive(Clone, Default, Debug)]
 pub struct Code {
-    /// The items.
+    /// The items in program order.
     pub items: Vec<Item>,
     /// Base registers of all addresses; see [`Address::first_register`].
     pub address_registers: Vec<u32>,

@@ -285,7 +285,7 @@ pub struct FlowSummary {
     pub forward: IndexVec<Block, Vec<Block>>,
     /// By block: its predecessors by back edges; empty except for loop headers.
     pub back: IndexVec<Block, Vec<Block>>,
-    /// The loops.
+    /// The loops of the function.
     pub loops: Loops,
     /// Block frequencies with the divergence that the analysis found.
     pub known: BlockFrequencies,

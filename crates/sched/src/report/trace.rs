@@ -75,7 +75,7 @@ pub struct TracedPick {
 /// One attempt to schedule a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedAttempt {
-    /// The block.
+    /// The block that was scheduled.
     pub block: Block,
     /// The scheduling mode.
     pub mode: ScheduleMode,

@@ -83,7 +83,7 @@ struct PickState {
     batch: Option<(usize, u32)>,
 }
 
-/// Backend A.
+/// Backend A: list scheduling with an eight-bit priority.
 pub(super) struct ListScheduling;
 
 impl Strategy for ListScheduling {
@@ -132,7 +132,7 @@ impl Strategy for ListScheduling {
     }
 }
 
-/// Schedules a region.
+/// Schedules a region. The tracker must be at the start of the region, and is then at its end.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     let heights = graph.heights();

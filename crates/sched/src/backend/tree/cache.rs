@@ -15,7 +15,7 @@ pub(super) const MAX_CACHED_ITEMS: usize = 4096;
 pub(super) const MAX_CACHED_WORDS: usize = 16 << 20;
 
 /// A cached region with its order.
-struct Solution {
+struct CachedOrder {
     signature: Box<[u32]>,
     /// The best order, as nodes of the dependency graph.
     order: Box<[u32]>,
@@ -30,7 +30,7 @@ struct Solution {
 pub(super) struct Solutions {
     /// By hash of the signature: the index of the most recent solution.
     first: FxHashMap<u64, u32>,
-    solutions: Vec<Solution>,
+    solutions: Vec<CachedOrder>,
     /// Size of all signatures and orders, in 32-bit words.
     words: usize,
     /// Number of cache hits.
@@ -74,6 +74,6 @@ impl Solutions {
         }
         self.words += words;
         let next = self.first.insert(hash(&signature), self.solutions.len() as u32);
-        self.solutions.push(Solution { signature: signature.into(), order: order.into(), exceeded_scarcity, next });
+        self.solutions.push(CachedOrder { signature: signature.into(), order: order.into(), exceeded_scarcity, next });
     }
 }

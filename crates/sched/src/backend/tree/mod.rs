@@ -88,7 +88,7 @@ const COARSE_CYCLES: i32 = 16;
 /// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
 const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
 
-/// Backend C.
+/// Backend C: several list schedules, of which the best is kept.
 pub(super) struct TreeScheduling;
 
 impl Strategy for TreeScheduling {

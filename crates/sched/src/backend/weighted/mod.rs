@@ -73,7 +73,7 @@ use registers::{Groups, Live};
 use score::Weights;
 use view::{DirectedGraph, Direction, LiveOutTails};
 
-/// Backend B.
+/// Backend B: forward and backward list scheduling with a weighted score.
 pub(super) struct WeightedScheduling;
 
 impl Strategy for WeightedScheduling {
@@ -105,7 +105,7 @@ impl Strategy for WeightedScheduling {
     }
 }
 
-/// Schedules a region.
+/// Schedules a region. The tracker must be at the start of the region, and is then at its end.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     tracker.enter_region(code, graph.region.clone());

@@ -22,7 +22,7 @@ use crate::pressure::Counts;
 /// Upper limit of the register range in the slope of the forward part: the number of registers of a thread. Without a budget the range is
 /// unlimited, and the forward part would vanish.
 const WHOLE_FILE: f64 = 256.0;
-/// Number of stall cycles for which the part of the stall penalty that grows with the stall reaches half of its maximum.
+/// Stall, in cycles, for which the growing part of the stall penalty, `w / (w + LONG_WAIT)`, is half of its maximum.
 const LONG_WAIT: f64 = 16.0;
 /// Penalty for an item that needs a scoreboard when all are in use.
 const CROWDED: f64 = 1.0 / 16.0;

@@ -111,7 +111,7 @@ impl<'g> DirectedGraph<'g> {
         view
     }
 
-    /// Returns a view without links.
+    /// Returns a directed graph to which links have yet to be added.
     fn empty(graph: &'g Graph, direction: Direction) -> DirectedGraph<'g> {
         let mut first = Vec::with_capacity(graph.nodes() + 1);
         first.push(0);
