@@ -362,7 +362,7 @@ impl Folder {
         // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
         match part.count {
             1 if has_narrow_address(opcode, &operand) || is_copy_target(function, inst, opcode, at) => {
-                self.fold_narrow(function, inst, opcode, at)
+                self.fold_narrow(function, inst, opcode, at);
             }
             2 => self.fold_wide(function, inst, opcode, at, part),
             _ => {}
