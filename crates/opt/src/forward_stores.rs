@@ -168,7 +168,7 @@ impl MemoryState {
         match effect {
             Effect::None | Effect::State | Effect::Lanes => return,
             Effect::Reads | Effect::Writes => {}
-            _ => return self.forget(),
+            _ => return self.forget_contents(),
         }
         let access = Access::of(function, definitions, inst);
         match access.and_then(|access| Some((space_index(access.space)?, access))) {
@@ -176,12 +176,12 @@ impl MemoryState {
             Some((space, access)) => stats.loads += usize::from(self.load(function, space, access, inst, position)),
             None if function.insts[inst].is_machine(Opcode::LDC) => {}
             None if effect == Effect::Reads => self.spaces.iter_mut().for_each(|known| known.pending_stores.clear()),
-            None => self.forget(),
+            None => self.forget_contents(),
         }
     }
 
     /// Forgets all known contents of memory.
-    fn forget(&mut self) {
+    fn forget_contents(&mut self) {
         self.spaces = Default::default();
     }
 

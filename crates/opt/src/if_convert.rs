@@ -72,9 +72,9 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 struct Branch {
     guard: Guard,
     /// The arm for threads where the guard holds; `None` if they go to `join` directly.
-    taken: Option<Block>,
-    /// The arm for the other threads.
-    other: Option<Block>,
+    taken_arm: Option<Block>,
+    /// The arm for the other threads; `None` if they go to `join` directly.
+    other_arm: Option<Block>,
     /// The block where both paths meet.
     join: Block,
 }
@@ -109,7 +109,7 @@ fn convert_all(function: &mut Function, target: Target, limits: Limits, remarks:
             continue;
         }
         let Some(branch) = branch_of(function, &flow, block) else { continue };
-        let arms: SmallVec<[Block; 2]> = branch.taken.into_iter().chain(branch.other).collect();
+        let arms: SmallVec<[Block; 2]> = branch.taken_arm.into_iter().chain(branch.other_arm).collect();
         let size: usize = arms.iter().map(|&arm| function.blocks[arm].insts.len() - 1).sum();
         let limit = limits.max_insts(function, &arms);
         let place = function.insts[function.terminators(block)[0]].location;
@@ -150,9 +150,11 @@ fn branch_of(function: &Function, flow: &ControlFlow, block: Block) -> Option<Br
         plain_target(function, *branch).filter(|&next| is_arm && next != arm)
     };
     match (arm(taken), arm(other)) {
-        (Some(join), _) if join == other => Some(Branch { guard, taken: Some(taken), other: None, join }),
-        (_, Some(join)) if join == taken => Some(Branch { guard, taken: None, other: Some(other), join }),
-        (Some(join), Some(same)) if join == same && join != block => Some(Branch { guard, taken: Some(taken), other: Some(other), join }),
+        (Some(join), _) if join == other => Some(Branch { guard, taken_arm: Some(taken), other_arm: None, join }),
+        (_, Some(join)) if join == taken => Some(Branch { guard, taken_arm: None, other_arm: Some(other), join }),
+        (Some(join), Some(same)) if join == same && join != block => {
+            Some(Branch { guard, taken_arm: Some(taken), other_arm: Some(other), join })
+        }
         _ => None,
     }
 }
@@ -243,7 +245,7 @@ fn phis_are_simple(function: &Function, branch: &Branch, block: Block) -> bool {
 
 /// Returns the predecessors of the join on the two paths of a branch.
 fn join_predecessors(branch: &Branch, block: Block) -> (Block, Block) {
-    (branch.taken.unwrap_or(block), branch.other.unwrap_or(block))
+    (branch.taken_arm.unwrap_or(block), branch.other_arm.unwrap_or(block))
 }
 
 /// Returns the source of a phi for a predecessor.
@@ -267,7 +269,7 @@ fn convert(function: &mut Function, readers: &Readers, block: Block, branch: &Br
     function.blocks[block].insts.truncate(length);
     let negated = Guard { negated: !branch.guard.negated, ..branch.guard };
     // With two arms, the first one computes its values for all threads; the guarded results of the second one overwrite them.
-    let merged = match (branch.taken, branch.other) {
+    let merged = match (branch.taken_arm, branch.other_arm) {
         (Some(arm), None) => {
             let pairs: SmallVec<[(Operand, Operand); 8]> = pairs.iter().map(|&(taken, other)| (other, taken)).collect();
             append_arm(function, readers, block, arm, branch.guard, &pairs, target)

@@ -151,7 +151,7 @@ impl Legalizer {
             hidden.store(function, inst);
         } else if !self.encodability.is_encodable(function, inst, &draft) {
             let mut prelude = Prelude::before(function, inst);
-            let repaired = self.repair(function, inst, &draft, depth, &mut prelude)?;
+            let repaired = self.make_legal(function, inst, &draft, depth, &mut prelude)?;
             repaired.store(function, inst);
             self.stats.repaired += 1;
             for added in prelude.insts {
@@ -163,7 +163,7 @@ impl Legalizer {
     }
 
     /// Returns a legal version of an illegal draft. Appends the moves whose results it reads to `prelude`.
-    fn repair(
+    fn make_legal(
         &mut self,
         function: &mut Function,
         inst: Inst,

@@ -114,7 +114,7 @@ fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(HalfD
         (Op::Pseudo(Pseudo::Pack), [low, high]) if is_word(low) && is_word(high) => HalfDependence::Pack,
         (Op::Machine(Opcode::IMAD), [a, b, c]) if is_word(a) && is_word(b) && is_pair(c) => {
             let is_wide = matches!(*data.modifiers, [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
-            let operands = [placeholder_word(), *a, *b, low_of(*c)];
+            let operands = [placeholder_word(), *a, *b, low_word(*c)];
             let fits = is_wide && machine::operands_fit(function, Opcode::IMAD, &Symbols::new(), None, &operands, target);
             Some(HalfDependence::Product).filter(|_| fits)?
         }
@@ -129,7 +129,7 @@ fn placeholder_word() -> Operand {
 }
 
 /// Returns the lower half of a pair.
-fn low_of(operand: Operand) -> Operand {
+fn low_word(operand: Operand) -> Operand {
     match operand.kind {
         OperandKind::Value(part) => Operand { kind: OperandKind::Value(piece(part, 0)), ..operand },
         _ => operand,
@@ -189,7 +189,7 @@ fn narrow_inst(function: &mut Function, inst: Inst, kind: HalfDependence, new: V
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     operands[0].kind = OperandKind::Value(function.whole(new));
     let low = |operand: &mut Operand| {
-        *operand = low_of(*operand);
+        *operand = low_word(*operand);
         // A narrowed value has one word, which is the lower one of the former value.
         if let OperandKind::Value(part) = &mut operand.kind
             && narrowed.contains_key(&part.value)

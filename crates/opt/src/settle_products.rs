@@ -57,7 +57,7 @@ pub enum Reason {
     Fence,
 }
 
-/// Inserts the waits and fences of a function, and returns them in the order of the code.
+/// Inserts the waits and fences that a function needs, and returns a remark for each, in the order of the code.
 pub fn run(function: &mut Function) -> Vec<Remark> {
     let has_products = function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_product(function, inst)));
     if !has_products {
@@ -188,7 +188,7 @@ impl RegisterRange {
 /// Collects the conflicts of one instruction with registers in flight.
 struct Conflicts {
     /// Number of groups that may stay pending when the instruction executes; `None` without a conflict.
-    wait: Option<u8>,
+    max_pending_groups: Option<u8>,
     /// Whether a conflicting register belongs to a group that has not ended.
     is_open: bool,
 }
@@ -196,10 +196,10 @@ struct Conflicts {
 impl Conflicts {
     fn add(&mut self, flight: InFlight) {
         match flight.newer_groups {
-            Some(left) => self.wait = Some(self.wait.map_or(left, |old| old.min(left))),
+            Some(left) => self.max_pending_groups = Some(self.max_pending_groups.map_or(left, |old| old.min(left))),
             None => {
                 self.is_open = true;
-                self.wait = Some(0);
+                self.max_pending_groups = Some(0);
             }
         }
     }
@@ -258,7 +258,7 @@ impl RegisterState {
     }
 
     fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
-        let mut conflicts = Conflicts { wait: None, is_open: false };
+        let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
         if leaves {
             self.in_flight.iter().flatten().for_each(|&flight| conflicts.add(flight));
@@ -274,7 +274,7 @@ impl RegisterState {
         }
         let steps = Insertions {
             ends_group: conflicts.is_open,
-            wait: conflicts.wait.map(|left| (left, if leaves { Reason::ControlTransfer } else { Reason::Access })),
+            wait: conflicts.max_pending_groups.map(|left| (left, if leaves { Reason::ControlTransfer } else { Reason::Access })),
             fence: false,
         };
         self.apply(&steps);
@@ -297,7 +297,7 @@ impl RegisterState {
         let sources = function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(RegisterRange::of);
         let sources: Vec<usize> = sources.flat_map(RegisterRange::registers).collect();
         let results: Vec<usize> = result.into_iter().flat_map(RegisterRange::registers).collect();
-        let mut conflicts = Conflicts { wait: None, is_open: false };
+        let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
         for &register in &sources {
             self.in_flight[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
         }
@@ -309,8 +309,8 @@ impl RegisterState {
             || sources.iter().any(|&register| self.written_since_fence[register]);
         let steps = Insertions {
             ends_group: conflicts.is_open,
-            wait: conflicts.wait.map(|left| (left, Reason::OtherShape)),
-            fence: needs_fence || conflicts.wait.is_some(),
+            wait: conflicts.max_pending_groups.map(|left| (left, Reason::OtherShape)),
+            fence: needs_fence || conflicts.max_pending_groups.is_some(),
         };
         self.apply(&steps);
         for register in sources {

@@ -306,7 +306,7 @@ fn plan_for(
         return Err("its exit test cannot be made for several iterations at once");
     }
     let meets = is_divergent && shape.tests_at_end() && matches!(counting, CountedLoop::Narrow(_));
-    if meets && divergent::is_small(function, shape, taken_branch) && counting.is_exact(function, definitions, shape, factor) {
+    if meets && divergent::is_small(function, shape, taken_branch) && counting.has_short_remainder(function, definitions, shape, factor) {
         return Ok((UnrollPlan::Straight(factor), size * 2 * (factor as usize - 1)));
     }
     // The remainder loop runs for as long as the thread with the most remaining iterations needs. An inner loop is executed often, so that
@@ -358,15 +358,15 @@ impl CountedLoop {
     /// Returns an upper bound of the number of iterations.
     fn max_trips(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> u64 {
         let CountedLoop::Narrow(bound) = self else { return u64::MAX };
-        let (start, limit) = bound.ends(function, definitions, shape);
+        let (start, limit) = bound.start_and_limit_bounds(function, definitions, shape);
         bound.max_trips(start, limit)
     }
 
     /// Returns whether at most `factor - 1` iterations are left after the unrolled loop.
-    fn is_exact(&self, function: &Function, definitions: &Definitions, shape: &Shape, factor: u32) -> bool {
+    fn has_short_remainder(&self, function: &Function, definitions: &Definitions, shape: &Shape, factor: u32) -> bool {
         let CountedLoop::Narrow(bound) = self else { return false };
-        let (start, limit) = bound.ends(function, definitions, shape);
-        bound.is_exact(start.0, limit.0, factor)
+        let (start, limit) = bound.start_and_limit_bounds(function, definitions, shape);
+        bound.has_short_remainder(start.0, limit.0, factor)
     }
 
     /// Emits the test whether the next `tests` exit tests of the old loop hold: for the counter value `start`, appended to `before`, and
@@ -427,7 +427,7 @@ fn isolate_loops(function: &mut Function, chosen: Vec<(Shape, UnrollPlan)>) -> V
     let places = |&block: &Block| [before[block.position()], Some(block), after[block.position()]];
     function.layout = function.layout.iter().flat_map(places).flatten().collect();
     let exits: Vec<(Block, Block)> = shapes.iter().map(|(shape, _)| (shape.exiting, shape.exit)).collect();
-    copies::close(function, &owner, &exits);
+    copies::close_loops(function, &owner, &exits);
     shapes
 }
 

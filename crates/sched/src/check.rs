@@ -216,7 +216,7 @@ fn replay(
     for &position in order {
         let item = &code.items[position];
         let base = bases[position - within.start].as_ref();
-        found[position - within.start] = state.step(code, item, position, base);
+        found[position - within.start] = state.execute(code, item, position, base);
     }
     (found, state.writers)
 }
@@ -240,7 +240,7 @@ fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<Base>]) {
 
 impl<'b> ReplayState<'b> {
     /// Executes one item and returns its record.
-    fn step(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b Base>) -> ItemRecord {
+    fn execute(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b Base>) -> ItemRecord {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
         record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));
@@ -250,7 +250,7 @@ impl<'b> ReplayState<'b> {
         let own = SetHash::of(position);
         match item.effect {
             OrderEffect::None => {}
-            OrderEffect::Access(access) => self.access(access, own, base, &mut record),
+            OrderEffect::Access(access) => self.execute_access(access, own, base, &mut record),
             OrderEffect::Clock => {
                 record.order.add(self.strong);
                 record.order.add(self.fences.times(FENCES));
@@ -286,7 +286,7 @@ impl<'b> ReplayState<'b> {
     ///
     /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
     /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
-    fn access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
+    fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
             record.order = self.syncs;
             return;

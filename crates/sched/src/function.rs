@@ -294,7 +294,7 @@ impl Scheduler<'_> {
         let untraced = Scheduler { trace: false, ..*self };
         let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
         scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
-        let attempt = untraced.attempt(code, range, scratch, &settings);
+        let attempt = untraced.schedule_regions(code, range, scratch, &settings);
         let peak = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
@@ -314,7 +314,7 @@ impl Scheduler<'_> {
         for (mode, knobs) in modes {
             let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, allowed, 0, &knobs));
             scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
-            let mut attempt = self.attempt(code, range, scratch, &settings);
+            let mut attempt = self.schedule_regions(code, range, scratch, &settings);
             let found = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
             is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
@@ -359,7 +359,7 @@ impl Scheduler<'_> {
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
                 let settings = self.settings(mode, AllocationStage::Post, Budget::UNLIMITED);
-                let mut attempt = self.attempt(&chunk_code.code, range, &mut scratch, &settings);
+                let mut attempt = self.schedule_regions(&chunk_code.code, range, &mut scratch, &settings);
                 if self.trace {
                     let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
                     stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, AttemptVerdict::Taken));
@@ -394,7 +394,7 @@ impl Scheduler<'_> {
     }
 
     /// Schedules the regions of a block. A region whose new order is not faster keeps its old order.
-    fn attempt(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, settings: &Settings) -> Attempt {
+    fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, settings: &Settings) -> Attempt {
         let Scratch { builder, tracker, scheduler, in_flight } = scratch;
         in_flight.restart_block();
         let strategy = self.backend.strategy();

@@ -89,7 +89,7 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
         // A tuple that several products read is needed again after this product.
         let has_one_reader = |value: Value| def_use.uses(value).len() == 1;
         if let Some(last) = last.filter(|last| last.position < position && has_one_reader(last.value)) {
-            let new = derive(function, inst, pack, &last, &tuple);
+            let new = derive_words(function, inst, pack, &last, &tuple);
             derived += 1;
             added.insert(pack, new);
         }
@@ -151,7 +151,7 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
 
 /// Rewrites the words of a packed tuple in terms of the tuple of the previous product where possible. Returns the new instructions to
 /// insert before the pack.
-fn derive(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tuple: &Tuple) -> Vec<Inst> {
+fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tuple: &Tuple) -> Vec<Inst> {
     let has_matrix_in_registers = function.sources(product)[0].value().is_some();
     let whole = function.whole(last.value);
     let mut new = Vec::new();

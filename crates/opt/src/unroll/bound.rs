@@ -113,7 +113,12 @@ impl Bound {
     }
 
     /// Returns upper bounds of the counter's initial value and of the limit, each with whether it is the exact value.
-    pub(crate) fn ends(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> ((u64, bool), (u64, bool)) {
+    pub(crate) fn start_and_limit_bounds(
+        &self,
+        function: &Function,
+        definitions: &Definitions,
+        shape: &Shape,
+    ) -> ((u64, bool), (u64, bool)) {
         let known = Known::new(function, definitions);
         let upper = |operand: Option<Operand>| match operand {
             Some(operand) => (known.maximum(&operand), known.word(&operand).is_some()),
@@ -123,7 +128,7 @@ impl Bound {
     }
 
     /// Returns an upper bound of the number of steps from the counter's initial value to the limit; the arguments are those of
-    /// [`Bound::ends`].
+    /// [`Bound::start_and_limit_bounds`].
     pub(crate) fn max_trips(&self, start: (u64, bool), limit: (u64, bool)) -> u64 {
         // An upper bound of one end is useful only if the other end is known to be zero.
         let distance = match self.relation {
@@ -136,7 +141,7 @@ impl Bound {
 
     /// Returns whether the counter does not wrap around up to the limit and for `2 * factor` more iterations, for given upper bounds of its
     /// initial value and of the limit. Then the tests of the loop are true up to some iteration and false in all later ones.
-    pub(crate) fn is_exact(&self, start: u64, limit: u64, factor: u32) -> bool {
+    pub(crate) fn has_short_remainder(&self, start: u64, limit: u64, factor: u32) -> bool {
         let goes_down = self.step < 0;
         let farthest = u64::from(self.step.unsigned_abs()) * 2 * u64::from(factor) + u64::from(self.offset.unsigned_abs());
         let is_ordered = self.relation != Symbol::NE && !(goes_down && self.is_unsigned);
@@ -145,7 +150,7 @@ impl Bound {
 
     /// Appends the test whether exit test `number` (from 0) after the given counter value is false, so that the loop is left there. The
     /// predicate is ANDed with `and`. `None` if the relation has no inverse.
-    pub(crate) fn stops(
+    pub(crate) fn emit_exit_test(
         &self,
         function: &mut Function,
         counter: Operand,

@@ -157,7 +157,7 @@ pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Ins
 /// Puts loops into loop-closed SSA form: a value that is defined in a loop and read outside it gets a phi in the exit block of the loop,
 /// which the outside readers read instead. `owner` has the index of the loop of each block (`None` outside), and `exits` the exiting block
 /// and the exit block of each loop; the exit block has no other predecessor.
-pub(super) fn close(function: &mut Function, owner: &[Option<usize>], exits: &[(Block, Block)]) {
+pub(super) fn close_loops(function: &mut Function, owner: &[Option<usize>], exits: &[(Block, Block)]) {
     let mut home: Vec<Option<usize>> = vec![None; function.values.len()];
     for &block in &function.layout {
         let Some(number) = owner.get(block.position()).copied().flatten() else { continue };

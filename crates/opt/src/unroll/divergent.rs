@@ -75,7 +75,7 @@ pub(super) fn unroll(
     // The threads that skipped the unrolled loop execute the first iteration in any case.
     let count = if is_straight { i64::from(factor) - 1 } else { 1 };
     let stops: Option<Vec<Operand>> = (0..count)
-        .map(|number| bound.stops(function, counter, number - 1, if number == 0 { is_worth } else { Operand::PT }, &mut tests))
+        .map(|number| bound.emit_exit_test(function, counter, number - 1, if number == 0 { is_worth } else { Operand::PT }, &mut tests))
         .collect();
     insert_before_end(function, meeting, tests);
     let stops = stops?;

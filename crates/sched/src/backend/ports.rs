@@ -47,12 +47,13 @@ pub(super) struct Ports {
     /// Whether the item can read operands from the reuse cache.
     pub cached: bool,
     /// Whether the item leaves its operands in the reuse cache. Guarded items do not: they may not execute.
-    pub keeps: bool,
+    pub fills_reuse_cache: bool,
 }
 
 impl Ports {
     /// The ports of an item that reads and writes no register.
-    const NOTHING: Ports = Ports { slots: [NO_REGISTER; SLOTS], reads: [0; BANKS], written: NO_REGISTER, cached: false, keeps: false };
+    const NOTHING: Ports =
+        Ports { slots: [NO_REGISTER; SLOTS], reads: [0; BANKS], written: NO_REGISTER, cached: false, fills_reuse_cache: false };
 
     /// Returns whether the item reads any register from the banks.
     pub(super) fn reads_banks(&self) -> bool {
@@ -75,7 +76,7 @@ pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<
     let cached_units = [Unit::Alu.index(), Unit::Fma.index()];
     let ports_of = |item: &Item| {
         let cached = item.opcode.is_some() && cached_units.contains(&costs.unit(item.class));
-        let mut ports = Ports { cached, keeps: !item.guarded, ..Ports::NOTHING };
+        let mut ports = Ports { cached, fills_reuse_cache: !item.guarded, ..Ports::NOTHING };
         let mut seen = [NO_REGISTER; 16];
         let mut count = 0;
         let mut is_wide = [false; SLOTS];
@@ -109,7 +110,7 @@ pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<
 pub(super) struct PortState {
     /// By operand slot: the register in the reuse cache ([`NO_REGISTER`] if empty), and the sequence number of the instruction that left it
     /// there.
-    kept: [(u16, u32); SLOTS],
+    reuse_cache: [(u16, u32); SLOTS],
     /// First cycle in which the banks can deliver the operands of another instruction.
     pub free: u32,
     /// First general register that the previous instruction writes; [`NO_REGISTER`] if it writes none.
@@ -126,7 +127,15 @@ pub(super) struct PortState {
 
 impl Default for PortState {
     fn default() -> PortState {
-        PortState { kept: [(NO_REGISTER, 0); SLOTS], free: 0, last_written: NO_REGISTER, last_issue: 0, issued: 0, hits: 0, conflicts: 0 }
+        PortState {
+            reuse_cache: [(NO_REGISTER, 0); SLOTS],
+            free: 0,
+            last_written: NO_REGISTER,
+            last_issue: 0,
+            issued: 0,
+            hits: 0,
+            conflicts: 0,
+        }
     }
 }
 
@@ -143,7 +152,7 @@ impl PortState {
         let mut reads = ports.reads;
         let mut hits = 0;
         if ports.cached && !self.loses_reuse_cache(at) {
-            for (&register, &(kept, by)) in ports.slots.iter().zip(&self.kept) {
+            for (&register, &(kept, by)) in ports.slots.iter().zip(&self.reuse_cache) {
                 if register != NO_REGISTER && register == kept && self.issued - by <= REUSE_DISTANCE {
                     hits += 1;
                     let bank = &mut reads[usize::from(register) % BANKS];
@@ -164,7 +173,7 @@ impl PortState {
     pub(super) fn step(&mut self, ports: &Ports, at: u32) {
         let (hits, busy) = self.hits_and_conflicts(ports, at);
         if self.loses_reuse_cache(at) {
-            self.kept = [(NO_REGISTER, 0); SLOTS];
+            self.reuse_cache = [(NO_REGISTER, 0); SLOTS];
         }
         self.hits += hits;
         self.conflicts += busy;
@@ -175,12 +184,12 @@ impl PortState {
         if ports.cached {
             for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NO_REGISTER) {
                 // A guarded instruction may not execute, so it leaves nothing in the cache; its slots are lost all the same.
-                self.kept[slot] = (if ports.keeps { register } else { NO_REGISTER }, self.issued);
+                self.reuse_cache[slot] = (if ports.fills_reuse_cache { register } else { NO_REGISTER }, self.issued);
             }
         }
         // A cached copy of a register that is overwritten is stale.
         if ports.written != NO_REGISTER {
-            for kept in self.kept.iter_mut().filter(|kept| kept.0 == ports.written) {
+            for kept in self.reuse_cache.iter_mut().filter(|kept| kept.0 == ports.written) {
                 kept.0 = NO_REGISTER;
             }
         }

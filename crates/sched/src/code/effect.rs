@@ -67,12 +67,12 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         (Effect::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
         // Tensor and attribute memory: no alias information.
         (Effect::Reads | Effect::Writes | Effect::Updates, None) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
-        (effect, Some(space)) => access(opcode, effect, space, properties.memory),
+        (effect, Some(space)) => access_order(opcode, effect, space, properties.memory),
     }
 }
 
 /// Returns the constraint of an opcode that accesses memory of a known space.
-fn access(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memory) -> OpcodeOrder {
+fn access_order(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memory) -> OpcodeOrder {
     let writes = effect != Effect::Reads;
     match opcode {
         Opcode::LD | Opcode::LDG | Opcode::LDL | Opcode::LDS => OpcodeOrder::Access { space, writes },

@@ -162,7 +162,7 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
                 AccessKnowledge::Relocated(_) => None,
                 _ => address_of(code, instruction, found, described),
             };
-            access(instruction, space, writes, described, address)
+            access_effect(instruction, space, writes, described, address)
         }
     }
 }
@@ -177,7 +177,7 @@ fn access_kind(writes: bool, is_constant: bool) -> MemAccessKind {
 }
 
 /// Returns the effect of a memory access: from the compiler's description if there is one, otherwise from the modifiers.
-fn access(
+fn access_effect(
     instruction: &Instruction,
     space: AliasSpace,
     writes: bool,

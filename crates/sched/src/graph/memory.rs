@@ -154,7 +154,7 @@ pub(super) struct MemoryOrder {
 
 impl MemoryOrder {
     /// Resets the state for a new region.
-    pub(super) fn start(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.spaces.iter_mut().for_each(SpaceState::clear);
         self.bases.clear();
         self.converged.clear();
@@ -172,7 +172,7 @@ impl MemoryOrder {
     /// Adds the edges of an item and records the item. `after` returns the latency, in cycles, of an edge from a fence or barrier node.
     pub(super) fn add_item(&mut self, item: &Item, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
         if let OrderEffect::Access(access) = item.effect {
-            self.access(access, node, base, incoming, &after);
+            self.add_access(access, node, base, incoming, &after);
         }
         if matches!(item.effect, OrderEffect::Clock | OrderEffect::Fence | OrderEffect::Sync | OrderEffect::SchedBarrier) {
             self.last_strong.into_iter().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
@@ -202,7 +202,7 @@ impl MemoryOrder {
     }
 
     /// Adds the edges of a memory access and records the access.
-    fn access(&mut self, access: MemAccess, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
+    fn add_access(&mut self, access: MemAccess, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
         if access.kind == MemAccessKind::ReadConstant {
             // A constant read may move across stores and fences, but not across a barrier such as a guarded `EXIT`: for threads that
             // exit there, the address may be invalid and the read would fault.

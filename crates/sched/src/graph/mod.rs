@@ -231,7 +231,7 @@ impl<'m> Builder<'m> {
         let mut starts = Vec::with_capacity(region.len());
         self.stamp += 1;
         self.readers.clear();
-        self.memory.start();
+        self.memory.reset();
         self.incoming.start(region.len());
         for position in region.clone() {
             let item = &code.items[position];

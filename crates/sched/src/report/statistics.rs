@@ -394,7 +394,7 @@ impl Gathered {
                 }
                 None => self.without_field += 1,
             }
-            self.extra.count(function, inst, item);
+            self.extra.count_inst(function, inst, item);
             self.extra.texture_readers += u64::from(code.reads(item).iter().any(|access| fetched.contains(&access.register)));
             for access in code.writes(item) {
                 if item.class.name() == "texture" {
@@ -408,7 +408,7 @@ impl Gathered {
 }
 
 impl ExtraCounts {
-    fn count(&mut self, function: &Function, inst: Inst, item: &Item) {
+    fn count_inst(&mut self, function: &Function, inst: Inst, item: &Item) {
         let data = &function.insts[inst];
         let class = item.class.name();
         if class == "texture" {

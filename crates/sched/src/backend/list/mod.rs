@@ -79,7 +79,7 @@ struct PickState {
     /// Whether an instruction has stalled since the last control-flow or barrier item issued; the next such item then gets the yield flag
     /// (bit 6 of the priority).
     yield_pending: bool,
-    /// Unit of the current batch of matrix products, and the number of products that it may still take; `None` outside of batches.
+    /// The current batch of matrix products, as (unit, number of instructions that may still join it); `None` outside of batches.
     batch: Option<(usize, u32)>,
 }
 

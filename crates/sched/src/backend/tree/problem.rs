@@ -194,7 +194,7 @@ impl<'a> Problem<'a> {
             words.extend(ports.slots.map(u32::from));
             words.extend(ports.reads.map(u32::from));
             words.push(ports.written.into());
-            words.extend([ports.cached, ports.keeps].map(u32::from));
+            words.extend([ports.cached, ports.fills_reuse_cache].map(u32::from));
         }
         words
     }

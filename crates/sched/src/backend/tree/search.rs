@@ -129,7 +129,7 @@ pub(super) struct Search<'p> {
     clock: Clock<'p>,
     pressure: Pressure,
     ports: PortState,
-    /// Number of matrix products that the current batch may still take; 0 outside of batches.
+    /// Number of matrix-multiply instructions that may still join the current batch; 0 outside of batches.
     batch: u32,
     is_traced: bool,
 }
