@@ -200,7 +200,7 @@ impl MemoryState {
         {
             self.dead_stores.push(earlier);
         }
-        // A store that is only partly overwritten stays, as does one that a guarded store may overwrite.
+        // An earlier store that is overwritten only partly, or only by a guarded store, is not deleted.
         remove_overlapping(&mut known.pending_stores, access.offset, access.bytes, |pending| pending.0);
         remove_overlapping(&mut contents, access.offset, access.bytes, |content| content.bytes);
         if let Some(words) = access.words {

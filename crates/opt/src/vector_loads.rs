@@ -197,7 +197,8 @@ impl TrailingZeros {
                 let first = function.results(inst).first().and_then(Operand::value);
                 for value in function.defined(inst) {
                     let is_word = function.values[value].width == 1 && first == Some(value);
-                    // After the last sweep phis count as unknown, and what depends on them follows in layout order.
+                    // From the last sweep on, phis count as unknown (0 bits); this propagates to the values that depend on them in layout
+                    // order.
                     let is_unknown = !is_word || sweep >= MAX_SWEEPS && function.insts[inst].is(Pseudo::Phi);
                     let found = if is_unknown { 0 } else { zeros.of_result(function, inst) };
                     is_changed |= found < zeros.bits[value.position()];

@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(swapped_table(a & b | c, 0, 1), a & b | c);
     }
 
-    /// The second result of a maximum says which source was taken, so the sources may be exchanged only if that result is not written.
+    /// The second result of a maximum tells which source is the result, so the sources may be swapped only if that result is not written.
     #[test]
     fn maximum_with_a_predicate_result_keeps_its_operand_order() {
         let text = "func kernel @maximum ssa {

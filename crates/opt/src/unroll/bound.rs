@@ -18,7 +18,7 @@ const MAX_SUMS: usize = 8;
 
 /// A loop that continues while `counter + offset RELATION limit` holds, such as `counter + 4 < limit`, with a loop-invariant limit.
 pub(crate) struct Bound {
-    /// The counter: a phi of the header.
+    /// The phi of the loop header that is the counter.
     pub(crate) counter: Inst,
     /// Constant added to the counter in each iteration; not zero.
     step: i32,

@@ -25,7 +25,7 @@ type Pair = (Operand, Operand);
 
 /// A loop that continues while `counter + offset RELATION limit` holds, in 64 bits and with a loop-invariant limit.
 pub(super) struct WideBound {
-    /// The counter: a phi of the header.
+    /// The phi of the loop header that is the counter.
     pub(super) counter: Inst,
     /// Constant added to the counter in each iteration; not zero.
     step: i64,
