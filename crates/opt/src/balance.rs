@@ -1,16 +1,17 @@
-//! Moves additions and left shifts from the integer unit (ALU) to the multiply unit (FMA) until both have the same load.
+//! Moves additions and left shifts from the integer unit (ALU) to the multiply unit (FMA) until both are busy for the same number of
+//! cycles.
 //!
-//! A sum of two numbers and a left shift can execute on the integer unit (`IADD3`, `SHF`) or on the multiply unit (`VIADD`, `IMAD` with a
+//! A sum of two integers and a left shift can execute on the integer unit (`IADD3`, `SHF`) or on the multiply unit (`VIADD`, `IMAD` with a
 //! factor of 1 or a power of two). Instruction selection always emits the first form. If the integer unit is busy for more cycles of a
 //! block than the multiply unit, some of these instructions are moved, spread evenly over the block, until the two loads are equal; with
 //! many resident warps both units then work in parallel. For example, four sums in a block become two `IADD3` and two `VIADD`.
 //!
-//! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on machines that add faster than they
-//! multiply, because there both units execute integer additions.
+//! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on GPUs whose integer additions are faster
+//! than their multiplications, because there both units execute integer additions.
 //!
-//! Multiply-adds of pairs of halves can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on that for doubles, where a
-//! machine has a fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number
-//! of them. The result takes four cycles more, so a block with a single one stays as it is.
+//! Packed FP16 multiply-adds can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on the FP64 unit, if the GPU has a
+//! fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number of them. The
+//! latency is four cycles more, so a block with a single `HFMA2` stays as it is.
 
 use oriole_hardware::units::Unit;
 use oriole_hardware::{Class, Classes, Hardware, ThroughputClass};
@@ -38,13 +39,13 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut 
     moved
 }
 
-/// Returns whether the unit for doubles has at least half as many lanes as that for singles.
+/// Returns whether the FP64 unit has at least half as many lanes as the FP32 unit.
 fn has_fast_doubles(hardware: &Hardware<'_>) -> bool {
     let rates = &hardware.rates;
     matches!((rates.fp64, rates.fp32), (Some(doubles), Some(singles)) if 2 * doubles >= singles)
 }
 
-/// Moves multiply-adds of pairs of halves of one block to the unit for doubles. Returns the number of instructions moved.
+/// Moves packed FP16 multiply-adds of one block to the FP64 unit. Returns the number of instructions moved.
 fn balance_halves(function: &mut Function, block: Block, encodability: &mut EncodabilityCache) -> usize {
     let (mut there, mut here) = (0, 0);
     let mut movable: Vec<(Inst, Draft)> = Vec::new();
@@ -75,15 +76,15 @@ fn balance_halves(function: &mut Function, block: Block, encodability: &mut Enco
     wanted
 }
 
-/// Returns whether a number is one of `wanted` numbers that are evenly spread over those below `count`.
+/// Returns whether index `number` is chosen when `wanted` of the indices below `count` are chosen, evenly spread.
 fn is_chosen(number: usize, wanted: usize, count: usize) -> bool {
     (number + 1) * wanted / count > number * wanted / count
 }
 
-/// Cycles for which one instruction of each class occupies the integer unit and the multiply unit.
+/// Number of cycles for which one instruction keeps the integer unit and the multiply unit busy, by latency class.
 struct UnitCycles {
     /// By class index: (integer-unit cycles, multiply-unit cycles).
-    classes: Vec<(i64, i64)>,
+    by_class: Vec<(i64, i64)>,
 }
 
 impl UnitCycles {
@@ -96,11 +97,11 @@ impl UnitCycles {
                 _ => (0, 0),
             }
         };
-        UnitCycles { classes: Classes::get().all().map(cycles_of_class).collect() }
+        UnitCycles { by_class: Classes::get().all().map(cycles_of_class).collect() }
     }
 
     fn get(&self, opcode: Opcode, modifiers: &[Symbol]) -> (i64, i64) {
-        self.classes[Classes::get().of(opcode, modifiers).index()]
+        self.by_class[Classes::get().of(opcode, modifiers).index()]
     }
 }
 
@@ -124,7 +125,7 @@ fn balance(function: &mut Function, block: Block, encodability: &mut Encodabilit
         }
     }
     let Some((_, example)) = movable.first() else { return 0 };
-    // Moving one instruction shrinks the difference of the loads by its cycles on one unit plus its cycles on the other.
+    // Moving one instruction reduces the difference between the busy times by its cycles on the old unit plus its cycles on the new unit.
     let gain = unit_cycles.get(Opcode::IADD3, &[]).0;
     let loss = unit_cycles.get(example.opcode, &example.modifiers).1;
     let wanted = (integer - product) / (gain + loss).max(1);
@@ -138,7 +139,7 @@ fn balance(function: &mut Function, block: Block, encodability: &mut Encodabilit
     wanted
 }
 
-/// An equivalent instruction: opcode, modifiers, sources, and the number of sources in use.
+/// An equivalent instruction: opcode, modifiers, sources (unused ones last), and the number of sources in use.
 type Alternative = (Opcode, &'static [Symbol], [Operand; 3], usize);
 
 /// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.

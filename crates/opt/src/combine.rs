@@ -1,7 +1,7 @@
 //! Combines two dependent instructions into one.
 //!
-//! The reader of a value takes over the computation of the value, if one machine instruction can do both; the instruction that computed the
-//! value is then often dead. [`Rule`] lists all rewrites. Examples:
+//! An instruction absorbs the computation of one of its sources, if one machine instruction can do both; the instruction that computed the
+//! source is then often dead. [`Rule`] lists all rewrites. Examples:
 //!
 //! ```text
 //! %2 = LOP3.LUT %0, %1, RZ, 0xc0, !PT         (a & b)
@@ -21,8 +21,8 @@
 //! ```
 //!
 //! The integer rules apply only if the value has no other readers and is computed in the same block: otherwise nothing is saved, or the
-//! sources stay in registers for longer. The pass runs after folding, which recognizes additions of two summands only. A test
-//! interprets programs for every rule before and after the pass (`combine/proofs.rs`).
+//! sources stay in registers for longer. The pass runs after folding, which recognizes only additions of two summands, not the
+//! three-operand sums that this pass makes. A test interprets programs for every rule before and after the pass (`combine/proofs.rs`).
 //!
 //! **Before** and **after**: SSA, all instructions encodable. One walk in layout order; the cost is linear in the size of the function.
 
@@ -43,24 +43,24 @@ use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
-/// A rewrite of the pass.
+/// The rewrites of this pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// A logic operation of logic operations on at most three registers.
+    /// A `LOP3` of `LOP3`s on at most three distinct registers becomes one `LOP3`.
     Logic,
     /// A logic operation that returns one of its sources becomes a copy, and one with a known result becomes a move.
     TrivialLogic,
-    /// A sum of a sum.
+    /// A sum whose summand is a sum becomes one three-operand sum.
     Sum,
-    /// A sum with a product.
+    /// A sum whose summand is a product becomes a multiply-add.
     ProductSum,
-    /// A sum with a left shift.
+    /// A sum whose summand is a left shift becomes a `LEA`.
     ShiftedSum,
-    /// A 64-bit sum with a left shift.
+    /// A 64-bit sum whose summand is a left shift becomes two `LEA`.
     WideShiftedSum,
-    /// A floating-point operation on a negated or absolute value.
+    /// A floating-point operation on a negated or absolute value applies the sign itself.
     Sign,
-    /// A logic operation on a comparison and another predicate.
+    /// A logic operation on a comparison and another predicate becomes part of the comparison.
     Condition,
 }
 
@@ -101,12 +101,12 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     combiner.stats
 }
 
-/// The state of the pass.
+/// State of the pass.
 struct Combiner {
     definitions: Definitions,
     encodability: EncodabilityCache,
     /// By instruction: its block; `None` for instructions outside of all blocks.
-    homes: Vec<Option<Block>>,
+    inst_blocks: Vec<Option<Block>>,
     /// By value: number of reads by live instructions, not counting copies. A read of a copy is counted for the original value.
     reads: Vec<u32>,
     stats: Stats,
@@ -117,14 +117,14 @@ impl Combiner {
         let mut combiner = Combiner {
             definitions: Definitions::compute(function),
             encodability,
-            homes: vec![None; function.insts.len()],
+            inst_blocks: vec![None; function.insts.len()],
             reads: vec![0; function.values.len()],
             stats: Stats::default(),
         };
         let live = Live::find(function);
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
-                combiner.homes[inst.position()] = Some(block);
+                combiner.inst_blocks[inst.position()] = Some(block);
                 if live.contains(inst) {
                     combiner.count_reads(function, inst, 1);
                 }
@@ -133,7 +133,7 @@ impl Combiner {
         combiner
     }
 
-    /// Adds `change` to the number of reads of everything that an instruction reads.
+    /// Adds `change` to the number of reads of each value that an instruction reads.
     fn count_reads(&mut self, function: &Function, inst: Inst, change: i32) {
         if matches!(function.insts[inst].op, Op::Pseudo(oriole_ir::Pseudo::Copy)) && function.insts[inst].guard.is_none() {
             return;
@@ -153,7 +153,7 @@ impl Combiner {
         Some(self.definitions.origin(function, part))
     }
 
-    /// Returns the unguarded machine instruction with this opcode and these modifiers that computes a source as its only result.
+    /// Returns the instruction that computes a source, if it has this opcode and these modifiers, no guard and no other result.
     fn computation(&self, function: &Function, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
         let register = self.register(function, source)?;
         let inst = self.definitions.unguarded(function, register.value)?;
@@ -163,11 +163,11 @@ impl Combiner {
         (data.is_machine(opcode) && data.modifiers.as_slice() == modifiers && is_first && is_only).then_some(inst)
     }
 
-    /// Like [`Combiner::computation`], for a value without other readers that is computed in the block of `reader`.
+    /// As [`Combiner::computation`], but only if `reader` is in the same block and is the only reader of the source.
     fn absorbable(&self, function: &Function, reader: Inst, source: &Operand, opcode: Opcode, modifiers: &[Symbol]) -> Option<Inst> {
         let inst = self.computation(function, source, opcode, modifiers)?;
         let value = function.results(inst)[0].value()?;
-        let is_near = self.homes[inst.position()] == self.homes[reader.position()];
+        let is_near = self.inst_blocks[inst.position()] == self.inst_blocks[reader.position()];
         (is_near && self.reads[value.position()] == 1).then_some(inst)
     }
 
@@ -176,8 +176,8 @@ impl Combiner {
         self.register(function, source).map_or(*source, |part| Operand { kind: OperandKind::Value(part), ..*source })
     }
 
-    /// Overwrites an instruction with a draft, and updates the numbers of reads. The instructions that the draft absorbs no longer count as
-    /// readers if nothing reads their results any more.
+    /// Overwrites an instruction with a draft, and updates the read counts. The reads of an `absorbed` instruction are no longer counted if
+    /// nothing reads its result any more.
     fn replace(&mut self, function: &mut Function, inst: Inst, draft: Draft, absorbed: &[Inst]) {
         self.count_reads(function, inst, -1);
         draft.store(function, inst);
@@ -190,7 +190,7 @@ impl Combiner {
         }
     }
 
-    /// Returns the first of several drafts that the target can encode.
+    /// Returns the first of several drafts that the target can encode; `None` if it can encode none.
     fn first_encodable(&mut self, function: &Function, inst: Inst, drafts: impl IntoIterator<Item = Draft>) -> Option<Draft> {
         drafts.into_iter().find(|draft| self.encodability.is_encodable(function, inst, draft))
     }

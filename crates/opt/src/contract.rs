@@ -28,12 +28,12 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, piece};
 
-/// Which results the pass may produce.
+/// Whether the pass has to check that the target can encode the instructions that it creates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Legality {
-    /// Any; legalization follows.
+    /// The pass may create instructions that the target cannot encode; legalization follows.
     Any,
-    /// Only instructions that the target encodes.
+    /// The pass creates only instructions that the target can encode.
     Encodable,
 }
 
@@ -47,10 +47,10 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legali
         return 0;
     }
     let contractor = Contractor::new(function);
-    let decisions = contractor.decide();
+    let decisions = contractor.choose_contractions();
     let mut contracted = 0;
     for (sum, read) in decisions {
-        let Some(draft) = fused(function, sum, read) else { continue };
+        let Some(draft) = multiply_add(function, sum, read) else { continue };
         if legality == Legality::Any || encodability.is_encodable(function, sum, &draft) {
             draft.store(function, sum);
             function.insts[sum].may_contract = false;
@@ -60,13 +60,13 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache, legali
     contracted
 }
 
-/// Removes the marks of all products and sums. They mean nothing after the last contraction.
+/// Clears the contraction marks of all products and sums. They have no meaning after the last contraction.
 pub fn clear_marks(function: &mut Function) {
     function.insts.iter_mut().for_each(|inst| inst.may_contract = false);
 }
 
-/// The operation that computes a sum, and the one that computes a sum with a product, for each product.
-fn family(product: Opcode) -> Option<(Opcode, Opcode)> {
+/// Returns the addition and the multiply-add of the same type as a multiplication; `None` for other opcodes.
+fn sum_and_fma_opcodes(product: Opcode) -> Option<(Opcode, Opcode)> {
     match product {
         Opcode::FMUL => Some((Opcode::FADD, Opcode::FFMA)),
         Opcode::DMUL => Some((Opcode::DADD, Opcode::DFMA)),
@@ -76,11 +76,11 @@ fn family(product: Opcode) -> Option<(Opcode, Opcode)> {
     }
 }
 
-/// The read of a product by a sum.
+/// A read of a product by a sum that may absorb it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Read {
+struct ProductRead {
     product: Inst,
-    /// Number of the source of the sum that is the product: 0 or 1.
+    /// Index of the sum's source that is the product: 0 or 1.
     at: usize,
     /// Whether the product is subtracted.
     is_negative: bool,
@@ -89,18 +89,18 @@ struct Read {
 /// The readers of a product.
 #[derive(Clone, Default, Debug)]
 struct Readers {
-    /// The sums that may take the product, in program order.
-    sums: SmallVec<[(Inst, Read); 2]>,
-    /// Whether something else reads the product.
+    /// The sums that may absorb the product, in program order.
+    sums: SmallVec<[(Inst, ProductRead); 2]>,
+    /// Whether another instruction reads the product.
     has_others: bool,
 }
 
-/// What the pass knows about a function before it changes it.
+/// The products and sums of a function, collected before any change.
 struct Contractor {
     /// By product: its readers.
     readers: FxHashMap<Inst, Readers>,
-    /// The sums in program order, with the products that they read.
-    sums: Vec<(Inst, SmallVec<[Read; 2]>)>,
+    /// The sums in program order, each with the products that it may absorb.
+    sums: Vec<(Inst, SmallVec<[ProductRead; 2]>)>,
 }
 
 impl Contractor {
@@ -138,11 +138,11 @@ impl Contractor {
         }
     }
 
-    /// Returns the sums to contract, each with the product that it takes.
-    fn decide(&self) -> Vec<(Inst, Read)> {
-        let mut taken: FxHashMap<Inst, Read> = FxHashMap::default();
+    /// Returns the sums to contract, each with the read of the product that it absorbs.
+    fn choose_contractions(&self) -> Vec<(Inst, ProductRead)> {
+        let mut taken: FxHashMap<Inst, ProductRead> = FxHashMap::default();
         for (sum, reads) in &self.sums {
-            let is_single = |read: &&Read| self.readers[&read.product].sums.len() == 1 && !self.readers[&read.product].has_others;
+            let is_single = |read: &&ProductRead| self.readers[&read.product].sums.len() == 1 && !self.readers[&read.product].has_others;
             if let Some(read) = reads.iter().find(is_single) {
                 taken.insert(*sum, *read);
             }
@@ -159,41 +159,41 @@ impl Contractor {
     }
 }
 
-/// Definitions and blocks of a function.
+/// The definition of each value and the block of each instruction.
 struct Scan {
     definitions: Definitions,
     /// By instruction: its block; `None` for instructions outside of all blocks.
-    homes: Vec<Option<Block>>,
+    inst_blocks: Vec<Option<Block>>,
 }
 
 impl Scan {
     fn new(function: &Function) -> Scan {
-        let mut homes = vec![None; function.insts.len()];
+        let mut inst_blocks = vec![None; function.insts.len()];
         for &block in &function.layout {
             for &inst in &function.blocks[block].insts {
-                homes[inst.position()] = Some(block);
+                inst_blocks[inst.position()] = Some(block);
             }
         }
-        Scan { definitions: Definitions::compute(function), homes }
+        Scan { definitions: Definitions::compute(function), inst_blocks }
     }
 
-    /// Returns whether an instruction only passes a value on, with or without its sign: its readers count as readers of the value.
+    /// Returns whether an instruction only copies or negates a value, so that its readers count as readers of the value.
     fn is_transparent(&self, function: &Function, inst: Inst) -> bool {
         let data = &function.insts[inst];
         let is_copy = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack) | Op::Machine(Opcode::MOV));
-        data.guard.is_none() && is_copy || negated_single(function, inst).is_some() || self.flipped(function, inst).is_some()
+        data.guard.is_none() && is_copy || negated_single(function, inst).is_some() || self.sign_flip_source(function, inst).is_some()
     }
 
-    /// Returns the products that a sum may take. Returns none if the instruction is no sum that may be contracted, or if both of its
-    /// summands are the same product.
-    fn contractible_reads(&self, function: &Function, sum: Inst) -> SmallVec<[Read; 2]> {
-        let mut reads: SmallVec<[Read; 2]> = SmallVec::new();
+    /// Returns the reads of products that a sum may absorb; empty if the instruction is not a contractible sum, or if both summands are the
+    /// same product.
+    fn contractible_reads(&self, function: &Function, sum: Inst) -> SmallVec<[ProductRead; 2]> {
+        let mut reads: SmallVec<[ProductRead; 2]> = SmallVec::new();
         if !function.insts[sum].may_contract {
             return reads;
         }
         for (at, operand) in function.sources(sum).iter().enumerate().take(2) {
             if let Some((product, is_negative)) = self.product(function, sum, operand) {
-                reads.push(Read { product, at, is_negative });
+                reads.push(ProductRead { product, at, is_negative });
             }
         }
         if matches!(reads.as_slice(), [first, second] if first.product == second.product) {
@@ -202,7 +202,7 @@ impl Scan {
         reads
     }
 
-    /// Returns the product that an operand of a sum is, and whether the operand is the negated product.
+    /// Returns the product that an operand of a sum reads, and whether the operand is the negated product; `None` if it reads no product.
     fn product(&self, function: &Function, sum: Inst, operand: &Operand) -> Option<(Inst, bool)> {
         if operand.role != Role::Plain || operand.signs.has(Signs::ABSOLUTE) {
             return None;
@@ -222,42 +222,44 @@ impl Scan {
         None
     }
 
-    /// Returns whether an instruction is a product that the sum may take as `operand`.
+    /// Returns whether `product` is a multiplication that the sum may absorb in place of `operand`.
     fn fits(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
         let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
-        let Some((addition, _)) = data.op.machine().and_then(family) else { return false };
+        let Some((addition, _)) = data.op.machine().and_then(sum_and_fma_opcodes) else { return false };
         let is_same_format = sum_data.modifiers.iter().filter(|&&modifier| modifier != Symbol::SAT).eq(data.modifiers.iter());
-        // The factors and the sum use the same halves of their registers.
+        // Packed FP16: the factors and the sum must select the same halves of their registers.
         let is_same_half = |factor: &Operand| factor.suffixes().eq(operand.suffixes());
         data.may_contract
             && data.guard.is_none()
             && sum_data.is_machine(addition)
-            && self.homes[product.position()] == self.homes[sum.position()]
+            && self.inst_blocks[product.position()] == self.inst_blocks[sum.position()]
             && is_same_format
             && (function.sources(product).iter().all(is_same_half) || addition != Opcode::HADD2)
     }
 
-    /// Returns the value of which `part` is the negation. A flushing negation counts only if the reader `flushes` as well.
+    /// Returns the value of which `part` is the negation; `None` if it is not a negation. One that flushes subnormal numbers counts only if
+    /// the reader `flushes` too.
     fn negated(&self, function: &Function, part: Part, flushes: bool) -> Option<Part> {
         let inst = self.definitions.unguarded(function, part.value)?;
         if part.count == 1 {
             let is_flushing = function.insts[inst].modifiers.contains(&Symbol::FTZ);
-            return negated_single(function, inst).filter(|_| flushes || !is_flushing).or_else(|| self.flipped(function, inst));
+            return negated_single(function, inst).filter(|_| flushes || !is_flushing).or_else(|| self.sign_flip_source(function, inst));
         }
-        // The sign of a double is the top bit of its upper half.
+        // The sign bit of an FP64 value is the top bit of its upper half.
         let [low, high] = *function.sources(inst) else { return None };
         if !function.insts[inst].is(Pseudo::Pack) || part != function.whole(part.value) {
             return None;
         }
         let low = self.definitions.origin(function, low.part()?);
         let high = self.definitions.origin(function, high.part()?);
-        let flipped = self.flipped(function, self.definitions.unguarded(function, high.value)?)?;
+        let flipped = self.sign_flip_source(function, self.definitions.unguarded(function, high.value)?)?;
         let upper = self.definitions.origin(function, flipped);
         (low.value == upper.value && low.first == 0 && upper.first == 1).then_some(Part { count: 2, ..low })
     }
 
-    /// Returns the register whose sign bits an instruction flips: an exclusive or with 0x80000000 or 0x80008000.
-    fn flipped(&self, function: &Function, inst: Inst) -> Option<Part> {
+    /// Returns the register whose sign bits an instruction flips by an exclusive or with 0x80000000 or 0x80008000; `None` for other
+    /// instructions.
+    fn sign_flip_source(&self, function: &Function, inst: Inst) -> Option<Part> {
         /// The truth table of `a ^ b`, for an operation that ignores its third input.
         const EXCLUSIVE_OR: i64 = 0x3c;
         let data = &function.insts[inst];
@@ -277,7 +279,7 @@ impl Scan {
         value.part().filter(|_| is_flip && value.signs.is_empty())
     }
 
-    /// Returns the products whose registers a part of a value consists of, looking through copies and negations.
+    /// Returns the products that define the registers of a part, looking through copies and negations.
     fn products_in(&self, function: &Function, part: Part) -> SmallVec<[Inst; 2]> {
         let mut found: SmallVec<[Inst; 2]> = SmallVec::new();
         for number in 0..part.count {
@@ -285,10 +287,10 @@ impl Scan {
             for _ in 0..=MAX_NEGATIONS {
                 register = self.definitions.origin(function, register);
                 let Some(inst) = self.definitions.of(register.value) else { break };
-                if function.insts[inst].op.machine().and_then(family).is_some() && !found.contains(&inst) {
+                if function.insts[inst].op.machine().and_then(sum_and_fma_opcodes).is_some() && !found.contains(&inst) {
                     found.push(inst);
                 }
-                let Some(inner) = negated_single(function, inst).or_else(|| self.flipped(function, inst)) else { break };
+                let Some(inner) = negated_single(function, inst).or_else(|| self.sign_flip_source(function, inst)) else { break };
                 register = inner;
             }
         }
@@ -296,7 +298,7 @@ impl Scan {
     }
 }
 
-/// Returns the value whose negation an instruction computes as `-value + -0`.
+/// Returns the value that an FP32 instruction negates by `-value + -0`; `None` for other instructions.
 fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
     let data = &function.insts[inst];
     let is_sum = data.is_machine(Opcode::FADD) && matches!(data.modifiers.as_slice(), [] | [Symbol::FTZ]) && data.guard.is_none();
@@ -306,9 +308,10 @@ fn negated_single(function: &Function, inst: Inst) -> Option<Part> {
     value.part().filter(|_| is_negation)
 }
 
-/// Returns the multiply-add that replaces a sum. Returns `None` if no factor can carry the sign of a negative product.
-fn fused(function: &Function, sum: Inst, read: Read) -> Option<Draft> {
-    let (_, opcode) = function.insts[read.product].op.machine().and_then(family)?;
+/// Returns the multiply-add that replaces a sum and the product that it absorbs; `None` if no factor can be negated for a subtracted
+/// product.
+fn multiply_add(function: &Function, sum: Inst, read: ProductRead) -> Option<Draft> {
+    let (_, opcode) = function.insts[read.product].op.machine().and_then(sum_and_fma_opcodes)?;
     let [mut first, mut second] = *function.sources(read.product) else { return None };
     if read.is_negative {
         let factor = if first.value().is_some() { &mut first } else { &mut second };

@@ -54,7 +54,7 @@ pub const MAX_NESTING: usize = 14;
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of regions with a barrier.
+    /// Number of regions that got a convergence barrier.
     pub barriers: usize,
     /// Number of reconvergence points without a barrier, and of divergent branches whose paths never meet again.
     pub skipped: usize,
@@ -95,10 +95,10 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
         flow.reverse_post_order().iter().copied().filter(|&block| calls_whole_warp_wait(function, block, waits_for_whole_warp)).collect();
     let found = regions.len();
     // A barrier around a call that waits for the whole warp could deadlock: see the module comment.
-    regions.retain(|region| gathering.is_empty() || !leads_through(&flow, *region, &gathering));
+    regions.retain(|region| gathering.is_empty() || !passes_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
-    insert(function, &regions);
+    insert_barriers(function, &regions);
     stats
 }
 
@@ -119,7 +119,7 @@ impl CfgAnalyses {
     }
 }
 
-/// Returns whether any branch reads a value. Without one, no warp can diverge and the analyses are not needed.
+/// Returns whether any branch depends on a value. If none does, no warp can diverge and the analyses are not needed.
 fn has_conditions(function: &Function, flow: &ControlFlow) -> bool {
     let has_condition = |block: &Block| function.terminators(*block).iter().any(|&inst| function.used(inst).next().is_some());
     flow.reverse_post_order().iter().any(has_condition)
@@ -138,9 +138,9 @@ fn divergent_branches(function: &Function, flow: &ControlFlow, analyses: &CfgAna
     flow.reverse_post_order().iter().copied().filter(|block| diverges(block)).collect()
 }
 
-/// Gives divergent paths that meet at a loop header blocks of their own to meet in: one for the edges that enter the loop, one for the back
-/// edges. Returns whether the function was changed. The header itself cannot be the exit of a region: a branch before the loop is not
-/// inside the loop, and a branch inside the loop does not dominate the header.
+/// Where divergent paths meet at a loop header, inserts separate blocks for them to meet in: one on the edges that enter the loop, one on
+/// the back edges. Returns whether the function was changed. The header itself cannot be the exit of a region: a branch before the loop is
+/// not inside the loop, and a branch inside the loop does not dominate the header.
 fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
     let CfgAnalyses { post_dominators, loops, .. } = analyses;
     let meetings: BTreeSet<Block> = divergent.iter().filter_map(|&branch| post_dominators.immediate(branch)).collect();
@@ -155,7 +155,7 @@ fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &Cf
         predecessors.sort_unstable();
         predecessors.dedup();
         let (inside, outside): (Vec<Block>, Vec<Block>) = predecessors.into_iter().partition(|&block| loops.contains(around, block));
-        // A single edge already is a separate path.
+        // A single edge needs no block of its own.
         for group in [inside, outside].into_iter().filter(|group| group.len() > 1) {
             redirect_edges(function, header, &group);
             changed = true;
@@ -176,7 +176,7 @@ fn find_regions(function: &Function, flow: &ControlFlow, analyses: &CfgAnalyses,
             continue;
         };
         let entry = entries.entry(exit).or_insert(branch);
-        *entry = common(dominators, *entry, branch);
+        *entry = common_dominator(dominators, *entry, branch);
     }
     let mut regions = Vec::new();
     for (exit, entry) in entries {
@@ -209,7 +209,7 @@ fn calls_whole_warp_wait(function: &Function, block: Block, waits_for_whole_warp
 }
 
 /// Returns whether a path from the entry of a region to its exit contains one of `blocks`.
-fn leads_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>) -> bool {
+fn passes_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>) -> bool {
     let mut seen: FxHashSet<Block> = FxHashSet::default();
     let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
     while let Some(block) = work.pop() {
@@ -245,8 +245,8 @@ fn reenters(flow: &ControlFlow, entry: Block, exit: Block) -> bool {
     false
 }
 
-/// Returns the nearest common dominator of two blocks.
-fn common(dominators: &Dominators, mut one: Block, mut other: Block) -> Block {
+/// Returns the nearest common dominator of two blocks in the dominator tree.
+fn common_dominator(dominators: &Dominators, mut one: Block, mut other: Block) -> Block {
     while one != other {
         // The deeper block cannot dominate the other one, so it is the one to move up the tree.
         if dominators.depth(one) < dominators.depth(other) {
@@ -306,7 +306,7 @@ fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stat
 }
 
 /// Inserts the `BSSY` of every region before the terminators of its entry, and splits its exit.
-fn insert(function: &mut Function, regions: &[Region]) {
+fn insert_barriers(function: &mut Function, regions: &[Region]) {
     let mut waits: BTreeMap<Block, (Block, Operand)> = BTreeMap::new();
     for region in regions {
         let after = function.new_block();
@@ -325,14 +325,14 @@ fn insert(function: &mut Function, regions: &[Region]) {
     for block in layout {
         function.layout.push(block);
         if let Some(&(after, barrier)) = waits.get(&block) {
-            split(function, block, after, barrier);
+            split_exit(function, block, after, barrier);
             function.layout.push(after);
         }
     }
 }
 
 /// Moves everything after the phis of `block` to `after`, and ends `block` with the `BSYNC` and a branch to `after`.
-fn split(function: &mut Function, block: Block, after: Block, barrier: Operand) {
+fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Operand) {
     let phis = function.phis(block).len();
     let rest = function.blocks[block].insts.split_off(phis);
     let location = rest.first().map(|&inst| function.insts[inst].location).unwrap_or_default();

@@ -17,7 +17,7 @@ use crate::definitions::Definitions;
 pub struct Stats {
     /// Number of instructions deleted.
     pub removed: usize,
-    /// Number of results of live instructions that are no longer written.
+    /// Number of unread results of live instructions that were dropped.
     pub unwanted_results: usize,
 }
 
@@ -39,14 +39,14 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     stats
 }
 
-/// Liveness marks by index: instructions that stay and values that are read.
+/// Liveness marks: the instructions that stay and the values that they read.
 pub(crate) struct Live {
     insts: Vec<bool>,
     values: Vec<bool>,
 }
 
 impl Live {
-    /// Marks from the roots with a worklist.
+    /// Marks everything that the roots depend on, with a worklist.
     pub(crate) fn find(function: &Function) -> Live {
         let definitions = Definitions::compute(function);
         let mut live = Live { insts: vec![false; function.insts.len()], values: vec![false; function.values.len()] };
@@ -73,12 +73,12 @@ impl Live {
         live
     }
 
-    /// Returns whether an instruction stays.
+    /// Returns whether an instruction is live.
     pub(crate) fn contains(&self, inst: Inst) -> bool {
         self.insts[inst.position()]
     }
 
-    fn has(&self, value: Value) -> bool {
+    fn is_read(&self, value: Value) -> bool {
         self.values[value.position()]
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn must_stay(function: &Function, inst: Inst) -> bool {
 
 /// Replaces unread results of a live instruction by the zero register. Returns the number of results dropped.
 fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target) -> usize {
-    let is_dead = |operand: &Operand| operand.value().is_some_and(|value| !live.has(value));
+    let is_dead = |operand: &Operand| operand.value().is_some_and(|value| !live.is_read(value));
     if !function.results(inst).iter().any(is_dead) {
         return 0;
     }
@@ -109,7 +109,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
             let is_free = |file| match file {
                 RegFile::Predicate | RegFile::UniformPredicate => true,
                 RegFile::General => opcode.properties().effect == Effect::Updates,
-                // The number of the elected lane.
+                // The lane number that `ELECT` returns.
                 RegFile::Uniform => opcode == Opcode::ELECT,
                 RegFile::Convergence | RegFile::Scoreboard => false,
             };
@@ -118,7 +118,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
             let mut operands = old.clone();
             let mut dropped: SmallVec<[usize; 2]> = SmallVec::new();
             for (at, result) in operands[..count].iter_mut().enumerate() {
-                let file = result.value().filter(|&value| !live.has(value)).map(|value| function.values[value].file);
+                let file = result.value().filter(|&value| !live.is_read(value)).map(|value| function.values[value].file);
                 if let Some(file) = file.filter(|&file| is_free(file)) {
                     result.kind = OperandKind::Zero(file);
                     dropped.push(at);
@@ -144,7 +144,7 @@ fn drop_copies(function: &mut Function, inst: Inst, live: &Live) -> usize {
         return 0;
     }
     let wanted: SmallVec<[usize; 8]> =
-        (0..count).filter(|&at| function.results(inst)[at].value().is_none_or(|value| live.has(value))).collect();
+        (0..count).filter(|&at| function.results(inst)[at].value().is_none_or(|value| live.is_read(value))).collect();
     let operands: SmallVec<[Operand; 8]> =
         wanted.iter().map(|&at| function.results(inst)[at]).chain(wanted.iter().map(|&at| function.sources(inst)[at])).collect();
     function.set_operands(inst, &operands, wanted.len());

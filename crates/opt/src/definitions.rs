@@ -3,7 +3,7 @@
 //! ```text
 //! %2:R2 = PACK %0, %1      the origin of %2[0] is %0
 //! %3:R  = MOV %2[1]        the origin of %3 is %1
-//! %4:R  = MOV 0x7          the known content of %4 is the number 7
+//! %4:R  = MOV 0x7          the known content of %4 is the constant 7
 //! %5:R2 = PACK %6[0], %6[1]      the origin of both registers of %5 is %6, if %6 is aligned
 //! ```
 
@@ -13,7 +13,7 @@ use oriole_support::Index;
 
 use crate::rewrite::piece;
 
-/// Maximum number of copies to look through.
+/// Maximum length of a chain of copies to follow from a value to its origin.
 const MAX_COPIES: usize = 16;
 
 /// The defining instruction of each value; `None` for a value that no instruction in the layout defines.
@@ -24,9 +24,9 @@ pub(crate) struct Definitions {
 /// The content of one 32-bit register that is known at compile time or at kernel launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KnownWord {
-    /// A number.
+    /// A compile-time constant.
     Integer(u32),
-    /// A word of a constant bank; `offset` is in bytes.
+    /// A 32-bit word of a constant bank, known at kernel launch; `offset` is in bytes.
     Constant { bank: u8, offset: u32 },
 }
 
@@ -52,18 +52,18 @@ impl Definitions {
         self.insts[value.position()] = Some(inst);
     }
 
-    /// Returns the instruction that defines a value.
+    /// Returns the instruction that defines a value; `None` if no instruction in the layout does.
     pub(crate) fn of(&self, value: Value) -> Option<Inst> {
         self.insts.get(value.position()).copied().flatten()
     }
 
-    /// Returns the instruction that defines a value, unless that instruction is guarded.
+    /// Returns the instruction that defines a value; `None` if it is guarded or not in the layout.
     pub(crate) fn unguarded(&self, function: &Function, value: Value) -> Option<Inst> {
         self.of(value).filter(|&inst| function.insts[inst].guard.is_none())
     }
 
     /// Returns the instruction that defines a value if it is an unguarded copy, pack or move.
-    fn copy_of(&self, function: &Function, value: Value) -> Option<Inst> {
+    fn defining_copy(&self, function: &Function, value: Value) -> Option<Inst> {
         let inst = self.of(value)?;
         let data = &function.insts[inst];
         let may_copy = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack) | Op::Machine(Opcode::MOV | Opcode::UMOV));
@@ -71,20 +71,20 @@ impl Definitions {
     }
 
     /// Returns the operand that the first register of `part` is a copy of, if the defining instruction copies it unchanged.
-    fn source_of(&self, function: &Function, part: Part) -> Option<Operand> {
-        let inst = self.copy_of(function, part.value)?;
+    fn copied_operand(&self, function: &Function, part: Part) -> Option<Operand> {
+        let inst = self.defining_copy(function, part.value)?;
         let data = &function.insts[inst];
         if data.is(Pseudo::Copy) {
             let at = function.results(inst).iter().position(|result| result.value() == Some(part.value))?;
             let whole = function.results(inst)[at].part()? == function.whole(part.value);
-            return within(*function.sources(inst).get(at).filter(|_| whole)?, part.first);
+            return register_of_operand(*function.sources(inst).get(at).filter(|_| whole)?, part.first);
         }
         if data.is(Pseudo::Pack) {
             let mut first = 0;
             for source in function.sources(inst) {
                 let count = source.part().map_or(1, |part| part.count);
                 if part.first < first + count {
-                    return within(*source, part.first - first);
+                    return register_of_operand(*source, part.first - first);
                 }
                 first += count;
             }
@@ -96,18 +96,18 @@ impl Definitions {
         None
     }
 
-    /// Returns whether a value is defined in a fixed register. Such a value is copied right after its definition, and only the copy is
-    /// used, so copies of it are not looked through.
+    /// Returns whether a value is defined in a fixed physical register. Such a value is copied right after its definition, and only the
+    /// copy is used, so copies of it are not looked through.
     fn is_fixed(&self, function: &Function, value: Value) -> bool {
         let is_fixed = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
         self.of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
     }
 
-    /// Follows copies within one register file from one register back to the register that was copied first.
+    /// Follows copies within one register file from one register back to the start of the chain of copies.
     pub(crate) fn origin(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
         for _ in 0..MAX_COPIES {
-            match self.source_of(function, part).map(|source| source.kind) {
+            match self.copied_operand(function, part).map(|source| source.kind) {
                 Some(OperandKind::Value(copied))
                     if function.values[copied.value].file == function.values[part.value].file && !self.is_fixed(function, copied.value) =>
                 {
@@ -123,20 +123,20 @@ impl Definitions {
     pub(crate) fn known_content(&self, function: &Function, part: Part) -> Option<KnownWord> {
         let mut part = part;
         for _ in 0..MAX_COPIES {
-            match self.source_of(function, part).map(|source| source.kind) {
+            match self.copied_operand(function, part).map(|source| source.kind) {
                 Some(OperandKind::Value(copied)) => part = copied,
                 Some(OperandKind::Integer(number)) => return Some(KnownWord::Integer(number as u32)),
                 Some(OperandKind::Zero(RegFile::General | RegFile::Uniform)) => return Some(KnownWord::Integer(0)),
                 Some(OperandKind::Constant { bank, offset }) => return Some(KnownWord::Constant { bank, offset }),
                 Some(_) => return None,
-                None => return self.loaded(function, part),
+                None => return self.loaded_constant(function, part),
             }
         }
         None
     }
 
     /// Returns the constant-bank word that a register was loaded from, if the load has a fixed address and loads whole words.
-    fn loaded(&self, function: &Function, part: Part) -> Option<KnownWord> {
+    fn loaded_constant(&self, function: &Function, part: Part) -> Option<KnownWord> {
         let inst = self.of(part.value)?;
         let data = &function.insts[inst];
         let is_load = matches!(data.op, Op::Machine(Opcode::LDC | Opcode::ULDC | Opcode::LDCU)) && data.guard.is_none();
@@ -156,10 +156,10 @@ impl Definitions {
 
 impl Definitions {
     /// Follows copies and packs from consecutive registers back to their origin. Returns `part` unchanged unless all origins are
-    /// consecutive registers of one value, aligned as a group of this size requires.
+    /// consecutive registers of one value, aligned as a tuple of this size requires.
     #[inline]
     pub(crate) fn origin_of_group(&self, function: &Function, part: Part) -> Part {
-        if self.copy_of(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
+        if self.defining_copy(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
     }
 
     /// Does the work of [`Definitions::origin_of_group`] for a value that is a copy; a separate function so that the common case is
@@ -176,8 +176,8 @@ impl Definitions {
     }
 }
 
-/// Returns the 32-bit register `number` of an operand, or `None` if the operand has signs or no such register.
-fn within(operand: Operand, number: u8) -> Option<Operand> {
+/// Returns 32-bit register `number` of an operand, counted from 0; `None` if the operand has signs or no such register.
+fn register_of_operand(operand: Operand, number: u8) -> Option<Operand> {
     if !operand.signs.is_empty() {
         return None;
     }

@@ -1,19 +1,20 @@
 //! Folds known constants into instructions and constant additions into address offsets.
 //!
-//! A register that is known to hold a number or a word of a constant bank is replaced by that constant in every instruction that has an
-//! encoding form for it; kernel parameters thus become constant-bank operands. If the base of an address is a register plus a number, the
-//! register becomes the base and the number is added to the offset: `x = a + 16; load [x + 4]` becomes `load [a + 20]`. Chains of additions
-//! with numbers are combined. Each change is checked against the encoding forms of the target, and sources may be swapped to make it fit.
-//! Definitions that are no longer read are left to dead-code elimination.
+//! A register that is known to hold a compile-time constant or a word of a constant bank is replaced by it in every instruction that has an
+//! encoding form for it; kernel parameters thus become constant-bank operands. If the base of an address is a register plus a constant, the
+//! register becomes the base and the constant is added to the offset: `x = a + 16; load [x + 4]` becomes `load [a + 20]`. Chains of
+//! additions of constants are combined. Each change is checked against the encoding forms of the target, and sources may be swapped to make
+//! it fit. Definitions that are no longer read are left to dead-code elimination.
 //!
 //! Asynchronous copies that copy all bytes or none are given simpler addresses and predicates ([`fills`]).
 //!
 //! **64-bit addresses** are register pairs: the addition of the low halves writes a carry that the addition of the high halves reads. The
-//! 64-bit sum is folded only if both halves come from such a pair of additions, because only then is it exact. Halves of the base that are
-//! not an aligned register pair are packed after the later one of their definitions; all addresses with the same halves share one pack.
+//! 64-bit sum is folded only if both halves come from such a pair of additions, because only then is it exact. If the halves of the base
+//! are not an aligned register pair, a `PACK` after the later one of their definitions joins them; all addresses with the same halves share
+//! one pack.
 //!
-//! **Known results.** An integer operation on numbers only becomes a move of its result (`evaluate.rs`), a predicate that is known a constant
-//! `PLOP3`. A branch on a known predicate is decided.
+//! **Known results.** An integer operation whose operands are all constants becomes a move of its result (`evaluate.rs`); one whose
+//! predicate result is known becomes a constant `PLOP3`. A branch on a known predicate becomes unconditional, or is removed.
 
 use oriole_ir::analysis::remove_unreachable_blocks;
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Target};
@@ -35,19 +36,19 @@ mod fills;
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of operands that became numbers, constant-bank words or the zero register.
+    /// Number of operands replaced by immediates, constant-bank words or the zero register.
     pub constants: usize,
-    /// Number of additions folded into address offsets.
+    /// Number of additions of a constant folded into address offsets.
     pub offsets: usize,
-    /// Number of additions combined with another addition.
+    /// Number of additions of a constant combined with another such addition.
     pub sums: usize,
-    /// Number of instructions whose results are known.
+    /// Number of instructions replaced by moves of their known results.
     pub results: usize,
-    /// Number of branches on a known predicate.
+    /// Number of conditional branches whose predicate is known.
     pub branches: usize,
 }
 
-/// Maximum number of additions to look through for one address.
+/// Maximum number of additions folded into the offset of one address.
 const MAX_SUMS: usize = 8;
 
 /// Folds constants and additions in a whole function.
@@ -58,7 +59,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         bases: Bases::default(),
         stats: Stats::default(),
     };
-    folder.compute_all(function);
+    folder.fold_known_results(function);
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         for number in 0..function.blocks[block].insts.len() {
@@ -74,7 +75,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     folder.stats
 }
 
-/// Removes the guards of branches whose predicates are known, and the blocks that are no longer reachable. Returns the number of branches.
+/// Makes branches on known predicates unconditional, and removes blocks that become unreachable. Returns the number of branches changed.
 fn decide_branches(function: &mut Function, definitions: &Definitions, target: Target) -> usize {
     let mut decided = 0;
     for at in 0..function.layout.len() {
@@ -93,7 +94,7 @@ fn decide_branches(function: &mut Function, definitions: &Definitions, target: T
         }
         function.insts[kept].guard = None;
         function.blocks[block].insts.retain(|&inst| inst != removed);
-        remove_source(function, left, block);
+        remove_phi_sources(function, left, block);
         decided += 1;
     }
     if decided > 0 {
@@ -103,8 +104,8 @@ fn decide_branches(function: &mut Function, definitions: &Definitions, target: T
     decided
 }
 
-/// Removes the sources of the phis of a block for a former predecessor.
-fn remove_source(function: &mut Function, block: Block, from: Block) {
+/// Removes, from the phis of a block, the sources for the former predecessor `from`.
+fn remove_phi_sources(function: &mut Function, block: Block, from: Block) {
     for phi in function.phis(block).to_vec() {
         let mut operands: SmallVec<[Operand; 8]> = SmallVec::from_slice(function.results(phi));
         let pairs = function.sources(phi).chunks_exact(2).filter(|pair| pair[1].kind != OperandKind::Block(from));
@@ -121,16 +122,16 @@ struct Folder {
     stats: Stats,
 }
 
-/// A register or register pair plus a number.
-struct Sum {
+/// A register or register pair plus a constant.
+struct BasePlusConstant {
     base: Base,
-    number: i64,
+    constant: i64,
 }
 
-/// The base of an address without its numbers.
+/// The base of an address, without added constants.
 #[derive(Clone, Copy)]
 enum Base {
-    /// None: the address is only the number.
+    /// No base: the address is a constant.
     Absent,
     /// A register or an aligned register pair.
     Registers(Part),
@@ -139,18 +140,18 @@ enum Base {
 }
 
 impl Folder {
-    /// Applies all foldings to one instruction.
+    /// Applies all foldings of the pass to one instruction.
     fn fold(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         // Textures and surfaces take everything from registers. An H200 reports an illegal instruction for the zero register as a source of
         // `TXQ`, and ptxas gives it to no texture instruction.
         if opcode.properties().pipe == Pipe::Tex {
             return;
         }
-        self.join_sums(function, inst, opcode);
+        self.combine_additions(function, inst, opcode);
         self.drop_fill(function, inst, opcode);
-        self.fold_truths(function, inst, opcode);
-        let takes_numbers = opcode.properties().effect == Effect::None || opcode == Opcode::SHFL;
-        while self.fold_constant(function, inst, opcode, takes_numbers) {
+        self.fold_known_predicates(function, inst, opcode);
+        let takes_immediates = opcode.properties().effect == Effect::None || opcode == Opcode::SHFL;
+        while self.fold_constant(function, inst, opcode, takes_immediates) {
             self.stats.constants += 1;
         }
         if !function.sources(inst).iter().any(|source| matches!(source.role, Role::Bracket(_))) {
@@ -163,15 +164,15 @@ impl Folder {
         }
     }
 
-    /// Replaces all instructions whose results are known.
-    fn compute_all(&mut self, function: &mut Function) {
+    /// Replaces all instructions of a function whose results are compile-time constants.
+    fn fold_known_results(&mut self, function: &mut Function) {
         for at in 0..function.layout.len() {
             let block = function.layout[at];
             let insts = std::mem::take(&mut function.blocks[block].insts);
             let mut all = Vec::with_capacity(insts.len());
             for inst in insts {
                 if let Some(opcode) = function.insts[inst].op.machine() {
-                    all.extend(self.compute(function, inst, opcode));
+                    all.extend(self.fold_result(function, inst, opcode));
                 }
                 all.push(inst);
             }
@@ -179,18 +180,19 @@ impl Folder {
         }
     }
 
-    /// Replaces an instruction whose results are known by moves of them. Returns new instructions to insert before it.
-    fn compute(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> SmallVec<[Inst; 4]> {
+    /// Replaces an instruction whose results are compile-time constants by moves of these constants. Returns new instructions to insert
+    /// before it.
+    fn fold_result(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> SmallVec<[Inst; 4]> {
         let is_plain = function.insts[inst].guard.is_none() && function.operands(inst).iter().all(|operand| operand.role == Role::Plain);
         let known = if is_plain { evaluate(function, &self.definitions, inst, opcode) } else { None };
         match known {
-            Some(results) => self.store_results(function, inst, opcode, results),
+            Some(results) => self.replace_by_constants(function, inst, opcode, results),
             None => SmallVec::new(),
         }
     }
 
-    /// Makes an instruction a move of its results.
-    fn store_results(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, results: Results) -> SmallVec<[Inst; 4]> {
+    /// Replaces an instruction by moves of its known results. Returns new instructions to insert before it.
+    fn replace_by_constants(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, results: Results) -> SmallVec<[Inst; 4]> {
         let mut prelude = Prelude::before(function, inst);
         let (predicates, numbers): (SmallVec<[Operand; 3]>, SmallVec<[Operand; 3]>) =
             function.results(inst).iter().copied().partition(|result: &Operand| match result.kind {
@@ -198,13 +200,13 @@ impl Folder {
                 kind => kind == OperandKind::Zero(RegFile::Predicate),
             });
         let table = |truth: bool| Operand::from(if truth { 0x80_u32 } else { 0 });
-        let has_unknown = results.truths.is_none() && predicates.iter().any(|predicate| predicate.value().is_some());
+        let has_unknown = results.predicates.is_none() && predicates.iter().any(|predicate| predicate.value().is_some());
         if has_unknown {
             return prelude.insts;
         }
-        let [first, second] = results.truths.unwrap_or_default();
+        let [first, second] = results.predicates.unwrap_or_default();
         let tables = [Operand::PT, Operand::PT, Operand::PT, table(first), table(second)];
-        let (Some(number), &[result]) = (results.number, numbers.as_slice()) else {
+        let (Some(number), &[result]) = (results.integer, numbers.as_slice()) else {
             let operands: SmallVec<[Operand; 8]> = predicates.iter().copied().chain(tables).collect();
             let is_done = opcode == Opcode::PLOP3 && operands.as_slice() == function.operands(inst);
             let draft = Draft { opcode: Opcode::PLOP3, modifiers: [Symbol::LUT].into_iter().collect(), operands, result_count: 2 };
@@ -218,7 +220,7 @@ impl Folder {
         if function.values[part.value].file != RegFile::General || part.count > 2 {
             return prelude.insts;
         }
-        // Carries get an instruction of their own.
+        // Carry results get a separate `PLOP3`.
         if predicates.iter().any(|predicate| predicate.value().is_some()) {
             let mut operands: SmallVec<[Operand; 8]> = predicates.iter().copied().chain(tables).collect();
             if predicates.len() == 1 {
@@ -245,8 +247,8 @@ impl Folder {
         prelude.insts
     }
 
-    /// Replaces predicates that are known by the predicate that is always true.
-    fn fold_truths(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+    /// Replaces predicate operands of known value by `PT` or `!PT`.
+    fn fold_known_predicates(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
             let is_predicate = operand.part().is_some_and(|part| function.values[part.value].file == RegFile::Predicate);
@@ -264,9 +266,9 @@ impl Folder {
         }
     }
 
-    /// Replaces one operand by its known content and returns whether a replacement was possible. Wide operands are tried first because they
+    /// Replaces one operand by its known content. Returns whether there was such an operand. Wide operands are tried first because they
     /// free the most registers.
-    fn fold_constant(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, takes_numbers: bool) -> bool {
+    fn fold_constant(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, takes_immediates: bool) -> bool {
         let results = function.insts[inst].result_count();
         let mut candidates: SmallVec<[(usize, Part); 6]> = SmallVec::new();
         for (number, operand) in function.sources(inst).iter().enumerate() {
@@ -281,14 +283,22 @@ impl Folder {
         }
         candidates.sort_by_key(|(_, part)| std::cmp::Reverse(part.count));
         candidates.into_iter().any(|(at, part)| {
-            let constant = self.constant(function, inst, opcode, at, part, takes_numbers);
+            let constant = self.constant_operand(function, inst, opcode, at, part, takes_immediates);
             constant.is_some_and(|constant| self.try_operand(function, inst, opcode, at, constant))
         })
     }
 
-    /// Returns the known content of operand `at` in the notation that the instruction reads, or `None` if it is unknown or has no such
-    /// notation.
-    fn constant(&self, function: &Function, inst: Inst, opcode: Opcode, at: usize, part: Part, takes_numbers: bool) -> Option<Operand> {
+    /// Returns the known content of operand `at` as an immediate, constant-bank or zero-register operand; `None` if it is unknown or the
+    /// instruction has no such operand.
+    fn constant_operand(
+        &self,
+        function: &Function,
+        inst: Inst,
+        opcode: Opcode,
+        at: usize,
+        part: Part,
+        takes_immediates: bool,
+    ) -> Option<Operand> {
         let operand = function.operands(inst)[at];
         let file = function.values[part.value].file;
         if !matches!(file, RegFile::General | RegFile::Uniform) {
@@ -312,7 +322,7 @@ impl Folder {
         let has_no_negative = function.insts[inst].modifiers.contains(&Symbol::ISAT)
             && operand.signs.has(Signs::NEGATE)
             && words.as_slice() == [KnownWord::Integer(1 << 31)];
-        if has_no_negative || keeps_sign || !takes_numbers || is_half || operand.suffixes().next().is_some() {
+        if has_no_negative || keeps_sign || !takes_immediates || is_half || operand.suffixes().next().is_some() {
             return None;
         }
         // Only 64-bit operands can be a pair of constant-bank words.
@@ -345,22 +355,24 @@ impl Folder {
         fitting.map(|draft| draft.store(function, inst)).is_some()
     }
 
-    /// Moves numbers from the base of an address to its offset.
+    /// Moves constants from the base of an address to its offset.
     fn fold_address(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         let operand = function.operands(inst)[at];
         let Some(part) = operand.part().filter(|part| function.values[part.value].file == RegFile::General) else { return };
         // A 32-bit base of a 64-bit address is extended after the addition. The addition may wrap at 32 bits, so it must not be folded.
         match part.count {
-            1 if is_narrow(opcode, &operand) || is_copy_target(function, inst, opcode, at) => self.fold_narrow(function, inst, opcode, at),
+            1 if has_narrow_address(opcode, &operand) || is_copy_target(function, inst, opcode, at) => {
+                self.fold_narrow(function, inst, opcode, at);
+            }
             2 => self.fold_wide(function, inst, opcode, at, part),
             _ => {}
         }
     }
 
-    /// Moves numbers from a 32-bit base to the offset, one addition after the other.
+    /// Moves constants from a 32-bit base to the offset, one addition after the other.
     fn fold_narrow(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         for _ in 0..MAX_SUMS {
-            let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.sum(function, part)) else { return };
+            let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
             let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) else { return };
             if !self.encodability.is_encodable(function, inst, &draft) {
                 return;
@@ -370,21 +382,22 @@ impl Folder {
         }
     }
 
-    /// Moves as many numbers as possible from a 64-bit base to the offset.
+    /// Moves as many added constants as possible from a 64-bit base to the offset.
     fn fold_wide(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, base: Part) {
         let (mut low, mut high) = (piece(base, 0), piece(base, 1));
-        let mut sums: SmallVec<[Sum; 4]> = SmallVec::new();
+        let mut sums: SmallVec<[BasePlusConstant; 4]> = SmallVec::new();
         let mut number = 0_i64;
         for _ in 0..MAX_SUMS {
-            let Some((next_low, next_high, added)) = self.wide_sum(function, low, high) else { break };
+            let Some((next_low, next_high, added)) = self.match_wide_addition(function, low, high) else { break };
             (low, high) = (next_low, next_high);
             number = number.wrapping_add(added);
             let base = aligned_pair(function, low, high).map_or(Base::Halves(low, high), Base::Registers);
-            sums.push(Sum { base, number });
+            sums.push(BasePlusConstant { base, constant: number });
         }
         for (count, mut sum) in sums.into_iter().enumerate().rev() {
-            // The form of an address does not depend on the number of its register, so any aligned pair stands for the halves.
-            let as_pair = Sum { base: Base::Registers(base), number: sum.number };
+            // Whether an address is encodable does not depend on which register pair is its base, so any aligned pair can stand for the
+            // halves.
+            let as_pair = BasePlusConstant { base: Base::Registers(base), constant: sum.constant };
             let fits = with_offset(Draft::of(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
             if !fits {
@@ -402,22 +415,22 @@ impl Folder {
         }
     }
 
-    /// Returns a 32-bit register as the sum of another one and a number.
-    fn sum(&self, function: &Function, part: Part) -> Option<Sum> {
+    /// Expresses a 32-bit register as the sum of another register and a constant; `None` if no instruction adds a constant.
+    fn register_plus_constant(&self, function: &Function, part: Part) -> Option<BasePlusConstant> {
         match self.definitions.known_content(function, part) {
-            Some(KnownWord::Integer(number)) => Some(Sum { base: Base::Absent, number: i64::from(number as i32) }),
+            Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: Base::Absent, constant: i64::from(number as i32) }),
             Some(KnownWord::Constant { .. }) => None,
             None => {
-                let (base, number, _) = self.addition(function, part)?;
-                Some(Sum { base: Base::Registers(base), number: i64::from(number as i32) })
+                let (base, number, _) = self.match_addition(function, part)?;
+                Some(BasePlusConstant { base: Base::Registers(base), constant: i64::from(number as i32) })
             }
         }
     }
 
-    /// Matches a 64-bit sum: `low + number` with its carry, and `high + number + carry`. Returns the halves of the other summand and the
-    /// number.
-    fn wide_sum(&self, function: &Function, low: Part, high: Part) -> Option<(Part, Part, i64)> {
-        let (lower, low, carry) = self.addition(function, low)?;
+    /// Matches a 64-bit sum: `low + constant` with its carry, and `high + constant + carry`. Returns the halves of the other summand and
+    /// the 64-bit constant.
+    fn match_wide_addition(&self, function: &Function, low: Part, high: Part) -> Option<(Part, Part, i64)> {
+        let (lower, low, carry) = self.match_addition(function, low)?;
         let origin = self.definitions.origin(function, high);
         let inst = self.definitions.unguarded(function, origin.value)?;
         let is_carrying = function.insts[inst].is_machine(Opcode::IADD3) && function.insts[inst].modifiers.as_slice() == [Symbol::X];
@@ -427,12 +440,12 @@ impl Folder {
         if !is_carrying || !is_first_result || !reads_carry || *other_carry != Operand::PT.inverted_predicate() {
             return None;
         }
-        let (upper, high) = self.register_and_number(function, &[*first, *second, *third])?;
+        let (upper, high) = self.register_and_constant(function, &[*first, *second, *third])?;
         Some((lower, upper, (u64::from(high) << 32 | u64::from(low)) as i64))
     }
 
-    /// Matches a 32-bit addition of a register and a number. Returns the register, the number, and the predicate with the carry.
-    fn addition(&self, function: &Function, part: Part) -> Option<(Part, u32, Option<oriole_ir::Value>)> {
+    /// Matches a 32-bit addition of a register and a constant. Returns the register, the constant, and the predicate with the carry.
+    fn match_addition(&self, function: &Function, part: Part) -> Option<(Part, u32, Option<oriole_ir::Value>)> {
         let origin = self.definitions.origin(function, part);
         let inst = self.definitions.unguarded(function, origin.value)?;
         let data = &function.insts[inst];
@@ -442,12 +455,13 @@ impl Folder {
         }
         let [first, second, third] = function.sources(inst) else { return None };
         let carry = function.results(inst).get(1).and_then(Operand::value);
-        let (base, number) = self.register_and_number(function, &[*first, *second, *third])?;
+        let (base, number) = self.register_and_constant(function, &[*first, *second, *third])?;
         Some((base, number, carry))
     }
 
-    /// Returns the register and the number of three summands of which one is a register and at most one is a nonzero number.
-    fn register_and_number(&self, function: &Function, summands: &[Operand]) -> Option<(Part, u32)> {
+    /// Matches three summands: one register and otherwise constants, at most one of them nonzero. Returns the register and the sum of the
+    /// constants.
+    fn register_and_constant(&self, function: &Function, summands: &[Operand]) -> Option<(Part, u32)> {
         let mut register = None;
         let mut number = None;
         for summand in summands {
@@ -465,7 +479,7 @@ impl Folder {
             };
             match (known, summand.part()) {
                 (Some(0), _) => {}
-                // Two nonzero numbers could carry twice, which one 64-bit number cannot express.
+                // Two nonzero constants could carry twice, which one 64-bit constant cannot express.
                 (Some(known), _) => number = Some(known).filter(|_| number.is_none()).map(Some)?,
                 (None, Some(part)) if function.values[part.value].file == RegFile::General && register.is_none() => {
                     register = Some(self.definitions.origin(function, part));
@@ -476,8 +490,8 @@ impl Folder {
         Some((register?, number.unwrap_or(0)))
     }
 
-    /// Combines additions: `(a + 4) + 8` becomes `a + 12`, unless the carry is read.
-    fn join_sums(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+    /// Combines two additions of constants: `(a + 4) + 8` becomes `a + 12`, unless a carry of the second one is read.
+    fn combine_additions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         let data = &function.insts[inst];
         let wants_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
         if opcode != Opcode::IADD3 || !data.modifiers.is_empty() || wants_carry || function.sources(inst).len() != 3 {
@@ -489,7 +503,7 @@ impl Folder {
         for other in (0..3).filter(|other| other != at) {
             let operand = function.sources(inst)[other];
             let Some(part) = operand.part().filter(|_| operand.signs == Signs::NONE && number.signs == Signs::NONE) else { continue };
-            let Some((base, added, _)) = self.addition(function, part).filter(|found| found.1 != 0) else { continue };
+            let Some((base, added, _)) = self.match_addition(function, part).filter(|found| found.1 != 0) else { continue };
             let joined = (number.integer().unwrap_or_default() as u32).wrapping_add(added);
             let sources = function.sources_mut(inst);
             sources[*at].kind = OperandKind::Integer(i64::from(joined));
@@ -499,25 +513,26 @@ impl Folder {
     }
 }
 
-/// Returns whether an instruction has 32-bit addresses and the base is not scaled.
-fn is_narrow(opcode: Opcode, base: &Operand) -> bool {
+/// Returns whether an instruction has 32-bit addresses, with an unscaled base.
+fn has_narrow_address(opcode: Opcode, base: &Operand) -> bool {
     matches!(opcode.properties().memory, Memory::Shared | Memory::Local | Memory::Constant) && base.suffixes().next().is_none()
 }
 
-/// Returns whether an operand is the base of the shared address that an asynchronous copy writes to, its first address.
+/// Returns whether operand `at` is the base of the shared-memory address that an asynchronous copy writes to, which is its first address.
 fn is_copy_target(function: &Function, inst: Inst, opcode: Opcode, at: usize) -> bool {
     let is_first = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
     opcode == Opcode::LDGSTS && function.operands(inst).iter().position(is_first) == Some(at)
 }
 
-/// Returns whether an operand is the 64-bit addend of a wide product.
+/// Returns whether operand `at` is the 64-bit addend of a widening multiply-add.
 fn is_wide_addend(function: &Function, inst: Inst, at: usize) -> bool {
     let is_wide = function.insts[inst].modifiers.contains(&Symbol::WIDE);
     is_wide && function.operands(inst)[at].part().is_some_and(|part| part.count == 2)
 }
 
-/// Returns the draft with the base of an address replaced and the number added to its offset, or `None` if the offset overflows.
-fn with_offset(mut draft: Draft, at: usize, sum: &Sum) -> Option<Draft> {
+/// Returns the draft with the base `at` of an address replaced by `sum`: its register as the base, its constant added to the offset. `None`
+/// if the offset overflows.
+fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Draft> {
     let role = draft.operands[at].role;
     // The terms of one address are adjacent. An asynchronous copy has two addresses, so only the terms around the base may be changed.
     let is_term = |operand: &Operand| matches!(operand.role, Role::Bracket(_));
@@ -525,7 +540,7 @@ fn with_offset(mut draft: Draft, at: usize, sum: &Sum) -> Option<Draft> {
     let mut terms = (start..draft.operands.len()).take_while(|&at| is_term(&draft.operands[at]));
     let offset = terms.find(|&at| draft.operands[at].role == role && draft.operands[at].integer().is_some());
     let old = offset.map_or(0, |at| draft.operands[at].integer().unwrap_or_default());
-    let new = OperandKind::Integer(old.checked_add(sum.number)?);
+    let new = OperandKind::Integer(old.checked_add(sum.constant)?);
     draft.operands[at].kind = match sum.base {
         Base::Absent => OperandKind::Zero(RegFile::General),
         Base::Registers(base) => OperandKind::Value(base),
@@ -538,7 +553,7 @@ fn with_offset(mut draft: Draft, at: usize, sum: &Sum) -> Option<Draft> {
     Some(draft)
 }
 
-/// Returns two registers as one aligned pair, if they are one.
+/// Returns two registers as one part of a value; `None` if they are not an aligned pair of it.
 fn aligned_pair(function: &Function, low: Part, high: Part) -> Option<Part> {
     let is_pair = high.value == low.value && high.first == low.first + 1 && low.first.is_multiple_of(2);
     (is_pair && function.values[low.value].align >= 2).then_some(Part { count: 2, ..low })

@@ -13,7 +13,7 @@ use crate::definitions::Definitions;
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of operands and guards redirected to another value.
+    /// Number of operands and guards that now read the origin of a copy.
     pub redirected: usize,
 }
 
@@ -29,7 +29,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
             for (source, operand) in function.sources(inst).iter().enumerate() {
                 let (Some(part), false) = (operand.part(), matches!(operand.role, Role::Fixed(_))) else { continue };
                 let origin = definitions.origin_of_group(function, part);
-                if origin != part && is_allowed(function, inst, origin) {
+                if origin != part && may_read_origin(function, inst, origin) {
                     redirected.push((source, origin));
                 }
             }
@@ -49,8 +49,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns whether an instruction may read `origin`. A phi reads whole values only, so that its operands and its result can be one
-/// variable.
-fn is_allowed(function: &Function, inst: oriole_ir::Inst, origin: Part) -> bool {
+/// Returns whether an instruction may read `origin` instead of a copy of it. A phi reads whole values only, so that its operands and its
+/// result can be one variable.
+fn may_read_origin(function: &Function, inst: oriole_ir::Inst, origin: Part) -> bool {
     !function.insts[inst].is(Pseudo::Phi) || origin == function.whole(origin.value)
 }

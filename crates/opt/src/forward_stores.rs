@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Only weak accesses of whole words by all threads take part: other threads may observe these only after a barrier, a fence or an atomic
-//! operation of this thread; at each of these the pass forgets all contents. Two accesses of one space are distinct if they have the same
-//! base and their bytes do not overlap; with different bases they may be the same memory. Accesses of global, shared and local memory are
-//! distinct from each other, generic ones are distinct from none.
+//! operation of this thread; at each of these the pass forgets all contents. Two accesses of one memory space do not alias if they have the
+//! same base and disjoint bytes; with different bases they may alias. Accesses of global, shared and local memory do not alias each other;
+//! generic ones may alias all.
 //!
 //! **Before** and **after**: SSA. The pass looks at one block at a time and costs n log n. Copies are left to copy propagation.
 
@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// The numbers of changes that the pass made.
+/// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of loads that became copies.
@@ -33,17 +33,18 @@ pub struct Stats {
     pub stores: usize,
 }
 
-/// Maximum number of instructions between the access that a word is known from and the load that becomes a copy; the word stays in its
-/// register for so long.
+/// Maximum number of instructions between an access and a later load of the same words that becomes a copy: it limits the live range of the
+/// register.
 const MAX_DISTANCE: usize = 200;
 
-/// Largest number of bytes of an access.
+/// Largest size of an access in bytes.
 const MAX_BYTES: i64 = 16;
 
 /// Forwards stores in a whole function.
 pub fn run(function: &mut Function) -> Stats {
     let mut stats = Stats::default();
-    let is_access = |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| kind_of(opcode).is_some());
+    let is_access =
+        |function: &Function, inst: Inst| function.insts[inst].op.machine().is_some_and(|opcode| is_store_opcode(opcode).is_some());
     let has_two = |function: &Function, insts: &[Inst]| insts.iter().filter(|&&inst| is_access(function, inst)).nth(1).is_some();
     let mut definitions: Option<Definitions> = None;
     for at in 0..function.layout.len() {
@@ -53,11 +54,11 @@ pub fn run(function: &mut Function) -> Stats {
         }
         let definitions = definitions.get_or_insert_with(|| Definitions::compute(function));
         let insts = std::mem::take(&mut function.blocks[block].insts);
-        let mut memory = Memory::default();
+        let mut memory = MemoryState::default();
         for (position, &inst) in insts.iter().enumerate() {
-            memory.step(function, definitions, inst, position, &mut stats);
+            memory.visit(function, definitions, inst, position, &mut stats);
         }
-        let mut dead = memory.dead;
+        let mut dead = memory.dead_stores;
         dead.sort_unstable();
         stats.stores += dead.len();
         function.blocks[block].insts = insts.into_iter().filter(|inst| dead.binary_search(inst).is_err()).collect();
@@ -65,8 +66,8 @@ pub fn run(function: &mut Function) -> Stats {
     stats
 }
 
-/// Returns whether an instruction is a load (`false`) or a store (`true`) that may take part.
-fn kind_of(opcode: Opcode) -> Option<bool> {
+/// Returns whether a memory opcode that the pass handles is a store; `None` for other opcodes.
+fn is_store_opcode(opcode: Opcode) -> Option<bool> {
     match opcode {
         Opcode::LDS | Opcode::LDL | Opcode::LDG => Some(false),
         Opcode::STS | Opcode::STL | Opcode::STG => Some(true),
@@ -74,16 +75,16 @@ fn kind_of(opcode: Opcode) -> Option<bool> {
     }
 }
 
-/// The terms of an address other than its offset.
+/// The terms of an address except its constant offset.
 type Base = SmallVec<[Operand; 4]>;
 
-/// A weak access of words.
+/// A weak load or store of whole 32-bit words.
 struct Access {
     space: Space,
     base: Base,
     offset: i64,
     bytes: i64,
-    /// The registers that are loaded or stored; `None` if not all of them are known to be one operand, or if the access is guarded.
+    /// The register operand that is loaded or stored; `None` if it does not hold all accessed bytes, or if the access is guarded.
     words: Option<Operand>,
     is_store: bool,
 }
@@ -92,7 +93,7 @@ impl Access {
     /// Returns the access of an instruction; `None` if it is not a weak access of words.
     fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Access> {
         let data = &function.insts[inst];
-        let is_store = kind_of(data.op.machine()?)?;
+        let is_store = is_store_opcode(data.op.machine()?)?;
         let access = function.accesses[data.memory?];
         let is_plain = !access.volatile && access.order == Order::Weak && !access.constant && access.space != Space::Spill;
         if !is_plain || access.bytes == 0 {
@@ -129,89 +130,90 @@ impl Access {
     }
 }
 
-/// A word in memory that is also in a register.
+/// Consecutive words in memory whose content is also in registers.
 #[derive(Clone, Copy)]
-struct Content {
+struct WordsInRegister {
     bytes: i64,
     words: Operand,
+    /// Index in the block of the access that loaded or stored the words.
     position: usize,
 }
 
-/// Words in memory that are also in registers, by offset.
-type Contents = BTreeMap<i64, Content>;
+/// Words in memory whose content is also in registers, by byte offset from one base.
+type WordsByOffset = BTreeMap<i64, WordsInRegister>;
 
-/// What is known about one memory space.
+/// Known contents and pending stores of one memory space.
 #[derive(Default)]
-struct Known {
-    contents: FxHashMap<Base, Contents>,
-    /// The base of the last store.
-    stored: Base,
-    /// Stores with that base that nothing has read since, with the number of their bytes, by offset.
-    pending: BTreeMap<i64, (i64, Inst)>,
+struct SpaceState {
+    contents: FxHashMap<Base, WordsByOffset>,
+    /// The base of the last store to the space.
+    last_store_base: Base,
+    /// By byte offset: the stores with the base `last_store_base` whose bytes nothing may have read since, with their sizes in bytes.
+    pending_stores: BTreeMap<i64, (i64, Inst)>,
 }
 
-/// What is known at a place of a block.
+/// What is known about memory at a point in a block.
 #[derive(Default)]
-struct Memory {
-    /// By the number of the space.
-    spaces: [Known; 3],
+struct MemoryState {
+    /// By memory space, in the order of [`space_index`].
+    spaces: [SpaceState; 3],
     /// Stores to delete.
-    dead: Vec<Inst>,
+    dead_stores: Vec<Inst>,
 }
 
-impl Memory {
-    /// Goes over one instruction.
-    fn step(&mut self, function: &mut Function, definitions: &Definitions, inst: Inst, position: usize, stats: &mut Stats) {
+impl MemoryState {
+    /// Updates the state for one instruction, and replaces the instruction by a copy if it is a load of known words.
+    fn visit(&mut self, function: &mut Function, definitions: &Definitions, inst: Inst, position: usize, stats: &mut Stats) {
         let effect = function.insts[inst].op.effect();
         match effect {
             Effect::None | Effect::State | Effect::Lanes => return,
             Effect::Reads | Effect::Writes => {}
-            _ => return self.forget(),
+            _ => return self.forget_contents(),
         }
         let access = Access::of(function, definitions, inst);
-        match access.and_then(|access| Some((number_of(access.space)?, access))) {
+        match access.and_then(|access| Some((space_index(access.space)?, access))) {
             Some((space, access)) if access.is_store => self.store(space, access, inst, position),
             Some((space, access)) => stats.loads += usize::from(self.load(function, space, access, inst, position)),
             None if function.insts[inst].is_machine(Opcode::LDC) => {}
-            None if effect == Effect::Reads => self.spaces.iter_mut().for_each(|known| known.pending.clear()),
-            None => self.forget(),
+            None if effect == Effect::Reads => self.spaces.iter_mut().for_each(|known| known.pending_stores.clear()),
+            None => self.forget_contents(),
         }
     }
 
     /// Forgets all known contents of memory.
-    fn forget(&mut self) {
+    fn forget_contents(&mut self) {
         self.spaces = Default::default();
     }
 
     fn store(&mut self, space: usize, access: Access, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
-        if known.stored != access.base {
-            known.pending.clear();
-            known.stored = access.base.clone();
+        if known.last_store_base != access.base {
+            known.pending_stores.clear();
+            known.last_store_base = access.base.clone();
         }
-        // The store may overwrite words that are known with other bases.
+        // The store may overwrite words that are known for other bases.
         let mut contents = known.contents.remove(&access.base).unwrap_or_default();
         known.contents.clear();
-        if let Some(&(bytes, earlier)) = known.pending.get(&access.offset)
+        if let Some(&(bytes, earlier)) = known.pending_stores.get(&access.offset)
             && bytes == access.bytes
             && access.words.is_some()
         {
-            self.dead.push(earlier);
+            self.dead_stores.push(earlier);
         }
-        // A store that is only partly overwritten stays, as does one that a guarded store may overwrite.
-        remove_overlapping(&mut known.pending, access.offset, access.bytes, |pending| pending.0);
+        // An earlier store that is overwritten only partly, or only by a guarded store, is not deleted.
+        remove_overlapping(&mut known.pending_stores, access.offset, access.bytes, |pending| pending.0);
         remove_overlapping(&mut contents, access.offset, access.bytes, |content| content.bytes);
         if let Some(words) = access.words {
-            known.pending.insert(access.offset, (access.bytes, inst));
-            contents.insert(access.offset, Content { bytes: access.bytes, words, position });
+            known.pending_stores.insert(access.offset, (access.bytes, inst));
+            contents.insert(access.offset, WordsInRegister { bytes: access.bytes, words, position });
         }
         known.contents.insert(access.base, contents);
     }
 
-    /// Goes over a load, and returns whether it became a copy.
+    /// Updates the state for a load. Returns whether the load was replaced by a copy.
     fn load(&mut self, function: &mut Function, space: usize, access: Access, inst: Inst, position: usize) -> bool {
         let known = &mut self.spaces[space];
-        let is_stored = known.stored == access.base;
+        let is_stored = known.last_store_base == access.base;
         let contents = known.contents.entry(access.base).or_default();
         if let (Some(result), Some(content)) = (access.words, contents.get(&access.offset))
             && content.bytes == access.bytes
@@ -224,19 +226,19 @@ impl Memory {
             return true;
         }
         if is_stored {
-            remove_overlapping(&mut known.pending, access.offset, access.bytes, |pending| pending.0);
+            remove_overlapping(&mut known.pending_stores, access.offset, access.bytes, |pending| pending.0);
         } else {
-            known.pending.clear();
+            known.pending_stores.clear();
         }
         if let Some(words) = access.words {
-            contents.insert(access.offset, Content { bytes: access.bytes, words, position });
+            contents.insert(access.offset, WordsInRegister { bytes: access.bytes, words, position });
         }
         false
     }
 }
 
-/// Returns the index of a memory space in [`Memory::spaces`]; `None` for spaces that may overlap others, such as generic memory.
-fn number_of(space: Space) -> Option<usize> {
+/// Returns the index of a memory space in [`MemoryState::spaces`]; `None` for spaces that may overlap others, such as generic memory.
+fn space_index(space: Space) -> Option<usize> {
     match space {
         Space::Global => Some(0),
         Space::Shared => Some(1),
@@ -245,7 +247,7 @@ fn number_of(space: Space) -> Option<usize> {
     }
 }
 
-/// Removes the entries whose bytes overlap the given ones.
+/// Removes the entries that overlap the `bytes` bytes at `offset`; `size` gives the size of an entry in bytes.
 fn remove_overlapping<T>(entries: &mut BTreeMap<i64, T>, offset: i64, bytes: i64, size: impl Fn(&T) -> i64) {
     let near = entries.range(offset - MAX_BYTES + 1..offset + bytes);
     let overlapping: SmallVec<[i64; 4]> = near.filter(|(start, entry)| *start + size(entry) > offset).map(|(&start, _)| start).collect();

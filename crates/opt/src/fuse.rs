@@ -1,4 +1,4 @@
-//! Fuses a 32-by-32-bit wide product and a 64-bit addition into one multiply-add.
+//! Fuses a widening 32-by-32-bit multiplication and a 64-bit addition into one multiply-add.
 //!
 //! Array accesses in PTX are `mul.wide` followed by `add.s64`. Instruction selection emits a product with a zero addend and two 32-bit
 //! additions connected by a carry:
@@ -49,7 +49,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns the wide product and the other summand of the 64-bit addition whose halves `pack` joins.
+/// Matches a 64-bit addition of a widening product, whose halves `pack` joins. Returns the product and the other summand.
 fn product_and_addend(function: &Function, definitions: &Definitions, pack: Inst) -> Option<(Inst, Operand)> {
     if !function.insts[pack].is(Pseudo::Pack) || function.insts[pack].guard.is_some() {
         return None;
@@ -102,7 +102,7 @@ fn addition(
     all_plain.then_some(([*first, *second], function.results(inst).get(1).and_then(Operand::value)))
 }
 
-/// Returns the wide product with a zero addend that defines `low` and `high` as its two halves.
+/// Returns the widening multiplication with a zero addend whose result has the halves `low` and `high`; `None` for other definitions.
 fn wide_product(function: &Function, definitions: &Definitions, low: &Operand, high: &Operand) -> Option<Inst> {
     let low = definitions.origin(function, low.part()?);
     let high = definitions.origin(function, high.part()?);

@@ -2,14 +2,14 @@
 //!
 //! ptxas puts `@!PT LDS RZ, [RZ]` three times before an `LDGSTS` that follows an `LDS`, on all targets from sm_80 on; on Hopper and later
 //! also before the first `LDGSTS` of a function. Why the hardware needs them is not documented, so this pass does the same wherever an
-//! `LDS` may precede: after an `LDS` of the block, and before the first `LDGSTS` of a block.
+//! `LDS` may come before the `LDGSTS`: after an `LDS` of the block, and before the first `LDGSTS` of a block.
 //!
 //! **Before**: physical registers, final order of instructions. **After**: the same code with the idle loads.
 
 use oriole_ir::{Function, Guard, Inst, MemoryAccess, Op, Operand, OperandKind, Role, Space};
 use oriole_isa::{Opcode, RegFile, Symbol, Symbols};
 
-/// Number of idle loads.
+/// Number of idle loads to insert before an `LDGSTS`.
 const IDLE_LOADS: usize = 3;
 
 /// Inserts idle loads before asynchronous copies.

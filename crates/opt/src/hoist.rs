@@ -1,6 +1,6 @@
 //! Loop-invariant code motion.
 //!
-//! An instruction in a loop whose sources do not change in the loop computes the same results in every iteration. It moves to the block
+//! An instruction in a loop whose sources do not change in the loop computes the same results in every iteration. It is moved to the block
 //! before the loop:
 //!
 //! ```text
@@ -11,12 +11,12 @@
 //!       @%p BRA bb1                                       @%p BRA bb1
 //! ```
 //!
-//! - Instructions without side effects move even if an iteration does not execute them; they cannot fault. Those that only load a constant
-//!   stay, because the passes after this one make constants operands, unless another instruction that moves reads them.
-//! - A load moves if every execution of the loop executes it, if the loop writes no memory and waits for no other thread, and if the loop
-//!   counts. A loop that does not count may wait for another thread to change the memory.
-//! - A broadcast, `SHFL.IDX` of a fixed lane among all threads of the warp, moves with its `WARPSYNC` if it is in the first block of the loop:
-//!   the threads that enter the loop execute it next.
+//! - Instructions without side effects are moved even if some iterations do not execute them; they cannot fault. Loads of a constant are
+//!   moved only if another moved instruction reads them, because later passes turn constants into operands.
+//! - A load moves if every execution of the loop executes it, if the loop writes no memory and waits for no other thread, and if it is a
+//!   counted loop. Another loop may wait for another thread to change the memory.
+//! - A broadcast, `SHFL.IDX` of a fixed lane among all threads of the warp, is moved with its `WARPSYNC` if it is in the first block of the
+//!   loop: the threads that enter the loop execute it next.
 //!
 //! The results stay in registers during the whole loop, so their number is limited ([`MAX_REGISTERS`]).
 //!
@@ -28,11 +28,11 @@ use oriole_isa::{Effect, Opcode, Symbol};
 use oriole_support::Index;
 
 use crate::definitions::Definitions;
-use crate::merge::{is_bare, is_pure};
+use crate::merge::{is_constant_load, is_pure};
 use crate::unroll::bound::Bound;
 use crate::unroll::shape::Shape;
 
-/// Largest number of registers that the results of the instructions which leave one loop occupy.
+/// Maximum number of registers that the results of the instructions moved out of one loop occupy.
 const MAX_REGISTERS: usize = 24;
 
 /// Counts of what the pass changed.
@@ -54,13 +54,13 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     }
     let dominators = Dominators::compute(function, &flow);
     let definitions = Definitions::compute(function);
-    let mut homes: Vec<Option<Block>> = vec![None; function.insts.len()];
+    let mut inst_blocks: Vec<Option<Block>> = vec![None; function.insts.len()];
     for &block in &function.layout {
-        function.blocks[block].insts.iter().for_each(|inst| homes[inst.position()] = Some(block));
+        function.blocks[block].insts.iter().for_each(|inst| inst_blocks[inst.position()] = Some(block));
     }
     let mut positions = vec![0; function.blocks.len()];
     function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
-    // Inner loops first: what leaves an inner loop may leave the outer one as well.
+    // Inner loops first: instructions moved out of an inner loop may be invariant in the outer one as well.
     for id in loops.iter().rev() {
         let Some(before) = block_before(function, &flow, &loops, id) else { continue };
         let has_loads = may_move_loads(function, &flow, &loops, id);
@@ -69,7 +69,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
             Bound::find(function, &definitions, &shape)
         };
         let moves_loads = has_loads && counts().is_some();
-        let mut mover = Mover { loops: &loops, id, definitions: &definitions, homes: &mut homes, chosen: Vec::new(), registers: 0 };
+        let mut mover =
+            Mover { loops: &loops, id, definitions: &definitions, inst_blocks: &mut inst_blocks, chosen: Vec::new(), registers: 0 };
         let mut members: Vec<Block> = loops.blocks(id).to_vec();
         members.sort_unstable_by_key(|&block| flow.position(block));
         for &block in &members {
@@ -82,7 +83,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns the block before a loop, if all entries of the loop go through it and it has no other successor.
+/// Returns the preheader of a loop: the block that is on all edges into the loop and has no other successor; `None` if there is none.
 pub(crate) fn block_before(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> Option<Block> {
     let header = loops.get(id).header;
     let mut outside = flow.predecessors(header).iter().copied().filter(|&block| !loops.contains(id, block));
@@ -91,7 +92,7 @@ pub(crate) fn block_before(function: &Function, flow: &ControlFlow, loops: &Loop
     (is_only && !loops.get(id).is_irreducible && flow.successors(before) == [header]).then_some(before)
 }
 
-/// Returns whether a loop has loads, and nothing that keeps them from moving: writes, waits, calls and exits.
+/// Returns whether a loop contains loads, and nothing that prevents moving them: stores, waits, calls or exits.
 fn may_move_loads(function: &Function, flow: &ControlFlow, loops: &Loops, id: LoopId) -> bool {
     let mut has_loads = false;
     for &inst in loops.blocks(id).iter().filter(|&&block| flow.is_reachable(block)).flat_map(|&block| &function.blocks[block].insts) {
@@ -105,7 +106,7 @@ fn may_move_loads(function: &Function, flow: &ControlFlow, loops: &Loops, id: Lo
     has_loads
 }
 
-/// Returns whether an instruction is a load that another thread may not order or observe.
+/// Returns whether an instruction is an unguarded weak load, which other threads cannot observe.
 fn is_movable_load(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let is_load = matches!(data.op, Op::Machine(Opcode::LDG | Opcode::LDS | Opcode::LDL | Opcode::LDC | Opcode::LD));
@@ -117,33 +118,33 @@ fn is_movable_load(function: &Function, inst: Inst) -> bool {
     is_load && is_weak && is_plain && data.guard.is_none()
 }
 
-/// Returns whether every execution of a loop executes a block of it: the block comes before every exit.
+/// Returns whether every execution of a loop executes `block`: the block dominates every exiting block.
 fn always_executes(flow: &ControlFlow, dominators: &Dominators, loops: &Loops, id: LoopId, block: Block) -> bool {
     let leaves = |from: &Block| flow.successors(*from).iter().any(|&to| !loops.contains(id, to));
     loops.blocks(id).iter().filter(|from| leaves(from)).all(|&from| dominators.dominates(block, from))
 }
 
-/// Chooses the instructions that leave one loop.
+/// Chooses the instructions to move out of one loop.
 struct Mover<'a> {
     loops: &'a Loops,
     id: LoopId,
     definitions: &'a Definitions,
-    /// The block of each instruction.
-    homes: &'a mut Vec<Option<Block>>,
-    /// The chosen instructions, in an order in which they can execute.
+    /// By instruction: its block, updated for chosen instructions; `None` if it is in no block.
+    inst_blocks: &'a mut Vec<Option<Block>>,
+    /// The instructions to move, each after those that it depends on.
     chosen: Vec<Inst>,
-    /// Number of registers of the results of the chosen instructions.
+    /// Number of registers that the results of the chosen instructions occupy.
     registers: usize,
 }
 
 impl Mover<'_> {
-    /// Chooses instructions of a block. All blocks that dominate it in the loop must have been visited.
+    /// Chooses instructions of a block to move to `before`. All blocks of the loop that dominate `block` must have been visited.
     fn choose_from(&mut self, function: &Function, block: Block, before: Block, moves_loads: bool, stats: &mut Stats) {
         let is_first = block == self.loops.get(self.id).header;
         for (at, &inst) in function.blocks[block].insts.iter().enumerate() {
             let synchronization = is_first.then(|| synchronization_of(function, block, at)).flatten();
             let is_load = moves_loads && is_movable_load(function, inst);
-            let is_computation = !is_load && is_pure(function, inst) && !is_bare(function, inst);
+            let is_computation = !is_load && is_pure(function, inst) && !is_constant_load(function, inst);
             let registers: usize = function.defined(inst).map(|value| usize::from(function.values[value].width)).sum();
             let is_general = function.defined(inst).all(|value| function.values[value].file == RegFile::General);
             let may_move = (is_load || is_computation) && is_general || synchronization.is_some();
@@ -154,9 +155,9 @@ impl Mover<'_> {
             if uses.is_empty() || !uses.iter().all(|&value| self.is_invariant(function, value)) {
                 continue;
             }
-            // Constants that the instruction reads go with it.
+            // The loads of constants that the instruction reads are moved with it.
             for value in uses {
-                if let Some(constant) = self.inside(value) {
+                if let Some(constant) = self.definition_in_loop(value) {
                     self.choose(constant, before);
                 }
             }
@@ -169,25 +170,27 @@ impl Mover<'_> {
         }
     }
 
-    /// Returns the defining instruction of a value, if it is in the loop.
-    fn inside(&self, value: Value) -> Option<Inst> {
+    /// Returns the defining instruction of a value; `None` if it is not in the loop.
+    fn definition_in_loop(&self, value: Value) -> Option<Inst> {
         let inst = self.definitions.of(value)?;
-        let home = self.homes[inst.position()]?;
-        self.loops.contains(self.id, home).then_some(inst)
+        let block = self.inst_blocks[inst.position()]?;
+        self.loops.contains(self.id, block).then_some(inst)
     }
 
-    /// Returns whether a value is the same in all iterations and available before the loop, apart from constants that can be.
+    /// Returns whether a value is defined before the loop, or is a constant whose load can be moved there.
     fn is_invariant(&self, function: &Function, value: Value) -> bool {
-        self.inside(value).is_none_or(|inst| is_bare(function, inst) && is_pure(function, inst)) && self.definitions.of(value).is_some()
+        self.definition_in_loop(value).is_none_or(|inst| is_constant_load(function, inst) && is_pure(function, inst))
+            && self.definitions.of(value).is_some()
     }
 
     fn choose(&mut self, inst: Inst, before: Block) {
-        self.homes[inst.position()] = Some(before);
+        self.inst_blocks[inst.position()] = Some(before);
         self.chosen.push(inst);
     }
 }
 
-/// Returns the `WARPSYNC` before a broadcast of a fixed lane to the whole warp; `None` if the instruction at the position is no broadcast.
+/// Returns the `WARPSYNC` before a broadcast of a fixed lane to the whole warp; `None` if the instruction at index `at` of the block is not
+/// a broadcast.
 fn synchronization_of(function: &Function, block: Block, at: usize) -> Option<Inst> {
     let insts = &function.blocks[block].insts;
     let (before, inst) = (insts[at.checked_sub(1)?], insts[at]);
@@ -199,7 +202,7 @@ fn synchronization_of(function: &Function, block: Block, at: usize) -> Option<In
     (is_broadcast && is_synchronization && is_bare(before) && is_bare(inst)).then_some(before)
 }
 
-/// Moves instructions from a loop to the end of the block before it.
+/// Moves the chosen instructions of a loop to the end of `before`, the block before the loop.
 fn move_all(function: &mut Function, loops: &Loops, id: LoopId, before: Block, chosen: &[Inst]) {
     if chosen.is_empty() {
         return;

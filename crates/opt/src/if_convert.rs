@@ -15,9 +15,9 @@
 //!
 //! There is one arm (the branch goes around it) or two. An arm has one predecessor and one successor, no phis, and only instructions that
 //! may be guarded: no calls, barriers, fences, votes, shuffles and matrix operations. All arms of a branch together have at most as many
-//! instructions as a taken branch costs cycles in the hardware model; arms with several loads, as a branch costs that only some threads
-//! take. An instruction of the integer or the
-//! multiply unit whose result no phi reads is executed without a guard, which gives the scheduler more freedom; all others get one.
+//! instructions as a taken branch costs cycles in the hardware model; arms with several loads may have as many instructions as a divergent
+//! branch costs cycles. An instruction of the integer or the multiply unit whose result no phi reads is executed without a guard, which
+//! gives the scheduler more freedom; all others get one.
 //!
 //! Blocks that always follow each other are merged afterwards, and a second round converts branches around the merged blocks.
 //!
@@ -34,7 +34,7 @@ use smallvec::SmallVec;
 use crate::remarks::Remarks;
 use crate::straighten;
 
-/// Number of rounds: an arm may itself contain converted arms.
+/// Number of times that the pass converts all branches: an arm may itself contain converted arms.
 const ROUNDS: usize = 2;
 
 /// Counts of what the pass changed.
@@ -52,10 +52,10 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
     run_with_remarks(function, hardware, &mut Remarks::default())
 }
 
-/// Converts short branches of a whole function, and records for each branch around code what was done or why nothing was done.
+/// As [`run`], and records for each candidate branch whether it was converted, or why not.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
     let costs = Costs::of(hardware.target);
-    let limits = Limits { plain: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
+    let limits = Limits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
     let mut stats = Stats::default();
     for _ in 0..ROUNDS {
         remarks.forget_missed(PASS);
@@ -68,35 +68,36 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
     stats
 }
 
-/// A branch with a condition and its arms.
+/// A conditional branch and its arms.
 struct Branch {
     guard: Guard,
     /// The arm for threads where the guard holds; `None` if they go to `join` directly.
-    taken: Option<Block>,
-    /// The arm for the other threads.
-    other: Option<Block>,
-    /// Where both paths meet.
+    taken_arm: Option<Block>,
+    /// The arm for the other threads; `None` if they go to `join` directly.
+    other_arm: Option<Block>,
+    /// The block where both paths meet.
     join: Block,
 }
 
-/// Maximum number of instructions of the arms of a branch.
+/// Maximum total number of instructions in the arms of a branch.
 #[derive(Clone, Copy)]
 struct Limits {
-    plain: usize,
-    /// For arms with several loads. Loads in blocks of their own are waited for one block after the other; under guards, those of several
-    /// arms are in flight at the same time.
+    /// For arms with at most one load.
+    without_loads: usize,
+    /// For arms with several loads. In separate blocks, the loads of one block are waited for before the next block executes; guarded loads
+    /// of several arms are in flight at the same time.
     with_loads: usize,
 }
 
 impl Limits {
-    fn of(self, function: &Function, arms: &[Block]) -> usize {
+    fn max_insts(self, function: &Function, arms: &[Block]) -> usize {
         let insts = arms.iter().flat_map(|&arm| &function.blocks[arm].insts);
         let has_loads = insts.filter(|&&inst| function.insts[inst].op.effect() == Effect::Reads).nth(1).is_some();
-        if has_loads { self.with_loads } else { self.plain }
+        if has_loads { self.with_loads } else { self.without_loads }
     }
 }
 
-/// Converts all short branches once. Returns their number.
+/// Converts all short branches once. Returns the number of branches converted.
 fn convert_all(function: &mut Function, target: Target, limits: Limits, remarks: &mut Remarks) -> usize {
     let flow = ControlFlow::compute(function);
     let readers = Readers::count(function);
@@ -108,9 +109,9 @@ fn convert_all(function: &mut Function, target: Target, limits: Limits, remarks:
             continue;
         }
         let Some(branch) = branch_of(function, &flow, block) else { continue };
-        let arms: SmallVec<[Block; 2]> = branch.taken.into_iter().chain(branch.other).collect();
+        let arms: SmallVec<[Block; 2]> = branch.taken_arm.into_iter().chain(branch.other_arm).collect();
         let size: usize = arms.iter().map(|&arm| function.blocks[arm].insts.len() - 1).sum();
-        let limit = limits.of(function, &arms);
+        let limit = limits.max_insts(function, &arms);
         let place = function.insts[function.terminators(block)[0]].location;
         let is_open = arms.iter().all(|&arm| !removed[arm.position()]);
         let obstacle = if size > limit {
@@ -135,7 +136,7 @@ fn convert_all(function: &mut Function, target: Target, limits: Limits, remarks:
     converted
 }
 
-/// Returns the branch at the end of a block, if its arms have one predecessor each and meet in one block.
+/// Returns the conditional branch at the end of a block; `None` unless each arm has one predecessor and all paths meet in one block.
 fn branch_of(function: &Function, flow: &ControlFlow, block: Block) -> Option<Branch> {
     let [first, second] = *function.terminators(block) else { return None };
     let (taken, other) = (plain_target(function, first)?, plain_target(function, second)?);
@@ -149,14 +150,16 @@ fn branch_of(function: &Function, flow: &ControlFlow, block: Block) -> Option<Br
         plain_target(function, *branch).filter(|&next| is_arm && next != arm)
     };
     match (arm(taken), arm(other)) {
-        (Some(join), _) if join == other => Some(Branch { guard, taken: Some(taken), other: None, join }),
-        (_, Some(join)) if join == taken => Some(Branch { guard, taken: None, other: Some(other), join }),
-        (Some(join), Some(same)) if join == same && join != block => Some(Branch { guard, taken: Some(taken), other: Some(other), join }),
+        (Some(join), _) if join == other => Some(Branch { guard, taken_arm: Some(taken), other_arm: None, join }),
+        (_, Some(join)) if join == taken => Some(Branch { guard, taken_arm: None, other_arm: Some(other), join }),
+        (Some(join), Some(same)) if join == same && join != block => {
+            Some(Branch { guard, taken_arm: Some(taken), other_arm: Some(other), join })
+        }
         _ => None,
     }
 }
 
-/// Returns the target of a `BRA` without modifiers.
+/// Returns the target of a `BRA` without modifiers; `None` for other instructions.
 fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
     let data = &function.insts[inst];
     match function.operands(inst) {
@@ -165,7 +168,7 @@ fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
     }
 }
 
-/// The number of instructions that read each value.
+/// By value: the number of instructions that read it.
 struct Readers {
     counts: Vec<u32>,
 }
@@ -181,7 +184,7 @@ impl Readers {
         Readers { counts }
     }
 
-    fn of(&self, value: Value) -> u32 {
+    fn count_of(&self, value: Value) -> u32 {
         self.counts.get(value.position()).copied().unwrap_or(0)
     }
 }
@@ -210,7 +213,7 @@ fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) 
             let properties = opcode.properties();
             let is_simple = matches!(properties.effect, Effect::None | Effect::Reads | Effect::Writes | Effect::Updates);
             let is_per_thread = matches!(properties.pipe, Pipe::Alu | Pipe::Fma | Pipe::Half | Pipe::Double | Pipe::Xu | Pipe::Lsu);
-            // An asynchronous copy needs other instructions before it, depending on its block.
+            // An asynchronous copy needs idle loads before it, depending on its block (`guard_copies`).
             if !is_simple || !is_per_thread || opcode == Opcode::LDGSTS {
                 return false;
             }
@@ -222,9 +225,9 @@ fn may_guard(function: &mut Function, inst: Inst, guard: Guard, target: Target) 
     }
 }
 
-/// Returns whether the phis where the paths meet read values, or nothing, on the paths of a branch.
+/// Returns whether the phis of the join read whole or undefined values on both paths of a branch.
 fn phis_are_simple(function: &Function, branch: &Branch, block: Block) -> bool {
-    let (taken, other) = edges(branch, block);
+    let (taken, other) = join_predecessors(branch, block);
     let is_simple = |source: Option<Operand>| match source.map(|source| source.kind) {
         Some(OperandKind::Value(part)) => part == function.whole(part.value),
         Some(OperandKind::Undefined) => true,
@@ -241,8 +244,8 @@ fn phis_are_simple(function: &Function, branch: &Branch, block: Block) -> bool {
 }
 
 /// Returns the predecessors of the join on the two paths of a branch.
-fn edges(branch: &Branch, block: Block) -> (Block, Block) {
-    (branch.taken.unwrap_or(block), branch.other.unwrap_or(block))
+fn join_predecessors(branch: &Branch, block: Block) -> (Block, Block) {
+    (branch.taken_arm.unwrap_or(block), branch.other_arm.unwrap_or(block))
 }
 
 /// Returns the source of a phi for a predecessor.
@@ -252,7 +255,7 @@ fn source_from(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
 
 /// Appends the arms of a branch to its block, and removes the branch.
 fn convert(function: &mut Function, readers: &Readers, block: Block, branch: &Branch, target: Target) {
-    let (taken, other) = edges(branch, block);
+    let (taken, other) = join_predecessors(branch, block);
     let phis: SmallVec<[Inst; 8]> = function.phis(branch.join).iter().copied().collect();
     let pairs: SmallVec<[(Operand, Operand); 8]> = phis
         .iter()
@@ -265,8 +268,8 @@ fn convert(function: &mut Function, readers: &Readers, block: Block, branch: &Br
     let length = function.blocks[block].insts.len() - terminators;
     function.blocks[block].insts.truncate(length);
     let negated = Guard { negated: !branch.guard.negated, ..branch.guard };
-    // With two arms, the first one only computes its values; the second one writes over them.
-    let merged = match (branch.taken, branch.other) {
+    // With two arms, the first one computes its values for all threads; the guarded results of the second one overwrite them.
+    let merged = match (branch.taken_arm, branch.other_arm) {
         (Some(arm), None) => {
             let pairs: SmallVec<[(Operand, Operand); 8]> = pairs.iter().map(|&(taken, other)| (other, taken)).collect();
             append_arm(function, readers, block, arm, branch.guard, &pairs, target)
@@ -292,8 +295,8 @@ fn convert(function: &mut Function, readers: &Readers, block: Block, branch: &Br
     }
 }
 
-/// Appends the instructions of an arm to a block. For each pair of an old value and a value of the arm, returns the value that is the new
-/// one where the guard holds and the old one elsewhere.
+/// Appends the instructions of an arm to a block. Returns, for each pair of an old value and a value of the arm, a value that is the arm's
+/// if the guard holds and the old one otherwise.
 fn append_arm(
     function: &mut Function,
     readers: &Readers,
@@ -339,8 +342,8 @@ fn append_arm(
     merged
 }
 
-/// Guards the definition of a value in an arm so that it keeps the old value elsewhere. Returns false and changes nothing if the value is
-/// not computed in the arm, or if it has other readers than the phi.
+/// Guards the definition of `new` in an arm and ties it to `old`, so that it keeps the old value if the guard does not hold. Returns false
+/// and changes nothing if `new` is not defined in the arm, or if it has other readers than the phi.
 fn tie_definition(
     function: &mut Function,
     readers: &Readers,
@@ -350,7 +353,7 @@ fn tie_definition(
     new: Operand,
     target: Target,
 ) -> bool {
-    let Some(value) = new.value().filter(|&value| readers.of(value) == 1) else { return false };
+    let Some(value) = new.value().filter(|&value| readers.count_of(value) == 1) else { return false };
     let Some(&inst) = insts.iter().find(|&&inst| function.defined(inst).any(|defined| defined == value)) else { return false };
     let is_copy = function.insts[inst].is(Pseudo::Copy);
     if function.insts[inst].guard.is_some() || function.insts[inst].result_count() > 1 && is_copy || function.insts[inst].is(Pseudo::Pack) {

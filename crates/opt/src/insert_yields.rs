@@ -4,16 +4,16 @@
 //! flag, releases a lock) must let that thread run, or the warp never makes progress. Therefore the header of a loop that waits for memory
 //! which other threads may change (atomics, volatile or strong accesses, tests of barriers in shared memory) starts with `YIELD`.
 //!
-//! A loop waits if one of its branches depends on something that was read from memory in the loop. A loop that counts to a limit and adds
-//! to a counter in memory does not: it ends whatever the other threads do, and `YIELD` would only cost time. A loop without an exit counts
-//! as waiting, and so does one with calls or indirect branches.
+//! A loop counts as waiting if one of its branches depends on data that was read from memory in the loop. A loop that counts to a limit and
+//! adds to a counter in memory does not: its number of iterations does not depend on other threads, and `YIELD` would only cost time. A
+//! loop without an exit counts as waiting, and so does one with calls or indirect branches.
 
 use oriole_ir::analysis::{ControlFlow, LoopId, Loops};
 use oriole_ir::{Block, Function, Inst, MemoryAccess, Op, Order, Target, Value};
 use oriole_isa::{Effect, Opcode, Symbols};
 use rustc_hash::FxHashSet;
 
-/// Maximum number of sweeps over a loop to find what depends on memory.
+/// Maximum number of sweeps over a loop to find the values that depend on memory.
 const MAX_SWEEPS: usize = 8;
 
 /// Inserts `YIELD` at the start of loops that may wait for other threads. Returns the number of instructions inserted.
@@ -25,8 +25,10 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
     let loops = Loops::compute(function, &flow);
     let waiting: Vec<Block> = loops
         .iter()
-        .filter(|&id| loops.blocks(id).iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| may_wait(function, inst))))
-        .filter(|&id| ends_by_memory(function, &loops, id))
+        .filter(|&id| {
+            loops.blocks(id).iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| reads_shared_state(function, inst)))
+        })
+        .filter(|&id| exit_depends_on_memory(function, &loops, id))
         .map(|id| loops.get(id).header)
         .collect();
     for &header in &waiting {
@@ -40,15 +42,15 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
 }
 
 /// Returns whether an instruction reads memory that other threads may change in the meantime.
-fn may_wait(function: &Function, inst: Inst) -> bool {
+fn reads_shared_state(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let tests_barrier = data.op == Op::Machine(Opcode::SYNCS) && data.modifiers.iter().any(|symbol| symbol.spelling() == ".PHASECHK");
     data.memory.is_some_and(|id| is_strong(&function.accesses[id]))
         && (tests_barrier || matches!(data.op.effect(), Effect::Reads | Effect::Updates))
 }
 
-/// Returns whether the end of a loop may depend on what its instructions read from memory.
-fn ends_by_memory(function: &Function, loops: &Loops, id: LoopId) -> bool {
+/// Returns whether the exit of a loop may depend on data that its instructions read from memory.
+fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> bool {
     let blocks = loops.blocks(id);
     let members: FxHashSet<Block> = blocks.iter().copied().collect();
     let has_exit = blocks.iter().any(|&block| {
@@ -56,7 +58,7 @@ fn ends_by_memory(function: &Function, loops: &Loops, id: LoopId) -> bool {
         successors.is_empty() || successors.iter().any(|next| !members.contains(next))
     });
     let mut read: FxHashSet<Value> = FxHashSet::default();
-    // Values that are carried around the loop need another sweep each; loops that need more sweeps than this count as waiting.
+    // Loop-carried dependences may need further sweeps; a loop that needs more than the maximum counts as waiting.
     for _ in 0..MAX_SWEEPS {
         let before = read.len();
         for &inst in blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -76,8 +78,7 @@ fn ends_by_memory(function: &Function, loops: &Loops, id: LoopId) -> bool {
     true
 }
 
-/// Returns whether an instruction that controls the flow is a branch to a label, the end of the thread, or one that only concerns the
-/// convergence of threads.
+/// Returns whether a control-flow instruction is a direct branch, an exit, or an instruction for convergence barriers.
 fn is_plain_branch(function: &Function, inst: Inst) -> bool {
     matches!(function.insts[inst].op, Op::Machine(Opcode::BRA | Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK))
 }

@@ -1,4 +1,4 @@
-//! Joins the phis of the registers of a matrix accumulator into one phi.
+//! Joins the phis of the single registers of a matrix accumulator into one phi of a tuple.
 //!
 //! PTX names each register of an accumulator by itself, so an accumulator that a loop carries arrives as one phi for each register. The
 //! matrix product needs all of them in one aligned tuple, and must not wait for copies: it updates the tuple in place while it runs in the
@@ -27,7 +27,7 @@ use crate::known::Known;
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of phis of tuples.
+    /// Number of tuple phis created.
     pub joined: usize,
 }
 
@@ -42,7 +42,7 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
         let before = stats.joined;
         for block in function.layout.clone() {
             for set in phi_sets(function, &definitions, block) {
-                join(function, &definitions, block, &set);
+                join_phi_set(function, &definitions, block, &set);
                 stats.joined += 1;
             }
         }
@@ -52,18 +52,19 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     }
 }
 
+/// Returns whether an instruction is a warpgroup matrix product.
 fn is_product(function: &Function, inst: Inst) -> bool {
     function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
 /// Phis of one block that are to become one phi, in the order of the registers of the tuple.
 struct PhiSet {
-    /// The tuple that the phis have as sources for one predecessor.
+    /// The tuple whose registers are the sources of the phis for one predecessor.
     tuple: Value,
     phis: Vec<Inst>,
 }
 
-/// Finds the sets of phis at the start of a block whose sources are all registers of one tuple.
+/// Finds the sets of phis of a block whose sources, for one predecessor, are all registers of one tuple.
 fn phi_sets(function: &Function, definitions: &Definitions, block: Block) -> Vec<PhiSet> {
     let phis = function.phis(block);
     let mut tuples: Vec<(Value, Block)> = Vec::new();
@@ -99,7 +100,7 @@ fn sources(function: &Function, phi: Inst) -> impl Iterator<Item = (Operand, Blo
     })
 }
 
-/// Returns the register of an accumulator that a phi source is; `None` if it is none.
+/// Returns the register of an accumulator tuple that a phi source reads; `None` if it reads none.
 fn tuple_register(function: &Function, definitions: &Definitions, source: Operand) -> Option<Part> {
     let part = definitions.origin(function, source.part().filter(|part| part.count == 1)?);
     let definition = definitions.of(part.value)?;
@@ -107,8 +108,8 @@ fn tuple_register(function: &Function, definitions: &Definitions, source: Operan
     (is_tuple && (is_product(function, definition) || function.insts[definition].is(Pseudo::Phi))).then_some(part)
 }
 
-/// Replaces a set of phis by one phi of a tuple, and the phis by copies from it.
-fn join(function: &mut Function, definitions: &Definitions, block: Block, set: &PhiSet) {
+/// Creates one tuple phi for a set of phis, and replaces these by copies of its registers.
+fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block, set: &PhiSet) {
     let tuple = function.new_value(function.values[set.tuple]);
     let predecessors: Vec<Block> = sources(function, set.phis[0]).map(|(_, from)| from).collect();
     let mut operands = vec![Operand::from(function.whole(tuple))];

@@ -1,31 +1,31 @@
-//! What is known about single registers and predicates at compile time: numbers, upper bounds and truth values.
+//! What is known at compile time about single registers and predicates: constants, upper bounds and truth values.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Value};
 use oriole_isa::Opcode;
 
 use crate::definitions::Definitions;
 
-/// Maximum number of instructions to look through.
+/// Maximum number of dependent instructions to look through.
 const MAX_DEPTH: usize = 6;
 
-/// Truth table of `LOP3` for the conjunction of its first two sources.
+/// Truth table of `LOP3` for the bitwise AND of its first two sources.
 const LUT_AND: i64 = 0xc0;
 
-/// Answers questions about operands of a function.
+/// Derives facts about operands of a function from their definitions, on demand.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     function: &'a Function,
     definitions: &'a Definitions,
     depth: usize,
-    /// A value that is assumed to be this number.
+    /// A value that is assumed to be this constant, to evaluate what depends on it; `None` if nothing is assumed.
     assumed: Option<(Value, u32)>,
 }
 
-/// A value that is one of two numbers, chosen by a predicate.
+/// A value that is one of two constants, selected by a predicate.
 struct Selection {
     value: Value,
-    /// The numbers if the predicate holds and if not.
-    numbers: [u32; 2],
+    /// The constants for a true and for a false predicate.
+    constants: [u32; 2],
     predicate: Operand,
 }
 
@@ -35,12 +35,13 @@ impl<'a> Known<'a> {
         Known { function, definitions, depth: 0, assumed: None }
     }
 
-    /// Returns the analysis for the sources of an instruction; `None` if too many instructions have been looked through.
+    /// Returns the analysis for the sources of an instruction, one level deeper; `None` beyond the maximum depth.
     fn deeper(self) -> Option<Known<'a>> {
         (self.depth < MAX_DEPTH).then_some(Known { depth: self.depth + 1, ..self })
     }
 
-    /// Returns the value of an operand and the instruction that defines it, without a guard.
+    /// Returns the value that an operand reads and its defining instruction; `None` if that is guarded, or if the operand is not a whole
+    /// single register.
     fn definition(&self, operand: &Operand) -> Option<(Value, Inst)> {
         let part = operand.part().filter(|part| part.count == 1 && self.function.values[part.value].width == 1)?;
         Some((part.value, self.definitions.unguarded(self.function, part.value)?))
@@ -51,7 +52,7 @@ impl<'a> Known<'a> {
         self.function.insts[inst].modifiers.iter().map(|modifier| modifier.spelling()).eq(expected.iter().copied())
     }
 
-    /// Returns the number in an operand of one register, if it is known.
+    /// Returns the content of a 32-bit operand, if it is a compile-time constant.
     pub(crate) fn word(self, operand: &Operand) -> Option<u32> {
         if !operand.signs.is_empty() {
             return None;
@@ -94,7 +95,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the number that an operand adds to a sum, which may have a negative sign.
+    /// Returns the known constant that an operand adds to a sum, with its negation applied.
     fn summand(self, operand: &Operand) -> Option<u32> {
         let number = self.word(&operand.with_signs(Signs::NONE))?;
         match operand.signs {
@@ -104,31 +105,31 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns whether an operand is zero: known to be zero, or computed from one of two numbers and zero for both.
+    /// Returns whether an operand is zero: a known zero, or computed from a selection of two constants and zero for both.
     pub(crate) fn is_always_zero(self, operand: &Operand) -> bool {
         if let Some(number) = self.word(operand) {
             return number == 0;
         }
         self.selection(operand).is_some_and(|selection| {
-            selection.numbers.iter().all(|&number| Known { assumed: Some((selection.value, number)), ..self }.word(operand) == Some(0))
+            selection.constants.iter().all(|&number| Known { assumed: Some((selection.value, number)), ..self }.word(operand) == Some(0))
         })
     }
 
-    /// Returns the predicate that has the same truth value as `operand`, if that compares a number which depends on a predicate:
-    /// `a ? 16 : 0 != 0` is `a`.
-    pub(crate) fn choice(self, operand: &Operand) -> Option<Operand> {
+    /// Returns the predicate that is equivalent to the comparison `operand` of a selected constant, if there is one: `a ? 16 : 0 != 0` is
+    /// `a`.
+    pub(crate) fn equivalent_predicate(self, operand: &Operand) -> Option<Operand> {
         let (_, inst) = self.definition(operand)?;
         if !matches!(self.function.insts[inst].op, Op::Machine(Opcode::ISETP) | Op::Pseudo(Pseudo::Copy)) {
             return None;
         }
         let compared = self.function.sources(inst).first()?;
         if self.function.insts[inst].is(Pseudo::Copy) {
-            let inner = self.deeper()?.choice(compared)?;
+            let inner = self.deeper()?.equivalent_predicate(compared)?;
             return Some(if operand.signs.has(Signs::NOT) { inner.inverted_predicate() } else { inner });
         }
         let selection = self.selection(compared)?;
         let truth = |number: u32| Known { assumed: Some((selection.value, number)), ..self }.truth(operand);
-        match [truth(selection.numbers[0])?, truth(selection.numbers[1])?] {
+        match [truth(selection.constants[0])?, truth(selection.constants[1])?] {
             [true, true] => Some(Operand::PT),
             [true, false] => Some(selection.predicate),
             [false, true] => Some(selection.predicate.inverted_predicate()),
@@ -136,7 +137,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the value with one of two numbers that an operand is computed from, together with known numbers only.
+    /// Returns the selection of two constants that an operand is computed from, if everything else that it depends on is constant.
     fn selection(self, operand: &Operand) -> Option<Selection> {
         let (value, inst) = self.definition(operand)?;
         let deeper = self.deeper()?;
@@ -144,7 +145,7 @@ impl<'a> Known<'a> {
         match self.function.insts[inst].op {
             Op::Machine(Opcode::SEL) if self.has_modifiers(inst, &[]) && sources.len() == 3 => {
                 let numbers = [deeper.word(&sources[0])?, deeper.word(&sources[1])?];
-                Some(Selection { value, numbers, predicate: sources[2] })
+                Some(Selection { value, constants: numbers, predicate: sources[2] })
             }
             Op::Machine(Opcode::LOP3 | Opcode::IADD3 | Opcode::MOV) | Op::Pseudo(Pseudo::Copy) => {
                 let is_unknown = |source: &&Operand| source.value().is_some() && deeper.word(&source.with_signs(Signs::NONE)).is_none();
@@ -194,7 +195,7 @@ impl<'a> Known<'a> {
                 let compares = |name: &str| self.has_modifiers(inst, &[name, ".AND"]) || self.has_modifiers(inst, &[name, ".U32", ".AND"]);
                 if compares(".EQ") { Some(is_equal) } else { compares(".NE").then_some(!is_equal) }
             }
-            // The carries of a sum that is too small for one.
+            // A sum whose upper bound is below 2^32 has no carry.
             Op::Machine(Opcode::IADD3 | Opcode::UIADD3)
                 if matches!(result, 1 | 2) && self.has_modifiers(inst, &[]) && operands.len() == 6 =>
             {
@@ -205,7 +206,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns an upper bound of the number in an operand of one register, without a sign.
+    /// Returns an upper bound of the unsigned value of a 32-bit operand. For an operand with signs it exceeds 32 bits.
     pub(crate) fn maximum(self, operand: &Operand) -> u64 {
         let any = u64::from(u32::MAX);
         if !operand.signs.is_empty() {
@@ -242,7 +243,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Returns the bits that the truth table of `LOP3` gives for three words.
+/// Returns the result of `LOP3` with the given truth table for three words.
 pub(crate) fn logic(table: i64, a: u32, b: u32, c: u32) -> u32 {
     let row = |row: u32| {
         let pick = |word: u32, bit: u32| if row >> bit & 1 == 1 { word } else { !word };
@@ -265,7 +266,7 @@ mod tests {
         assert_eq!(logic(0x96, 0b1100, 0b1010, 0b1111), 0b1001, "the exclusive or of all three");
     }
 
-    /// Returns the function with these instructions and the operands that its `KEEP` reads.
+    /// Parses a function with these instructions. Returns it with the operands of its `KEEP`.
     fn kept(body: &str) -> (Function, Vec<Operand>) {
         let program = format!("func kernel @k ssa {{\nbb0:\n    %0:R, %1:P = ENTRY\n{body}\n    EXIT\n}}\n");
         let function = text::parse(&program).unwrap_or_else(|error| panic!("{error:?}\n{program}")).remove(0);
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_depend_on_a_predicate_are_followed() {
+    fn constants_selected_by_a_predicate_are_propagated() {
         let (function, operands) = kept(
             "%2:R = SEL RZ, 0x10, !%1
              %3:R, PT, PT = IADD3 -%2, 0x10, RZ
@@ -342,7 +343,8 @@ mod tests {
         let definitions = Definitions::compute(&function);
         let known = Known::new(&function, &definitions);
         assert_eq!([known.is_always_zero(&operands[0]), known.is_always_zero(&operands[1])], [true, false]);
-        let choice = |at: usize| known.choice(&operands[at]).map(|found| (found.value().is_some(), found.signs.has(Signs::NOT)));
+        let choice =
+            |at: usize| known.equivalent_predicate(&operands[at]).map(|found| (found.value().is_some(), found.signs.has(Signs::NOT)));
         // %2 is 0x10 where %1 holds: `%2 != 0` is %1.
         assert_eq!([choice(2), choice(3), choice(4)], [Some((true, false)), Some((true, true)), Some((true, true))]);
         assert_eq!([choice(5), choice(6)], [Some((false, false)), None], "always true; unknown");

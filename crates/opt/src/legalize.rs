@@ -12,7 +12,7 @@
 //! For example, on sm_80 `IADD3 R0, c[0x0][0x160], c[0x0][0x164], RZ` becomes a `MOV R1, c[0x0][0x160]` and `IADD3 R0, R1, c[0x0][0x164],
 //! RZ`, because a form takes at most one constant.
 //!
-//! The search is done once per shape (opcode, modifiers, kinds of operands, size classes of numbers). Its outcome is cached.
+//! The search is done once per shape (opcode, modifiers, kinds of operands, bit widths of immediates). Its outcome is cached.
 
 mod moves;
 pub(crate) mod order;
@@ -38,7 +38,7 @@ pub struct Stats {
 /// An instruction that the target cannot encode in any spelling.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LegalizeError {
-    /// The instruction, and why it has no encoding.
+    /// Text of the instruction, and why it has no encoding.
     pub message: String,
     /// Source location of the instruction.
     pub location: Location,
@@ -68,46 +68,46 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Res
     Ok(legalizer.stats)
 }
 
-/// Maximum number of operands to move to registers for one instruction.
+/// Maximum number of operands of one instruction to move to registers.
 const MAX_MOVES: usize = 3;
 
 /// Maximum depth of the recursion: an inserted move may need legalization itself, and so may a move inserted for it. No deeper chain is
 /// known.
 const MAX_DEPTH: usize = 3;
 
-/// Number of the register that stands for the result of a move while a form is searched.
+/// Register number that stands for the result of a move while the encodability of a rewrite is tested.
 const EXAMPLE_REGISTER: u16 = 8;
 
 /// Maximum number of shapes to keep in the cache between functions; real programs have a few thousand.
 const MAX_SHAPES: usize = 100_000;
 
-/// Answers whether a target has an encoding form for an instruction, with a cache by shape. Answers depend on shape and target only, so
-/// a cache that has seen other functions changes the compile time and never the result.
+/// Caches, by shape, whether a target has an encoding form for an instruction. Results depend on shape and target only, so a cache that has
+/// seen other functions changes the compile time and never the result.
 pub struct EncodabilityCache {
     target: Target,
-    /// By shape: whether the target has a form.
+    /// By shape: whether the target has an encoding form for it.
     encodable: FxHashMap<Box<[u32]>, bool>,
-    /// By shape: the spelling and order that make it legal, if these are enough.
+    /// By shape: the spelling and the index of the source order that make it legal; only shapes that need no moves.
     plans: FxHashMap<Box<[u32]>, (Spelling, usize)>,
     /// The rewrite for shapes that also need moves. The key is the shape followed by the widths of the values, a flag for tied and fixed
     /// operands, and the number of results.
     move_rewrites: FxHashMap<Box<[u32]>, MoveRewrite>,
-    /// Buffer for the shape under test.
+    /// Scratch buffer for the shape that is being looked up.
     shape: Vec<u32>,
 }
 
-/// A rewrite that moves operands to registers.
+/// A rewrite that makes an instruction legal by moving operands to registers.
 #[derive(Clone)]
 struct MoveRewrite {
     spelling: Spelling,
     /// Index into the result of [`order::orders`].
     order: usize,
-    /// Positions of the operands to move.
+    /// Positions, in the operand list, of the operands to move.
     chosen: SmallVec<[usize; 4]>,
     move_kind: MoveKind,
 }
 
-/// The state of the pass.
+/// State of the pass.
 struct Legalizer {
     encodability: EncodabilityCache,
     stats: Stats,
@@ -118,27 +118,27 @@ struct Legalizer {
 struct MoveKind {
     /// Register file of the new register.
     file: RegFile,
-    /// Whether the moving instruction also applies the signs of the operand.
-    signs: bool,
+    /// Whether extra instructions also apply the operand's signs (negation, absolute value, inversion).
+    applies_signs: bool,
 }
 
 /// All kinds of moves, in the order in which they are tried.
 const MOVE_KINDS: [MoveKind; 4] = [
-    MoveKind { file: RegFile::General, signs: false },
-    MoveKind { file: RegFile::Uniform, signs: false },
-    MoveKind { file: RegFile::General, signs: true },
-    MoveKind { file: RegFile::Uniform, signs: true },
+    MoveKind { file: RegFile::General, applies_signs: false },
+    MoveKind { file: RegFile::Uniform, applies_signs: false },
+    MoveKind { file: RegFile::General, applies_signs: true },
+    MoveKind { file: RegFile::Uniform, applies_signs: true },
 ];
 
 impl Legalizer {
-    /// Appends an instruction to `kept`, legalized and after the moves that it needs.
+    /// Legalizes an instruction and appends the moves that it needs, then the instruction itself, to `kept`.
     fn legalize(&mut self, function: &mut Function, inst: Inst, depth: usize, kept: &mut Vec<Inst>) -> Result<(), LegalizeError> {
         let Some(opcode) = function.insts[inst].op.machine() else {
             kept.push(inst);
             return Ok(());
         };
         let has_descriptor = function.sources(inst).iter().any(|source| source.kind == OperandKind::Address(Symbol::NAME_desc));
-        if !has_descriptor && self.encodability.accepts(function, inst, opcode) {
+        if !has_descriptor && self.encodability.is_legal(function, inst, opcode) {
             kept.push(inst);
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl Legalizer {
             hidden.store(function, inst);
         } else if !self.encodability.is_encodable(function, inst, &draft) {
             let mut prelude = Prelude::before(function, inst);
-            let repaired = self.repair(function, inst, &draft, depth, &mut prelude)?;
+            let repaired = self.make_legal(function, inst, &draft, depth, &mut prelude)?;
             repaired.store(function, inst);
             self.stats.repaired += 1;
             for added in prelude.insts {
@@ -162,8 +162,8 @@ impl Legalizer {
         Ok(())
     }
 
-    /// Returns a legal version of an illegal draft and appends the moves that it reads to `prelude`.
-    fn repair(
+    /// Returns a legal version of an illegal draft. Appends the moves whose results it reads to `prelude`.
+    fn make_legal(
         &mut self,
         function: &mut Function,
         inst: Inst,
@@ -207,7 +207,7 @@ impl Legalizer {
         let moves = if depth == 0 { 0 } else { MAX_MOVES };
         for count in 1..=moves {
             for (spelling, order, draft) in &drafts {
-                let movable = moves::movable(function, draft);
+                let movable = moves::movable_positions(function, draft);
                 for chosen in subsets(&movable, count) {
                     for move_kind in MOVE_KINDS {
                         if let Some(example) = with_examples(draft, &chosen, move_kind)
@@ -222,11 +222,11 @@ impl Legalizer {
                 }
             }
         }
-        Err(self.refusal(function, inst))
+        Err(self.encoding_error(function, inst))
     }
 
     /// Returns the error for an instruction that cannot be made legal.
-    fn refusal(&self, function: &Function, inst: Inst) -> LegalizeError {
+    fn encoding_error(&self, function: &Function, inst: Inst) -> LegalizeError {
         let instruction = machine::machine_instruction(function, inst, &|_| 0);
         let reason = oriole_isa::select(&instruction, self.encodability.target).err().map(|error| error.to_string());
         let reason = reason.unwrap_or_else(|| "its operands cannot be supplied".to_owned());
@@ -237,16 +237,16 @@ impl Legalizer {
 
 /// Returns all subsets of `positions` with `count` members. Only the first 12 positions are used.
 fn subsets(positions: &[usize], count: usize) -> Vec<SmallVec<[usize; 4]>> {
-    let mut found = Vec::new();
+    let mut subsets = Vec::new();
     for bits in 0_u32..1 << positions.len().min(12) {
         if bits.count_ones() as usize == count {
-            found.push(positions.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, &position)| position).collect());
+            subsets.push(positions.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, &position)| position).collect());
         }
     }
-    found
+    subsets
 }
 
-/// Returns the draft with example registers instead of the operands to move, or `None` if the signs are to be applied and an operand has
+/// Returns the draft with the example register in place of each operand to move; `None` if `move_kind` applies signs and an operand has
 /// none.
 fn with_examples(draft: &Draft, chosen: &[usize], move_kind: MoveKind) -> Option<Draft> {
     let mut example = draft.clone();
@@ -257,11 +257,11 @@ fn with_examples(draft: &Draft, chosen: &[usize], move_kind: MoveKind) -> Option
             moves::replace_offset(&mut example, at, OperandKind::Register { file: move_kind.file, first: EXAMPLE_REGISTER, count });
             continue;
         }
-        if move_kind.signs && operand.signs.is_empty() {
+        if move_kind.applies_signs && operand.signs.is_empty() {
             return None;
         }
         example.operands[at].kind = OperandKind::Register { file: move_kind.file, first: EXAMPLE_REGISTER, count };
-        if move_kind.signs {
+        if move_kind.applies_signs {
             example.operands[at].signs = Signs::NONE;
         }
     }
@@ -280,7 +280,7 @@ impl EncodabilityCache {
         }
     }
 
-    /// Returns the target.
+    /// Returns the target that the cache is for.
     pub fn target(&self) -> Target {
         self.target
     }
@@ -297,17 +297,17 @@ impl EncodabilityCache {
         }
     }
 
-    /// Returns whether an instruction has a form as it is.
-    fn accepts(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
+    /// Returns whether the target has a form for an instruction as it is.
+    fn is_legal(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> bool {
         self.lookup(function, inst, opcode, &function.insts[inst].modifiers, function.operands(inst))
     }
 
-    /// Returns whether an instruction would have a form if it were replaced by the draft.
+    /// Returns whether the target has a form for the draft, under the guard of `inst`.
     pub(crate) fn is_encodable(&mut self, function: &Function, inst: Inst, draft: &Draft) -> bool {
         self.lookup(function, inst, draft.opcode, &draft.modifiers, &draft.operands)
     }
 
-    /// Looks up or computes whether a form exists.
+    /// Looks up, or computes and caches, whether the target has a form.
     fn lookup(&mut self, function: &Function, inst: Inst, opcode: Opcode, modifiers: &Symbols, operands: &[Operand]) -> bool {
         self.shape_of(function, inst, opcode, modifiers, operands);
         if let Some(&is_encodable) = self.encodable.get(self.shape.as_slice()) {
@@ -328,13 +328,13 @@ impl EncodabilityCache {
         &self.shape
     }
 
-    /// Returns whether a form exists for an unguarded instruction that is not part of the function. Rarely needed, so not cached.
-    fn has(&self, function: &Function, draft: &Draft) -> bool {
+    /// Returns whether the target has a form for an unguarded draft. Rarely called, so not cached.
+    fn has_form(&self, function: &Function, draft: &Draft) -> bool {
         machine::operands_fit(function, draft.opcode, &draft.modifiers, None, &draft.operands, self.target)
     }
 }
 
-/// Appends everything to `shape` that the existence of a form depends on.
+/// Appends the shape of an instruction to `shape`: everything that decides whether a form exists, except the guard.
 fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: &[Operand], shape: &mut Vec<u32>) {
     shape.push(opcode as u32);
     shape.extend(modifiers.iter().map(|&modifier| symbol_number(modifier)));
@@ -352,7 +352,7 @@ fn shape_of(function: &Function, opcode: Opcode, modifiers: &Symbols, operands: 
     }
 }
 
-/// Returns the signs as four bits.
+/// Returns a set of signs as four bits.
 fn shape_of_signs(signs: Signs) -> u32 {
     let bits = [Signs::NEGATE, Signs::INVERT, Signs::NOT, Signs::ABSOLUTE].map(|sign| u32::from(signs.has(sign)));
     bits.iter().fold(0, |bits, sign| bits << 1 | sign)
@@ -362,8 +362,8 @@ fn symbol_number(symbol: Symbol) -> u32 {
     u32::from(symbol.number())
 }
 
-/// Returns a number below 2^20 for the kind of an operand and for what matters about its register or number: the register number, or the
-/// number of significant bits and of trailing zeros of an integer.
+/// Returns 20 bits that identify an operand's kind and the properties that an encoding may depend on: the register number, or an integer's
+/// numbers of significant bits and of trailing zeros.
 #[inline]
 fn shape_of_kind(function: &Function, kind: OperandKind) -> u32 {
     let register = |tag: u32, file: RegFile, number: u16| tag << 16 | (file as u32) << 12 | u32::from(number);
@@ -400,8 +400,8 @@ mod tests {
         assert_eq!([0, 0b1, 0b10, 0b11, 0b10_0000].map(shape), [0, 1, 2, 2, 6]);
     }
 
-    /// Operands that an encoding field may tell apart have different shapes. Each kind has its own number above bit 16; bits from 20 on
-    /// stay free for role and signs.
+    /// Operands that need different encodings have different shapes. Each kind has its own number above bit 16; bits from 20 on stay free
+    /// for role and signs.
     #[test]
     fn shapes_tell_operands_apart() {
         let mut function = Function::new("test", FunctionKind::Kernel);
@@ -469,7 +469,7 @@ mod tests {
         shapes.sort_unstable();
         shapes.dedup();
         assert_eq!(shapes.len(), count);
-        // The place of a tied operand is decided by its result.
+        // A tied operand has no encoding field: its register is that of the result.
         assert_eq!(shape(Opcode::MOV, &[], plain.with_role(Role::Tied(0))), [Opcode::MOV as u32]);
     }
 

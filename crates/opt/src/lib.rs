@@ -6,17 +6,17 @@
 //!    [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`],
-//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper. These passes keep
-//!    instructions legal: before a change they check that the target has an encoding form for the result
-//!    ([`oriole_ir::machine::is_encodable`]).
+//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make
+//!    atomic operations cheaper. These passes keep instructions legal: before a change they check that the target has an encoding form for
+//!    the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
-//! 5. [`balance`] runs last. It compares the load of the execution units per block, and it turns additions into forms that the other passes
-//!    no longer recognize as additions.
+//! 5. [`balance`] runs last. It replaces some additions by instructions that the other passes do not recognize as additions.
 //! 6. [`guard_copies`] and [`settle_products`] are for code with physical registers, after scheduling.
 //!
-//! Only legalization, the guards of copies, and the waits for matrix products are needed for correct code. [`join_phis`] runs between the
-//! passes of step 3: it keeps matrix accumulators in one place. [`remarks`] records, on request, what passes did and did not do.
+//! Correct code needs only [`legalize`], [`guard_copies`] and [`settle_products`]. [`join_phis`] runs between the passes of step 3: it
+//! makes a matrix accumulator one loop-carried tuple. [`remarks`] records, on request, which transformations passes made, and why they did
+//! not make others.
 
 pub mod aggregate;
 pub mod balance;

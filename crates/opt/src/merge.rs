@@ -38,25 +38,25 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     let dominators = Dominators::compute(function, &flow);
     let definitions = Definitions::compute(function);
     let known = FxHashMap::with_capacity_and_hasher(function.inst_count(), FxBuildHasher);
-    let mut merger = Merger { definitions, known, stats: Stats::default() };
+    let mut merger = Merger { definitions, candidates: known, stats: Stats::default() };
     for &block in dominators.preorder() {
-        merger.block(function, &dominators, block);
+        merger.merge_in_block(function, &dominators, block);
     }
     merger.stats
 }
 
-/// The state of the pass.
+/// State of the pass.
 struct Merger {
     definitions: Definitions,
     /// The latest candidate for each hash of a computation, with its block. A candidate is overwritten if its block does not dominate the
     /// current block, or if its computation differs and only the hash is the same.
-    known: FxHashMap<u64, (Block, Inst)>,
+    candidates: FxHashMap<u64, (Block, Inst)>,
     stats: Stats,
 }
 
 impl Merger {
     /// Merges the instructions of one block. All dominators of the block must have been visited.
-    fn block(&mut self, function: &mut Function, dominators: &Dominators, block: Block) {
+    fn merge_in_block(&mut self, function: &mut Function, dominators: &Dominators, block: Block) {
         for at in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
             if !is_pure(function, inst) {
@@ -64,21 +64,21 @@ impl Merger {
             }
             let hash = self.hash_of(function, inst);
             // Constants are only reused within their block, to keep their live ranges short.
-            let reaches = |home: Block| home == block || dominators.dominates(home, block) && !is_bare(function, inst);
-            let known = self.known.get(&hash).filter(|known| reaches(known.0));
+            let is_usable = |earlier: Block| earlier == block || dominators.dominates(earlier, block) && !is_constant_load(function, inst);
+            let known = self.candidates.get(&hash).filter(|known| is_usable(known.0));
             match known.filter(|known| self.are_same(function, known.1, inst)) {
                 Some(&(_, earlier)) => {
-                    // Readers of the later result may rely on its own rounding.
+                    // The merged result may be contracted only if both results may.
                     function.insts[earlier].may_contract &= function.insts[inst].may_contract;
                     make_copy(function, inst, earlier);
                     self.stats.merged += 1;
                 }
-                None => _ = self.known.insert(hash, (block, inst)),
+                None => _ = self.candidates.insert(hash, (block, inst)),
             }
         }
     }
 
-    /// Hashes what differs between most instructions of the same kind. [`Merger::are_same`] compares the rest.
+    /// Hashes the opcode, modifiers, result classes and sources of an instruction. [`Merger::are_same`] compares them exactly.
     fn hash_of(&self, function: &Function, inst: Inst) -> u64 {
         let mut hasher = FxHasher::default();
         let data = &function.insts[inst];
@@ -88,7 +88,7 @@ impl Merger {
             result_class(function, result).hash(&mut hasher);
         }
         for source in function.sources(inst) {
-            let seen = self.seen(function, source);
+            let seen = self.without_copies(function, source);
             (seen.kind, seen.signs).hash(&mut hasher);
         }
         hasher.finish()
@@ -104,11 +104,11 @@ impl Merger {
             && results.len() == other_results.len()
             && sources.len() == other_sources.len()
             && results.iter().zip(other_results).all(|(a, b)| result_class(function, a) == result_class(function, b))
-            && sources.iter().zip(other_sources).all(|(a, b)| self.seen(function, a) == self.seen(function, b))
+            && sources.iter().zip(other_sources).all(|(a, b)| self.without_copies(function, a) == self.without_copies(function, b))
     }
 
     /// Returns the operand with a copy replaced by the value that it copies.
-    fn seen(&self, function: &Function, operand: &Operand) -> Operand {
+    fn without_copies(&self, function: &Function, operand: &Operand) -> Operand {
         match operand.kind {
             OperandKind::Value(part) => Operand { kind: OperandKind::Value(self.definitions.origin_of_group(function, part)), ..*operand },
             _ => *operand,
@@ -116,7 +116,7 @@ impl Merger {
     }
 }
 
-/// Returns the class of a result, or `None` for one that is not written. Equal computations must agree on it.
+/// Returns the register class of a result; `None` for a result that is not written. Equal computations have equal result classes.
 fn result_class(function: &Function, result: &Operand) -> Option<Class> {
     result.value().map(|value| function.values[value])
 }
@@ -150,8 +150,8 @@ fn is_constant_special(operand: &Operand) -> bool {
         .any(|constant| name.spelling().starts_with(constant))
 }
 
-/// Returns whether an instruction only loads a constant into a register.
-pub(crate) fn is_bare(function: &Function, inst: Inst) -> bool {
+/// Returns whether an instruction only loads a constant or a constant-bank word into a register.
+pub(crate) fn is_constant_load(function: &Function, inst: Inst) -> bool {
     let is_move = matches!(function.insts[inst].op, Op::Machine(Opcode::MOV | Opcode::UMOV | Opcode::LDC));
     is_move && !function.sources(inst).iter().any(|source| source.value().is_some())
 }

@@ -1,4 +1,4 @@
-//! Computes only the lower half of 64-bit numbers whose upper half no instruction reads.
+//! Narrows 64-bit values to 32 bits if no instruction reads their upper half.
 //!
 //! ```text
 //! bb1:  %3:R2 = PHI %1, bb0, %8, bb1                  bb1:  %9:R = PHI %1[0], bb0, %12, bb1
@@ -9,10 +9,10 @@
 //!       %8:R2 = PACK %6, %5                                 %12:R = COPY %6
 //! ```
 //!
-//! The pass follows the words that are read from the instructions with an effect back to their definitions. Phis, copies, packs and wide
-//! products pass on which half is read; all other instructions read everything. So the upper half of a number that a loop carries, and that
-//! only contributes to itself, disappears. Then the instructions of which only the lower half is read become 32-bit instructions, and those
-//! of which nothing is read are removed.
+//! The pass follows the 32-bit words that instructions with side effects read back to their definitions. For phis, copies, packs and
+//! widening products, the words read of the result determine the words read of the sources; all other instructions read all words. So the
+//! upper half of a loop-carried value that only contributes to itself disappears. Then the instructions of which only the lower half is
+//! read become 32-bit instructions, and those of which nothing is read are removed.
 //!
 //! **Before** and **after**: SSA, legal instructions. The cost is linear: an instruction is visited at most once for each word of its
 //! result.
@@ -27,10 +27,10 @@ use crate::dead;
 use crate::definitions::Definitions;
 use crate::rewrite::piece;
 
-/// The lower word of a pair.
+/// Mask of the lower word of a pair.
 const LOW: u8 = 1;
 
-/// Both words of a pair, or all words of another value.
+/// Mask of both words of a pair, or of all words of another value.
 const ALL: u8 = 3;
 
 /// Counts of what the pass changed.
@@ -48,10 +48,10 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     }
     let demand = Demand::compute(function, &insts, target);
     let mut narrowed: FxHashMap<Value, Value> = FxHashMap::default();
-    let mut changed: Vec<(Inst, Kind, Value)> = Vec::new();
+    let mut changed: Vec<(Inst, HalfDependence, Value)> = Vec::new();
     for &inst in &insts {
         let kind = narrow_kind(function, inst, target).filter(|_| demand.is_live[inst.position()]);
-        let Some((kind, wide)) = kind.filter(|&(_, value)| demand.words[value.position()] == LOW) else { continue };
+        let Some((kind, wide)) = kind.filter(|&(_, value)| demand.read_words[value.position()] == LOW) else { continue };
         narrowed.insert(wide, function.new_value(Class::R));
         changed.push((inst, kind, wide));
     }
@@ -62,7 +62,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         function.blocks[block].insts.retain(|inst| is_live[inst.position()]);
     }
     for &(inst, kind, wide) in &changed {
-        rewrite(function, inst, kind, narrowed[&wide], &narrowed);
+        narrow_inst(function, inst, kind, narrowed[&wide], &narrowed);
     }
     for &inst in insts.iter().filter(|inst| demand.is_live[inst.position()]) {
         for operand in function.sources_mut(inst) {
@@ -77,19 +77,19 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     Stats { narrowed: changed.len() }
 }
 
-/// How an instruction that defines a pair passes on which half is read.
+/// How the halves of a pair depend on the sources of its defining instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    /// The sources are pairs, and a half of the result depends on the same halves of them.
+enum HalfDependence {
+    /// All sources are pairs; each half of the result depends on the same half of the sources (phi, copy).
     Parallel,
-    /// The first source is the lower half, the second the upper half.
+    /// A pack: the first source is the lower half, the second the upper half.
     Pack,
-    /// The lower half of the result depends on both factors and on the lower half of the summand.
+    /// A widening multiply-add: the lower half of the result depends on both factors and on the lower half of the addend.
     Product,
 }
 
-/// Matches an instruction that can compute the lower half alone. Returns the value that it defines.
-fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(Kind, Value)> {
+/// Matches an instruction that can be narrowed to compute the lower half only. Returns its kind and the value that it defines.
+fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(HalfDependence, Value)> {
     let data = &function.insts[inst];
     let (result, sources) = function.operands(inst).split_first()?;
     let part = result.part().filter(|_| data.guard.is_none() && data.result_count() == 1 && result.role == Role::Plain)?;
@@ -109,37 +109,37 @@ fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(Kind,
     };
     let is_word = |operand: &Operand| operand.part().is_none_or(|part| part.count == 1);
     let kind = match (data.op, sources) {
-        (Op::Pseudo(Pseudo::Phi), sources) if sources.iter().all(is_pair) => Kind::Parallel,
-        (Op::Pseudo(Pseudo::Copy), [source]) if source.part().is_some() && is_pair(source) => Kind::Parallel,
-        (Op::Pseudo(Pseudo::Pack), [low, high]) if is_word(low) && is_word(high) => Kind::Pack,
+        (Op::Pseudo(Pseudo::Phi), sources) if sources.iter().all(is_pair) => HalfDependence::Parallel,
+        (Op::Pseudo(Pseudo::Copy), [source]) if source.part().is_some() && is_pair(source) => HalfDependence::Parallel,
+        (Op::Pseudo(Pseudo::Pack), [low, high]) if is_word(low) && is_word(high) => HalfDependence::Pack,
         (Op::Machine(Opcode::IMAD), [a, b, c]) if is_word(a) && is_word(b) && is_pair(c) => {
             let is_wide = matches!(*data.modifiers, [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
-            let operands = [word_operand(), *a, *b, low_of(*c)];
+            let operands = [placeholder_word(), *a, *b, low_word(*c)];
             let fits = is_wide && machine::operands_fit(function, Opcode::IMAD, &Symbols::new(), None, &operands, target);
-            Some(Kind::Product).filter(|_| fits)?
+            Some(HalfDependence::Product).filter(|_| fits)?
         }
         _ => return None,
     };
     Some((kind, part.value))
 }
 
-/// Returns a register that stands for the result of a narrowed instruction.
-fn word_operand() -> Operand {
+/// Returns a placeholder for the 32-bit result of a narrowed instruction, to test whether that is encodable.
+fn placeholder_word() -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::General, first: 4, count: 1 })
 }
 
 /// Returns the lower half of a pair.
-fn low_of(operand: Operand) -> Operand {
+fn low_word(operand: Operand) -> Operand {
     match operand.kind {
         OperandKind::Value(part) => Operand { kind: OperandKind::Value(piece(part, 0)), ..operand },
         _ => operand,
     }
 }
 
-/// The words that are read.
+/// The words of values that are read, and the instructions that are live.
 struct Demand {
-    /// By value: the words that are read.
-    words: Vec<u8>,
+    /// By value: the mask of the words that are read ([`LOW`], [`ALL`]).
+    read_words: Vec<u8>,
     /// By instruction: whether it has an effect or defines a word that is read.
     is_live: Vec<bool>,
 }
@@ -147,48 +147,49 @@ struct Demand {
 impl Demand {
     fn compute(function: &Function, insts: &[Inst], target: Target) -> Demand {
         let definitions = Definitions::compute(function);
-        let mut demand = Demand { words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
+        let mut demand = Demand { read_words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
         let mut work: Vec<Inst> = insts.iter().copied().filter(|&inst| dead::must_stay(function, inst)).collect();
         while let Some(inst) = work.pop() {
             demand.is_live[inst.position()] = true;
             let kind =
-                narrow_kind(function, inst, target).filter(|&(_, value)| demand.words[value.position()] == LOW).map(|(kind, _)| kind);
+                narrow_kind(function, inst, target).filter(|&(_, value)| demand.read_words[value.position()] == LOW).map(|(kind, _)| kind);
             for (at, source) in function.sources(inst).iter().enumerate() {
                 let Some(part) = source.part() else { continue };
                 let mask = match kind {
-                    Some(Kind::Pack) if at == 1 => continue,
-                    Some(Kind::Parallel) => LOW << part.first,
-                    Some(Kind::Product) if at == 2 => LOW << part.first,
+                    Some(HalfDependence::Pack) if at == 1 => continue,
+                    Some(HalfDependence::Parallel) => LOW << part.first,
+                    Some(HalfDependence::Product) if at == 2 => LOW << part.first,
                     _ => (((1_u16 << part.count.min(7)) - 1) << part.first.min(7)) as u8,
                 };
-                demand.add(function, &definitions, part.value, mask, &mut work);
+                demand.add_read(function, &definitions, part.value, mask, &mut work);
             }
             if let Some(OperandKind::Value(part)) = function.insts[inst].guard.map(|guard| guard.kind) {
-                demand.add(function, &definitions, part.value, ALL, &mut work);
+                demand.add_read(function, &definitions, part.value, ALL, &mut work);
             }
         }
         demand
     }
 
-    /// Notes that words of a value are read.
-    fn add(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
+    /// Records that the words `mask` of a value are read, and adds its definition to the worklist if that is new.
+    fn add_read(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
         let mask = if function.values[value] == Class::R2 { mask & ALL } else { ALL };
-        let old = self.words[value.position()];
-        // A result of which only the upper half is read counts as read: only lower halves are computed alone.
+        let old = self.read_words[value.position()];
+        // A value of which only the upper half is read counts as read completely: only lower halves can be computed alone.
         let new = if (old | mask) == LOW { LOW } else { ALL };
         if new != old {
-            self.words[value.position()] = new;
+            self.read_words[value.position()] = new;
             work.extend(definitions.of(value));
         }
     }
 }
 
-/// Turns an instruction into one that computes the lower half into `new`.
-fn rewrite(function: &mut Function, inst: Inst, kind: Kind, new: Value, narrowed: &FxHashMap<Value, Value>) {
+/// Replaces an instruction by one that computes only the lower half of its result, into `new`. `narrowed` has the 32-bit value of each
+/// narrowed pair.
+fn narrow_inst(function: &mut Function, inst: Inst, kind: HalfDependence, new: Value, narrowed: &FxHashMap<Value, Value>) {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     operands[0].kind = OperandKind::Value(function.whole(new));
     let low = |operand: &mut Operand| {
-        *operand = low_of(*operand);
+        *operand = low_word(*operand);
         // A narrowed value has one word, which is the lower one of the former value.
         if let OperandKind::Value(part) = &mut operand.kind
             && narrowed.contains_key(&part.value)
@@ -197,12 +198,12 @@ fn rewrite(function: &mut Function, inst: Inst, kind: Kind, new: Value, narrowed
         }
     };
     match kind {
-        Kind::Parallel => operands[1..].iter_mut().for_each(low),
-        Kind::Pack => {
+        HalfDependence::Parallel => operands[1..].iter_mut().for_each(low),
+        HalfDependence::Pack => {
             operands.truncate(2);
             function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
         }
-        Kind::Product => {
+        HalfDependence::Product => {
             low(&mut operands[3]);
             function.insts[inst].modifiers = Symbols::new();
         }

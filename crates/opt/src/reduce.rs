@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A reduction (`RED`, `REDG`) returns nothing, so the thread does not wait for the memory. `ATOMS.POPC.INC` adds the number of threads
-//! that have the same address, in one step instead of one per thread.
+//! that access the same address, in one memory operation instead of one per thread.
 //!
 //! **Before** and **after**: SSA, legal instructions; results that nothing reads are `RZ` and `PT`. The cost is linear.
 
@@ -21,9 +21,9 @@ use crate::known::Known;
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of reductions in global memory.
+    /// Number of `ATOMG` instructions replaced by reductions (`RED`, `REDG`).
     pub reductions: usize,
-    /// Number of counters in shared memory.
+    /// Number of `ATOMS` instructions replaced by `ATOMS.POPC.INC`.
     pub counters: usize,
 }
 
@@ -46,14 +46,14 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
             _ => stats.counters += usize::from(make_counter(function, &definitions, inst, target)),
         }
     }
-    // The one that a counter adds may be unused now.
+    // The register with the addend 1 may have no readers now.
     if stats.counters > 0 {
         dead::run(function, target);
     }
     stats
 }
 
-/// Turns `ATOMG` into a reduction, if there is one for the operation.
+/// Replaces an `ATOMG` by a reduction, if the target has one for this operation. Returns whether it did.
 fn make_reduction(function: &mut Function, inst: Inst, target: Target) -> bool {
     let opcode = if Opcode::REDG.exists_on(target) { Opcode::REDG } else { Opcode::RED };
     let modifiers = Symbols::from_slice(&function.insts[inst].modifiers);
@@ -63,14 +63,14 @@ fn make_reduction(function: &mut Function, inst: Inst, target: Target) -> bool {
     replace(function, inst, opcode, modifiers, function.sources(inst).iter().copied().collect(), 0, target)
 }
 
-/// Turns the addition of one, or an increment without limit, into `ATOMS.POPC.INC`.
+/// Replaces an `ATOMS` that adds 1, or increments without a limit, by `ATOMS.POPC.INC`. Returns whether it did.
 fn make_counter(function: &mut Function, definitions: &Definitions, inst: Inst, target: Target) -> bool {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
     let Some(value) = operands.pop().filter(|operand| operand.role == Role::Plain) else { return false };
-    let number = Known::new(function, definitions).word(&value);
+    let constant = Known::new(function, definitions).word(&value);
     let counts = match *function.insts[inst].modifiers {
-        [Symbol::ADD] => number == Some(1),
-        [Symbol::INC] => number == Some(u32::MAX),
+        [Symbol::ADD] => constant == Some(1),
+        [Symbol::INC] => constant == Some(u32::MAX),
         _ => false,
     };
     let Some(base) = operands.iter().position(|operand| operand.role == Role::Bracket(0)) else { return false };

@@ -1,4 +1,4 @@
-//! Remarks of passes: what a pass did to a place of the program, or did not do, and why.
+//! Optimization remarks: what a pass changed at a source location, or why it changed nothing there.
 //!
 //! Remarks are for `oriole explain`. They are recorded on request only; otherwise [`Remarks::add`] does nothing and formats nothing.
 
@@ -9,17 +9,18 @@ use oriole_ir::{Block, Function, Location};
 pub struct PassRemark {
     /// Name of the pass in the pass table.
     pub pass: &'static str,
-    /// The place that it is about.
+    /// Source location that the remark is about.
     pub location: Location,
-    /// Whether the pass changed the place; otherwise the text says why it did not.
+    /// Whether the pass changed the code at the location; otherwise the text says why it did not.
     pub is_done: bool,
-    /// What was done, or why it was not done.
+    /// What the pass changed, or why it changed nothing.
     pub text: String,
 }
 
-/// The remarks about one function, if they are requested.
+/// The remarks about one function; none are recorded unless requested.
 #[derive(Clone, Default, Debug)]
 pub struct Remarks {
+    /// `None` if remarks were not requested.
     list: Option<Vec<PassRemark>>,
 }
 
@@ -29,12 +30,12 @@ impl Remarks {
         Remarks { list: Some(Vec::new()) }
     }
 
-    /// Adds the remark that a pass changed a place.
+    /// Adds the remark that a pass changed the code at a location.
     pub fn done(&mut self, pass: &'static str, location: Location, text: impl FnOnce() -> String) {
         self.add(pass, location, true, text);
     }
 
-    /// Adds the remark that a pass did not change a place, with the reason.
+    /// Adds the remark that a pass did not change the code at a location, with the reason.
     pub fn missed(&mut self, pass: &'static str, location: Location, text: impl FnOnce() -> String) {
         self.add(pass, location, false, text);
     }
@@ -45,7 +46,7 @@ impl Remarks {
         }
     }
 
-    /// Removes what a pass said about places that it did not change. For a pass that looks at the same places again.
+    /// Removes a pass' remarks about code that it did not change. Called before a pass runs again over the same code.
     pub fn forget_missed(&mut self, pass: &str) {
         if let Some(list) = &mut self.list {
             list.retain(|remark| remark.is_done || remark.pass != pass);
@@ -58,7 +59,7 @@ impl Remarks {
     }
 }
 
-/// Returns the location of the first instruction of a block that has one.
+/// Returns the source location of the first instruction of a block that has one; the default location if none has.
 pub(crate) fn location_of(function: &Function, block: Block) -> Location {
     let mut locations = function.blocks[block].insts.iter().map(|&inst| function.insts[inst].location);
     locations.find(|location| location.statement != 0).unwrap_or_default()

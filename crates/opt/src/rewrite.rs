@@ -14,14 +14,14 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Copies a machine instruction.
+    /// Creates a draft with the modifiers and operands of `inst`.
     pub(crate) fn of(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
         let data = &function.insts[inst];
         let operands = function.operands(inst).iter().copied().collect();
         Draft { opcode, modifiers: data.modifiers.clone(), operands, result_count: data.result_count() }
     }
 
-    /// Overwrites `inst` with the draft.
+    /// Overwrites `inst` with the draft; guard and location stay.
     pub(crate) fn store(self, function: &mut Function, inst: Inst) {
         function.insts[inst].op = Op::Machine(self.opcode);
         function.insts[inst].modifiers = self.modifiers;
@@ -33,6 +33,7 @@ impl Draft {
         (self.result_count..self.operands.len()).filter(|&at| self.operands[at].role == Role::Plain).collect()
     }
 
+    /// Returns whether the instruction has a modifier.
     pub(crate) fn has(&self, modifier: Symbol) -> bool {
         self.modifiers.contains(&modifier)
     }
@@ -45,7 +46,7 @@ pub(crate) struct Prelude {
 }
 
 impl Prelude {
-    /// Starts an empty list for the given instruction.
+    /// Returns an empty list of instructions to insert before `inst`.
     pub(crate) fn before(function: &Function, inst: Inst) -> Prelude {
         Prelude { location: function.insts[inst].location, insts: SmallVec::new() }
     }
@@ -73,7 +74,7 @@ impl Prelude {
         result
     }
 
-    /// Appends a pack of several parts into one new value and returns that value. A single part is returned as it is.
+    /// Appends a `PACK` of several operands into one new value and returns that value. A single operand is returned as it is.
     pub(crate) fn pack(&mut self, function: &mut Function, file: RegFile, parts: &[Operand]) -> Operand {
         if let [single] = parts {
             return *single;
@@ -95,7 +96,7 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
     }
 }
 
-/// Returns the single register `number` of a part.
+/// Returns register `number` of a part, counted from the first register of the part.
 pub(crate) fn piece(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
 }

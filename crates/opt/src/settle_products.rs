@@ -1,12 +1,13 @@
-//! Orders the registers of warpgroup matrix products (`wgmma`) with the code around them.
+//! Inserts the waits and fences that asynchronous warpgroup matrix products (`wgmma`) need.
 //!
-//! A product runs in the background. Its accumulator, and the registers of A if A is not in shared memory, are *in flight* from the product
-//! until a `WARPGROUP.DEPBAR` waits for its group; a product that names `gsb0` ends a group. Nothing else may access these registers
-//! meanwhile, with one exception: products of the same shape with the same accumulator follow each other without a wait, because the
-//! hardware finishes them in order. And `WARPGROUP.ARRIVE` has to come between an ordinary access to a register and a product that uses it.
+//! A *product* is here a warpgroup matrix-multiply instruction, such as `HGMMA`. It executes asynchronously. Its accumulator, and the
+//! registers of A if A is not in shared memory, are *in flight* from the product until a `WARPGROUP.DEPBAR` waits for its *group*:
+//! consecutive products, of which the last one names `gsb0`. Nothing else may access these registers meanwhile, with one exception:
+//! products of the same shape with the same accumulator follow each other without a wait, because the hardware finishes them in order. And
+//! `WARPGROUP.ARRIVE` has to come between an ordinary access to a register and a product that uses it.
 //!
-//! Programs say both with `wgmma.wait_group` and `wgmma.fence`. This pass makes the code right where the program does not, or where the
-//! register allocator moved or spilled a register: it inserts waits and fences, and reports each as a [`Remark`]. A wait costs the overlap
+//! Programs request both with `wgmma.wait_group` and `wgmma.fence`. Where the program does not, or where the register allocator moved or
+//! spilled a register, this pass corrects the code: it inserts waits and fences, and reports each as a [`Remark`]. A wait costs the overlap
 //! of the product with other code, which is why it is reported.
 //!
 //! ```text
@@ -15,11 +16,11 @@
 //! ```
 //!
 //! A forward analysis over the blocks computes the registers in flight, each with the number of groups that have ended since: a wait that
-//! leaves that many groups pending is enough. Where paths meet, the smaller number holds. The state of a block only grows while the
-//! analysis runs, so it ends; in practice after two or three walks.
+//! leaves that many groups pending is enough. Where paths meet, the smaller number holds. The analysis terminates because the state of a
+//! block changes in one direction only; in practice two or three sweeps are enough.
 //!
-//! Selection ends each group with a product without operands. This pass moves the end to the last product of the group if that is in the
-//! same block.
+//! Selection ends each group with an empty product: one that computes nothing (all operands are `RZ`) and names `gsb0`. This pass makes the
+//! last real product of the group name `gsb0` instead, if that is in the same block.
 //!
 //! **Before**: physical registers, final order of instructions. **After**: the same with all waits and fences.
 
@@ -37,16 +38,16 @@ const MAX_PENDING_GROUPS: u8 = 7;
 /// A wait or fence that the pass inserted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remark {
-    /// The position of the instruction that needs it.
+    /// Source location of the instruction that needs the wait or fence.
     pub location: Location,
-    /// The reason.
+    /// Why it is needed.
     pub reason: Reason,
 }
 
 /// The reason for an inserted wait or fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
-    /// An instruction reads or writes a register of a product in flight.
+    /// An ordinary instruction reads or writes a register of a product in flight.
     Access,
     /// A product uses registers of an earlier product in another shape or role.
     OtherShape,
@@ -56,7 +57,7 @@ pub enum Reason {
     Fence,
 }
 
-/// Inserts the waits and fences of a function, and returns them in the order of the code.
+/// Inserts the waits and fences that a function needs, and returns a remark for each, in the order of the code.
 pub fn run(function: &mut Function) -> Vec<Remark> {
     let has_products = function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_product(function, inst)));
     if !has_products {
@@ -72,7 +73,7 @@ pub fn run(function: &mut Function) -> Vec<Remark> {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut settled = Vec::with_capacity(insts.len());
         for inst in insts {
-            let steps = state.pass(function, inst, &mut chains);
+            let steps = state.transfer(function, inst, &mut chains);
             settled.extend(steps.insert(function, inst, &mut remarks));
             settled.push(inst);
         }
@@ -83,21 +84,22 @@ pub fn run(function: &mut Function) -> Vec<Remark> {
     remarks
 }
 
+/// Returns whether an instruction is a warpgroup matrix product.
 fn is_product(function: &Function, inst: Inst) -> bool {
     function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
-/// Computes the state at the start of each reachable block.
-fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) -> IndexVec<Block, Option<State>> {
-    let mut entries: IndexVec<Block, Option<State>> = IndexVec::filled(function.blocks.len(), None);
-    entries[function.entry()] = Some(State::at_entry());
+/// Computes the state at the start of each block; `None` for unreachable blocks.
+fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) -> IndexVec<Block, Option<RegisterState>> {
+    let mut entries: IndexVec<Block, Option<RegisterState>> = IndexVec::filled(function.blocks.len(), None);
+    entries[function.entry()] = Some(RegisterState::at_entry());
     let mut is_changed = true;
     while is_changed {
         is_changed = false;
         for &block in flow.reverse_post_order() {
             let Some(mut state) = entries[block].clone() else { continue };
             for &inst in &function.blocks[block].insts {
-                state.pass(function, inst, chains);
+                state.transfer(function, inst, chains);
             }
             for &next in flow.successors(block) {
                 match &mut entries[next] {
@@ -113,10 +115,11 @@ fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) ->
     entries
 }
 
-/// A number for each combination of shape and accumulator: products with the same number may follow each other without a wait.
+/// Numbers the chains. A chain is the set of products of the same shape with the same accumulator, which may follow each other without a
+/// wait.
 #[derive(Default)]
 struct Chains {
-    numbers: FxHashMap<(Symbols, u16, u8), u32>,
+    chain_numbers: FxHashMap<(Symbols, u16, u8), u32>,
 }
 
 /// Chain number of a register that belongs to different chains on different paths to a block.
@@ -124,53 +127,55 @@ const MIXED: u32 = 0;
 
 impl Chains {
     fn number(&mut self, shape: &Symbols, first: u16, count: u8) -> u32 {
-        let next = self.numbers.len() as u32 + 1;
-        *self.numbers.entry((shape.clone(), first, count)).or_insert(next)
+        let next = self.chain_numbers.len() as u32 + 1;
+        *self.chain_numbers.entry((shape.clone(), first, count)).or_insert(next)
     }
 }
 
-/// A register in flight.
+/// How a register is in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Flight {
-    /// The chain of the product that writes it; `None` if a product only reads it.
+struct InFlight {
+    /// Number of the chain whose product writes the register; `None` if a product only reads it.
     chain: Option<u32>,
     /// Number of groups that ended after the group of the product: a wait that leaves this many pending waits for the product. `None` if
     /// the group has not ended.
     newer_groups: Option<u8>,
 }
 
-/// Data-flow facts about the general registers at a point of the code.
+/// Data-flow state at a point of the code, by general register.
 #[derive(Clone, PartialEq, Eq)]
-struct State {
-    flights: Vec<Option<Flight>>,
-    /// Registers that ordinary instructions may have read or written since the last fence.
-    accessed: Vec<bool>,
-    /// Registers that ordinary instructions may have written since the last fence.
-    written: Vec<bool>,
+struct RegisterState {
+    /// By register: how it is in flight; `None` if it is not.
+    in_flight: Vec<Option<InFlight>>,
+    /// By register: whether an ordinary instruction may have read or written it since the last fence.
+    accessed_since_fence: Vec<bool>,
+    /// By register: whether an ordinary instruction may have written it since the last fence.
+    written_since_fence: Vec<bool>,
 }
 
-/// The instructions to insert before an instruction.
+/// The waits and fences to insert before an instruction.
 #[derive(Default)]
-struct Steps {
-    /// Whether the open group is ended first, so that it can be waited for.
+struct Insertions {
+    /// Whether an empty product ends the open group first, so that it can be waited for.
     ends_group: bool,
-    /// Number of groups that may stay pending.
+    /// The wait to insert: the number of groups that may stay pending, and the reason; `None` for no wait.
     wait: Option<(u8, Reason)>,
+    /// Whether a fence (`WARPGROUP.ARRIVE`) is inserted.
     fence: bool,
 }
 
 /// Consecutive general registers.
 #[derive(Clone, Copy)]
-struct Range {
+struct RegisterRange {
     first: u16,
     count: u8,
 }
 
-impl Range {
+impl RegisterRange {
     /// Returns the general registers of an operand; `None` if it has none.
-    fn of(operand: &Operand) -> Option<Range> {
+    fn of(operand: &Operand) -> Option<RegisterRange> {
         match operand.kind {
-            OperandKind::Register { file: RegFile::General, first, count } => Some(Range { first, count }),
+            OperandKind::Register { file: RegFile::General, first, count } => Some(RegisterRange { first, count }),
             _ => None,
         }
     }
@@ -182,36 +187,40 @@ impl Range {
 
 /// Collects the conflicts of one instruction with registers in flight.
 struct Conflicts {
-    /// Number of groups that may stay pending; `None` without a conflict.
-    wait: Option<u8>,
-    /// Whether a register belongs to a group that has not ended.
+    /// Number of groups that may stay pending when the instruction executes; `None` without a conflict.
+    max_pending_groups: Option<u8>,
+    /// Whether a conflicting register belongs to a group that has not ended.
     is_open: bool,
 }
 
 impl Conflicts {
-    fn add(&mut self, flight: Flight) {
+    fn add(&mut self, flight: InFlight) {
         match flight.newer_groups {
-            Some(left) => self.wait = Some(self.wait.map_or(left, |old| old.min(left))),
+            Some(left) => self.max_pending_groups = Some(self.max_pending_groups.map_or(left, |old| old.min(left))),
             None => {
                 self.is_open = true;
-                self.wait = Some(0);
+                self.max_pending_groups = Some(0);
             }
         }
     }
 }
 
-impl State {
+impl RegisterState {
     /// Returns the state at the start of a function: nothing is in flight, and any register may have been accessed.
-    fn at_entry() -> State {
-        State { flights: vec![None; REGISTERS], accessed: vec![true; REGISTERS], written: vec![true; REGISTERS] }
+    fn at_entry() -> RegisterState {
+        RegisterState {
+            in_flight: vec![None; REGISTERS],
+            accessed_since_fence: vec![true; REGISTERS],
+            written_since_fence: vec![true; REGISTERS],
+        }
     }
 
-    /// Adds what holds on another path; returns whether this changed the state.
-    fn join(&mut self, other: &State) -> bool {
+    /// Merges the state of another path into this one; returns whether this changed the state.
+    fn join(&mut self, other: &RegisterState) -> bool {
         let mut is_changed = false;
-        for (mine, theirs) in self.flights.iter_mut().zip(&other.flights) {
+        for (mine, theirs) in self.in_flight.iter_mut().zip(&other.in_flight) {
             let joined = match (*mine, *theirs) {
-                (Some(one), Some(two)) => Some(Flight {
+                (Some(one), Some(two)) => Some(InFlight {
                     chain: if one.chain == two.chain { one.chain } else { Some(MIXED) },
                     newer_groups: one.newer_groups.zip(two.newer_groups).map(|(one, two)| one.min(two)),
                 }),
@@ -220,7 +229,11 @@ impl State {
             is_changed |= joined != *mine;
             *mine = joined;
         }
-        let flags = self.accessed.iter_mut().chain(&mut self.written).zip(other.accessed.iter().chain(&other.written));
+        let flags = self
+            .accessed_since_fence
+            .iter_mut()
+            .chain(&mut self.written_since_fence)
+            .zip(other.accessed_since_fence.iter().chain(&other.written_since_fence));
         for (mine, &theirs) in flags {
             is_changed |= theirs && !*mine;
             *mine |= theirs;
@@ -228,82 +241,84 @@ impl State {
         is_changed
     }
 
-    /// Applies an instruction with the steps before it, and returns these steps.
-    fn pass(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Steps {
-        let Op::Machine(opcode) = function.insts[inst].op else { return Steps::default() };
+    /// Determines what to insert before an instruction, and updates the state for both. Returns what to insert.
+    fn transfer(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
+        let Op::Machine(opcode) = function.insts[inst].op else { return Insertions::default() };
         if opcode.is_warpgroup_product() {
-            return self.pass_product(function, inst, chains);
+            return self.transfer_product(function, inst, chains);
         }
         if opcode == Opcode::WARPGROUP {
             match pending_groups(function, inst) {
                 Some(left) => self.wait(left),
                 None => self.fence(),
             }
-            return Steps::default();
+            return Insertions::default();
         }
-        self.pass_ordinary(function, inst, opcode)
+        self.transfer_ordinary(function, inst, opcode)
     }
 
-    fn pass_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Steps {
-        let mut conflicts = Conflicts { wait: None, is_open: false };
+    fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
+        let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
         if leaves {
-            self.flights.iter().flatten().for_each(|&flight| conflicts.add(flight));
+            self.in_flight.iter().flatten().for_each(|&flight| conflicts.add(flight));
         }
-        let ranges = |operands: &[Operand]| operands.iter().filter_map(Range::of).flat_map(Range::registers).collect::<Vec<usize>>();
+        let ranges =
+            |operands: &[Operand]| operands.iter().filter_map(RegisterRange::of).flat_map(RegisterRange::registers).collect::<Vec<usize>>();
         let (reads, writes) = (ranges(function.sources(inst)), ranges(function.results(inst)));
         for &register in &reads {
-            self.flights[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
+            self.in_flight[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
         }
         for &register in &writes {
-            self.flights[register].into_iter().for_each(|flight| conflicts.add(flight));
+            self.in_flight[register].into_iter().for_each(|flight| conflicts.add(flight));
         }
-        let steps = Steps {
+        let steps = Insertions {
             ends_group: conflicts.is_open,
-            wait: conflicts.wait.map(|left| (left, if leaves { Reason::ControlTransfer } else { Reason::Access })),
+            wait: conflicts.max_pending_groups.map(|left| (left, if leaves { Reason::ControlTransfer } else { Reason::Access })),
             fence: false,
         };
         self.apply(&steps);
         for &register in reads.iter().chain(&writes) {
-            self.accessed[register] = true;
+            self.accessed_since_fence[register] = true;
         }
         for &register in &writes {
-            self.written[register] = true;
+            self.written_since_fence[register] = true;
         }
         if opcode == Opcode::CALL {
-            self.accessed.fill(true);
-            self.written.fill(true);
+            self.accessed_since_fence.fill(true);
+            self.written_since_fence.fill(true);
         }
         steps
     }
 
-    fn pass_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Steps {
-        let result = function.results(inst).first().and_then(Range::of);
+    fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
+        let result = function.results(inst).first().and_then(RegisterRange::of);
         let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));
-        let sources = function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(Range::of);
-        let sources: Vec<usize> = sources.flat_map(Range::registers).collect();
-        let results: Vec<usize> = result.into_iter().flat_map(Range::registers).collect();
-        let mut conflicts = Conflicts { wait: None, is_open: false };
+        let sources = function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(RegisterRange::of);
+        let sources: Vec<usize> = sources.flat_map(RegisterRange::registers).collect();
+        let results: Vec<usize> = result.into_iter().flat_map(RegisterRange::registers).collect();
+        let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
         for &register in &sources {
-            self.flights[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
+            self.in_flight[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
         }
         for &register in &results {
-            let is_same_chain = |flight: &Flight| flight.chain.is_some() && flight.chain == chain;
-            self.flights[register].filter(|flight| !is_same_chain(flight)).into_iter().for_each(|flight| conflicts.add(flight));
+            let is_same_chain = |flight: &InFlight| flight.chain.is_some() && flight.chain == chain;
+            self.in_flight[register].filter(|flight| !is_same_chain(flight)).into_iter().for_each(|flight| conflicts.add(flight));
         }
-        let needs_fence = results.iter().any(|&register| self.accessed[register]) || sources.iter().any(|&register| self.written[register]);
-        let steps = Steps {
+        let needs_fence = results.iter().any(|&register| self.accessed_since_fence[register])
+            || sources.iter().any(|&register| self.written_since_fence[register]);
+        let steps = Insertions {
             ends_group: conflicts.is_open,
-            wait: conflicts.wait.map(|left| (left, Reason::OtherShape)),
-            fence: needs_fence || conflicts.wait.is_some(),
+            wait: conflicts.max_pending_groups.map(|left| (left, Reason::OtherShape)),
+            fence: needs_fence || conflicts.max_pending_groups.is_some(),
         };
         self.apply(&steps);
         for register in sources {
-            // A register that the product reads and that an older product reads too is free when the newer one is done.
-            self.flights[register] = Some(Flight { chain: None, newer_groups: None });
+            // Of two products that read a register, only the newer one has to be tracked: it finishes last.
+            self.in_flight[register] = Some(InFlight { chain: None, newer_groups: None });
         }
         for register in results {
-            self.flights[register] = Some(Flight { chain, newer_groups: None });
+            self.in_flight[register] = Some(InFlight { chain, newer_groups: None });
         }
         if ends_group(function, inst) {
             self.end_group();
@@ -311,8 +326,8 @@ impl State {
         steps
     }
 
-    /// Applies the steps before an instruction.
-    fn apply(&mut self, steps: &Steps) {
+    /// Updates the state for the waits and fences inserted before an instruction.
+    fn apply(&mut self, steps: &Insertions) {
         if steps.ends_group {
             self.end_group();
         }
@@ -324,40 +339,43 @@ impl State {
         }
     }
 
+    /// Updates the state for the end of a group.
     fn end_group(&mut self) {
-        for flight in self.flights.iter_mut().flatten() {
+        for flight in self.in_flight.iter_mut().flatten() {
             flight.newer_groups = Some(flight.newer_groups.map_or(0, |newer| (newer + 1).min(MAX_PENDING_GROUPS)));
         }
     }
 
+    /// Updates the state for a wait that leaves `left` groups pending.
     fn wait(&mut self, left: u8) {
-        for flight in &mut self.flights {
+        for flight in &mut self.in_flight {
             if flight.is_some_and(|flight| flight.newer_groups.is_some_and(|newer| newer >= left)) {
                 *flight = None;
             }
         }
     }
 
+    /// Updates the state for a fence.
     fn fence(&mut self) {
-        self.accessed.fill(false);
-        self.written.fill(false);
+        self.accessed_since_fence.fill(false);
+        self.written_since_fence.fill(false);
     }
 }
 
-impl Steps {
-    /// Creates the instructions that come before `inst`, and reports them.
+impl Insertions {
+    /// Creates the instructions to insert before `inst`, and appends a remark for each to `remarks`.
     fn insert(&self, function: &mut Function, inst: Inst, remarks: &mut Vec<Remark>) -> Vec<Inst> {
         let location = function.insts[inst].location;
         let mut insts = Vec::new();
         if self.ends_group {
-            insts.push(group_end(function));
+            insts.push(new_group_end(function));
         }
         if let Some((left, reason)) = self.wait {
-            insts.push(group_wait(function, left));
+            insts.push(new_wait(function, left));
             remarks.push(Remark { location, reason });
         }
         if self.fence {
-            insts.push(fence(function));
+            insts.push(new_fence(function));
             if self.wait.is_none() {
                 remarks.push(Remark { location, reason: Reason::Fence });
             }
@@ -369,13 +387,13 @@ impl Steps {
     }
 }
 
-/// Returns the symbol with this spelling, which the tables of the machine contain.
+/// Returns the symbol with this spelling; the instruction table contains all that are used here.
 fn symbol(spelling: &str) -> Symbol {
     Symbol::find(spelling).unwrap_or_else(|| panic!("no symbol is spelled {spelling}"))
 }
 
-/// Returns a new product without operands that ends a group.
-fn group_end(function: &mut Function) -> Inst {
+/// Returns a new empty product, which computes nothing and only ends a group.
+fn new_group_end(function: &mut Function) -> Inst {
     let zero = Operand::RZ;
     let operands = [
         zero,
@@ -392,29 +410,29 @@ fn group_end(function: &mut Function) -> Inst {
     inst
 }
 
-/// Returns a new wait that leaves a number of groups pending.
-fn group_wait(function: &mut Function, left: u8) -> Inst {
+/// Returns a new `WARPGROUP.DEPBAR` that waits until at most `left` groups are pending.
+fn new_wait(function: &mut Function, left: u8) -> Inst {
     let modifiers = Symbols::from_slice(&[symbol(".DEPBAR"), symbol(".LE")]);
     let operands = [symbol("gsb0").into(), i64::from(left).into()];
     function.new_inst(Op::Machine(Opcode::WARPGROUP), modifiers, None, &operands, 0)
 }
 
-/// Returns a new fence.
-fn fence(function: &mut Function) -> Inst {
+/// Returns a new `WARPGROUP.ARRIVE`.
+fn new_fence(function: &mut Function) -> Inst {
     function.new_inst(Op::Machine(Opcode::WARPGROUP), Symbols::from_slice(&[symbol(".ARRIVE")]), None, &[], 0)
 }
 
-/// Returns the number of groups that a `WARPGROUP.DEPBAR` leaves pending; `None` for a fence.
+/// Returns the number of groups that a `WARPGROUP.DEPBAR` leaves pending; `None` for a `WARPGROUP.ARRIVE`.
 fn pending_groups(function: &Function, inst: Inst) -> Option<u8> {
     function.operands(inst).get(1).and_then(Operand::integer).map(|left| left.clamp(0, i64::from(MAX_PENDING_GROUPS)) as u8)
 }
 
-/// Returns whether a product ends a group.
+/// Returns whether a product names `gsb0`, which ends a group.
 fn ends_group(function: &Function, inst: Inst) -> bool {
     function.sources(inst).iter().any(|operand| matches!(operand.kind, OperandKind::Name(name) if name == symbol("gsb0")))
 }
 
-/// Lets the last product of a group end it, instead of a product without operands, where both are in one block.
+/// Makes the last product of each group end it, and removes the empty product, if both are in one block.
 fn end_groups_at_products(function: &mut Function) {
     for block in function.layout.clone() {
         let mut last: Option<Inst> = None;
@@ -423,7 +441,7 @@ fn end_groups_at_products(function: &mut Function) {
             if !is_product(function, inst) {
                 continue;
             }
-            let is_empty = function.results(inst).first().is_none_or(|result| Range::of(result).is_none());
+            let is_empty = function.results(inst).first().is_none_or(|result| RegisterRange::of(result).is_none());
             match last.take() {
                 Some(product) if is_empty && ends_group(function, inst) => {
                     let operands: Vec<Operand> = function.operands(product).iter().copied().chain([symbol("gsb0").into()]).collect();

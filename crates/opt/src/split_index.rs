@@ -1,7 +1,7 @@
 //! Moves the constant part of an array index out of the address computation.
 //!
-//! Indices such as `(i << 5) | 3` differ in their last bits only. If the bits of the number are known to be zero in the rest of the index,
-//! the combination is a sum without carries, so the number can be added to the address instead:
+//! Indices such as `(i << 5) | 3` differ in their lowest bits only. If the bits of the constant are known to be zero in the rest of the
+//! index, the OR is a sum without carries, so the constant can be added to the address instead:
 //!
 //! ```text
 //! %1 = SHF.L.U32 %0, 5, RZ                      %1 = SHF.L.U32 %0, 5, RZ
@@ -11,11 +11,12 @@
 //!                                               %3:R2 = PACK %5, %7
 //! ```
 //!
-//! Common-subexpression elimination then finds that neighbouring accesses have the same base, and folding moves the numbers into the
-//! offsets of the accesses. Only products whose readers are all addresses are changed, because only there is the sum free.
+//! Common-subexpression elimination then finds that neighbouring accesses have the same base, and folding moves the constants into the
+//! offsets of the accesses. Only multiply-adds whose readers all use the result as an address are changed, because only there is the
+//! addition free.
 //!
-//! **Why it is exact.** Where `a & k` is 0, `a | k` is `a + k` without a carry out of any bit. If bit 31 of `k` is 0 too, this holds for
-//! the sign-extended and for the zero-extended numbers, and in 64 bits multiplication distributes over the sum.
+//! **Why it is exact.** Where `a & k` is 0, `a | k` is `a + k` without a carry out of any bit. If bit 31 of `k` is 0 too, this holds after
+//! sign extension and after zero extension to 64 bits, where multiplication distributes over the sum.
 //!
 //! **Before** and **after**: SSA, before legalization. The cost is linear in the size of the function.
 
@@ -28,12 +29,12 @@ use crate::rewrite::Prelude;
 
 /// Maximum number of instructions to look through for known bits.
 const MAX_DEPTH: usize = 6;
-/// Largest number that is moved to an address, in bytes: the offset of an access has 24 bits with sign.
+/// Largest constant to move to an address, in bytes: the offset of an access is a signed 24-bit integer.
 const MAX_OFFSET: i64 = (1 << 23) - 1;
-/// The truth tables of the logic operations of two inputs.
+/// Truth tables of `LOP3` for the bitwise AND and OR of its first two sources.
 const AND: i64 = 0xc0;
 const OR: i64 = 0xfc;
-/// Thread numbers within a block are below 1024 in all dimensions.
+/// Largest thread index within a block, in any dimension.
 const MAX_THREAD: u32 = 1023;
 
 /// Counts of what the pass changed.
@@ -46,14 +47,14 @@ pub struct Stats {
 /// Splits indices in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
-    let is_address = only_addresses(function);
+    let is_address = values_read_as_addresses(function);
     let mut stats = Stats::default();
     for block in function.layout.clone() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
-            if let Some((index, offset)) = splittable(function, &definitions, &is_address, inst) {
-                split(function, inst, index, offset, &mut kept);
+            if let Some((index, offset)) = match_split(function, &definitions, &is_address, inst) {
+                split_address(function, inst, index, offset, &mut kept);
                 stats.split += 1;
             }
             kept.push(inst);
@@ -63,8 +64,8 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     stats
 }
 
-/// Returns, by value, whether all its readers use it as an address.
-fn only_addresses(function: &Function) -> Vec<bool> {
+/// Returns, for each value, whether all its readers use it as an address.
+fn values_read_as_addresses(function: &Function) -> Vec<bool> {
     let mut only = vec![true; function.values.len()];
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
@@ -79,16 +80,16 @@ fn only_addresses(function: &Function) -> Vec<bool> {
 }
 
 /// An index without its constant part.
-enum Rest {
+enum IndexRest {
     /// A register.
     Register(Part),
-    /// The union of the bits of two registers.
-    Union(Part, Part),
+    /// The bitwise OR of two registers.
+    Or(Part, Part),
 }
 
-/// Returns the index without its constant part, and the size of that part in bytes, if an instruction computes an address with such an
-/// index.
-fn splittable(function: &Function, definitions: &Definitions, is_address: &[bool], inst: Inst) -> Option<(Rest, i64)> {
+/// Matches an instruction that computes an address from an index with a constant part. Returns the index without that part, and the part
+/// times the element size, in bytes.
+fn match_split(function: &Function, definitions: &Definitions, is_address: &[bool], inst: Inst) -> Option<(IndexRest, i64)> {
     let data = &function.insts[inst];
     let is_wide = matches!(data.modifiers.as_slice(), [Symbol::WIDE] | [Symbol::WIDE, Symbol::U32]);
     if !data.is_machine(Opcode::IMAD) || !is_wide || data.guard.is_some() {
@@ -97,35 +98,36 @@ fn splittable(function: &Function, definitions: &Definitions, is_address: &[bool
     let ([result], [index, factor, addend]) = (function.results(inst), function.sources(inst)) else { return None };
     let is_plain = [index, factor, addend].iter().all(|operand| operand.signs.is_empty() && operand.role == Role::Plain);
     let is_free = result.value().is_some_and(|value| is_address[value.position()]);
-    let scale = known_number(function, definitions, factor).filter(|_| is_plain && is_free)?;
+    let scale = known_constant(function, definitions, factor).filter(|_| is_plain && is_free)?;
     let index = index.part().filter(|part| part.count == 1)?;
-    let (rest, number) = without_number(function, definitions, index)?;
+    let (rest, number) = without_constant(function, definitions, index)?;
     let offset = i64::from(number).checked_mul(i64::from(scale)).filter(|offset| (1..=MAX_OFFSET).contains(offset))?;
     Some((rest, offset))
 }
 
-/// Returns an index without its constant part, and the constant part; `None` if there is none whose bits are zero elsewhere.
-fn without_number(function: &Function, definitions: &Definitions, index: Part) -> Option<(Rest, u32)> {
+/// Returns an index without its constant part, and the constant part; `None` if there is none, or if its bits may be set in the rest of the
+/// index.
+fn without_constant(function: &Function, definitions: &Definitions, index: Part) -> Option<(IndexRest, u32)> {
     let (first, second) = logic_sources(function, definitions, index, OR)?;
     let zeros = |operand: &Operand| known_zeros(function, definitions, operand, MAX_DEPTH);
     let is_apart = |number: u32, zeros: u32| number as i32 > 0 && number & !zeros == 0;
     for (one, other) in [(first, second), (second, first)] {
         let Some(part) = one.part() else { continue };
-        if let Some(number) = known_number(function, definitions, &other) {
-            return is_apart(number, zeros(&one)).then_some((Rest::Register(part), number));
+        if let Some(number) = known_constant(function, definitions, &other) {
+            return is_apart(number, zeros(&one)).then_some((IndexRest::Register(part), number));
         }
-        // The number may be part of one of the two sources: a | (b | number).
+        // The constant may be part of one of the two sources: a | (b | constant).
         let Some((inner, last)) = other.part().and_then(|part| logic_sources(function, definitions, part, OR)) else { continue };
-        if let (Some(inner_part), Some(number)) = (inner.part(), known_number(function, definitions, &last))
+        if let (Some(inner_part), Some(number)) = (inner.part(), known_constant(function, definitions, &last))
             && is_apart(number, zeros(&one) & zeros(&inner))
         {
-            return Some((Rest::Union(part, inner_part), number));
+            return Some((IndexRest::Or(part, inner_part), number));
         }
     }
     None
 }
 
-/// Returns the two sources of a logic operation with this truth table that computes a register, a number last.
+/// Matches a register that is computed by a `LOP3` with this truth table. Returns its two sources, a constant second.
 fn logic_sources(function: &Function, definitions: &Definitions, part: Part, table: i64) -> Option<(Operand, Operand)> {
     let origin = definitions.origin(function, part);
     let inst = definitions.unguarded(function, origin.value)?;
@@ -141,8 +143,8 @@ fn logic_sources(function: &Function, definitions: &Definitions, part: Part, tab
     is_operation.then_some((*first, *second))
 }
 
-/// Returns the number that an operand is known to be.
-fn known_number(function: &Function, definitions: &Definitions, operand: &Operand) -> Option<u32> {
+/// Returns the value of an operand if it is a compile-time constant.
+fn known_constant(function: &Function, definitions: &Definitions, operand: &Operand) -> Option<u32> {
     match operand.kind {
         OperandKind::Integer(number) => Some(number as u32),
         OperandKind::Value(part) if part.count == 1 => match definitions.known_content(function, part) {
@@ -153,9 +155,9 @@ fn known_number(function: &Function, definitions: &Definitions, operand: &Operan
     }
 }
 
-/// Returns the bits of an operand that are known to be zero.
+/// Returns the mask of the bits of an operand that are known to be zero.
 fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand, depth: usize) -> u32 {
-    if let Some(number) = known_number(function, definitions, operand) {
+    if let Some(number) = known_constant(function, definitions, operand) {
         return !number;
     }
     let Some(part) = operand.part().filter(|part| part.count == 1 && operand.signs.is_empty() && depth > 0) else { return 0 };
@@ -179,12 +181,12 @@ fn known_zeros(function: &Function, definitions: &Definitions, operand: &Operand
     }
 }
 
-/// Rewrites an address: computes it from the index without the number, and adds the number.
-fn split(function: &mut Function, inst: Inst, index: Rest, offset: i64, kept: &mut Vec<Inst>) {
+/// Rewrites an address computation: computes the address from the index without its constant part, and adds `offset` bytes.
+fn split_address(function: &mut Function, inst: Inst, index: IndexRest, offset: i64, kept: &mut Vec<Inst>) {
     let mut prelude = Prelude::before(function, inst);
     let index = match index {
-        Rest::Register(part) => Operand::from(part),
-        Rest::Union(first, second) => {
+        IndexRest::Register(part) => Operand::from(part),
+        IndexRest::Or(first, second) => {
             let sources = [first.into(), second.into(), Operand::RZ, OR.into(), Operand::PT.inverted_predicate()];
             prelude.define(function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
         }
@@ -208,10 +210,10 @@ fn split(function: &mut Function, inst: Inst, index: Rest, offset: i64, kept: &m
 
 #[cfg(test)]
 mod tests {
-    /// The rule for all numbers of 8 bits: where the bits are apart and the number is not negative, the union is the sum, with the sign
-    /// extended and with zeros above.
+    /// Checks the rule for all 8-bit values: if no bit is set in both and the constant is not negative, the OR is the sum, with sign
+    /// extension and with zero extension.
     #[test]
-    fn union_is_sum_in_more_bits() {
+    fn or_is_sum_after_extension() {
         for rest in 0..=u8::MAX {
             for number in (0..=i8::MAX as u8).filter(|number| rest & number == 0) {
                 let union = rest | number;

@@ -1,4 +1,4 @@
-//! Lets a guarded instruction with a tuple as its result write directly over the old values.
+//! Ties the tuple that a guarded instruction writes to the old values, so that no guarded copies are needed.
 //!
 //! A guarded vector load in PTX assigns one register for each element. Selection loads into a new tuple and copies each element under the
 //! same guard. If every register of the tuple is only copied in this way, the tuple may start with the old values and the copies need
@@ -28,7 +28,7 @@ use crate::rewrite::{Draft, Prelude};
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of instructions whose result was tied to the old values.
+    /// Number of guarded instructions whose tuple result was tied to the old values.
     pub tied: usize,
 }
 
@@ -47,7 +47,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         let mut kept = Vec::with_capacity(insts.len());
         for inst in insts {
             if let Some(copies) = copies_to_tie(function, &definitions, &readers, inst) {
-                tie(function, &definitions, encodability, inst, &copies, &mut kept).then(|| stats.tied += 1);
+                tie_to_old_values(function, &definitions, encodability, inst, &copies, &mut kept).then(|| stats.tied += 1);
             }
             kept.push(inst);
         }
@@ -56,29 +56,29 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     stats
 }
 
-/// The instructions that read each tuple, and the place of each instruction.
+/// The instructions that read each tuple, and the position of each instruction.
 struct Readers {
-    /// By value: the readers of a value of several registers; empty for other values.
-    of: Vec<SmallVec<[Inst; 4]>>,
-    /// By instruction: its block and its number in the block.
-    places: Vec<Option<(Block, usize)>>,
+    /// By value: the instructions that read a value of several registers; empty for other values.
+    by_value: Vec<SmallVec<[Inst; 4]>>,
+    /// By instruction: its block and its index in the block; `None` if it is in no block.
+    positions: Vec<Option<(Block, usize)>>,
 }
 
 impl Readers {
     fn find(function: &Function) -> Readers {
-        let mut of = vec![SmallVec::new(); function.values.len()];
-        let mut places = vec![None; function.insts.len()];
+        let mut by_value = vec![SmallVec::new(); function.values.len()];
+        let mut positions = vec![None; function.insts.len()];
         for &block in &function.layout {
             for (number, &inst) in function.blocks[block].insts.iter().enumerate() {
-                places[inst.position()] = Some((block, number));
+                positions[inst.position()] = Some((block, number));
                 for part in function.used(inst) {
                     if function.values[part.value].width > 1 {
-                        of[part.value.position()].push(inst);
+                        by_value[part.value.position()].push(inst);
                     }
                 }
             }
         }
-        Readers { of, places }
+        Readers { by_value, positions }
     }
 }
 
@@ -100,19 +100,19 @@ fn tuple_of(function: &Function, inst: Inst) -> Option<oriole_ir::Value> {
 fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &Readers, inst: Inst) -> Option<SmallVec<[Inst; 4]>> {
     let value = tuple_of(function, inst)?;
     let width = usize::from(function.values[value].width);
-    let found = &readers.of[value.position()];
-    if found.len() != width {
+    let value_readers = &readers.by_value[value.position()];
+    if value_readers.len() != width {
         return None;
     }
-    let (block, number) = readers.places[inst.position()]?;
+    let (block, number) = readers.positions[inst.position()]?;
     let mut copies: SmallVec<[Option<Inst>; 4]> = SmallVec::from_elem(None, width);
-    for &copy in found {
+    for &copy in value_readers {
         let data = &function.insts[copy];
         let [_, source, old] = function.operands(copy) else { return None };
         let part = source.part().filter(|part| part.value == value && part.count == 1)?;
         let is_copy = data.is(Pseudo::Copy) && data.guard == function.insts[inst].guard && old.role == Role::Tied(0);
-        let is_near = readers.places[copy.position()].is_some_and(|place| place.0 == block);
-        let old_place = old.value().and_then(|value| definitions.of(value)).and_then(|definition| readers.places[definition.position()]);
+        let is_near = readers.positions[copy.position()].is_some_and(|place| place.0 == block);
+        let old_place = old.value().and_then(|value| definitions.of(value)).and_then(|definition| readers.positions[definition.position()]);
         let is_early = old.value().is_none() || old_place.is_some_and(|(at, before)| at != block || before < number);
         let slot = copies.get_mut(usize::from(part.first)).filter(|slot| slot.is_none())?;
         *slot = Some(copy).filter(|_| is_copy && is_near && is_early);
@@ -123,7 +123,7 @@ fn copies_to_tie(function: &Function, definitions: &Definitions, readers: &Reade
 
 /// Packs the old values before an instruction, ties its result to them, and removes the guards of the copies. Returns false and changes
 /// nothing if the instruction cannot be encoded with a tied operand.
-fn tie(
+fn tie_to_old_values(
     function: &mut Function,
     definitions: &Definitions,
     encodability: &mut EncodabilityCache,
@@ -132,10 +132,10 @@ fn tie(
     kept: &mut Vec<Inst>,
 ) -> bool {
     let (Op::Machine(opcode), Some(tuple)) = (function.insts[inst].op, tuple_of(function, inst)) else { return false };
-    let olds: SmallVec<[Operand; 4]> = copies.iter().map(|&copy| old_value(function, definitions, copy)).collect();
+    let old_values: SmallVec<[Operand; 4]> = copies.iter().map(|&copy| old_value(function, definitions, copy)).collect();
     let mut prelude = Prelude::before(function, inst);
-    let olds = with_zero_pairs(function, encodability, &mut prelude, inst, &olds);
-    let old = pack(function, &mut prelude, usize::from(function.values[tuple].width), &olds);
+    let old_values = with_zero_pairs(function, encodability, &mut prelude, inst, &old_values);
+    let old = pack_tuple(function, &mut prelude, usize::from(function.values[tuple].width), &old_values);
     let mut draft = Draft::of(function, inst, opcode);
     draft.operands.push(old.with_role(Role::Tied(0)));
     if !encodability.is_encodable(function, inst, &draft) {
@@ -151,7 +151,7 @@ fn tie(
     true
 }
 
-/// Returns the old value of a guarded copy as a source of a pack: a number where the content is known.
+/// Returns the old value of a guarded copy as a source of a pack: an immediate or `RZ` if the value is a compile-time constant.
 fn old_value(function: &Function, definitions: &Definitions, copy: Inst) -> Operand {
     let old = function.operands(copy)[2].with_role(Role::Plain);
     let known = old.part().and_then(|part| definitions.known_content(function, part));
@@ -162,16 +162,17 @@ fn old_value(function: &Function, definitions: &Definitions, copy: Inst) -> Oper
     }
 }
 
-/// Replaces two zeros in an aligned pair of registers by a pair that one instruction clears, where the target has such an instruction.
+/// Replaces each pair of zeros that starts at an even index of `old_values` by one register pair that a single instruction clears, if the
+/// target has such an instruction.
 fn with_zero_pairs(
     function: &mut Function,
     encodability: &mut EncodabilityCache,
     prelude: &mut Prelude,
     inst: Inst,
-    olds: &[Operand],
+    old_values: &[Operand],
 ) -> SmallVec<[Operand; 4]> {
     let mut sources: SmallVec<[Operand; 4]> = SmallVec::new();
-    for pair in olds.chunks(2) {
+    for pair in old_values.chunks(2) {
         let is_zero = pair.len() == 2 && pair.iter().all(|old| *old == Operand::RZ);
         let zeros = is_zero.then(|| zero_pair(function, encodability, prelude, inst)).flatten();
         match zeros {
@@ -182,7 +183,7 @@ fn with_zero_pairs(
     sources
 }
 
-/// Defines a pair of zeros before an instruction.
+/// Appends a `CS2R` that clears a new register pair, and returns the pair; `None` if the target has no such form.
 fn zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prelude: &mut Prelude, inst: Inst) -> Option<Operand> {
     let zero = Operand::from(Symbol::find("SRZ")?);
     let pair = function.new_value(Class::R2);
@@ -195,8 +196,8 @@ fn zero_pair(function: &mut Function, encodability: &mut EncodabilityCache, prel
     Some(operands[0])
 }
 
-/// Packs sources into a tuple of `width` registers. A single source is the tuple.
-fn pack(function: &mut Function, prelude: &mut Prelude, width: usize, sources: &[Operand]) -> Operand {
+/// Appends a pack of sources into a tuple of `width` registers, and returns the tuple. A single source is returned as it is.
+fn pack_tuple(function: &mut Function, prelude: &mut Prelude, width: usize, sources: &[Operand]) -> Operand {
     if let [single] = sources {
         return *single;
     }

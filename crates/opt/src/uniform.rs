@@ -1,13 +1,13 @@
 //! Moves computations whose results are only needed in uniform registers to the uniform datapath.
 //!
-//! Descriptors of matrices, coordinates of tensor copies and addresses of barriers are operands in uniform registers. Selection computes
-//! them in general registers, as everything else, and copies the results with `R2UR`. This pass computes them with uniform instructions,
-//! so that only the inputs are copied, once in each block, and removes copies of numbers that are known at compile time:
+//! Matrix descriptors, tensor-copy coordinates and barrier addresses are operands in uniform registers. Selection computes them in general
+//! registers, as everything else, and copies the results with `R2UR`. This pass computes them with uniform instructions, so that only the
+//! inputs are copied, once in each block, and removes copies of compile-time constants:
 //!
 //! ```text
 //! %2:R, %3:P, PT = IADD3 %1, 0x2, RZ                   %9:UR = R2UR %1
 //! %4:R, PT, PT = IADD3.X RZ, 0x40000040, RZ, %3, !PT   %2:UR, UPT, UPT = UIADD3 %9, 0x2, URZ
-//! %5:UR = R2UR %2                                      %6:UR = UMOV 0x40000040        // if the first sum has no carry
+//! %5:UR = R2UR %2                                      %6:UR = UMOV 0x40000040        // if %3, the carry, is known to be false
 //! %6:UR = R2UR %4
 //! ```
 //!
@@ -17,12 +17,13 @@
 //!
 //! `VOTEU.ANY` of a predicate that is known to be true is replaced by `UPT`, and repeated copies of one value in a block by the first.
 //!
-//! Values that a loop carries move as well, with their phis ([`loops`]).
+//! Loop-carried values are moved as well, with their phis ([`loops`]).
 //!
-//! The descriptors of products that follow each other are derived from one another ([`tuples`]).
+//! The descriptors of a matrix product are derived from those of the previous one ([`tuples`]).
 //!
 //! **Before** and **after**: SSA, legal instructions, none of them dead: dead uses would keep an instruction from being moved. The cost is
-//! linear, except for the number of rounds that find the instructions of a block, which is at most the length of the longest chain of them.
+//! linear in the size of the function for each round of the search in a block; the number of rounds is at most the length of the longest
+//! dependence chain.
 
 use oriole_ir::analysis::DefUse;
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, Role, Value};
@@ -39,7 +40,7 @@ use crate::rewrite::Draft;
 mod loops;
 mod tuples;
 
-/// Number of the register that stands for a uniform register while a form is searched.
+/// Register number that stands for a uniform register while the encodability of a uniform form is tested.
 const EXAMPLE_REGISTER: u16 = 4;
 
 /// Counts of what the pass changed.
@@ -49,7 +50,7 @@ pub struct Stats {
     pub moved: usize,
     /// Number of copies to uniform registers that became constants or were removed.
     pub removed: usize,
-    /// Number of tuples of descriptors that were derived from another one.
+    /// Number of descriptor tuples derived from that of the previous matrix product.
     pub derived: usize,
 }
 
@@ -62,22 +63,27 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     }
     let definitions = Definitions::compute(function);
     for block in function.layout.clone() {
-        fold_numbers(function, &definitions, block);
+        fold_constants(function, &definitions, block);
     }
     (stats.moved, stats.removed) = loops::run(function, encodability);
     let has_copies = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_copy(function, inst) || is_vote(function, inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_copies).collect();
     let definitions = Definitions::compute(function);
     let def_use = DefUse::compute(function);
-    let mut replaced: FxHashMap<Value, Operand> = FxHashMap::default();
+    let mut replacements: FxHashMap<Value, Operand> = FxHashMap::default();
     for &block in &blocks {
         let moved = Candidates::find(function, &def_use, &definitions, block, encodability);
         stats.moved += moved.insts.len();
-        let mut rewriter =
-            Rewriter { moved: &moved, def_use: &def_use, definitions: &definitions, copies: FxHashMap::default(), replaced: &mut replaced };
+        let mut rewriter = Rewriter {
+            candidates: &moved,
+            def_use: &def_use,
+            definitions: &definitions,
+            known_copies: FxHashMap::default(),
+            replacements: &mut replacements,
+        };
         stats.removed += rewriter.run(function, block);
     }
-    replace_uses(function, &replaced);
+    replace_uses(function, &replacements);
     stats.derived = tuples::run(function);
     if stats != Stats::default() {
         dead::run(function, encodability.target());
@@ -85,7 +91,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     stats
 }
 
-/// Returns whether an instruction copies a register to a uniform register, in all threads.
+/// Returns whether an instruction is an unguarded `R2UR`, a copy to a uniform register.
 fn is_copy(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     data.is_machine(Opcode::R2UR) && data.guard.is_none() && data.modifiers.is_empty() && function.operands(inst).len() == 2
@@ -98,8 +104,9 @@ fn is_vote(function: &Function, inst: Inst) -> bool {
     data.is_machine(Opcode::VOTEU) && data.guard.is_none() && is_any && function.operands(inst).len() == 2
 }
 
-/// Replaces instructions with a known result by `MOV`: the upper halves of descriptors are constants, and mostly no carry reaches them.
-fn fold_numbers(function: &mut Function, definitions: &Definitions, block: Block) {
+/// Replaces the `LOP3` and `IADD3` of a block whose result is a compile-time constant by `MOV`: the upper halves of descriptors are
+/// constants, and mostly no carry reaches them.
+fn fold_constants(function: &mut Function, definitions: &Definitions, block: Block) {
     for at in 0..function.blocks[block].insts.len() {
         let inst = function.blocks[block].insts[at];
         if !matches!(function.insts[inst].op, Op::Machine(Opcode::LOP3 | Opcode::IADD3)) {
@@ -115,15 +122,16 @@ fn fold_numbers(function: &mut Function, definitions: &Definitions, block: Block
     }
 }
 
-/// The instructions of a block that are moved to the uniform datapath.
+/// The instructions of a block that are to be moved to the uniform datapath.
 struct Candidates {
     insts: FxHashSet<Inst>,
-    /// The values that they define.
+    /// The values that `insts` define.
     values: FxHashSet<Value>,
 }
 
 impl Candidates {
-    /// Finds the instructions to move: starts with all that have a uniform form, and removes those that do not qualify until none is left.
+    /// Finds the instructions to move: starts with all that have a uniform form, and removes those that do not qualify until all remaining
+    /// ones do.
     fn find(
         function: &Function,
         def_use: &DefUse,
@@ -131,13 +139,13 @@ impl Candidates {
         block: Block,
         encodability: &mut EncodabilityCache,
     ) -> Candidates {
-        let mut epochs: FxHashMap<Inst, usize> = FxHashMap::default();
+        let mut barriers_before: FxHashMap<Inst, usize> = FxHashMap::default();
         let mut order: Vec<Inst> = Vec::new();
         let mut epoch = 0;
         for &inst in &function.blocks[block].insts {
             epoch += usize::from(is_barrier(function, inst));
-            epochs.insert(inst, epoch);
-            if uniform_form(function, inst, false).is_some_and(|draft| has_form(function, inst, draft, encodability)) {
+            barriers_before.insert(inst, epoch);
+            if uniform_form(function, inst, false).is_some_and(|draft| is_uniform_form_encodable(function, inst, draft, encodability)) {
                 order.push(inst);
             }
         }
@@ -148,8 +156,8 @@ impl Candidates {
             // In reverse order, so that a chain from the end is removed in one round.
             order.reverse();
             order.retain(|&inst| {
-                let qualifies =
-                    found.has_uniform_uses(function, def_use, &epochs, inst) && found.needs_one_copy(function, definitions, inst);
+                let qualifies = found.has_uniform_uses(function, def_use, &barriers_before, inst)
+                    && found.needs_at_most_one_copy(function, definitions, inst);
                 if !qualifies {
                     found.insts.remove(&inst);
                     function.defined(inst).for_each(|value| _ = found.values.remove(&value));
@@ -163,16 +171,19 @@ impl Candidates {
         }
     }
 
-    /// Returns whether all uses of an instruction's results are moved, or copy the result to a uniform register, before the next barrier.
-    fn has_uniform_uses(&self, function: &Function, def_use: &DefUse, epochs: &FxHashMap<Inst, usize>, inst: Inst) -> bool {
+    /// Returns whether all uses of an instruction's results are before the next barrier, and are `R2UR` copies or candidates themselves.
+    fn has_uniform_uses(&self, function: &Function, def_use: &DefUse, barriers_before: &FxHashMap<Inst, usize>, inst: Inst) -> bool {
         let is_used = function.results(inst)[0].value().is_some_and(|value| !def_use.uses(value).is_empty());
         let mut uses = function.defined(inst).flat_map(|value| def_use.uses(value));
         let is_uniform = |user: Inst| self.insts.contains(&user) || is_copy(function, user);
-        is_used && uses.all(|used| used.operand.is_some() && is_uniform(used.inst) && epochs.get(&used.inst) == epochs.get(&inst))
+        is_used
+            && uses.all(|used| {
+                used.operand.is_some() && is_uniform(used.inst) && barriers_before.get(&used.inst) == barriers_before.get(&inst)
+            })
     }
 
-    /// Returns whether at most one source of an instruction has to be copied to a uniform register, and no predicate.
-    fn needs_one_copy(&self, function: &Function, definitions: &Definitions, inst: Inst) -> bool {
+    /// Returns whether an instruction needs at most one new copy of a source to a uniform register, and none of a predicate.
+    fn needs_at_most_one_copy(&self, function: &Function, definitions: &Definitions, inst: Inst) -> bool {
         let known = Known::new(function, definitions);
         let mut copied: Option<Part> = None;
         for source in function.sources(inst) {
@@ -189,7 +200,7 @@ impl Candidates {
     }
 }
 
-/// Returns whether threads may wait for each other at an instruction, so that other threads may be active after it.
+/// Returns whether threads may wait for each other at an instruction, so that the set of active threads may change there.
 fn is_barrier(function: &Function, inst: Inst) -> bool {
     match function.insts[inst].op {
         Op::Machine(Opcode::WARPGROUP) => false,
@@ -198,8 +209,8 @@ fn is_barrier(function: &Function, inst: Inst) -> bool {
     }
 }
 
-/// Returns the uniform form of an instruction; its operands are still those of the instruction. `None` if it has none. Comparisons have one
-/// only if `compares` is true.
+/// Returns an instruction with its uniform opcode but unchanged operands; `None` if it has no uniform form. Comparisons are included only
+/// if `compares` is true.
 fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<Draft> {
     let data = &function.insts[inst];
     let opcode = data.op.machine().filter(|_| data.guard.is_none())?;
@@ -233,8 +244,8 @@ fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<Draft
     Some(draft)
 }
 
-/// Returns whether the target has the uniform form of an instruction.
-fn has_form(function: &Function, inst: Inst, mut draft: Draft, encodability: &mut EncodabilityCache) -> bool {
+/// Returns whether the target can encode a draft with all its registers in uniform register files.
+fn is_uniform_form_encodable(function: &Function, inst: Inst, mut draft: Draft, encodability: &mut EncodabilityCache) -> bool {
     for operand in &mut draft.operands {
         let file = match operand.kind {
             OperandKind::Value(part) => uniform_file(function.values[part.value].file),
@@ -259,15 +270,15 @@ fn uniform_file(file: RegFile) -> RegFile {
     }
 }
 
-/// Rewrites one block.
+/// Rewrites one block: moves the candidates to the uniform datapath.
 struct Rewriter<'a> {
-    moved: &'a Candidates,
+    candidates: &'a Candidates,
     def_use: &'a DefUse,
     definitions: &'a Definitions,
-    /// The results of the copies and votes since the last barrier, by their sources.
-    copies: FxHashMap<OperandKind, Operand>,
+    /// By source operand: the result of the `R2UR` copy or vote that reads it, if there is one since the last barrier.
+    known_copies: FxHashMap<OperandKind, Operand>,
     /// By value: the operand that replaces it in the whole function.
-    replaced: &'a mut FxHashMap<Value, Operand>,
+    replacements: &'a mut FxHashMap<Value, Operand>,
 }
 
 impl Rewriter<'_> {
@@ -278,9 +289,9 @@ impl Rewriter<'_> {
         let mut removed = 0;
         for inst in insts {
             if is_barrier(function, inst) {
-                self.copies.clear();
+                self.known_copies.clear();
             }
-            if self.moved.insts.contains(&inst) {
+            if self.candidates.insts.contains(&inst) {
                 self.make_uniform(function, inst, &mut kept);
             } else if is_copy(function, inst) || is_vote(function, inst) {
                 removed += usize::from(self.simplify(function, inst));
@@ -294,12 +305,12 @@ impl Rewriter<'_> {
         removed
     }
 
-    /// Rewrites a copy or a vote. One that is not needed any more becomes a pseudo copy, which the caller removes. Returns whether it
-    /// changed anything.
+    /// Simplifies an `R2UR` copy or a vote. One whose result can be replaced becomes a pseudo copy, which the caller removes. Returns
+    /// whether it changed the instruction.
     fn simplify(&mut self, function: &mut Function, inst: Inst) -> bool {
         let [result, source] = [0, 1].map(|at| function.operands(inst)[at]);
         let Some(value) = result.value() else { return false };
-        // Guards stay as they are.
+        // A result that is read as a guard is not replaced.
         if self.def_use.uses(value).iter().any(|used| used.operand.is_none()) {
             return false;
         }
@@ -310,29 +321,29 @@ impl Rewriter<'_> {
             function.insts[inst].op = Op::Machine(Opcode::UMOV);
             function.set_operands(inst, &[result, Operand::from(i64::from(number))], 1);
             return true;
-        } else if source.value().is_some_and(|value| self.moved.values.contains(&value)) {
+        } else if source.value().is_some_and(|value| self.candidates.values.contains(&value)) {
             Some(source)
         } else {
             None
         };
         let is_plain = source.signs.is_empty() && source.value().is_some();
-        let replacement = replacement.or_else(|| self.copies.get(&source.kind).copied().filter(|_| is_plain));
+        let replacement = replacement.or_else(|| self.known_copies.get(&source.kind).copied().filter(|_| is_plain));
         match replacement {
             Some(operand) => {
-                self.replaced.insert(value, operand);
+                self.replacements.insert(value, operand);
                 function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
                 true
             }
             None => {
                 if is_plain {
-                    self.copies.insert(source.kind, Operand::new(result.kind));
+                    self.known_copies.insert(source.kind, Operand::new(result.kind));
                 }
                 false
             }
         }
     }
 
-    /// Gives an instruction its uniform form, after the copy of the source that needs one.
+    /// Replaces an instruction by its uniform form, and appends the copies of sources that it needs to `kept`.
     fn make_uniform(&mut self, function: &mut Function, inst: Inst, kept: &mut Vec<Inst>) {
         let Some(mut draft) = uniform_form(function, inst, false) else { return };
         for at in 0..draft.operands.len() {
@@ -353,22 +364,25 @@ impl Rewriter<'_> {
 
     /// Returns the truth value of a predicate that stays in a predicate register; `None` for other operands.
     fn known_truth(&self, function: &Function, operand: &Operand) -> Option<bool> {
-        let value = operand.value().filter(|value| !self.moved.values.contains(value))?;
+        let value = operand.value().filter(|value| !self.candidates.values.contains(value))?;
         if function.values[value].file != RegFile::Predicate {
             return None;
         }
         Known::new(function, self.definitions).truth(operand)
     }
 
-    /// Returns an operand of a moved instruction in its uniform form.
+    /// Returns the uniform equivalent of an operand of a moved instruction. Appends a copy to a uniform register to `kept` if one is
+    /// needed.
     fn uniform_kind(&mut self, function: &mut Function, inst: Inst, operand: Operand, kept: &mut Vec<Inst>) -> OperandKind {
         match operand.kind {
             OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),
-            OperandKind::Value(part) if self.moved.values.contains(&part.value) || function.values[part.value].file != RegFile::General => {
+            OperandKind::Value(part)
+                if self.candidates.values.contains(&part.value) || function.values[part.value].file != RegFile::General =>
+            {
                 operand.kind
             }
             OperandKind::Value(_) => {
-                if let Some(copy) = self.copies.get(&operand.kind) {
+                if let Some(copy) = self.known_copies.get(&operand.kind) {
                     return copy.kind;
                 }
                 let copied = function.new_value(Class::UR);
@@ -383,7 +397,7 @@ impl Rewriter<'_> {
                 };
                 function.insts[copy].location = function.insts[inst].location;
                 kept.push(copy);
-                self.copies.insert(operand.kind, result);
+                self.known_copies.insert(operand.kind, result);
                 result.kind
             }
             other => other,
@@ -391,16 +405,16 @@ impl Rewriter<'_> {
     }
 }
 
-/// Replaces the uses of values in the whole function.
-fn replace_uses(function: &mut Function, replaced: &FxHashMap<Value, Operand>) {
-    if replaced.is_empty() {
+/// Replaces the uses of values in the whole function; `replacements` has the new operand for each value to replace.
+fn replace_uses(function: &mut Function, replacements: &FxHashMap<Value, Operand>) {
+    if replacements.is_empty() {
         return;
     }
     for block in function.layout.clone() {
         for at in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[at];
             for operand in function.sources_mut(inst) {
-                if let Some(new) = operand.value().and_then(|value| replaced.get(&value)) {
+                if let Some(new) = operand.value().and_then(|value| replacements.get(&value)) {
                     let signs = new.signs;
                     operand.kind = new.kind;
                     operand.signs = if signs.is_empty() { operand.signs } else { operand.signs.toggled(signs) };

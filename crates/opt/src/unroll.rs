@@ -1,7 +1,7 @@
 //! Loop unrolling.
 //!
-//! An innermost loop with a known, small number of iterations is replaced by as many copies of its body. Of a loop that counts up to a
-//! number which does not change in it, several iterations are joined into one; the loop itself stays for the rest:
+//! An innermost loop with a known, small number of iterations is replaced by as many copies of its body. A loop that counts to a
+//! loop-invariant limit is unrolled by a factor; the old loop stays as the remainder loop, for the iterations that are left:
 //!
 //! ```text
 //! bb1:  %i = PHI %0, bb0, %j, bb1                   bb0:  %v = ISETP.GE.U32 %n, 3 ; %m = IADD3 %n, -3
@@ -16,9 +16,9 @@
 //!                                                   bb1:  (as before)
 //! ```
 //!
-//! The test of the new loop says that the next tests of the old loop hold, in arithmetic that does not wrap around ([`bound`]). Where it is
-//! false the old loop decides, so nothing has to be known about the number of iterations, and a counter may wrap around. Where threads
-//! of a warp may execute different numbers of iterations, they meet before the rest ([`divergent`]).
+//! The test of the new loop implies that the next tests of the old loop hold, in arithmetic that does not wrap around ([`bound`]). If it is
+//! false, the old loop continues with its own test, so nothing has to be known about the number of iterations, and a counter may wrap
+//! around. Where threads of a warp may execute different numbers of iterations, they reconverge before the remainder loop ([`divergent`]).
 //!
 //! **Which loops.** Loops with one exit, whose body is small. A loop whose body communicates between the lanes of a warp is unrolled
 //! only if all threads of a warp execute the same number of iterations, because threads that communicate must execute the same copy of the
@@ -54,53 +54,55 @@ mod wide;
 /// Counts of what the pass changed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of loops replaced by copies of their bodies.
+    /// Number of loops that were fully unrolled.
     pub full: usize,
-    /// Number of loops of which several iterations were joined.
+    /// Number of loops that were unrolled by a factor.
     pub partial: usize,
 }
 
-/// Largest number of iterations of a loop that is replaced by its iterations.
+/// Maximum number of iterations of a loop to unroll fully.
 const MAX_FULL_TRIPS: u32 = 64;
 
-/// Largest number of instructions of all iterations of such a loop.
+/// Maximum number of instructions of all iterations of a loop to unroll fully.
 const MAX_FULL_SIZE: usize = 192;
 
-/// Largest number of iterations that are counted.
+/// Maximum number of iterations that [`trips`] simulates to find the iteration count.
 const MAX_COUNTED_TRIPS: u32 = 1024;
 
-/// Largest number of instructions of the joined iterations, for each number of them; the first that fits is taken.
+/// The unroll factors in order of preference, each with the maximum number of instructions of the unrolled body.
 const FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 
-/// Number of instructions that a function may grow by, whatever its size; a large function may grow by a quarter.
+/// Number of instructions that any function may grow by; a large function may grow by a quarter of its size.
 const MIN_GROWTH: usize = 600;
 
 /// How a loop is unrolled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Plan {
-    /// The exit condition is computed this number of times: as many copies, and no loop.
+enum UnrollPlan {
+    /// Fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
     Full(u32),
-    /// The number of iterations is a multiple of this number: a loop with as many copies.
+    /// By this factor, which divides the number of iterations: no remainder loop.
     Exact(u32),
-    /// A loop with this number of copies, and the old loop for the rest.
+    /// By this factor; the old loop is the remainder loop.
     Guarded(u32),
-    /// The same for threads that execute different numbers of iterations; they meet before the rest.
+    /// As `Guarded`, for threads that execute different numbers of iterations; they reconverge before the remainder loop.
     Divergent(u32),
-    /// The same, with copies of the body for the rest instead of the old loop.
+    /// As `Divergent`, with straight-line guarded copies of the body instead of a remainder loop.
     Straight(u32),
 }
 
-impl Plan {
+impl UnrollPlan {
     /// Describes what was done, for a remark.
     fn describe(self) -> String {
         match self {
-            Plan::Full(1) => "the loop has one iteration; it was replaced by its body".to_owned(),
-            Plan::Full(tests) => format!("the loop was replaced by its iterations (its condition is computed {tests} times)"),
-            Plan::Exact(factor) => format!("{factor} iterations were joined into one"),
-            Plan::Guarded(factor) | Plan::Divergent(factor) => {
+            UnrollPlan::Full(1) => "the loop has one iteration; it was replaced by its body".to_owned(),
+            UnrollPlan::Full(tests) => format!("the loop was replaced by its iterations (its condition is computed {tests} times)"),
+            UnrollPlan::Exact(factor) => format!("{factor} iterations were joined into one"),
+            UnrollPlan::Guarded(factor) | UnrollPlan::Divergent(factor) => {
                 format!("{factor} iterations were joined into one; the old loop executes the rest")
             }
-            Plan::Straight(factor) => format!("{factor} iterations were joined into one; guarded copies of the body execute the rest"),
+            UnrollPlan::Straight(factor) => {
+                format!("{factor} iterations were joined into one; guarded copies of the body execute the rest")
+            }
         }
     }
 }
@@ -115,27 +117,27 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
 
 /// Unrolls the loops of a function, and records for each loop what was done or why nothing was done.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
-    let chosen = choose(function, Costs::of(hardware.target).taken_branch as usize, remarks);
+    let chosen = choose_loops(function, Costs::of(hardware.target).taken_branch as usize, remarks);
     let mut stats = Stats::default();
     if chosen.is_empty() {
         return stats;
     }
-    let shapes = prepare(function, chosen);
+    let shapes = isolate_loops(function, chosen);
     let definitions = Definitions::compute(function);
-    // New blocks to place before each header, and the headers of loops that are no longer needed.
+    // For each unrolled loop: the header of the old loop and the new blocks to place before it.
     let mut new_blocks: Vec<(Block, Vec<Block>)> = Vec::new();
     for (shape, plan) in &shapes {
         let blocks = match plan {
-            Plan::Full(tests) => unroll_fully(function, shape, *tests),
-            Plan::Exact(factor) => unroll_exactly(function, shape, *factor),
-            Plan::Guarded(factor) => unroll_guarded(function, &definitions, shape, *factor),
-            Plan::Divergent(factor) => divergent::unroll(function, &definitions, shape, (*factor, false)),
-            Plan::Straight(factor) => divergent::unroll(function, &definitions, shape, (*factor, true)),
+            UnrollPlan::Full(tests) => unroll_fully(function, shape, *tests),
+            UnrollPlan::Exact(factor) => unroll_exactly(function, shape, *factor),
+            UnrollPlan::Guarded(factor) => unroll_guarded(function, &definitions, shape, *factor),
+            UnrollPlan::Divergent(factor) => divergent::unroll(function, &definitions, shape, (*factor, false)),
+            UnrollPlan::Straight(factor) => divergent::unroll(function, &definitions, shape, (*factor, true)),
         };
         let place = location_of(function, shape.header);
         if let Some(blocks) = blocks {
             remarks.done(PASS, place, || plan.describe());
-            if matches!(plan, Plan::Full(_)) {
+            if matches!(plan, UnrollPlan::Full(_)) {
                 stats.full += 1;
             } else {
                 stats.partial += 1;
@@ -159,13 +161,13 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
     stats
 }
 
-/// The number of instructions that may be added.
+/// The number of instructions that unrolling may still add to the function.
 struct Budget {
-    left: usize,
+    insts_left: usize,
 }
 
-/// Chooses the loops to unroll. `taken_branch` is the number of cycles of a taken branch.
-fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, Plan)> {
+/// Chooses the loops to unroll, and how. `taken_branch` is the cost of a taken branch in cycles.
+fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, UnrollPlan)> {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
     let mut chosen = Vec::new();
@@ -177,7 +179,7 @@ fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Ve
     let mut positions = vec![0; function.blocks.len()];
     function.layout.iter().enumerate().for_each(|(position, block)| positions[block.position()] = position);
     let mut uniformity: Option<Uniformity> = None;
-    let mut budget = Budget { left: MIN_GROWTH.max(function.inst_count() / 4) };
+    let mut budget = Budget { insts_left: MIN_GROWTH.max(function.inst_count() / 4) };
     for id in loops.iter() {
         let header = loops.get(id).header;
         let mut miss = |reason: &str| remarks.missed(PASS, location_of(function, header), || reason.to_owned());
@@ -189,7 +191,7 @@ fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Ve
             miss("it is not an innermost loop with one entry and one exit");
             continue;
         };
-        let body = Body::of(function, &shape);
+        let body = BodyProperties::of(function, &shape);
         let mut is_uniform = |condition| {
             let found = uniformity.get_or_insert_with(|| {
                 let post_dominators = PostDominators::compute(function, &flow);
@@ -198,8 +200,8 @@ fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Ve
             found.is_uniform(condition)
         };
         match plan_for(function, &definitions, &shape, &body, taken_branch, &mut is_uniform) {
-            Ok((plan, growth)) if growth <= budget.left => {
-                budget.left -= growth;
+            Ok((plan, growth)) if growth <= budget.insts_left => {
+                budget.insts_left -= growth;
                 chosen.push((shape, plan));
             }
             Ok(_) => miss("the function has grown as much as unrolling may make it"),
@@ -209,31 +211,31 @@ fn choose(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Ve
     chosen
 }
 
-/// What matters about the instructions of a loop.
-struct Body {
-    /// Number of machine instructions, without branches and constants.
+/// Properties of a loop body that decide whether and how it is unrolled.
+struct BodyProperties {
+    /// Number of machine instructions, without branches and moves of constants.
     size: usize,
     /// Whether there are loads or atomic operations.
     has_loads: bool,
-    /// Whether lanes of a warp communicate.
-    has_lanes: bool,
+    /// Whether an instruction exchanges data between the lanes of a warp.
+    has_lane_exchange: bool,
     /// Whether there are instructions that wait for other threads, or order memory accesses.
     has_barriers: bool,
     /// Whether there are instructions that must not be copied.
-    is_unique: bool,
+    has_unique_inst: bool,
 }
 
-impl Body {
-    fn of(function: &Function, shape: &Shape) -> Body {
-        let mut body = Body { size: 0, has_loads: false, has_lanes: false, has_barriers: false, is_unique: false };
+impl BodyProperties {
+    fn of(function: &Function, shape: &Shape) -> BodyProperties {
+        let mut body = BodyProperties { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, has_unique_inst: false };
         for &inst in shape.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
-            body.note(function, inst);
+            body.add_inst(function, inst);
         }
         body
     }
 
-    fn note(&mut self, function: &Function, inst: Inst) {
-        self.is_unique |= shape::is_unique(function, inst);
+    fn add_inst(&mut self, function: &Function, inst: Inst) {
+        self.has_unique_inst |= shape::is_unique(function, inst);
         let Op::Machine(opcode) = function.insts[inst].op else { return };
         let is_constant = matches!(opcode, Opcode::MOV | Opcode::UMOV) && function.used(inst).next().is_none();
         self.size += usize::from(!is_constant && opcode != Opcode::BRA);
@@ -241,28 +243,28 @@ impl Body {
         self.has_loads |= matches!(properties.effect, Effect::Reads | Effect::Updates);
         match properties.effect {
             Effect::None | Effect::State | Effect::Reads | Effect::Writes | Effect::Updates => {}
-            Effect::Lanes => self.has_lanes = true,
-            Effect::Barrier if opcode == Opcode::WARPSYNC => self.has_lanes = true,
+            Effect::Lanes => self.has_lane_exchange = true,
+            Effect::Barrier if opcode == Opcode::WARPSYNC => self.has_lane_exchange = true,
             Effect::Barrier | Effect::Fence => self.has_barriers = true,
-            Effect::Control => self.is_unique |= opcode != Opcode::BRA,
-            Effect::Other => self.is_unique = true,
+            Effect::Control => self.has_unique_inst |= opcode != Opcode::BRA,
+            Effect::Other => self.has_unique_inst = true,
         }
         // Warpgroup products and instructions of the uniform datapath that start other units.
-        self.is_unique |= properties.pipe == Pipe::Tensor && properties.effect != Effect::Lanes;
-        self.has_lanes |= properties.pipe == Pipe::Tensor;
+        self.has_unique_inst |= properties.pipe == Pipe::Tensor && properties.effect != Effect::Lanes;
+        self.has_lane_exchange |= properties.pipe == Pipe::Tensor;
     }
 }
 
-/// Returns how to unroll a loop, and the number of instructions that are added, or the reason why it is not unrolled.
+/// Returns how to unroll a loop and the number of instructions that this adds, or the reason why it is not unrolled.
 fn plan_for(
     function: &Function,
     definitions: &Definitions,
     shape: &Shape,
-    body: &Body,
+    body: &BodyProperties,
     taken_branch: usize,
     is_uniform: &mut dyn FnMut(Value) -> bool,
-) -> Result<(Plan, usize), &'static str> {
-    if body.is_unique {
+) -> Result<(UnrollPlan, usize), &'static str> {
+    if body.has_unique_inst {
         return Err("its body has a call, an exit, or an instruction that must not be copied");
     }
     let size = body.size.max(1);
@@ -271,105 +273,105 @@ fn plan_for(
     if let (Some(tests), Some(trips)) = (tests, trips) {
         let all = size * trips as usize;
         if trips <= MAX_FULL_TRIPS && all <= MAX_FULL_SIZE {
-            return Ok((Plan::Full(tests), all));
+            return Ok((UnrollPlan::Full(tests), all));
         }
     }
     if body.has_barriers {
         return Err("its body has a barrier or a fence, and the number of iterations is not a small constant");
     }
-    // Of the factors that leave no rest, the largest that fits.
+    // The largest factor that divides the number of iterations and whose unrolled body is small enough.
     if let Some(trips) = trips {
         let fits = |&factor: &u32| trips.is_multiple_of(factor) && size * factor as usize <= FACTORS[0].1;
         if let Some(factor) = (2..=8).rev().find(fits) {
-            return Ok((Plan::Exact(factor), size * (factor as usize - 1)));
+            return Ok((UnrollPlan::Exact(factor), size * (factor as usize - 1)));
         }
     }
     let condition = shape.condition().ok_or("its exit has no condition that is computed in the loop")?.value;
     let is_divergent = !is_uniform(condition);
     const UNEVEN: &str = "threads of a warp may execute different numbers of iterations";
-    if body.has_lanes && is_divergent {
+    if body.has_lane_exchange && is_divergent {
         return Err(UNEVEN);
     }
     let counting =
-        Counting::find(function, definitions, shape).ok_or("it does not count up or down to a number that is fixed before the loop")?;
+        CountedLoop::find(function, definitions, shape).ok_or("it does not count up or down to a number that is fixed before the loop")?;
     let fits = |&(factor, most): &(u32, usize)| size * factor as usize <= most;
     let (factor, _) = FACTORS.into_iter().find(fits).ok_or("its body is too large")?;
     let is_short =
         counting.max_trips(function, definitions, shape) < 2 * u64::from(factor) || trips.is_some_and(|trips| trips < 2 * factor);
-    let is_guardable = counting.can_guard(function, definitions, tests_of(shape, factor));
+    let is_guardable = counting.can_guard(function, definitions, omitted_tests(shape, factor));
     if is_short {
         return Err("it has too few iterations");
     }
     if !is_guardable {
         return Err("its exit test cannot be made for several iterations at once");
     }
-    let meets = is_divergent && shape.tests_at_end() && matches!(counting, Counting::Narrow(_));
-    if meets && divergent::is_small(function, shape, taken_branch) && counting.is_exact(function, definitions, shape, factor) {
-        return Ok((Plan::Straight(factor), size * 2 * (factor as usize - 1)));
+    let meets = is_divergent && shape.tests_at_end() && matches!(counting, CountedLoop::Narrow(_));
+    if meets && divergent::is_small(function, shape, taken_branch) && counting.has_short_remainder(function, definitions, shape, factor) {
+        return Ok((UnrollPlan::Straight(factor), size * 2 * (factor as usize - 1)));
     }
-    // The old loop executes the rest for as long as the thread with the longest rest needs. An inner loop is executed often, so its rest
-    // counts, and only waiting for memory less often makes up for it.
+    // The remainder loop runs for as long as the thread with the most remaining iterations needs. An inner loop is executed often, so that
+    // this time counts, and unrolling pays off only if the loop has loads to overlap.
     match (is_divergent && shape.is_nested && !body.has_loads, meets) {
         (true, _) => Err(UNEVEN),
-        (false, true) => Ok((Plan::Divergent(factor), size * factor as usize)),
-        (false, false) => Ok((Plan::Guarded(factor), size * factor as usize)),
+        (false, true) => Ok((UnrollPlan::Divergent(factor), size * factor as usize)),
+        (false, false) => Ok((UnrollPlan::Guarded(factor), size * factor as usize)),
     }
 }
 
-/// How a loop counts.
-enum Counting {
-    /// With a 32-bit counter.
+/// The counter and the limit of a counted loop.
+enum CountedLoop {
+    /// The counter has 32 bits.
     Narrow(Bound),
-    /// With a 64-bit counter.
+    /// The counter has 64 bits.
     Wide(WideBound),
 }
 
-impl Counting {
-    fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<Counting> {
-        let narrow = Bound::find(function, definitions, shape).map(Counting::Narrow);
-        narrow.or_else(|| WideBound::find(function, definitions, shape).map(Counting::Wide))
+impl CountedLoop {
+    fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<CountedLoop> {
+        let narrow = Bound::find(function, definitions, shape).map(CountedLoop::Narrow);
+        narrow.or_else(|| WideBound::find(function, definitions, shape).map(CountedLoop::Wide))
     }
 
-    /// Returns the phi of the counter.
+    /// Returns the phi that defines the counter.
     fn counter(&self) -> Inst {
         match self {
-            Counting::Narrow(bound) => bound.counter,
-            Counting::Wide(bound) => bound.counter,
+            CountedLoop::Narrow(bound) => bound.counter,
+            CountedLoop::Wide(bound) => bound.counter,
         }
     }
 
     /// Returns the instructions that compute the exit condition from the counter; the last one writes the predicate.
     fn compares(&self) -> &[Inst] {
         match self {
-            Counting::Narrow(bound) => std::slice::from_ref(&bound.compare),
-            Counting::Wide(bound) => &bound.compares,
+            CountedLoop::Narrow(bound) => std::slice::from_ref(&bound.compare),
+            CountedLoop::Wide(bound) => &bound.compares,
         }
     }
 
     fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         match self {
-            Counting::Narrow(bound) => bound.can_guard(function, definitions, tests),
-            Counting::Wide(_) => true,
+            CountedLoop::Narrow(bound) => bound.can_guard(function, definitions, tests),
+            CountedLoop::Wide(_) => true,
         }
     }
 
     /// Returns an upper bound of the number of iterations.
     fn max_trips(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> u64 {
-        let Counting::Narrow(bound) = self else { return u64::MAX };
-        let (start, limit) = bound.ends(function, definitions, shape);
+        let CountedLoop::Narrow(bound) = self else { return u64::MAX };
+        let (start, limit) = bound.start_and_limit_bounds(function, definitions, shape);
         bound.max_trips(start, limit)
     }
 
-    /// Returns whether at most `factor - 1` iterations follow the joined ones.
-    fn is_exact(&self, function: &Function, definitions: &Definitions, shape: &Shape, factor: u32) -> bool {
-        let Counting::Narrow(bound) = self else { return false };
-        let (start, limit) = bound.ends(function, definitions, shape);
-        bound.is_exact(start.0, limit.0, factor)
+    /// Returns whether at most `factor - 1` iterations are left after the unrolled loop.
+    fn has_short_remainder(&self, function: &Function, definitions: &Definitions, shape: &Shape, factor: u32) -> bool {
+        let CountedLoop::Narrow(bound) = self else { return false };
+        let (start, limit) = bound.start_and_limit_bounds(function, definitions, shape);
+        bound.has_short_remainder(start.0, limit.0, factor)
     }
 
-    /// Writes the test whether the next `tests` tests hold: appends the test for the counter `start` to `before` and that for the counter
-    /// `next` to `end`. Returns the predicates of both.
-    fn write_tests(
+    /// Emits the test whether the next `tests` exit tests of the old loop hold: for the counter value `start`, appended to `before`, and
+    /// for the value `next`, appended to `end`. Returns the predicates of both; `None` if the test cannot be expressed.
+    fn emit_guards(
         &self,
         function: &mut Function,
         definitions: &Definitions,
@@ -378,12 +380,12 @@ impl Counting {
         (next, end): (Operand, &mut Vec<Inst>),
     ) -> Option<(Operand, Operand)> {
         match self {
-            Counting::Narrow(bound) => {
+            CountedLoop::Narrow(bound) => {
                 let guarded = bound.prepare(function, definitions, tests, before)?;
                 let first = bound.guard(function, &guarded, start, true, before);
                 Some((first, bound.guard(function, &guarded, next, false, end)))
             }
-            Counting::Wide(bound) => {
+            CountedLoop::Wide(bound) => {
                 let (start, next) = (start.part()?, next.part()?);
                 let guarded = bound.prepare(function, tests, before);
                 let first = bound.guard(function, &guarded, start, tests, true, before);
@@ -393,13 +395,13 @@ impl Counting {
     }
 }
 
-/// Returns the number of tests that the joined iterations leave out.
-fn tests_of(shape: &Shape, factor: u32) -> u32 {
+/// Returns the number of exit tests that the unrolled body omits.
+fn omitted_tests(shape: &Shape, factor: u32) -> u32 {
     if shape.tests_at_end() { factor - 1 } else { factor }
 }
 
-/// Gives each loop one entry and an exit block of its own, and makes values that are read after a loop go through that block.
-fn prepare(function: &mut Function, chosen: Vec<(Shape, Plan)>) -> Vec<(Shape, Plan)> {
+/// Gives each loop one entry block and an exit block that nothing else enters, and puts the loop into loop-closed SSA form.
+fn isolate_loops(function: &mut Function, chosen: Vec<(Shape, UnrollPlan)>) -> Vec<(Shape, UnrollPlan)> {
     let mut shapes = chosen;
     let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (shape, _))| (shape.header, number)).collect();
     for number in 0..shapes.len() {
@@ -425,11 +427,11 @@ fn prepare(function: &mut Function, chosen: Vec<(Shape, Plan)>) -> Vec<(Shape, P
     let places = |&block: &Block| [before[block.position()], Some(block), after[block.position()]];
     function.layout = function.layout.iter().flat_map(places).flatten().collect();
     let exits: Vec<(Block, Block)> = shapes.iter().map(|(shape, _)| (shape.exiting, shape.exit)).collect();
-    copies::close(function, &owner, &exits);
+    copies::close_loops(function, &owner, &exits);
     shapes
 }
 
-/// Returns the values of the phis of the header in the iteration after a copy.
+/// Returns a function that gives the value of each phi of the header in the iteration after the copy `mapping`.
 fn next_start<'a>(shape: &'a Shape, mapping: &'a Mapping) -> impl Fn(&Function, Inst) -> Value + 'a {
     move |function, phi| {
         let source = shape.latch_source(function, phi).and_then(|source| source.value());
@@ -437,13 +439,13 @@ fn next_start<'a>(shape: &'a Shape, mapping: &'a Mapping) -> impl Fn(&Function, 
     }
 }
 
-/// Makes a copy of the exiting block continue in the loop: its exit condition is known to be false. Returns the copy.
+/// Replaces the branches of a copy of the exiting block by a branch to the next block in the loop: the exit condition is known to be false.
 fn continue_loop(function: &mut Function, shape: &Shape, mapping: &Mapping) {
     let inside = function.successors(shape.exiting).into_iter().find(|&block| block != shape.exit).unwrap_or(shape.header);
     set_jump(function, mapping.block(shape.exiting), mapping.block(inside));
 }
 
-/// Replaces a loop by copies of its body. Returns the new blocks.
+/// Unrolls a loop fully, into `tests` copies of its body. Returns the new blocks.
 fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Vec<Block>> {
     let entry = shape.entries[0];
     let mut copies: Vec<Mapping> = Vec::new();
@@ -463,7 +465,7 @@ fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Ve
         if number + 1 < tests {
             continue_loop(function, shape, &mapping);
         } else {
-            // The rest of the last iteration, if the test is not at the end of the loop, is unreachable.
+            // If the test is not at the end of the loop, the part of the last copy after it becomes unreachable.
             set_jump(function, exiting, shape.exit);
         }
         copies.push(mapping);
@@ -474,7 +476,7 @@ fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Ve
     Some(copies.iter().flat_map(Mapping::copies).collect())
 }
 
-/// Makes the phis of the exit read the values of a copy instead of those of the loop, which is no longer reachable.
+/// Makes the phis of the exit block read the values of a copy instead of those of the old loop, which is no longer reachable.
 fn replace_exit(function: &mut Function, shape: &Shape, mapping: &Mapping) {
     for phi in function.phis(shape.exit).to_vec() {
         for operand in function.sources_mut(phi) {
@@ -483,15 +485,16 @@ fn replace_exit(function: &mut Function, shape: &Shape, mapping: &Mapping) {
     }
 }
 
-/// The copies of a loop that form a new loop.
+/// The copies of a loop body that form the unrolled loop.
 struct NewLoop {
     copies: Vec<Mapping>,
-    /// The phis of the old header with those of the new one.
+    /// Pairs of a phi of the old header and the corresponding phi of the new one.
     phis: Vec<(Inst, Inst)>,
 }
 
 impl NewLoop {
-    /// Creates the copies with all edges but the back edge and the entry. Of the tests, only that of copy `tested` stays.
+    /// Creates `factor` copies with all edges but the back edge and the entry edge. Only copy `tested` keeps its exit test; none does if
+    /// that is `None`.
     fn create(function: &mut Function, shape: &Shape, factor: u32, tested: Option<u32>) -> NewLoop {
         let phis = new_phis(function, shape.header);
         let mut copies: Vec<Mapping> = Vec::new();
@@ -521,7 +524,7 @@ impl NewLoop {
         &self.copies[self.copies.len() - 1]
     }
 
-    /// Gives the phis of the new header their sources.
+    /// Adds the sources of the phis of the new header.
     fn complete_phis(&self, function: &mut Function, shape: &Shape) {
         let (entry, latch) = (shape.entries[0], self.last().block(shape.latch));
         for &(old, new) in &self.phis {
@@ -532,7 +535,7 @@ impl NewLoop {
     }
 }
 
-/// Replaces a loop whose number of iterations is a multiple of `factor` by one that joins as many iterations. Returns the new blocks.
+/// Unrolls a loop by a factor that divides its number of iterations. Returns the new blocks.
 fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
     let tested = if shape.tests_at_end() { factor - 1 } else { 0 };
     let new = NewLoop::create(function, shape, factor, Some(tested));
@@ -545,17 +548,17 @@ fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option
     Some(new.copies.iter().flat_map(Mapping::copies).collect())
 }
 
-/// Places a loop that joins `factor` iterations before a loop. Returns the new blocks.
+/// Unrolls a loop by `factor`; the old loop stays as the remainder loop. Returns the new blocks.
 fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Shape, factor: u32) -> Option<Vec<Block>> {
-    let counting = Counting::find(function, definitions, shape)?;
+    let counting = CountedLoop::find(function, definitions, shape)?;
     let entry = shape.entries[0];
     let (start, next) = (shape.entry_source(function, counting.counter())?, shape.latch_source(function, counting.counter())?);
     let new = NewLoop::create(function, shape, factor, None);
     let last = new.last();
     let (header, latch) = (new.copies[0].block(shape.header), last.block(shape.latch));
     let (mut before, mut end) = (Vec::new(), Vec::new());
-    let tests = tests_of(shape, factor);
-    let (is_worth, goes_on) = counting.write_tests(function, definitions, tests, (start, &mut before), (last.operand(next), &mut end))?;
+    let tests = omitted_tests(shape, factor);
+    let (is_worth, goes_on) = counting.emit_guards(function, definitions, tests, (start, &mut before), (last.operand(next), &mut end))?;
     let rest = function.new_block();
     insert_before_end(function, latch, end);
     set_branches(function, latch, Some((goes_on, header)), rest);
@@ -566,7 +569,7 @@ fn unroll_guarded(function: &mut Function, definitions: &Definitions, shape: &Sh
     Some(new.copies.iter().flat_map(Mapping::copies).chain([rest]).collect())
 }
 
-/// Writes the block after the new loop, which continues with the old loop or leaves it.
+/// Fills the block `rest` after the unrolled loop, which continues with the remainder loop or leaves it.
 fn write_rest(function: &mut Function, shape: &Shape, compares: &[Inst], last: &Mapping, rest: Block) {
     for phi in function.phis(shape.header).to_vec() {
         if let Some(source) = shape.latch_source(function, phi) {

@@ -7,9 +7,10 @@
 //! %5 = LDS [%b+0x1c]
 //! ```
 //!
-//! The address of the vector must be a multiple of its size. For that the number of low zero bits of every register is estimated
-//! ([`Zeros`]): registers start with as many as matter, and each instruction lowers the number of its result until nothing changes. Loads
-//! are joined at the place of the first one, within a block, if nothing between them may write memory or wait for other threads.
+//! The address of the vector must be a multiple of its size. To prove that, a data-flow analysis computes the number of trailing zero bits
+//! of every register ([`TrailingZeros`]): it starts with the maximum, and each instruction lowers the number of its result until nothing
+//! changes. The vector load is inserted before the first of the loads. Loads are joined within a block, if nothing between them may write
+//! memory or wait for other threads.
 //!
 //! **Before** and **after**: SSA. Copies are left to copy propagation. The cost is linear in the size of the function but for the estimate,
 //! which visits a register at most [`MAX_BITS`] times.
@@ -23,10 +24,10 @@ use rustc_hash::FxHashMap;
 
 use crate::remarks::Remarks;
 
-/// Largest number of low zero bits that matter: vectors have up to 16 bytes.
+/// Largest number of trailing zero bits that is useful: vectors have up to 16 bytes.
 const MAX_BITS: u8 = 4;
 
-/// Maximum number of sweeps over the function; after them all estimates that may still change count as unknown.
+/// Maximum number of sweeps of the analysis over the function; after the last one, phis count as unknown.
 const MAX_SWEEPS: usize = 12;
 
 /// Counts of what the pass changed.
@@ -44,25 +45,25 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     run_with_remarks(function, target, &mut Remarks::default())
 }
 
-/// Joins loads in a whole function, and records which were joined, and which neighbours were not.
+/// As [`run`], and records which loads were joined, and which adjacent loads were not, and why.
 pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut Remarks) -> Stats {
     let mut stats = Stats::default();
-    let mut zeros: Option<Zeros> = None;
+    let mut zeros: Option<TrailingZeros> = None;
     for at in 0..function.layout.len() {
         let block = function.layout[at];
         let groups = candidates(function, block);
         if groups.is_empty() {
             continue;
         }
-        let zeros = zeros.get_or_insert_with(|| Zeros::compute(function));
-        let mut created: FxHashMap<Inst, Inst> = FxHashMap::default();
+        let zeros = zeros.get_or_insert_with(|| TrailingZeros::compute(function));
+        let mut vector_load_before: FxHashMap<Inst, Inst> = FxHashMap::default();
         for group in groups {
-            join(function, target, zeros, group, &mut created, remarks);
+            join_group(function, target, zeros, group, &mut vector_load_before, remarks);
         }
-        if !created.is_empty() {
-            stats.vectors += created.len();
+        if !vector_load_before.is_empty() {
+            stats.vectors += vector_load_before.len();
             let insts = std::mem::take(&mut function.blocks[block].insts);
-            let place = |inst: Inst| [created.get(&inst).copied(), Some(inst)];
+            let place = |inst: Inst| [vector_load_before.get(&inst).copied(), Some(inst)];
             function.blocks[block].insts = insts.into_iter().flat_map(place).flatten().collect();
         }
     }
@@ -72,23 +73,23 @@ pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut R
 /// Loads of one word each with the same base, as (offset, load, position), in execution order.
 type Group = Vec<(i64, Inst, usize)>;
 
-/// Returns the groups of loads of a block that may be joined.
+/// Returns the sets of loads of a block from which vector loads may be formed.
 fn candidates(function: &Function, block: Block) -> Vec<Group> {
     let mut closed: Vec<Group> = Vec::new();
-    // Open groups in the order of their first loads.
+    // The groups that later loads can still join, in the order of their first loads.
     let mut open: Vec<Group> = Vec::new();
-    let mut numbers: FxHashMap<(Part, bool), usize> = FxHashMap::default();
+    let mut open_indices: FxHashMap<(Part, bool), usize> = FxHashMap::default();
     for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
         if let Some((base, offset)) = word_load(function, inst) {
             let is_constant = function.insts[inst].memory.is_some_and(|id| function.accesses[id].constant);
-            let number = *numbers.entry((base, is_constant)).or_insert_with(|| {
+            let number = *open_indices.entry((base, is_constant)).or_insert_with(|| {
                 open.push(Group::new());
                 open.len() - 1
             });
             open[number].push((offset, inst, position));
         } else if !matches!(function.insts[inst].op.effect(), Effect::None | Effect::State | Effect::Lanes | Effect::Reads) {
             closed.append(&mut open);
-            numbers.clear();
+            open_indices.clear();
         }
     }
     closed.append(&mut open);
@@ -112,17 +113,17 @@ fn word_load(function: &Function, inst: Inst) -> Option<(Part, i64)> {
     Some((base, offset.integer()?)).filter(|_| is_address && is_word)
 }
 
-/// Joins loads of one group. Notes each vector load with the load that it is placed before.
-fn join(
+/// Joins loads of one group. Adds each vector load to `vector_load_before`, by the load that it is inserted before.
+fn join_group(
     function: &mut Function,
     target: Target,
-    zeros: &Zeros,
+    zeros: &TrailingZeros,
     mut group: Group,
-    created: &mut FxHashMap<Inst, Inst>,
+    vector_load_before: &mut FxHashMap<Inst, Inst>,
     remarks: &mut Remarks,
 ) {
     let Some((base, _)) = word_load(function, group[0].1) else { return };
-    let alignment = 1_i64 << zeros.of(base);
+    let alignment = 1_i64 << zeros.of_register(base);
     group.sort_unstable();
     group.dedup_by_key(|load| load.0);
     let mut at = 0;
@@ -146,14 +147,15 @@ fn join(
         };
         let loads = &group[at..at + length];
         if let Some((first, vector)) = vector_load(function, target, loads) {
-            created.insert(first, vector);
+            vector_load_before.insert(first, vector);
             remarks.done(PASS, place, || format!("{length} loads of shared memory were joined into one of {} bytes", 4 * length));
         }
         at += length;
     }
 }
 
-/// Creates a vector load and turns loads into copies of its parts. Returns the first load in execution order and the vector load.
+/// Creates a vector load and replaces loads of single words by copies of its registers. Returns the first of these loads in execution
+/// order, and the vector load; `None` if the target cannot encode it.
 fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usize)]) -> Option<(Inst, Inst)> {
     let first = loads.iter().min_by_key(|load| load.2)?.1;
     let lowest = loads[0].1;
@@ -180,22 +182,23 @@ fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usi
     Some((first, vector))
 }
 
-/// Numbers of low zero bits, by value; at most [`MAX_BITS`]. Only values of one register are estimated.
-struct Zeros {
+/// Number of trailing zero bits of each value, a lower bound of at most [`MAX_BITS`]; 0 for values of several registers.
+struct TrailingZeros {
     bits: Vec<u8>,
 }
 
-impl Zeros {
-    /// Computes the largest numbers that agree with all instructions.
-    fn compute(function: &Function) -> Zeros {
-        let mut zeros = Zeros { bits: vec![MAX_BITS; function.values.len()] };
+impl TrailingZeros {
+    /// Computes the greatest fixed point of the data-flow equations.
+    fn compute(function: &Function) -> TrailingZeros {
+        let mut zeros = TrailingZeros { bits: vec![MAX_BITS; function.values.len()] };
         for sweep in 0.. {
             let mut is_changed = false;
             for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
                 let first = function.results(inst).first().and_then(Operand::value);
                 for value in function.defined(inst) {
                     let is_word = function.values[value].width == 1 && first == Some(value);
-                    // After the last sweep phis count as unknown, and what depends on them follows in layout order.
+                    // From the last sweep on, phis count as unknown (0 bits); this propagates to the values that depend on them in layout
+                    // order.
                     let is_unknown = !is_word || sweep >= MAX_SWEEPS && function.insts[inst].is(Pseudo::Phi);
                     let found = if is_unknown { 0 } else { zeros.of_result(function, inst) };
                     is_changed |= found < zeros.bits[value.position()];
@@ -209,22 +212,22 @@ impl Zeros {
         zeros
     }
 
-    fn of(&self, part: Part) -> u8 {
+    fn of_register(&self, part: Part) -> u8 {
         self.bits[part.value.position()]
     }
 
-    /// Returns the number of low zero bits of an operand.
+    /// Returns the number of trailing zero bits of an operand.
     fn of_operand(&self, operand: &Operand) -> u8 {
         match operand.kind {
-            OperandKind::Value(part) if part.count == 1 => self.of(part),
+            OperandKind::Value(part) if part.count == 1 => self.of_register(part),
             OperandKind::Integer(number) => (number as u32).trailing_zeros().min(u32::from(MAX_BITS)) as u8,
             OperandKind::Zero(RegFile::General | RegFile::Uniform) => MAX_BITS,
             _ => 0,
         }
     }
 
-    /// Returns the number of low zero bits of the first result of an instruction, from what is known about its sources. Negation keeps
-    /// low zero bits; inversion does not.
+    /// Returns the number of trailing zero bits of the first result of an instruction, from those of its sources. Negation keeps trailing
+    /// zero bits; inversion does not.
     fn of_result(&self, function: &Function, inst: Inst) -> u8 {
         let data = &function.insts[inst];
         let sources = function.sources(inst);
@@ -248,14 +251,14 @@ impl Zeros {
         }
     }
 
-    /// Returns the number of low zero bits of an operand after a shift to the left.
+    /// Returns the number of trailing zero bits of an operand after a left shift.
     fn shifted(&self, operand: &Operand, distance: &Operand) -> u8 {
         let Some(distance) = distance.integer().filter(|distance| (0..32).contains(distance)) else { return 0 };
         (self.of_operand(operand) + distance as u8).min(MAX_BITS)
     }
 
-    /// Returns whether a bit of the result of a logic operation is zero: the truth table has no row with a one for the known bits of the
-    /// sources.
+    /// Returns whether bit `bit` of the result of a logic operation is known to be zero: every row of the truth table that is possible for
+    /// the known source bits is 0.
     fn is_zero(&self, table: i64, sources: &[Operand], bit: u8) -> bool {
         let known = |operand: &Operand| match operand.kind {
             OperandKind::Integer(number) => Some(number >> bit & 1 == 1),

@@ -1,8 +1,8 @@
 //! Estimated execution time of called functions, for the scheduling of their callers.
 //!
 //! A call is a scheduling barrier: no instruction moves across it. But while the callee runs, in-flight results of the caller arrive.
-//! Results that are read after the call only are therefore less urgent, by the cycles of the callee. [`CallCosts`] holds these cycles per
-//! function, including those of the functions that the callee calls.
+//! Results that are read only after the call are therefore less urgent, by the execution time of the callee in cycles. [`CallCosts`] has
+//! this time for each function, including the functions that it calls.
 //!
 //! [`CallCosts::propagate`] sums the cycles over the call graph, depth first, in time linear in functions and calls. Example:
 //!
@@ -38,30 +38,30 @@ impl CallCosts {
         CallCosts::default()
     }
 
-    /// Sets the cycles of a function, including the functions that it calls.
+    /// Sets the execution time of a function in cycles, including the functions that it calls.
     pub fn insert(&mut self, name: impl Into<String>, cycles: u32) {
         self.cycles.insert(name.into(), cycles);
     }
 
-    /// Returns the cycles until a function returns; `None` if they are unknown.
+    /// Returns the estimated number of cycles until a function returns; `None` if it is unknown.
     pub fn cycles(&self, name: &str) -> Option<u32> {
         self.cycles.get(name).copied()
     }
 
-    /// Computes the cycles of all functions, including the functions that they call.
+    /// Computes the execution times of all functions, including the functions that they call.
     ///
     /// Calls of functions that are not in `functions` count 0 cycles. So do calls that close a cycle of the call graph (recursion); the
     /// totals inside such a cycle depend on which of its functions comes first in `functions`.
     pub fn propagate(functions: &[CallNode]) -> CallCosts {
         let index: FxHashMap<&str, usize> =
             functions.iter().enumerate().map(|(number, function)| (function.name.as_str(), number)).collect();
-        let mut states = vec![State::New; functions.len()];
+        let mut states = vec![VisitState::New; functions.len()];
         for start in 0..functions.len() {
-            walk(functions, &index, start, &mut states);
+            sum_cycles(functions, &index, start, &mut states);
         }
         let cycles = functions.iter().zip(&states).map(|(function, state)| match state {
-            State::Done(cycles) => (function.name.clone(), *cycles),
-            State::New | State::Open => (function.name.clone(), function.own_cycles),
+            VisitState::Done(cycles) => (function.name.clone(), *cycles),
+            VisitState::New | VisitState::Open => (function.name.clone(), function.own_cycles),
         });
         CallCosts { cycles: cycles.collect() }
     }
@@ -69,7 +69,7 @@ impl CallCosts {
 
 /// State of a function in the depth-first search.
 #[derive(Clone, Copy)]
-enum State {
+enum VisitState {
     /// Not visited yet.
     New,
     /// On the current path of the search: a call of this function closes a cycle.
@@ -82,16 +82,16 @@ enum State {
 ///
 /// Uses an explicit stack, because call chains may be deeper than the thread's stack allows. A stack entry holds the function, the index
 /// of its next call and the cycles summed so far.
-fn walk(functions: &[CallNode], index: &FxHashMap<&str, usize>, start: usize, states: &mut [State]) {
-    if !matches!(states[start], State::New) {
+fn sum_cycles(functions: &[CallNode], index: &FxHashMap<&str, usize>, start: usize, states: &mut [VisitState]) {
+    if !matches!(states[start], VisitState::New) {
         return;
     }
-    states[start] = State::Open;
+    states[start] = VisitState::Open;
     let mut way = vec![(start, 0_usize, functions[start].own_cycles)];
     while let Some((function, next, cycles)) = way.last_mut() {
         let Some(call) = functions[*function].calls.get(*next) else {
             let (function, cycles) = (*function, *cycles);
-            states[function] = State::Done(cycles);
+            states[function] = VisitState::Done(cycles);
             way.pop();
             continue;
         };
@@ -100,14 +100,14 @@ fn walk(functions: &[CallNode], index: &FxHashMap<&str, usize>, start: usize, st
             continue;
         };
         match states[callee] {
-            State::Done(callee_cycles) => {
+            VisitState::Done(callee_cycles) => {
                 *cycles = cycles.saturating_add(callee_cycles);
                 *next += 1;
             }
-            State::Open => *next += 1,
+            VisitState::Open => *next += 1,
             // `next` is not advanced: the same call is evaluated again when the callee is finished.
-            State::New => {
-                states[callee] = State::Open;
+            VisitState::New => {
+                states[callee] = VisitState::Open;
                 way.push((callee, 0, functions[callee].own_cycles));
             }
         }

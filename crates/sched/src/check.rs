@@ -34,12 +34,12 @@ pub enum Broken {
     Read {
         /// Position of the item in the old order.
         item: usize,
-        /// Number of the register.
+        /// Register number in [`Code`].
         register: u32,
     },
     /// A register has a different last writer.
     LastWriter {
-        /// Number of the register.
+        /// Register number in [`Code`].
         register: u32,
     },
     /// A memory access moved across another access that may alias it, or a fence or barrier moved across an access.
@@ -86,7 +86,7 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Bro
     let (before, old_writers) = replay(code, &within, &old, &mut bases, true);
     let (after, new_writers) = replay(code, &within, new, &mut bases, false);
     for (position, (before, after)) in before.iter().zip(&after).enumerate() {
-        compare(code, within.start + position, before, after)?;
+        compare_records(code, within.start + position, before, after)?;
     }
     // Sorted, so that the reported register does not depend on the order of the hash map.
     let mut registers: Vec<u32> = old_writers.keys().copied().collect();
@@ -96,7 +96,7 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Bro
 }
 
 /// Compares the records of one item in the old order (`before`) and in the new order (`after`).
-fn compare(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), Broken> {
+fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), Broken> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let reads = code.reads(&code.items[item]).iter();
         let register = reads.chain(code.writes(&code.items[item])).nth(place).map_or(0, |access| access.register);
@@ -125,19 +125,19 @@ struct ItemRecord {
     sched_barriers: SetHash,
 }
 
-/// Returns a pseudo-random number for a number. It is the same in every process.
-fn random(number: usize) -> u64 {
+/// Returns a pseudo-random 64-bit number that depends only on `number`, so that it is the same in every process.
+fn random_from(number: usize) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(number)
 }
 
-/// The hash of a set, or a linear combination of such hashes, modulo 2^64.
+/// The hash of a set of items, or a linear combination of such hashes, modulo 2^64.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct SetHash(u64);
 
 impl SetHash {
-    /// Returns the hash of the set with one item.
+    /// Returns the hash of the set whose only member is `item`.
     fn of(item: usize) -> SetHash {
-        SetHash(random(item))
+        SetHash(random_from(item))
     }
 
     /// Adds the members of another set.
@@ -159,44 +159,44 @@ const CONVERGED: u64 = 0xe703_7ed1_a0b4_28db;
 const SYNCS: u64 = 0x8ebc_6af0_9c88_c6e3;
 /// Factors of the memory spaces, in the order of [`ReplayState::spaces`].
 const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
-/// Minus one modulo 2^64: takes members away from a set.
+/// Minus one modulo 2^64: the factor that removes members from a set.
 const MINUS: u64 = u64::MAX;
 
-/// The base of an address: its form, and each address register with its writer (position plus one; 0 for none). Two accesses with equal
-/// bases have the same base address, so their offsets decide whether they overlap.
+/// The base of an address: the hash of its form ([`crate::code::Address::form`]), and each address register with its last writer (position
+/// plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
 type Base = (u64, Vec<(u32, u32)>);
 
-/// Set hashes of the reads and of the writes so far.
+/// Set hashes of the memory reads and of the memory writes so far.
 #[derive(Default)]
 struct SetHashes {
     reads: SetHash,
     writes: SetHash,
 }
 
-/// State of a replay: what was executed so far.
+/// State of a replay: the sets of items executed so far.
 #[derive(Default)]
 struct ReplayState<'b> {
-    /// Last writer of each register, as position plus one.
+    /// By register number: the last writer, as position plus one.
     writers: FxHashMap<u32, u32>,
-    /// Accesses per memory space: global, shared, local, spill.
+    /// By memory space (global, shared, local, spill): its accesses.
     spaces: [SetHashes; 4],
-    /// Accesses with a known address, per space and base.
+    /// By space and base: the accesses with a known address.
     bases: FxHashMap<(usize, &'b Base), SetHashes>,
-    /// Accesses with a known address, per space, base and four-byte word.
+    /// By space, base and four-byte word: the accesses with a known address.
     words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
-    /// All accesses, except reads of constant memory.
+    /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
-    /// Strong accesses and clock reads.
+    /// The strong accesses and clock reads executed so far.
     strong: SetHash,
-    /// Fences and barriers.
+    /// The fences and barriers executed so far.
     fences: SetHash,
     /// Barriers ([`OrderEffect::Sync`]).
     syncs: SetHash,
     /// Items whose result depends on the set of converged threads.
     converged: SetHash,
-    /// All items.
-    all: SetHash,
-    /// Scheduling barriers.
+    /// All items executed so far.
+    all_items: SetHash,
+    /// The scheduling barriers executed so far.
     sched_barriers: SetHash,
 }
 
@@ -216,7 +216,7 @@ fn replay(
     for &position in order {
         let item = &code.items[position];
         let base = bases[position - within.start].as_ref();
-        found[position - within.start] = state.step(code, item, position, base);
+        found[position - within.start] = state.execute(code, item, position, base);
     }
     (found, state.writers)
 }
@@ -240,7 +240,7 @@ fn find_bases(code: &Code, within: &Range<usize>, bases: &mut [Option<Base>]) {
 
 impl<'b> ReplayState<'b> {
     /// Executes one item and returns its record.
-    fn step(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b Base>) -> ItemRecord {
+    fn execute(&mut self, code: &Code, item: &Item, position: usize, base: Option<&'b Base>) -> ItemRecord {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
         record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));
@@ -250,7 +250,7 @@ impl<'b> ReplayState<'b> {
         let own = SetHash::of(position);
         match item.effect {
             OrderEffect::None => {}
-            OrderEffect::Access(access) => self.access(access, own, base, &mut record),
+            OrderEffect::Access(access) => self.execute_access(access, own, base, &mut record),
             OrderEffect::Clock => {
                 record.order.add(self.strong);
                 record.order.add(self.fences.times(FENCES));
@@ -267,7 +267,7 @@ impl<'b> ReplayState<'b> {
                 }
             }
             OrderEffect::SchedBarrier => {
-                record.sched_barriers = self.all;
+                record.sched_barriers = self.all_items;
                 self.sched_barriers.add(own);
             }
         }
@@ -275,18 +275,18 @@ impl<'b> ReplayState<'b> {
             record.order.add(self.syncs.times(SYNCS));
             self.converged.add(own);
         }
-        self.all.add(own);
+        self.all_items.add(own);
         for access in code.writes(item) {
             self.writers.insert(access.register, position as u32 + 1);
         }
         record
     }
 
-    /// Executes a memory access. `own` is the item's number in set hashes.
+    /// Executes a memory access. `own` is the set hash of the item itself.
     ///
     /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
     /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
-    fn access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
+    fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
             record.order = self.syncs;
             return;
@@ -322,7 +322,7 @@ impl<'b> ReplayState<'b> {
                 add(of_base);
                 for word in words {
                     let of_word = self.words.entry((number, base, word)).or_default();
-                    count(of_word, random(word as usize));
+                    count(of_word, random_from(word as usize));
                     add(of_word);
                 }
             }

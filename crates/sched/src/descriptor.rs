@@ -8,8 +8,7 @@
 //! [8:0] latency index   [14:9] throughput class   [19:15] pipe   [24:20] sub-class   [29:25] flags   [36:32] reads   [41:37] writes
 //! ```
 //!
-//! Only `oriole profile` reads descriptors so far; the strategies of the description that are still missing will select instructions by
-//! them.
+//! Only `oriole profile` reads descriptors so far; strategies of that description that are not implemented yet would use them.
 
 use oriole_hardware::Class;
 use oriole_hardware::units::Unit;
@@ -18,12 +17,12 @@ use oriole_isa::{Access, Instruction, RegFile, accesses};
 use crate::space::SchedSpace;
 use oriole_hardware::ThroughputClass;
 
-/// Numbers from here on are our own classes, which the description does not have.
+/// First class number of our own classes, which the published description of ptxas does not have.
 const OWN_CLASSES: u16 = 1024;
-/// Class number in the description for narrow arithmetic on its type 19, which is bfloat16.
+/// Class number of bfloat16 arithmetic in the published description of ptxas (its operand type 19).
 const BFLOAT16_CLASS: u16 = 52;
 
-/// Defines an enumeration for one column of the class table, with the number and the name of each value.
+/// Defines an enumeration for one column of the class table (`classes.tbl`), with the number and the name of each value.
 macro_rules! column {
     ($(#[$meaning:meta])* $name:ident { $($variant:ident = $number:literal $spelling:literal,)* }) => {
         $(#[$meaning])*
@@ -35,22 +34,22 @@ macro_rules! column {
             /// All values.
             pub const ALL: &[$name] = &[$($name::$variant),*];
 
-            /// Returns the name in the class table.
+            /// Returns the name of the value in the class table.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $spelling),* }
             }
 
-            /// Returns the number that is packed into the descriptor.
+            /// Returns the number that stands for the value in a packed descriptor.
             pub fn number(self) -> u8 {
                 self as u8
             }
 
-            /// Returns the value with a name.
+            /// Returns the value with the given name; `None` if there is none.
             pub fn find(name: &str) -> Option<$name> {
                 $name::ALL.iter().copied().find(|value| value.name() == name)
             }
 
-            /// Returns the value with a number.
+            /// Returns the value with the given number; `None` if there is none.
             pub fn from_number(number: u8) -> Option<$name> {
                 $name::ALL.iter().copied().find(|value| value.number() == number)
             }
@@ -59,11 +58,11 @@ macro_rules! column {
 }
 
 column! {
-    /// Pipes that can execute an instruction.
+    /// The pipe or pipes that can execute an instruction.
     PipeMask { A = 1 "A", B = 2 "B", C = 3 "C", All = 0x1f "all", }
 }
 column! {
-    /// The part of a pipe that an instruction uses.
+    /// The sub-class: which part of its pipe an instruction uses.
     SubClass { Control = 1 "control", Integer = 2 "integer", Single = 3 "single", Double = 4 "double", Any = 0x1f "any", }
 }
 column! {
@@ -76,23 +75,23 @@ column! {
 pub struct SchedDescriptor {
     /// The scheduling class in the hardware model.
     pub class: Class,
-    /// The class number: that of the description if it has one, otherwise our own.
+    /// The class number: that of the published description of ptxas if it has one, otherwise our own.
     pub class_number: u16,
-    /// The row of the latency table: that of the description if it has one, otherwise our own.
+    /// The row of the latency table: that of the published description of ptxas if it has one, otherwise our own.
     pub latency_index: u16,
     /// Pipes that can execute the instruction.
     pub pipe: PipeMask,
-    /// The part of the pipe.
+    /// The sub-class: which part of its pipe the instruction uses.
     pub sub_class: SubClass,
-    /// The preferred sub-unit.
+    /// The sub-unit that the instruction prefers.
     pub flags: PipeFlags,
     /// The throughput class, which determines the issue rate.
     pub throughput: ThroughputClass,
-    /// The unit, and the entry of the resource vector.
+    /// The functional unit, which is also an index into the resource vector.
     pub unit: Unit,
     /// The memory space that the instruction accesses. `None` if it accesses no memory.
     pub space: Option<SchedSpace>,
-    /// Number of registers of the widest operand.
+    /// Number of 32-bit registers of the widest operand.
     pub width: u16,
     /// The register file of the first result. `None` without results.
     pub result_file: Option<RegFile>,
@@ -108,7 +107,7 @@ pub struct Incomplete {
 }
 
 impl SchedDescriptor {
-    /// Returns the properties of a class, for an instruction of which nothing else is known.
+    /// Returns the properties that all instructions of a class have; width and result file have default values.
     pub fn of_class(class: Class) -> Result<SchedDescriptor, Incomplete> {
         let lacks = |attribute| Incomplete { class: class.name(), attribute };
         let text = |key: &'static str| class.attribute(key).ok_or_else(|| lacks(key));
@@ -144,7 +143,7 @@ impl SchedDescriptor {
         })
     }
 
-    /// Packs the properties into the bits of the description, with all barriers allowed.
+    /// Packs the properties into the bit layout of the published description of ptxas, with all barriers allowed.
     pub fn pack(&self) -> Packed {
         let mut packed = Packed::default();
         packed.set(Packed::LATENCY_INDEX, self.latency_index.into());
@@ -169,11 +168,11 @@ impl BitField {
     }
 }
 
-/// A descriptor packed into the bits of the description.
+/// A descriptor in the bit layout of the published description of ptxas; see the module comment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Packed(pub u64);
 
-/// A descriptor without restrictions: all pipes, parts, flags and barriers.
+/// The default is a descriptor without restrictions: all pipes, sub-classes, flags and barriers.
 impl Default for Packed {
     fn default() -> Packed {
         let all = [Packed::PIPE, Packed::SUB_CLASS, Packed::FLAGS, Packed::READ_BARRIERS, Packed::WRITE_BARRIERS];
@@ -182,19 +181,19 @@ impl Default for Packed {
 }
 
 impl Packed {
-    /// The row of the latency table.
+    /// Field: the row of the latency table.
     pub const LATENCY_INDEX: BitField = BitField { low: 0, width: 9 };
-    /// The throughput class.
+    /// Field: the throughput class.
     pub const THROUGHPUT: BitField = BitField { low: 9, width: 6 };
-    /// The pipes.
+    /// Field: the pipes.
     pub const PIPE: BitField = BitField { low: 15, width: 5 };
-    /// The part of the pipe.
+    /// Field: the sub-class.
     pub const SUB_CLASS: BitField = BitField { low: 20, width: 5 };
-    /// The preferred sub-unit.
+    /// Field: the preferred sub-unit.
     pub const FLAGS: BitField = BitField { low: 25, width: 5 };
-    /// Barriers that may signal that the sources have been read.
+    /// Field: the scoreboards that may be the read barrier.
     pub const READ_BARRIERS: BitField = BitField { low: 32, width: 5 };
-    /// Barriers that may signal that the results are ready.
+    /// Field: the scoreboards that may be the write barrier.
     pub const WRITE_BARRIERS: BitField = BitField { low: 37, width: 5 };
 
     /// Returns the value of a field.
@@ -212,22 +211,23 @@ impl Packed {
         self.get(Packed::LATENCY_INDEX) as u16
     }
 
-    /// Returns the throughput class, or `None` for an unused number.
+    /// Returns the throughput class; `None` if the field has a value that no class is assigned to.
     pub fn throughput(self) -> Option<ThroughputClass> {
         ThroughputClass::from_number(self.get(Packed::THROUGHPUT) as u8)
     }
 
-    /// Returns the pipes, or `None` for an unused number.
+    /// Returns the pipes; `None` if the field has a value that no set of pipes is assigned to.
     pub fn pipe(self) -> Option<PipeMask> {
         PipeMask::from_number(self.get(Packed::PIPE) as u8)
     }
 
-    /// Returns the part of the pipe, or `None` for an unused number.
+    /// Returns the sub-class: which part of its pipe the instruction uses. `None` if the field has a value that no sub-class is assigned
+    /// to.
     pub fn sub_class(self) -> Option<SubClass> {
         SubClass::from_number(self.get(Packed::SUB_CLASS) as u8)
     }
 
-    /// Returns the preferred sub-unit, or `None` for an unused number.
+    /// Returns the preferred sub-unit; `None` if the field has a value that no sub-unit is assigned to.
     pub fn flags(self) -> Option<PipeFlags> {
         PipeFlags::from_number(self.get(Packed::FLAGS) as u8)
     }
@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// The masks printed in the description.
+    /// The bit masks that the published description of ptxas prints.
     #[test]
     fn packed_bits_match_the_description() {
         let default = Packed::default();
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(with(Packed::LATENCY_INDEX, 0x3ff), 0x1ff);
     }
 
-    /// Class numbers, latency indices and pipes listed in the description.
+    /// Class numbers, latency indices and pipes that the published description of ptxas lists.
     #[test]
     fn descriptors_match_the_description() {
         let group = descriptor("HGMMA.64x8x16.F32 R24, gdesc[UR8], !UPT");

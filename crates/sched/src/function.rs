@@ -1,14 +1,15 @@
 //! Schedules functions: before register allocation on SSA values, and afterwards (phase 110) on physical registers.
 //!
 //! Each block is scheduled separately, region by region ([`Code::regions`]). The new order of a region is used only if it is estimated to
-//! be faster than the old order. On values there is a second condition, for the whole block: the new order must not need more registers
-//! than the register target or than the old order. Otherwise the block is scheduled again in the mode that reduces registers, and if that
-//! does not fit either, the block keeps its old order.
+//! be faster than the old order. Before register allocation there is a second condition, for the whole block: the new order must not need
+//! more registers than the register target or than the old order. Otherwise the block is scheduled again in the mode that reduces
+//! registers, and if that does not fit either, the block keeps its old order.
 //!
 //! **Register target.** Registers that do not reduce occupancy are free, so the target is the largest number of registers with which as
-//! many warps stay resident as with the old order ([`crate::report::target`]). More registers must pay for the lost warps: the caller can
-//! request a schedule that keeps only a percentage of the warps ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`].
-//! [`Stats::tradeoff`] predicts whether such a schedule is worth trying ([`crate::occupancy_tradeoff`]).
+//! many warps stay resident as with the old order ([`crate::report::target`]). More registers are worth it only if the schedule is enough
+//! faster to make up for the lost warps: the caller can request a schedule that keeps only a percentage of the warps
+//! ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`]. [`Stats::tradeoff`] predicts whether such a schedule is
+//! worth trying ([`crate::occupancy_tradeoff`]).
 
 use std::ops::Range;
 
@@ -35,42 +36,42 @@ use crate::score::LOOP_MODEL;
 /// Number of predicate registers of a thread, and of uniform predicate registers of a warp.
 const PREDICATES: i32 = 7;
 
-/// The hardware to schedule for, and the options.
+/// The scheduling pass: the hardware to schedule for, and the options.
 #[derive(Clone, Copy)]
 pub struct Scheduler<'a> {
-    /// Latencies.
+    /// The latency model of the target.
     pub model: &'a Model,
-    /// Unit of each class, and cycles on it.
+    /// For each latency class: its functional unit, and the cycles for which an instruction keeps the unit busy.
     pub costs: &'a Costs,
     /// Limits of the multiprocessor.
     pub machine: &'a Machine,
-    /// The scheduling algorithm.
+    /// The scheduling algorithm for a region.
     pub backend: Backend,
-    /// The objective.
+    /// The optimization goal.
     pub mode: ScheduleMode,
-    /// Tunable parameters.
+    /// Numeric parameters of the schedulers.
     pub knobs: Knobs,
     /// Maximum number of general registers that the code may name.
     pub register_limit: u32,
     /// General registers that the hardware allocates to a thread beyond those that its code can name.
     pub hidden_registers: u32,
-    /// Number of uniform registers.
+    /// Maximum number of uniform registers that the code may name.
     pub uniform_limit: u32,
-    /// Cycles until calls return, where that is known.
+    /// Estimated execution times of called functions; `None` if they are unknown.
     pub calls: Option<&'a CallCosts>,
-    /// Resources of a block besides registers, if the block size is declared.
+    /// Resources of a thread block besides registers; `None` if the block size is not declared.
     pub launch: Option<Launch>,
-    /// Percentage of the resident warps that must stay resident; 100 for schedules that keep occupancy.
+    /// Percentage of the warps resident with the original order that must stay resident; 100 keeps the occupancy.
     pub occupancy_percent: u32,
-    /// Smaller percentages that the caller would accept for a faster schedule.
+    /// Smaller values of `occupancy_percent` that the caller would accept for a faster schedule.
     pub lower_occupancy_percents: &'a [u32],
     /// Whether to verify every new order with [`crate::check`].
     pub verify: bool,
-    /// Whether to record the reason of every decision.
+    /// Whether to record the reason of every scheduling decision.
     pub trace: bool,
 }
 
-/// The result of a scheduling pass.
+/// Statistics of a scheduling pass over a function.
 #[derive(Clone, Default, Debug)]
 pub struct Stats {
     /// Number of blocks with a new order.
@@ -91,10 +92,10 @@ pub struct Stats {
     pub attempts: Vec<TracedAttempt>,
 }
 
-/// An illegal new order: a bug in the scheduler, found by the checker.
+/// The error for an illegal new order, which the checker found. It is a bug in the scheduler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleError {
-    /// The block.
+    /// The block with the illegal order.
     pub block: Block,
     /// The violated constraint.
     pub broken: Broken,
@@ -108,8 +109,8 @@ impl std::fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// Groups blocks into chunks of at most `largest` instructions; a larger block is a chunk of its own. Tables are sized by chunk, not by
-/// function.
+/// Divides the blocks of a function into chunks of at most `largest` instructions; a larger block is a chunk of its own. Tables are sized
+/// by chunk, not by function, to bound memory.
 fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
     let mut size = 0_usize;
@@ -127,7 +128,7 @@ fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     chunks
 }
 
-/// The items of one chunk, with the range of each block.
+/// The items of one chunk of blocks, and the range of items of each block.
 struct ChunkCode {
     code: Code,
     blocks: Vec<(Block, Range<usize>)>,
@@ -148,8 +149,8 @@ impl ChunkCode {
         ChunkCode { code, blocks: ranges }
     }
 
-    /// Walks the blocks that end with a back edge in their original order. The headers of their loops are scheduled before them, and should
-    /// know which results are in flight along the back edge.
+    /// Walks the blocks that end with a back edge, in their original order, to find the results in flight along the back edges: the loop
+    /// headers are scheduled before these blocks.
     fn walk_latches(&self, function: &Function, flow: &ControlFlow, in_flight: &mut InFlight<'_>, numbers: Option<&from_ir::ValueNumbers>) {
         for (block, range) in &self.blocks {
             let is_back_edge = |to: &Block| flow.position(*to) <= flow.position(*block);
@@ -161,7 +162,7 @@ impl ChunkCode {
     }
 }
 
-/// State that is reused from block to block.
+/// Working state that is reused from block to block.
 struct Scratch<'a, 'm> {
     builder: Builder<'m>,
     tracker: PressureTracker,
@@ -170,12 +171,12 @@ struct Scratch<'a, 'm> {
     in_flight: &'a mut InFlight<'m>,
 }
 
-/// A new order of a block.
+/// A new order of a block, with its estimated time.
 struct Attempt {
     order: Vec<usize>,
-    /// Cycles of the old order.
+    /// Estimated cycles of the old order.
     cycles_before: u64,
-    /// Cycles of the new order.
+    /// Estimated cycles of the new order.
     cycles: u64,
     /// Lower bound on the cycles of any order.
     lower_bound_cycles: u64,
@@ -185,20 +186,20 @@ struct Attempt {
     regions: Vec<TracedRegion>,
 }
 
-/// The outcome of the search for an order of a block within a register budget.
-struct Found {
+/// The result of the search for an order of a block within a register budget.
+struct BudgetSearch {
     /// The new order. `None` if every order that was tried needs too many registers.
     attempt: Option<Attempt>,
-    /// Cycles of the new order, or of the old order if there is none.
+    /// Estimated cycles of the new order, or of the old order if there is no new one.
     cycles: u64,
     /// Lower bound on the cycles of any order.
     lower_bound_cycles: u64,
-    /// Maximum number of live registers in the new order.
+    /// Maximum number of live registers of each class in the new order; `None` if there is no new order.
     peak: Option<Counts>,
-    /// Whether more registers would have been used if there were more.
+    /// Whether the backend would have used more registers than allowed.
     is_tight: bool,
-    /// The attempts, for traces.
-    tries: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
+    /// All attempts, for the trace; empty unless tracing is on.
+    traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
 }
 
 impl Scheduler<'_> {
@@ -222,19 +223,19 @@ impl Scheduler<'_> {
             chunk_code.walk_latches(function, &flow, &mut in_flight, Some(&numbers));
             for (block, range) in &chunk_code.blocks {
                 let live = LiveValues::of(function, &liveness, *block);
-                old_peaks[*block] = peak(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
+                old_peaks[*block] = peak_pressure(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
             }
             // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
             only_chunk_code = Some(chunk_code).filter(|_| chunks.len() == 1);
         }
-        let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| most_of(most, *peak));
-        let target = self.target(old);
+        let old = old_peaks.iter().fold([0; REGISTER_CLASSES], |most, peak| elementwise_max(most, *peak));
+        let target = self.targets(old);
         let mut stats = Stats { live_before: old[0], target: Some(self.register_target(old[0])), ..Stats::default() };
         let loops = if self.lower_occupancy_percents.is_empty() { None } else { Some(Loops::compute(function, &flow)) };
         let budgets = self
             .lower_occupancy_percents
             .iter()
-            .map(|&occupancy_percent| (occupancy_percent, Scheduler { occupancy_percent, ..*self }.target(old)));
+            .map(|&occupancy_percent| (occupancy_percent, Scheduler { occupancy_percent, ..*self }.targets(old)));
         let mut tradeoff = OccupancyTradeoff::new((self.occupancy_percent, target), budgets);
         for chunk in &chunks {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
@@ -248,11 +249,12 @@ impl Scheduler<'_> {
                 scratch.in_flight.enter_block(function, &flow, *block, Some(&numbers));
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
-                let found = self.within_budget(&chunk_code.code, range, &mut scratch, &live, most_of(target, old));
+                let found = self.find_within_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(target, old));
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
                     let own = BlockOutcome { cycles: found.cycles, peak: found.peak.unwrap_or(old)[0] };
-                    let with = |allowed| self.outcome(&chunk_code.code, range, &mut scratch, &live, most_of(allowed, old));
+                    let with =
+                        |allowed| self.schedule_with_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(allowed, old));
                     let wants_more = found.is_tight && can_save(found.cycles, found.lower_bound_cycles);
                     tradeoff.add(
                         LOOP_MODEL.executions(loops.depth(*block)),
@@ -264,21 +266,24 @@ impl Scheduler<'_> {
                     );
                 }
                 let insts = &function.blocks[*block].insts;
-                let tries = found.tries.into_iter();
-                stats.attempts.extend(tries.map(|(mode, regions, verdict)| TracedAttempt::new(*block, insts, mode, regions, verdict)));
+                let traced_attempts = found.traced_attempts.into_iter();
+                stats
+                    .attempts
+                    .extend(traced_attempts.map(|(mode, regions, verdict)| TracedAttempt::new(*block, insts, mode, regions, verdict)));
                 match &found.attempt {
                     Some(attempt) => scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied()),
                     None => scratch.in_flight.finish_block(&chunk_code.code, *block, range.clone()),
                 }
-                self.accept(function, &chunk_code.code, *block, range, found.attempt, &mut stats)?;
+                self.apply_order(function, &chunk_code.code, *block, range, found.attempt, &mut stats)?;
             }
         }
         stats.tradeoff = tradeoff.best(|live| Scheduler { occupancy_percent: 100, ..*self }.register_target(live).warps);
         Ok(stats)
     }
 
-    /// Returns cycles and live registers of a block that is scheduled with `allowed` registers.
-    fn outcome(
+    /// Schedules a block with at most `allowed` registers of each class. Returns its estimated cycles and its maximum number of live
+    /// registers.
+    fn schedule_with_budget(
         &self,
         code: &Code,
         range: &Range<usize>,
@@ -289,40 +294,48 @@ impl Scheduler<'_> {
         let untraced = Scheduler { trace: false, ..*self };
         let settings = untraced.settings(self.mode, AllocationStage::Pre, Budget::new(self.mode, allowed, 0, &self.knobs));
         scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
-        let attempt = untraced.attempt(code, range, scratch, &settings);
-        let peak = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+        let attempt = untraced.schedule_regions(code, range, scratch, &settings);
+        let peak = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
-    /// Searches for an order of a block that needs at most `allowed` registers: in the given mode, then in the mode that reduces registers.
-    fn within_budget(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, live: &LiveValues, allowed: Counts) -> Found {
-        let (mut tries, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
+    /// Searches for an order of a block that needs at most `allowed` registers of each class: first in the mode of the pass, then in
+    /// `reduce-reg`.
+    fn find_within_budget(
+        &self,
+        code: &Code,
+        range: &Range<usize>,
+        scratch: &mut Scratch<'_, '_>,
+        live: &LiveValues,
+        allowed: Counts,
+    ) -> BudgetSearch {
+        let (mut traced_attempts, mut is_tight, mut cycles_before, mut lower_bound_cycles) = (Vec::new(), false, 0, 0);
         let modes = [(self.mode, self.knobs), (ScheduleMode::ReduceReg, Knobs { tighten_by: Some(0), ..self.knobs })];
         for (mode, knobs) in modes {
             let settings = self.settings(mode, AllocationStage::Pre, Budget::new(mode, allowed, 0, &knobs));
             scratch.tracker.enter_block(code, range.clone(), live.as_liveness());
-            let mut attempt = self.attempt(code, range, scratch, &settings);
-            let found = peak(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
+            let mut attempt = self.schedule_regions(code, range, scratch, &settings);
+            let found = peak_pressure(code, range, &mut scratch.tracker, live.as_liveness(), attempt.order.iter().copied());
             is_tight |= mode != ScheduleMode::ReduceReg && (attempt.exceeded_scarcity || found[0] > settings.budget.scarce_above);
             let fits = found.iter().zip(allowed).all(|(found, allowed)| *found <= allowed);
             if self.trace {
                 let verdict =
                     if fits { AttemptVerdict::Taken } else { AttemptVerdict::TooManyRegisters { found: found[0], allowed: allowed[0] } };
-                tries.push((mode, std::mem::take(&mut attempt.regions), verdict));
+                traced_attempts.push((mode, std::mem::take(&mut attempt.regions), verdict));
             }
             if fits {
-                return Found {
+                return BudgetSearch {
                     cycles: attempt.cycles,
                     lower_bound_cycles: attempt.lower_bound_cycles,
                     attempt: Some(attempt),
                     peak: Some(found),
                     is_tight,
-                    tries,
+                    traced_attempts,
                 };
             }
             (is_tight, cycles_before, lower_bound_cycles) = (true, attempt.cycles_before, attempt.lower_bound_cycles);
         }
-        Found { attempt: None, cycles: cycles_before, lower_bound_cycles, peak: None, is_tight, tries }
+        BudgetSearch { attempt: None, cycles: cycles_before, lower_bound_cycles, peak: None, is_tight, traced_attempts }
     }
 
     /// Schedules a function on physical registers (phase 110).
@@ -346,13 +359,13 @@ impl Scheduler<'_> {
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
                 let settings = self.settings(mode, AllocationStage::Post, Budget::UNLIMITED);
-                let mut attempt = self.attempt(&chunk_code.code, range, &mut scratch, &settings);
+                let mut attempt = self.schedule_regions(&chunk_code.code, range, &mut scratch, &settings);
                 if self.trace {
                     let (insts, regions) = (&function.blocks[*block].insts, std::mem::take(&mut attempt.regions));
                     stats.attempts.push(TracedAttempt::new(*block, insts, mode, regions, AttemptVerdict::Taken));
                 }
                 scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied());
-                self.accept(function, &chunk_code.code, *block, range, Some(attempt), &mut stats)?;
+                self.apply_order(function, &chunk_code.code, *block, range, Some(attempt), &mut stats)?;
             }
         }
         Ok(stats)
@@ -362,7 +375,7 @@ impl Scheduler<'_> {
         Settings { mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
 
-    /// Returns the register target for a function with `live` live general registers, with its derivation.
+    /// Returns the register target, with its derivation, for a function with at most `live` live general registers.
     pub fn register_target(&self, live: i32) -> RegisterTarget {
         let bounds = Bounds {
             launch: self.launch,
@@ -375,13 +388,13 @@ impl Scheduler<'_> {
         RegisterTarget::new(live, self.machine, &bounds)
     }
 
-    /// Returns the number of registers of each class that may be live.
-    fn target(&self, live: Counts) -> Counts {
+    /// Returns the register target of each class, for an original order with at most `live` live registers.
+    fn targets(&self, live: Counts) -> Counts {
         [self.register_target(live[0]).registers, PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 
-    /// Schedules the regions of a block. Regions whose new order is not faster keep their old order.
-    fn attempt(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, settings: &Settings) -> Attempt {
+    /// Schedules the regions of a block. A region whose new order is not faster keeps its old order.
+    fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, settings: &Settings) -> Attempt {
         let Scratch { builder, tracker, scheduler, in_flight } = scratch;
         in_flight.restart_block();
         let strategy = self.backend.strategy();
@@ -401,7 +414,7 @@ impl Scheduler<'_> {
             // The new order is used without comparison in two cases: the mode saves registers rather than cycles, or the backend itself
             // returns the old order if it finds no better one.
             let always_use = settings.mode == ScheduleMode::ReduceReg || strategy.falls_back_to_original();
-            // The backend must run, even if no order can be faster, if its report of a lack of registers is needed.
+            // The backend must run even if no order can be faster, if the caller needs its report whether registers were scarce.
             let needs_register_report = settings.stage == AllocationStage::Pre && strategy.reports_register_demand();
             let lower_bound = backend::lower_bound(code, &graph, self.costs);
             attempt.lower_bound_cycles += u64::from(lower_bound.issued);
@@ -432,7 +445,7 @@ impl Scheduler<'_> {
     }
 
     /// Applies the new order to the block and updates the statistics. Without an attempt, the block keeps its old order.
-    fn accept(
+    fn apply_order(
         &self,
         function: &mut Function,
         code: &Code,
@@ -472,7 +485,7 @@ impl Attempt {
     }
 }
 
-/// Values that are live at the start of a block, phi results included, and at its end.
+/// Indices of the values that are live at the start of a block, phi results included, and at its end.
 pub(crate) struct LiveValues {
     at_start: Vec<u32>,
     at_end: Vec<u32>,
@@ -493,13 +506,13 @@ impl LiveValues {
     }
 }
 
-/// Returns the maximum of each class.
-fn most_of(first: Counts, second: Counts) -> Counts {
+/// Returns the elementwise maximum, by register class.
+fn elementwise_max(first: Counts, second: Counts) -> Counts {
     std::array::from_fn(|class| first[class].max(second[class]))
 }
 
 /// Returns the maximum number of live registers of each class in a block, for a given order.
-fn peak(
+fn peak_pressure(
     code: &Code,
     range: &Range<usize>,
     tracker: &mut PressureTracker,

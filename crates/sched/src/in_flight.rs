@@ -1,17 +1,16 @@
 //! Results that are still in flight when a block or a region starts.
 //!
-//! Blocks are scheduled one by one, but a load at the end of a block is not complete when the next block starts. [`InFlight`] follows the
-//! results of variable latency across the borders of regions and blocks, so that the dependency graph of a region knows when the operands
-//! from before the region arrive ([`crate::graph::Graph::start_cycles`]).
+//! Blocks are scheduled one by one, but a load at the end of a block is not complete when the next block starts. [`InFlight`] tracks the
+//! results of variable latency across the boundaries of regions and blocks, so that the dependency graph of a region knows when the
+//! operands from before the region arrive ([`crate::graph::Graph::start_cycles`]).
 //!
 //! Example: `bb0` ends with `LDG R14`, which usually takes 400 cycles, and a branch; `bb1` has `FADD R6, R7, R14` and then four more loads.
-//! Without this module the sum looks ready at once and stays first, and the loads wait for `R14` with it. With it the sum is known to wait
-//! for about 400 cycles, and the loads go first.
+//! Without this module the scheduler would assume that the addition is ready at once and leave it first; the loads after it would then wait
+//! for `R14` too. With it, the addition is known to wait for about 400 cycles, and the loads issue first.
 //!
-//! The state at the start of a block is the maximum over its predecessors; at the start of a loop over its back edges only, because a
-//! result in flight before the loop delays one iteration only, and the order should suit all of them. Back edges count with the original
-//! order of their block, because that block is scheduled later. Time is counted roughly: a cycle per instruction, and the wait for operands
-//! in flight.
+//! The state at the start of a block is the maximum over its predecessors; at a loop header over its back edges only, because a result in
+//! flight before the loop delays the first iteration only. The block of a back edge is scheduled after the header, so its original order is
+//! used. Time is estimated roughly: one cycle per instruction, plus the wait for operands in flight.
 
 use oriole_hardware::Model;
 use oriole_ir::analysis::ControlFlow;
@@ -21,21 +20,21 @@ use oriole_support::IndexVec;
 use crate::code::from_ir::ValueNumbers;
 use crate::code::{Code, Item};
 
-/// A register whose latest result is in flight, and the cycles until it arrives.
+/// A register number whose latest result is in flight, and the number of cycles until that result arrives.
 type Remaining = (u32, u32);
 
 /// The results in flight at the current position, and those at the ends of the blocks walked so far.
 pub(crate) struct InFlight<'m> {
     model: &'m Model,
-    /// For each register, the cycle in which its latest result arrives, from the start of the block; 0 if it is not in flight.
+    /// By register number: the cycle, from the start of the block, in which its latest result arrives; 0 if it is not in flight.
     arrivals: Vec<u32>,
-    /// The registers with an entry in `arrivals` that is not 0, and possibly others.
-    entered: Vec<u32>,
+    /// Register numbers whose entry in `arrivals` may be nonzero; used to reset the table.
+    maybe_in_flight: Vec<u32>,
     /// The current cycle, from the start of the block.
     cycle: u32,
     /// The results in flight at the start of the current block.
     at_start: Vec<Remaining>,
-    /// The results in flight at the end of each block, ordered by register.
+    /// By block: the results in flight at its end, ordered by register number.
     at_ends: IndexVec<Block, Vec<Remaining>>,
 }
 
@@ -45,14 +44,14 @@ impl<'m> InFlight<'m> {
         InFlight {
             model,
             arrivals: vec![0; registers],
-            entered: Vec::new(),
+            maybe_in_flight: Vec::new(),
             cycle: 0,
             at_start: Vec::new(),
             at_ends: IndexVec::filled(function.blocks.len(), Vec::new()),
         }
     }
 
-    /// Moves to the start of a block. `numbers` are the register numbers of values, if the code is on values.
+    /// Moves to the start of a block. `numbers` maps SSA values to register numbers; `None` for code on physical registers.
     pub(crate) fn enter_block(&mut self, function: &Function, flow: &ControlFlow, block: Block, numbers: Option<&ValueNumbers>) {
         self.reset();
         let is_back_edge = |from: &Block| flow.position(*from) >= flow.position(block);
@@ -60,13 +59,13 @@ impl<'m> InFlight<'m> {
         for &predecessor in flow.predecessors(block).iter().filter(|from| !is_loop || is_back_edge(from)) {
             let ends = &self.at_ends[predecessor];
             for &(register, cycles) in ends {
-                enter(&mut self.arrivals, &mut self.entered, register, cycles);
+                record_arrival(&mut self.arrivals, &mut self.maybe_in_flight, register, cycles);
             }
             // The result of a phi arrives with the source for this predecessor.
             if let Some(numbers) = numbers.filter(|_| !ends.is_empty()) {
                 for (to, from) in phi_registers(function, block, predecessor, numbers) {
                     if let Ok(found) = ends.binary_search_by_key(&from, |&(register, _)| register) {
-                        enter(&mut self.arrivals, &mut self.entered, to, ends[found].1);
+                        record_arrival(&mut self.arrivals, &mut self.maybe_in_flight, to, ends[found].1);
                     }
                 }
             }
@@ -78,11 +77,11 @@ impl<'m> InFlight<'m> {
     pub(crate) fn restart_block(&mut self) {
         self.reset();
         for &(register, cycles) in &self.at_start {
-            enter(&mut self.arrivals, &mut self.entered, register, cycles);
+            record_arrival(&mut self.arrivals, &mut self.maybe_in_flight, register, cycles);
         }
     }
 
-    /// Moves across an item.
+    /// Advances past an item: adds its cycles, and records when its results arrive.
     pub(crate) fn step(&mut self, code: &Code, item: &Item) {
         let arrival = code.reads(item).iter().map(|access| self.arrivals[access.register as usize]).max().unwrap_or(0);
         // A pseudo operation does not wait: its results arrive with its operands.
@@ -95,7 +94,7 @@ impl<'m> InFlight<'m> {
         for access in code.writes(item) {
             self.arrivals[access.register as usize] = result;
             if result > 0 {
-                self.entered.push(access.register);
+                self.maybe_in_flight.push(access.register);
             }
         }
     }
@@ -115,7 +114,7 @@ impl<'m> InFlight<'m> {
     }
 
     fn reset(&mut self) {
-        for register in self.entered.drain(..) {
+        for register in self.maybe_in_flight.drain(..) {
             self.arrivals[register as usize] = 0;
         }
         self.cycle = 0;
@@ -123,21 +122,21 @@ impl<'m> InFlight<'m> {
 
     /// Returns the registers whose results have not arrived yet, in ascending order.
     fn remaining(&mut self) -> Vec<Remaining> {
-        self.entered.sort_unstable();
-        self.entered.dedup();
-        let left = self.entered.iter().map(|&register| (register, self.cycles_until(register)));
+        self.maybe_in_flight.sort_unstable();
+        self.maybe_in_flight.dedup();
+        let left = self.maybe_in_flight.iter().map(|&register| (register, self.cycles_until(register)));
         left.filter(|&(_, cycles)| cycles > 0).collect()
     }
 }
 
-/// Enters the arrival of a register, unless a later one is known.
-fn enter(arrivals: &mut [u32], entered: &mut Vec<u32>, register: u32, cycles: u32) {
+/// Records that the result of a register arrives in cycle `cycles`, unless a later arrival is recorded already.
+fn record_arrival(arrivals: &mut [u32], maybe_in_flight: &mut Vec<u32>, register: u32, cycles: u32) {
     let arrival = &mut arrivals[register as usize];
     *arrival = cycles.max(*arrival);
-    entered.push(register);
+    maybe_in_flight.push(register);
 }
 
-/// Returns the registers of the results of a block's phis, each with the register that it is copied from at the end of a predecessor.
+/// Returns pairs of register numbers for the phis of a block: a register of the result, and the register of its source for `predecessor`.
 fn phi_registers<'f>(
     function: &'f Function,
     block: Block,
@@ -167,7 +166,8 @@ mod tests {
         Model::of(Target::parse("sm_90a").unwrap())
     }
 
-    /// Walks a function on values block by block. Returns the cycles until each register arrives at the start of each block.
+    /// Walks a function on SSA values block by block. Returns, for each block, the registers in flight at its start with the cycles until
+    /// they arrive.
     fn starts(text: &str) -> Vec<Vec<Remaining>> {
         let function = oriole_ir::text::parse(text).unwrap().remove(0);
         let flow = ControlFlow::compute(&function);
@@ -195,11 +195,11 @@ mod tests {
         // Registers: %0 is 0 and 1, %1 is 2 and 3, %2 is 4, %3 is 5. The load and the branch take a cycle each.
         assert_eq!(starts[0], []);
         assert_eq!(starts[1], [(4, usual - 2), (5, usual - 2)]);
-        // The sum has waited for both.
+        // The addition has waited for both results.
         assert_eq!(starts[2], []);
     }
 
-    /// The load before the loop is not in flight in most iterations; the load at the end of the loop is.
+    /// A load before the loop is in flight in the first iteration only and does not count; a load at the end of the loop counts.
     #[test]
     fn only_back_edges_count_at_the_start_of_a_loop() {
         let text = "func kernel @f ssa {\nbb0:\n    %0:UR2 = ULDC.64 c[0x0][0x208]\n    %1:R2 = IMAD.WIDE RZ, 0x4, c[0x0][0x210]\n    %2:R = LDG.E desc[%0][%1.64] !global.4\n    BRA bb1\nbb1:\n    %3:P, PT = ISETP.NE.U32.AND %2, 0x0, PT\n    %4:R = LDG.E desc[%0][%1.64+0x4] !global.4\n    @%3 BRA bb1\n    BRA bb2\nbb2:\n    EXIT\n}";

@@ -20,17 +20,17 @@
 //! - [`calls`]: estimated execution times of called functions;
 //! - [`check`]: a checker that compares the meaning of two orders and shares no logic with the schedulers;
 //! - [`function`]: scheduling of whole functions, before and after register allocation;
-//! - `in_flight`: results in flight across the borders of blocks;
+//! - `in_flight`: results in flight across block boundaries;
 //! - [`score`]: estimated execution time of a whole function, for choosing among schedules;
 //! - [`occupancy_tradeoff`]: estimate whether a schedule with more registers and lower occupancy would be faster;
 //! - [`report`]: statistics and traces of a schedule for the user.
 //!
-//! The hardware model in `oriole-hardware` is data: instruction classes, latency tables, machine limits. The modules below answer the
-//! queries that the description of ptxas makes, from this model:
+//! The hardware model in `oriole-hardware` is data: instruction classes, latency tables, machine limits. The modules below derive from this
+//! model the properties that the published description of ptxas uses:
 //!
-//! - [`SchedDescriptor`]: the scheduling properties of an instruction, and the bit layout in which the description packs them;
+//! - [`SchedDescriptor`]: the scheduling properties of an instruction, and the bit layout in which that description packs them;
 //! - [`space`]: memory space of an instruction, and whether its latency is long ("hot") or short ("cold");
-//! - [`resource`]: occupied cycles of the ten functional units, per block;
+//! - [`resource`]: busy cycles of the ten functional units, per block;
 //! - [`register_cost`]: weight of a register in pressure counts.
 #![warn(unreachable_pub)]
 

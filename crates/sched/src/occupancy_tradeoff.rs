@@ -4,9 +4,9 @@
 //! schedule, but fewer warps are resident to hide latencies. An exact answer needs register allocation and post-RA scheduling of the
 //! whole function for each budget, which multiplies the compile time, and most functions gain next to nothing.
 //!
-//! Therefore only those *blocks* are scheduled again, once per budget, that wanted more registers and that are not yet at their lower
-//! bound ([`can_save`]). Each budget corresponds to a percentage of the resident warps that the caller is ready to keep. The cycles and
-//! the register peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best`] compares the scores.
+//! Therefore only some *blocks* are scheduled again, once per budget: those that wanted more registers and that are not yet at their lower
+//! bound ([`can_save`]). Each budget corresponds to a percentage of the resident warps that must stay resident. The cycles and the register
+//! peak of all blocks give an estimated [`Score`] per budget; [`OccupancyTradeoff::best`] compares the scores.
 //!
 //! Example (one block, executed once; the score starts at one cycle):
 //!
@@ -27,7 +27,7 @@ struct BlockEstimate {
     executions: f64,
     /// Cycles of one execution by a lone warp.
     cycles: f64,
-    /// Cycles for which one execution occupies its busiest unit, or its number of instructions if that is larger.
+    /// Number of cycles for which one execution keeps its busiest unit busy, or its number of instructions if that is larger.
     busiest: f64,
 }
 
@@ -41,9 +41,9 @@ pub(crate) fn can_save(cycles: u64, lower_bound: u64) -> bool {
 
 /// One register budget with the estimates of all blocks under it.
 struct BudgetEstimate {
-    /// Resident warps that the budget preserves, in percent of the warps without the larger budget.
+    /// Resident warps with this budget, in percent of those with the normal budget.
     occupancy_percent: u32,
-    /// Maximum number of live registers of each class.
+    /// The budget: maximum number of live registers of each class.
     allowed: Counts,
     /// Maximum number of live general registers over all blocks.
     peak: i32,
@@ -78,7 +78,7 @@ pub(crate) struct BlockOutcome {
 /// A larger register budget that is estimated to pay off.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReducedOccupancy {
-    /// Resident warps that the budget preserves, in percent.
+    /// Resident warps with this budget, in percent of those with the normal budget.
     pub occupancy_percent: u32,
     /// Estimated saving, as a fraction (0 to 1) of the score of the normal budget.
     pub saved: f64,
@@ -86,34 +86,35 @@ pub struct ReducedOccupancy {
 
 /// Estimates of a function under its normal register budget and under larger ones.
 pub(crate) struct OccupancyTradeoff {
-    /// The budget that is used for the schedule at hand.
-    own: BudgetEstimate,
+    /// The normal budget, with which the function is scheduled.
+    normal: BudgetEstimate,
     /// Larger budgets with lower occupancy.
-    others: Vec<BudgetEstimate>,
+    larger: Vec<BudgetEstimate>,
 }
 
 impl OccupancyTradeoff {
-    /// Creates empty estimates. Each budget is a pair: percentage of resident warps preserved, and maximum live registers per class.
+    /// Creates estimates without blocks. Each budget is a pair: percentage of resident warps, and maximum number of live registers per
+    /// class.
     ///
-    /// Budgets that allow no more general registers than `own` are dropped.
-    pub(crate) fn new(own: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
-        let others = others.filter(|(_, allowed)| allowed[0] > own.1[0]);
+    /// Budgets that allow no more general registers than `normal` are dropped.
+    pub(crate) fn new(normal: (u32, Counts), others: impl Iterator<Item = (u32, Counts)>) -> OccupancyTradeoff {
+        let others = others.filter(|(_, allowed)| allowed[0] > normal.1[0]);
         OccupancyTradeoff {
-            own: BudgetEstimate::new(own.0, own.1),
-            others: others.map(|(warps, allowed)| BudgetEstimate::new(warps, allowed)).collect(),
+            normal: BudgetEstimate::new(normal.0, normal.1),
+            larger: others.map(|(warps, allowed)| BudgetEstimate::new(warps, allowed)).collect(),
         }
     }
 
-    /// Adds a block.
+    /// Adds the estimates of a block under all budgets.
     ///
-    /// `own` is its outcome under the normal budget. If `wants_more` is set, `with` is called once per larger budget to schedule the block
-    /// under that budget; otherwise the outcome `own` is used for all budgets.
+    /// `normal` is its outcome under the normal budget. If `wants_more` is set, `with` is called once per larger budget to schedule the
+    /// block under that budget; otherwise the outcome `normal` is used for all budgets.
     pub(crate) fn add(
         &mut self,
         executions: f64,
         items: &[Item],
         costs: &Costs,
-        own: BlockOutcome,
+        normal: BlockOutcome,
         wants_more: bool,
         mut with: impl FnMut(Counts) -> BlockOutcome,
     ) {
@@ -122,12 +123,12 @@ impl OccupancyTradeoff {
             budget.peak = budget.peak.max(outcome.peak);
             budget.blocks.push(BlockEstimate { executions, cycles: outcome.cycles as f64, busiest });
         };
-        for budget in &mut self.others {
-            // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter one is what would be used.
-            let outcome = if wants_more { with(budget.allowed) } else { own };
-            note(budget, if outcome.cycles < own.cycles { outcome } else { own });
+        for budget in &mut self.larger {
+            // List scheduling is a heuristic: a larger budget can give a longer schedule. The shorter of both would be used.
+            let outcome = if wants_more { with(budget.allowed) } else { normal };
+            note(budget, if outcome.cycles < normal.cycles { outcome } else { normal });
         }
-        note(&mut self.own, own);
+        note(&mut self.normal, normal);
     }
 
     /// Returns the larger budget with the lowest score, or `None` if no larger budget has a lower score than the normal one.
@@ -135,10 +136,10 @@ impl OccupancyTradeoff {
     /// `warps` maps a number of live general registers to the number of resident warps per warp scheduler.
     pub(crate) fn best(&self, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let score = |budget: &BudgetEstimate| budget.score(warps(budget.peak));
-        let own = score(&self.own);
+        let normal = score(&self.normal);
         let best =
-            self.others.iter().map(|budget| (budget.occupancy_percent, score(budget))).min_by(|one, other| one.1.total_cmp(&other.1))?;
-        (best.1 < own).then(|| ReducedOccupancy { occupancy_percent: best.0, saved: 1.0 - best.1 / own })
+            self.larger.iter().map(|budget| (budget.occupancy_percent, score(budget))).min_by(|one, other| one.1.total_cmp(&other.1))?;
+        (best.1 < normal).then(|| ReducedOccupancy { occupancy_percent: best.0, saved: 1.0 - best.1 / normal })
     }
 }
 
@@ -150,12 +151,12 @@ mod tests {
     use oriole_hardware::units::Rates;
     use oriole_isa::{Target, parse};
 
-    fn reduced_occupancy(own: BlockOutcome, other: BlockOutcome, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
+    fn reduced_occupancy(normal: BlockOutcome, other: BlockOutcome, warps: impl Fn(i32) -> u32) -> Option<ReducedOccupancy> {
         let target = Target::parse("sm_90a").unwrap();
         let costs = Costs::from_rates(Rates::of(target), Machine::of(target));
         let code = from_machine::code(&[parse("FADD R2, R0, R1").unwrap(), parse("FADD R3, R2, R0").unwrap()]);
         let mut tradeoff = OccupancyTradeoff::new((100, [32, 6, 6, 50]), [(50, [64, 6, 6, 50])].into_iter());
-        tradeoff.add(1.0, &code.items, &costs, own, true, |_| other);
+        tradeoff.add(1.0, &code.items, &costs, normal, true, |_| other);
         tradeoff.best(warps)
     }
 
@@ -163,8 +164,8 @@ mod tests {
     /// eight warps instead of 1 + 99/16 with sixteen warps.
     #[test]
     fn lower_occupancy_that_pays_off_is_found() {
-        let (own, other) = (BlockOutcome { cycles: 99, peak: 30 }, BlockOutcome { cycles: 39, peak: 60 });
-        let found = reduced_occupancy(own, other, |peak| if peak > 32 { 8 } else { 16 }).expect("it saves time");
+        let (normal, other) = (BlockOutcome { cycles: 99, peak: 30 }, BlockOutcome { cycles: 39, peak: 60 });
+        let found = reduced_occupancy(normal, other, |peak| if peak > 32 { 8 } else { 16 }).expect("it saves time");
         let expected = 1.0_f64 - ((1.0_f64 + 39.0) * (1.0 + 39.0 / 8.0) / ((1.0 + 99.0) * (1.0 + 99.0 / 16.0))).sqrt();
         assert_eq!(found.occupancy_percent, 50);
         assert!((found.saved - expected).abs() < 1e-9, "{} {expected}", found.saved);
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn lower_occupancy_that_costs_more_is_rejected() {
-        let (own, other) = (BlockOutcome { cycles: 100, peak: 30 }, BlockOutcome { cycles: 95, peak: 60 });
-        assert_eq!(reduced_occupancy(own, other, |peak| if peak > 32 { 8 } else { 16 }), None);
+        let (normal, other) = (BlockOutcome { cycles: 100, peak: 30 }, BlockOutcome { cycles: 95, peak: 60 });
+        assert_eq!(reduced_occupancy(normal, other, |peak| if peak > 32 { 8 } else { 16 }), None);
     }
 }

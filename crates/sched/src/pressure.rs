@@ -3,10 +3,10 @@
 //! Input: a block with its live-in and live-out register groups, and its items in any order that a scheduler chooses inside each region.
 //! Output: the number of live registers of each class after each item, and the maximum so far.
 //!
-//! A group (registers that are allocated together) becomes live when it is written or at the start of the block. It dies at its last
-//! reader inside the region, unless an item after the region accesses it or it is live-out. Which reader is the last depends on the
-//! chosen order, so the tracker keeps a count of unscheduled readers per group. [`PressureTracker::step`] and [`PressureTracker::change`]
-//! take time linear in the number of the item's operands.
+//! A register group (the registers of one value, which become live and dead together) becomes live when it is written or at the start of
+//! the block. It dies at its last reader inside the region, unless an item after the region accesses it or it is live-out. Which reader is
+//! the last depends on the chosen order, so the tracker keeps a count of unscheduled readers per group. [`PressureTracker::step`] and
+//! [`PressureTracker::change`] take time linear in the number of the item's operands.
 //!
 //! Example: `R0` and `R1` are live-in, `R9` is live-out.
 //!
@@ -18,7 +18,8 @@
 //! FADD R4, R9, R9     0      R9          R4 has no reader: it occupies a register during this item only
 //! ```
 //!
-//! A later write of a group also counts as an access after the region, so the count on physical registers is an upper bound.
+//! A write of a group after the region also counts as an access, although it ends the live range; so the count on physical registers is an
+//! upper bound.
 
 use std::ops::Range;
 
@@ -29,24 +30,26 @@ pub type Counts = [i32; REGISTER_CLASSES];
 
 /// Liveness of one register group.
 #[derive(Clone, Copy, Default)]
-struct State {
+struct GroupState {
     /// Whether the group is live at the current position.
     live: bool,
     /// Whether an item of the block after the current region accesses the group, or the group is live-out.
     used_after_region: bool,
-    /// Number of items of the region that read the group and are not scheduled yet.
+    /// Number of unscheduled items of the region that read the group.
     readers: u32,
-    /// Position plus one of the last item of the block that reads or writes the group; `u32::MAX` if the group is live-out; 0 if neither.
+    /// Position in the code, plus one, of the last item of the block that reads or writes the group; `u32::MAX` if the group is live-out; 0
+    /// if no item does.
     last_access: u32,
 }
 
 /// Number of live registers at the current position of a block.
 #[derive(Clone)]
 pub struct PressureTracker {
-    states: Vec<State>,
-    /// Groups whose state differs from the default and must be reset for the next block.
-    known: Vec<u32>,
-    /// Registers that are live at the current position.
+    /// By register group: its liveness.
+    states: Vec<GroupState>,
+    /// Register groups whose state may differ from the default and must be reset for the next block.
+    touched_groups: Vec<u32>,
+    /// Number of registers of each class that are live at the current position.
     live: Counts,
     /// Maximum of `live` since the start of the block.
     peak: Counts,
@@ -55,9 +58,9 @@ pub struct PressureTracker {
 /// Register groups that are live at the start and at the end of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLiveness<'a> {
-    /// Groups that are live at the start.
+    /// Register groups that are live at the start.
     pub live_in: &'a [u32],
-    /// Groups that are live at the end.
+    /// Register groups that are live at the end.
     pub live_out: &'a [u32],
 }
 
@@ -65,22 +68,22 @@ impl PressureTracker {
     /// Creates a tracker for code with `groups` register groups.
     pub fn new(groups: usize) -> PressureTracker {
         let zero = [0; REGISTER_CLASSES];
-        PressureTracker { states: vec![State::default(); groups], known: Vec::new(), live: zero, peak: zero }
+        PressureTracker { states: vec![GroupState::default(); groups], touched_groups: Vec::new(), live: zero, peak: zero }
     }
 
-    /// Returns the state of a group and notes that the group must be reset for the next block.
-    fn state(&mut self, group: u32) -> &mut State {
+    /// Returns the state of a register group, and records that it must be reset for the next block.
+    fn state(&mut self, group: u32) -> &mut GroupState {
         let state = &mut self.states[group as usize];
         if !state.live && state.last_access == 0 {
-            self.known.push(group);
+            self.touched_groups.push(group);
         }
         state
     }
 
     /// Resets the tracker to the start of a block. Takes time linear in the operands of this block and of the previous one.
     pub fn enter_block(&mut self, code: &Code, block: Range<usize>, liveness: BlockLiveness<'_>) {
-        for group in self.known.drain(..) {
-            self.states[group as usize] = State::default();
+        for group in self.touched_groups.drain(..) {
+            self.states[group as usize] = GroupState::default();
         }
         self.live = [0; REGISTER_CLASSES];
         for position in block.clone() {
@@ -103,7 +106,8 @@ impl PressureTracker {
 
     /// Prepares the tracker for a region of the block. The current position must be the start of that region.
     pub fn enter_region(&mut self, code: &Code, region: Range<usize>) {
-        // First clear, then count: a group that several items read must not be cleared again after its first reader was counted.
+        // Two loops: first all groups are cleared, then readers are counted. In one loop, a later reader of a group would clear the count
+        // again.
         for position in region.clone() {
             let item = &code.items[position];
             for &group in code.read_groups(item) {
@@ -122,13 +126,13 @@ impl PressureTracker {
         }
     }
 
-    /// Returns whether a group is live at the current position, and whether it is accessed after the region or live-out.
+    /// Returns whether a register group is live at the current position, and whether it is accessed after the region or live-out.
     pub(crate) fn at_region_ends(&self, group: u32) -> (bool, bool) {
         let state = &self.states[group as usize];
         (state.live, state.used_after_region)
     }
 
-    /// Adds `sign` times the size of a group to the live registers of its class.
+    /// Adds `sign` times the number of registers of a group to the number of live registers of its class.
     fn count(&mut self, code: &Code, group: u32, sign: i32) {
         let group = code.groups()[group as usize];
         if let Some(class) = group.class {
@@ -189,8 +193,8 @@ impl PressureTracker {
         }
     }
 
-    /// Returns three facts about a group: whether it is live at the current position, whether it is accessed after the region or live-out,
-    /// and the number of unscheduled items of the region that read it.
+    /// Returns three facts about a register group: whether it is live at the current position, whether it is accessed after the region or
+    /// live-out, and the number of unscheduled items of the region that read it.
     pub fn at_region_start(&self, group: u32) -> (bool, bool, u32) {
         let state = &self.states[group as usize];
         (state.live, state.used_after_region, state.readers)

@@ -8,7 +8,8 @@
 //! [`Tracking::pairs`] (knob 420 of the description) tracks the even and the odd half of a register pair separately: the index is
 //! doubled and the weight is not.
 //!
-//! No decision reads register costs yet; the strategies of the description that are still missing will weigh candidates by them.
+//! No scheduling decision reads register costs yet; strategies of that description that are not implemented yet would weigh candidates by
+//! them.
 
 use oriole_isa::RegFile;
 
@@ -40,14 +41,14 @@ impl Affinity {
     }
 }
 
-/// A register as the resource model sees it.
+/// A register and the properties that determine its weight.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RegisterDescriptor {
     /// Register class; classes up to [`WIDE_CLASS`] are physical register files.
     pub class: u8,
     /// Register number within the class.
     pub index: u32,
-    /// Pipeline affinity.
+    /// Pipeline affinity, which determines the weight.
     pub affinity: Affinity,
 }
 
@@ -78,9 +79,10 @@ pub(crate) fn class_of(file: RegFile) -> u8 {
 /// Settings of the weight computation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tracking {
-    /// Track the two halves of register pairs separately (knob 420).
+    /// Whether the two halves of register pairs are tracked separately (knob 420).
     pub pairs: bool,
-    /// Double the weight of registers of the wide class that are not [`Affinity::Standard`]. Has no effect together with `pairs`.
+    /// Whether the weight of registers of the wide class that are not [`Affinity::Standard`] is doubled. Has no effect together with
+    /// `pairs`.
     pub doubles_wide: bool,
 }
 

@@ -29,15 +29,15 @@ use crate::code::{Item, from_ir, from_machine};
 use crate::graph::Builder;
 use crate::resource::Costs;
 
-/// Estimated execution counts of blocks in loops: they grow up to six nested loops.
+/// Model of the estimated execution counts of blocks: ten iterations per loop, up to six nested loops.
 pub(crate) const LOOP_MODEL: LoopModel = LoopModel { max_depth: 6, ..LoopModel::TEN_ITERATIONS };
-/// Maximum number of instructions in an estimated region. Longer regions are split; the split changes the estimate very little.
+/// Maximum number of instructions in a region whose time is estimated. Longer regions are split, which changes the estimate very little.
 const LONGEST_REGION: usize = 4096;
 
 /// Estimated execution time of a function for one warp, in cycles.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Score {
-    /// Cycles of a warp that is alone on its warp scheduler.
+    /// Cycles of one warp if it is the only warp on its warp scheduler.
     pub alone: f64,
     /// Cycles per warp when all resident warps run: the time of all of them divided by their number.
     pub shared: f64,
@@ -59,7 +59,8 @@ impl Score {
     }
 }
 
-/// Returns the cycles for which one warp occupies the busiest unit, or the number of issue slots it needs if that is larger.
+/// Returns the number of cycles for which one warp keeps the busiest unit busy, or the number of issue slots that it needs if that is
+/// larger.
 pub(crate) fn busiest(items: &[Item], costs: &Costs) -> f64 {
     let mut busy = [0; UNITS];
     let mut issued = 0;
@@ -89,7 +90,7 @@ pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> S
         for region in code.regions(0..code.items.len(), LONGEST_REGION) {
             let graph = builder.build(&code, region);
             let region = measure_allocated(&code, &graph, costs);
-            // Later code waits for the end of the region, or for its results; on average for both the same.
+            // Later code waits for the last issue of the region or for its results; the estimate takes the mean of both times.
             length += (region.exit + region.length.done) / 2;
             conflicts += region.conflicts as i32;
         }

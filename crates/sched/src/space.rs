@@ -3,32 +3,33 @@
 //! *Hot* accesses go to memory of long latency and should issue early. *Cold* accesses have a short latency and can be delayed. A latency
 //! of more than [`LONG_LATENCY_CYCLES`] is worth hiding behind other instructions.
 //!
-//! Only `oriole profile` reads the codes so far; the strategies of the description that are still missing will group accesses by them.
+//! Only `oriole profile` reads the codes so far; strategies of the published description of ptxas that are not implemented yet would use
+//! them.
 
 use oriole_hardware::{Class, Model};
 use oriole_isa::{Instruction, Value};
 
-/// A latency above this number of cycles is long.
+/// A latency above this number of cycles counts as long.
 pub const LONG_LATENCY_CYCLES: u16 = 19;
 
 /// A memory space, with its code in the published description of ptxas.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SchedSpace {
-    /// Global, shared or local memory, known only when the instruction executes.
+    /// Generic memory: which of global, shared and local memory is accessed is known only at run time.
     Generic = 1,
     /// Local memory of a thread, which has the stack.
     Local = 2,
     /// Shared memory.
     Shared = 3,
-    /// A constant bank at a fixed address.
+    /// A constant bank at an address that is known at compile time.
     Constant = 4,
-    /// A constant bank at an address that a register determines.
+    /// A constant bank at an address that depends on a register.
     IndexedConstant = 7,
     /// Surface memory.
     Surface = 11,
     /// Global memory.
     Global = 16,
-    /// Texture memory. The description has no code for it; this one is ours.
+    /// Texture memory. The published description of ptxas has no code for it; this code is our own.
     Texture = 32,
 }
 
@@ -45,17 +46,17 @@ impl SchedSpace {
         SchedSpace::Texture,
     ];
 
-    /// Returns the code in the description.
+    /// Returns the code of the space in the published description of ptxas.
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// Returns the space with a code.
+    /// Returns the space with the given code; `None` if no space has it.
     pub fn from_code(code: u8) -> Option<SchedSpace> {
         SchedSpace::ALL.into_iter().find(|space| space.code() == code)
     }
 
-    /// Returns the name in the class table.
+    /// Returns the name of the space in the class table (`classes.tbl`).
     pub fn name(self) -> &'static str {
         match self {
             SchedSpace::Generic => "generic",
@@ -69,13 +70,14 @@ impl SchedSpace {
         }
     }
 
-    /// Returns the space that instructions of a class access, according to the class table.
+    /// Returns the space that instructions of a class access, from the class table; `None` if they access no memory.
     pub fn of_class(class: Class) -> Option<SchedSpace> {
         let name = class.attribute("space")?;
         SchedSpace::ALL.into_iter().find(|space| space.name() == name)
     }
 
-    /// Returns the space that an instruction accesses. A constant bank counts as indexed only if a register is part of the address.
+    /// Returns the space that an instruction accesses; `None` if it accesses no memory. A constant bank counts as indexed only if a
+    /// register is part of the address.
     pub fn of(instruction: &Instruction) -> Option<SchedSpace> {
         match SchedSpace::of_class(Class::of(instruction))? {
             SchedSpace::Constant | SchedSpace::IndexedConstant if is_indexed(instruction) => Some(SchedSpace::IndexedConstant),
@@ -104,8 +106,8 @@ fn is_indexed(instruction: &Instruction) -> bool {
     addresses.flat_map(|address| &address.parts).flat_map(|part| &part.registers).any(|register| register.number.is_some())
 }
 
-/// Returns the usual number of cycles from issue to result for a class: the usual time for variable latency, the latency for the slowest
-/// reader for fixed latency. Returns `None` if the latency is variable and unknown.
+/// Returns the estimated latency of a class in cycles: the usual latency if it is variable, the latency to the slowest reader if it is
+/// fixed; `None` if it is variable and unknown.
 pub fn estimated_latency(model: &Model, class: Class) -> Option<u16> {
     match model.time(class) {
         None if model.results_need_scoreboard(class) => None,

@@ -1,12 +1,12 @@
-//! Comparisons whose result is combined with another predicate.
+//! Combines a comparison with the logic operation that reads its predicate.
 //!
 //! ```text
 //! %2:P = FSETP.LT.AND %0, %1, PT
 //! %4:P = PLOP3.LUT %2, %3, PT, 0xc0, 0x0      becomes     %4:P = FSETP.LT.AND %0, %1, %3
 //! ```
 //!
-//! Any function of the two predicates that is a conjunction, a disjunction or an exclusive or, with either predicate inverted, has this form: an
-//! inverted comparison is one with the opposite relation, which for floating-point numbers is true for NaN where the other one is false.
+//! A comparison can compute the AND, OR or XOR of its own result and another predicate, either one inverted. To invert its own result, its
+//! relation is replaced by the opposite one, which for floating-point operands is true for NaN if the original one is false.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
@@ -32,15 +32,15 @@ impl Combiner {
             return None;
         }
         let table = table.integer()? as u8;
-        // The second predicate is more often the one that is computed later.
+        // The second predicate first: it is more often the one that is computed later.
         for (tested, other, is_swapped) in [(b, a, true), (a, b, false)] {
-            // The value of the operation for the registers themselves, without the inversions of the operands.
+            // The truth table as a function of the registers: the inversions of the operands are part of it.
             let value = |tested_bit: bool, other_bit: bool| {
                 let (tested_bit, other_bit) = (tested_bit != tested.signs.has(Signs::NOT), other_bit != other.signs.has(Signs::NOT));
                 let (a, b) = if is_swapped { (other_bit, tested_bit) } else { (tested_bit, other_bit) };
                 look_up(table, [a, b, true])
             };
-            let Some((join, inverts_test, inverts_other)) = join_of(value) else { continue };
+            let Some((join, inverts_test, inverts_other)) = as_join(value) else { continue };
             let Some(compare) = self.absorbable_comparison(function, inst, &tested) else { continue };
             let Some(draft) = with_join(function, compare, result, join, inverts_test, inverts_other, &other) else { continue };
             if self.encodability.is_encodable(function, inst, &draft) {
@@ -51,7 +51,8 @@ impl Combiner {
         None
     }
 
-    /// Returns the comparison of the same block that computes a predicate without other readers, and combines it with nothing.
+    /// Returns the comparison in the same block that computes a predicate, if `reader` is the only reader and the comparison is not
+    /// combined with another predicate yet.
     fn absorbable_comparison(&self, function: &Function, reader: Inst, source: &Operand) -> Option<Inst> {
         let value = source.value()?;
         let inst = self.definitions.unguarded(function, value)?;
@@ -59,14 +60,15 @@ impl Combiner {
         let is_comparison = matches!(opcode, Opcode::ISETP | Opcode::FSETP | Opcode::DSETP);
         let &[first, Operand::PT] = function.results(inst) else { return None };
         let is_alone = function.insts[inst].modifiers.contains(&Symbol::AND) && function.sources(inst).get(2) == Some(&Operand::PT);
-        let is_near = self.homes[oriole_support::Index::position(inst)] == self.homes[oriole_support::Index::position(reader)];
+        let is_near = self.inst_blocks[oriole_support::Index::position(inst)] == self.inst_blocks[oriole_support::Index::position(reader)];
         let is_only = self.reads[oriole_support::Index::position(value)] == 1;
         (is_comparison && first.value() == Some(value) && is_alone && is_near && is_only).then_some(inst)
     }
 }
 
-/// Returns the operation that combines a test with another predicate, and whether the test and the other predicate are inverted.
-fn join_of(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
+/// Expresses a function of a comparison's result and another predicate as one `AND`, `OR` or `XOR`. Returns the operation, and whether the
+/// result and the other predicate are inverted first.
+fn as_join(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
     let inversions = [(false, false), (false, true), (true, false), (true, true)];
     for join in [Symbol::AND, Symbol::OR, Symbol::XOR] {
         let operation = |a: bool, b: bool| match join {
@@ -84,7 +86,7 @@ fn join_of(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
     None
 }
 
-/// Returns a comparison with another result, relation and combination.
+/// Returns the comparison with a new result register, combined with `other` by `join`; `inverts_test` inverts its relation.
 fn with_join(
     function: &Function,
     compare: Inst,
@@ -100,7 +102,7 @@ fn with_join(
     let and = draft.modifiers.iter().position(|&modifier| modifier == Symbol::AND)?;
     draft.modifiers[and] = join;
     if inverts_test {
-        // The comparison of the upper words of a 64-bit number takes over that of the lower words, which would have to be inverted too.
+        // The comparison of the upper words of a 64-bit value reads the predicate of the lower words, which would have to be inverted too.
         if draft.has(Symbol::EX) {
             return None;
         }
@@ -112,12 +114,12 @@ fn with_join(
     Some(draft)
 }
 
-/// Returns the relation of integers that holds where another one does not.
+/// Returns the inverse of an integer relation.
 fn opposite(relation: Symbol) -> Option<Symbol> {
     crate::unroll::bound::inverted(relation)
 }
 
-/// Returns the relation of floating-point numbers that holds where another one does not.
+/// Returns the inverse of a floating-point relation; the inverse of an ordered relation is unordered.
 fn opposite_float(relation: Symbol) -> Option<Symbol> {
     let pairs = [
         (Symbol::LT, Symbol::GEU),

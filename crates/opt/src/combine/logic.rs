@@ -1,4 +1,4 @@
-//! Trees of logic operations as one operation with a truth table of three inputs.
+//! Combines a tree of logic operations into one `LOP3`, which has a truth table of three inputs.
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile};
 use oriole_isa::{Opcode, Symbol, Symbols};
@@ -6,47 +6,47 @@ use smallvec::SmallVec;
 
 use super::{Combiner, Rule, draft};
 
-/// Maximum number of distinct inputs while a tree is examined: three sources that are computed from three sources each.
+/// Maximum number of distinct leaves of a tree: a root with three sources that have three sources each.
 const MAX_LEAVES: usize = 9;
 
-/// The orders of three sources.
+/// All permutations of three sources.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// An input of a truth table.
+/// An input of the truth table of the root.
 #[derive(Clone, Copy)]
 enum Input {
-    /// All bits 0, or all bits 1.
+    /// A constant: all bits 0, or all bits 1.
     Known(bool),
-    /// The leaf with this number.
+    /// The leaf with this index in [`Leaves`].
     Leaf(usize),
     /// Another logic operation: its truth table and its inputs, which are leaves.
-    Inner(u8, [Plain; 3]),
+    Inner(u8, [LeafInput; 3]),
 }
 
-/// An input that is no logic operation.
+/// An input that is not a logic operation.
 #[derive(Clone, Copy)]
-enum Plain {
+enum LeafInput {
     Known(bool),
     Leaf(usize),
 }
 
-/// Returns the value of a truth table for three inputs: bit `4a + 2b + c` of the table for the inputs a, b and c.
+/// Returns the output of a truth table for three inputs: bit `4a + 2b + c` of the table for the inputs a, b and c.
 pub(super) fn look_up(table: u8, inputs: [bool; 3]) -> bool {
     let [a, b, c] = inputs.map(usize::from);
     table >> (4 * a + 2 * b + c) & 1 != 0
 }
 
-impl Plain {
+impl LeafInput {
     fn value(self, leaves: u32) -> bool {
         match self {
-            Plain::Known(bit) => bit,
-            Plain::Leaf(number) => leaves >> number & 1 != 0,
+            LeafInput::Known(bit) => bit,
+            LeafInput::Leaf(number) => leaves >> number & 1 != 0,
         }
     }
 }
 
 impl Input {
-    /// Returns the input for given leaves, one bit each.
+    /// Returns the value of the input; bit `n` of `leaves` is the value of leaf `n`.
     fn value(self, leaves: u32) -> bool {
         match self {
             Input::Known(bit) => bit,
@@ -63,24 +63,24 @@ struct Leaves {
 }
 
 impl Leaves {
-    /// Returns the input for an operand that is not looked into; adds a leaf if the operand is new.
-    fn input(&mut self, operand: Operand) -> Plain {
+    /// Returns the input for an operand that is not a logic operation; adds a leaf if the operand is new.
+    fn input(&mut self, operand: Operand) -> LeafInput {
         match operand.kind {
-            OperandKind::Zero(RegFile::General) => return Plain::Known(false),
-            OperandKind::Integer(number) if number as u32 == 0 => return Plain::Known(false),
-            OperandKind::Integer(number) if number as u32 == u32::MAX => return Plain::Known(true),
+            OperandKind::Zero(RegFile::General) => return LeafInput::Known(false),
+            OperandKind::Integer(number) if number as u32 == 0 => return LeafInput::Known(false),
+            OperandKind::Integer(number) if number as u32 == u32::MAX => return LeafInput::Known(true),
             _ => {}
         }
         let known = self.operands.iter().position(|leaf| leaf.kind == operand.kind);
-        Plain::Leaf(known.unwrap_or_else(|| {
+        LeafInput::Leaf(known.unwrap_or_else(|| {
             self.operands.push(operand);
             self.operands.len() - 1
         }))
     }
 }
 
-/// Returns the three sources and the truth table of a logic operation without predicates, signs and tied operands.
-fn parts(function: &Function, inst: Inst) -> Option<([Operand; 3], u8)> {
+/// Returns the three sources and the truth table of a `LOP3`; `None` if it has predicates, signs or tied operands.
+fn sources_and_table(function: &Function, inst: Inst) -> Option<([Operand; 3], u8)> {
     let ([_], [a, b, c, table, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
     let is_plain = |operand: &Operand| operand.signs.is_empty() && operand.suffixes().next().is_none();
     let is_simple = *predicate == Operand::PT.inverted_predicate() && [a, b, c].into_iter().all(is_plain);
@@ -89,18 +89,18 @@ fn parts(function: &Function, inst: Inst) -> Option<([Operand; 3], u8)> {
 }
 
 impl Combiner {
-    /// Computes a tree of logic operations at its root, if it has at most three distinct leaves.
+    /// Replaces the root of a tree of logic operations by one `LOP3` of the leaves, if there are at most three distinct ones.
     pub(super) fn combine_logic(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         if function.insts[inst].guard.is_some() {
             return None;
         }
-        let (sources, table) = parts(function, inst)?;
+        let (sources, table) = sources_and_table(function, inst)?;
         let sources = sources.map(|source| self.original(function, &source));
         let inner = sources.map(|source| {
             let inner = self.absorbable(function, inst, &source, Opcode::LOP3, &[Symbol::LUT])?;
-            Some((inner, parts(function, inner)?))
+            Some((inner, sources_and_table(function, inner)?))
         });
-        // The most operations first.
+        // The largest trees first.
         let mut subsets: SmallVec<[u32; 8]> = (0..8_u32).filter(|set| (0..3).all(|at| set >> at & 1 == 0 || inner[at].is_some())).collect();
         subsets.sort_by_key(|set| std::cmp::Reverse(set.count_ones()));
         for set in subsets {
@@ -108,8 +108,8 @@ impl Combiner {
             let inputs = [0, 1, 2].map(|at| match inner[at].filter(|_| set >> at & 1 != 0) {
                 Some((_, (sources, table))) => Input::Inner(table, sources.map(|source| leaves.input(self.original(function, &source)))),
                 None => match leaves.input(sources[at]) {
-                    Plain::Known(bit) => Input::Known(bit),
-                    Plain::Leaf(number) => Input::Leaf(number),
+                    LeafInput::Known(bit) => Input::Known(bit),
+                    LeafInput::Leaf(number) => Input::Leaf(number),
                 },
             });
             let absorbed: SmallVec<[Inst; 3]> =
@@ -121,8 +121,8 @@ impl Combiner {
         None
     }
 
-    /// Stores the function of some leaves in an instruction. Returns `None` and changes nothing if that needs more than three sources, has
-    /// no encoding, or is what the instruction does already.
+    /// Overwrites an instruction with the logic function `table` of `inputs`. Returns `None` and changes nothing if that needs more than
+    /// three sources, cannot be encoded, or is what the instruction computes already.
     fn store_logic(
         &mut self,
         function: &mut Function,
@@ -160,7 +160,7 @@ impl Combiner {
             _ => return None,
         }
         let drafts = ORDERS.into_iter().map(|order| {
-            // The leaf that each source reads; `order[i]` is the place of leaf i.
+            // By source: the leaf that it reads; `order[i]` is the source that reads leaf i.
             let mut places: [Option<usize>; 3] = [None; 3];
             for (leaf, place) in needed.iter().zip(order) {
                 places[place] = Some(*leaf);

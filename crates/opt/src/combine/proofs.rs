@@ -1,9 +1,9 @@
 //! Tests of the rules: programs that cover the shapes of each rule, interpreted before and after the pass.
 //!
 //! A logic program is compared for all inputs: the interpreter computes all bits of a register alike, and the words [`LOGIC_WORDS`] contain
-//! every combination of bits of the inputs. Of the 65,536 pairs of truth tables, 2,048 are compared, in which each table is outer and inner.
-//! Sums are polynomials modulo 2^32 with the same coefficients before and after, compared on the limits of the number range and on words
-//! with all bits in use. Signs are compared on all special values of binary32.
+//! every combination of bits of the inputs. Of the 65,536 pairs of truth tables, 2,048 are compared, such that each table occurs as the
+//! outer and as the inner one. Sums are polynomials modulo 2^32 with the same coefficients before and after, compared on the limits of the
+//! number range and on words with all bits in use. Signs are compared on all special values of binary32.
 
 use std::collections::HashMap;
 
@@ -13,18 +13,18 @@ use oriole_isa::{Opcode, Symbol};
 use super::{Rule, Stats, logic, run};
 use crate::legalize::EncodabilityCache;
 
-/// Four words with all 16 combinations of bits.
+/// Four words whose bits form all 16 combinations.
 const LOGIC_WORDS: [u32; 4] = [0xff00_ff00, 0xf0f0_f0f0, 0xcccc_cccc, 0xaaaa_aaaa];
-/// Operands of integer rules.
+/// Inputs for the integer rules.
 const WORDS: [u32; 8] = [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX, 0x89ab_cdef, 0x5555_5555, 0x0001_0000];
-/// Operands of floating-point rules: zeros, subnormal numbers, the smallest normal number, ordinary numbers, infinity, NaN.
+/// Inputs for the floating-point rules: zero, subnormal numbers, the smallest normal number, ordinary numbers, infinity, NaN.
 const FLOATS: [u32; 10] = [0, 1, 0x007f_ffff, 0x0080_0000, 0x3f80_0000, 0x4049_0fdb, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000, 0x3300_0000];
 
 fn target() -> Target {
     Target::parse("sm_90a").expect("the target exists")
 }
 
-/// The registers of a function, by value and register.
+/// The contents of registers, by value and register index within the value.
 type State = HashMap<(OperandKindKey, u8), u32>;
 type OperandKindKey = oriole_ir::Value;
 
@@ -146,7 +146,8 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
     }
 }
 
-/// Returns the bits of the smaller or the greater of two numbers. A NaN is not chosen unless both are; -0 is smaller than +0.
+/// Returns the bits of the smaller or the greater of two floating-point numbers. NaN is returned only if both are NaN; -0 is smaller than
+/// +0.
 fn extreme(a: f32, b: f32, is_minimum: bool) -> u32 {
     let order = |number: f32| (number, !number.is_sign_negative());
     let chosen = match (a.is_nan(), b.is_nan()) {
@@ -164,7 +165,7 @@ fn extreme(a: f32, b: f32, is_minimum: bool) -> u32 {
     chosen.to_bits()
 }
 
-/// Returns the result of a comparison combined with a predicate.
+/// Returns the result `holds` of a comparison combined with the predicate `other`, as the modifiers say.
 fn joined(modifiers: &[Symbol], holds: bool, other: bool) -> bool {
     match modifiers[modifiers.len() - 1] {
         Symbol::AND => holds && other,
@@ -174,7 +175,7 @@ fn joined(modifiers: &[Symbol], holds: bool, other: bool) -> bool {
     }
 }
 
-/// Returns the truth value of a comparison.
+/// Returns the result of a floating-point comparison.
 fn compare(modifiers: &[Symbol], a: f32, b: f32) -> bool {
     match modifiers[0] {
         Symbol::LT => a < b,
@@ -191,7 +192,7 @@ fn compare(modifiers: &[Symbol], a: f32, b: f32) -> bool {
     }
 }
 
-/// Returns a source as a number, with its signs applied.
+/// Returns a source as a floating-point number, with its signs applied; subnormal numbers become 0 if `flushes`.
 fn float(state: &State, source: &Operand, flushes: bool) -> f32 {
     let mut number = f32::from_bits(bits(state, source));
     if source.signs.has(Signs::ABSOLUTE) {
@@ -204,14 +205,15 @@ fn flush(number: f32, flushes: bool) -> f32 {
     if flushes && number.is_subnormal() { 0.0_f32.copysign(number) } else { number }
 }
 
-/// Returns the function of a block that reads `inputs` registers, computes, and keeps one register.
+/// Returns a function of one block with `inputs` input registers and the instructions `body`, which keeps the register `kept`.
 fn parse(inputs: usize, body: &str, kept: &str) -> Function {
     let registers: Vec<String> = (0..inputs).map(|number| format!("%{number}:R")).collect();
     let program = format!("func kernel @rule ssa {{\nbb0:\n    {} = ENTRY\n{body}\n    KEEP {kept}\n    EXIT\n}}\n", registers.join(", "));
     text::parse(&program).unwrap_or_else(|error| panic!("{error:?}\n{program}")).remove(0)
 }
 
-/// Runs the pass and compares the kept words for all choices of inputs from `words`. Returns what the pass did.
+/// Runs the pass and compares the kept words before and after it, for all combinations of inputs from `words`. Returns the counts of the
+/// pass.
 fn check(function: &Function, inputs: usize, words: &[u32]) -> Stats {
     let mut after = function.clone();
     let stats = run(&mut after, &mut EncodabilityCache::new(target()));
@@ -228,7 +230,7 @@ fn check(function: &Function, inputs: usize, words: &[u32]) -> Stats {
     stats
 }
 
-/// Programs with their numbers of inputs and the words to try: every rule must apply in one of them.
+/// Test programs as (number of inputs, body, kept register, words to try); every rule applies in one of them.
 fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
     let mut cases: Vec<(usize, String, &'static str, &'static [u32])> = Vec::new();
     for (first, second) in [("%0", "%1"), ("-%0", "%1"), ("%0", "-%1"), ("%0", "0x7"), ("-%0", "0x7")] {
@@ -287,12 +289,12 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
     cases
 }
 
-/// Composes two logic operations in all shapes of their sources. Returns what the pass did.
+/// Checks compositions of two logic operations with all arrangements of their sources. Returns the counts of the pass for each.
 fn logic_cases() -> Vec<Stats> {
     let tables: Vec<u8> = (0..=255).collect();
     let mut stats = Vec::new();
     for &outer in &tables {
-        // All tables as the inner operation of some outer table: a fixed step visits each.
+        // Each table is the inner operation of some outer table: the step is odd, so all tables are visited.
         for step in 0..8_u8 {
             let inner = outer.wrapping_mul(37).wrapping_add(step.wrapping_mul(31));
             for (sources, reader) in
@@ -329,7 +331,7 @@ fn every_rule_is_exercised_and_exact() {
     }
 }
 
-/// The table of a function of one input returns that input.
+/// The truth table that selects one input returns that input.
 #[test]
 fn tables_of_inputs() {
     for (at, table) in [0xf0, 0xcc, 0xaa].into_iter().enumerate() {

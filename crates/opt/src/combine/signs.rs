@@ -1,4 +1,4 @@
-//! Negations and absolute values as signs of the operands that read them.
+//! Absorbs negations and absolute values into the sign modifiers of the operands that read them.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs};
 use oriole_isa::{Opcode, Symbol};
@@ -10,8 +10,8 @@ use crate::rewrite::Draft;
 const MINUS_ZERO: u32 = 1 << 31;
 
 impl Combiner {
-    /// Replaces sources that are a sum of a value and -0 by that value with its signs. Adding -0 changes no value; it makes NaNs quiet and,
-    /// with `.FTZ`, subnormal numbers zero, which the reader does itself.
+    /// Replaces sources computed as `value + -0` by that value with its signs. Adding -0 changes no value except that NaNs become quiet
+    /// and, with `.FTZ`, subnormal numbers become zero; the reader does both itself.
     pub(super) fn absorb_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
         if function.insts[inst].modifiers.contains(&Symbol::XORSIGN) {
             return None;
@@ -30,7 +30,8 @@ impl Combiner {
         applied
     }
 
-    /// Returns the value with signs that an operand of `reader` is, and the instruction that applies the signs.
+    /// Matches an operand of `reader` that is a value with signs applied. Returns the value with these signs, and the instruction that
+    /// applies them.
     fn signed_value(&self, function: &Function, reader: Inst, operand: &Operand) -> Option<(Operand, Inst)> {
         if operand.role != Role::Plain {
             return None;
@@ -62,7 +63,7 @@ fn is_minus_zero(operand: &Operand) -> bool {
     }
 }
 
-/// Returns the signs of an operand with the signs `outer` that is itself a value with the signs `inner`.
+/// Returns the composition of two sets of signs: `inner` is applied first, then `outer`.
 pub(super) fn combined(outer: Signs, inner: Signs) -> Signs {
     if outer.has(Signs::ABSOLUTE) { outer } else { outer.toggled(inner) }
 }

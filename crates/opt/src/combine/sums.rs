@@ -1,4 +1,4 @@
-//! Sums of sums, of products and of left shifts.
+//! Combines additions with the sums, products and left shifts that they add.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Role, Signs, Value};
 use oriole_isa::{Opcode, Symbol};
@@ -8,7 +8,7 @@ use super::{Combiner, Rule, draft};
 use crate::legalize::order;
 use crate::rewrite::Draft;
 
-/// Maximum number of readers of a 64-bit shift that is computed by its readers. With two readers the instructions are not more than before.
+/// Maximum number of readers of a 64-bit shift to absorb into its readers. With up to two readers the number of instructions does not grow.
 const MAX_SHIFT_READERS: u32 = 2;
 
 /// The summands of an addition, without zeros.
@@ -29,7 +29,7 @@ impl Combiner {
         rules.into_iter().find_map(|rule| (0..terms.len()).find_map(|at| rule(self, function, inst, &terms, at)))
     }
 
-    /// `a * b + c`.
+    /// Combines `a * b + c` into one `IMAD`, where term `at` is the product.
     fn product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let other = *only_other(terms, at)?;
         let product = self.absorbable(function, inst, &terms[at], Opcode::IMAD, &[])?;
@@ -43,7 +43,7 @@ impl Combiner {
         Some(Rule::ProductSum)
     }
 
-    /// `(a << n) + b`.
+    /// Combines `(a << n) + b` into one `LEA`, where term `at` is the shift.
     fn shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let other = *only_other(terms, at)?;
         let shift = self.absorbable(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
@@ -59,7 +59,7 @@ impl Combiner {
         Some(Rule::ShiftedSum)
     }
 
-    /// `(a + b) + c`; numbers are added.
+    /// Combines `(a + b) + c` into one `IADD3`, where term `at` is the inner sum; constants are added up.
     fn sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let inner = self.absorbable(function, inst, &terms[at], Opcode::IADD3, &[])?;
         let mut all: Terms = terms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
@@ -83,14 +83,14 @@ impl Combiner {
         Some(Rule::Sum)
     }
 
-    /// Stores a draft, with its sources in an order that the target can encode.
+    /// Overwrites an addition with a draft, with the sources in an order that the target can encode; `None` if there is none.
     fn store_sum(&mut self, function: &mut Function, inst: Inst, draft: Draft, absorbed: Inst) -> Option<()> {
         let found = self.first_encodable(function, inst, order::orders(&draft))?;
         self.replace(function, inst, found, &[absorbed]);
         Some(())
     }
 
-    /// `(a << n) + b` in 64 bits, at the addition of the upper halves: both additions become `LEA`.
+    /// Combines `(a << n) + b` in 64 bits into two `LEA`, where `upper` is the addition of the upper halves.
     fn combine_wide_shift(&mut self, function: &mut Function, upper: Inst) -> Option<Rule> {
         let ([upper_result, ..], [.., carry, never]) = (function.results(upper), function.sources(upper)) else { return None };
         let (upper_result, carry) = (*upper_result, *carry);
@@ -108,7 +108,7 @@ impl Combiner {
             return None;
         }
         let [low_terms, high_terms] = [terms(function, lower)?, terms(function, upper)?];
-        let (WideShift { a, above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
+        let (WideShift { low: a, high: above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
             let base = *only_other(&low_terms, at)?;
             (0..2).find_map(|upper_at| {
                 let upper_base = *only_other(&high_terms, upper_at)?;
@@ -136,7 +136,7 @@ impl Combiner {
         Some(Rule::WideShiftedSum)
     }
 
-    /// Matches the halves of a 64-bit left shift by less than 32.
+    /// Matches two operands that are the halves of a 64-bit left shift by less than 32 bits.
     fn wide_shift(&self, function: &Function, low: &Operand, high: &Operand) -> Option<WideShift> {
         if !low.signs.is_empty() || !high.signs.is_empty() {
             return None;
@@ -152,29 +152,29 @@ impl Combiner {
             value.is_some_and(|value| self.reads[oriole_support::Index::position(value)] <= MAX_SHIFT_READERS)
         });
         let is_match = same_bits && is_plain && few_readers && upper_distance == distance;
-        is_match.then_some(WideShift { a, above, distance, insts: [lower, upper] })
+        is_match.then_some(WideShift { low: a, high: above, distance, insts: [lower, upper] })
     }
 }
 
 /// A 64-bit left shift.
 struct WideShift {
-    /// The lower half of the number.
-    a: Operand,
-    /// The upper half of the number.
-    above: Operand,
+    /// The lower half of the shifted value.
+    low: Operand,
+    /// The upper half of the shifted value.
+    high: Operand,
     distance: Operand,
     /// The instructions that compute the lower and the upper half.
     insts: [Inst; 2],
 }
 
-/// Returns the number and the distance of a 32-bit left shift by 1 to 31.
+/// Returns the shifted value and the distance of a 32-bit left shift by 1 to 31 bits; `None` for other instructions.
 fn left_shift(function: &Function, inst: Inst) -> Option<(Operand, Operand)> {
     let [a, distance, zero] = *function.sources(inst) else { return None };
     let is_shift = matches!(distance.kind, OperandKind::Integer(1..=31)) && zero == Operand::RZ && a.part().is_some();
     is_shift.then_some((a, distance))
 }
 
-/// Returns the nonzero summands of an `IADD3`; `None` if one has a sign other than a minus, or if an operand is tied.
+/// Returns the nonzero summands of an `IADD3`; `None` if one has a sign other than negation, or if an operand is tied.
 fn terms(function: &Function, inst: Inst) -> Option<Terms> {
     let sources = function.sources(inst);
     let is_sum = |operand: &Operand| {
@@ -185,7 +185,7 @@ fn terms(function: &Function, inst: Inst) -> Option<Terms> {
     Some(summands.iter().copied().filter(|operand| operand.kind != OperandKind::Zero(RegFile::General)).collect())
 }
 
-/// Returns the other one of two summands.
+/// Returns the summand other than `at`; `None` unless there are exactly two.
 fn only_other(terms: &Terms, at: usize) -> Option<&Operand> {
     match terms.as_slice() {
         [first, second] => Some(if at == 0 { second } else { first }),

@@ -1,4 +1,4 @@
-//! Packs of two registers into the base of a 64-bit address.
+//! Creates packs of two registers that become the base of a 64-bit address.
 
 use oriole_ir::analysis::{ControlFlow, Dominators};
 use oriole_ir::{Block, Class, Function, Inst, Op, Part, Pseudo};
@@ -8,27 +8,27 @@ use rustc_hash::FxHashMap;
 
 use crate::definitions::Definitions;
 
-/// The packs that folding has created. They are inserted into the blocks after the pass, in one walk.
+/// The packs that folding has created. They are inserted into the blocks at the end of the pass, in one walk.
 #[derive(Default)]
 pub(super) struct Bases {
-    /// The pair for each two halves.
+    /// By lower and upper half: the pair that a pack makes of them.
     pairs: FxHashMap<(Part, Part), Part>,
-    /// The packs to insert after an instruction.
-    after: FxHashMap<Inst, Vec<Inst>>,
-    /// Computed for the first pack.
-    places: Option<Places>,
+    /// By instruction: the packs to insert after it.
+    packs_after: FxHashMap<Inst, Vec<Inst>>,
+    /// Computed when the first pack is created.
+    inst_positions: Option<InstPositions>,
 }
 
-/// The position of each instruction.
-struct Places {
-    /// By instruction: its block and its number in the block.
-    of: Vec<Option<(Block, usize)>>,
+/// The positions of all instructions.
+struct InstPositions {
+    /// By instruction: its block and its index in the block; `None` if it is in no block.
+    positions: Vec<Option<(Block, usize)>>,
     dominators: Dominators,
 }
 
 impl Bases {
-    /// Returns an aligned pair with two registers as halves. Both registers must be defined on all paths to the reader of the pair.
-    /// Returns `None` if a register has no definition.
+    /// Returns an aligned pair with two registers as halves; creates its pack if there is none yet. Both registers must be defined on all
+    /// paths to the reader of the pair. Returns `None` if a register has no definition.
     pub(super) fn pack(&mut self, function: &mut Function, definitions: &Definitions, low: Part, high: Part) -> Option<Part> {
         if let Some(&pair) = self.pairs.get(&(low, high)) {
             return Some(pair);
@@ -37,37 +37,38 @@ impl Bases {
         if !is_general(low) || !is_general(high) {
             return None;
         }
-        let places = self.places.get_or_insert_with(|| Places::find(function));
-        let later = places.later(definitions.of(low.value)?, definitions.of(high.value)?)?;
+        let inst_positions = self.inst_positions.get_or_insert_with(|| InstPositions::compute(function));
+        let later = inst_positions.later_of(definitions.of(low.value)?, definitions.of(high.value)?)?;
         let value = function.new_value(Class::R2);
         let pair = function.whole(value);
         let pack = function.new_inst(Op::Pseudo(Pseudo::Pack), Symbols::new(), None, &[pair.into(), low.into(), high.into()], 1);
         function.insts[pack].location = function.insts[later].location;
-        self.after.entry(later).or_default().push(pack);
+        self.packs_after.entry(later).or_default().push(pack);
         self.pairs.insert((low, high), pair);
         Some(pair)
     }
 
     /// Inserts the packs after the definitions of their halves; after all phis of the block if the later definition is a phi.
     pub(super) fn insert_packs(mut self, function: &mut Function) {
-        let Some(places) = self.places.take() else { return };
-        let mut blocks: Vec<Block> = self.after.keys().filter_map(|inst| places.of[inst.position()]).map(|place| place.0).collect();
+        let Some(inst_positions) = self.inst_positions.take() else { return };
+        let mut blocks: Vec<Block> =
+            self.packs_after.keys().filter_map(|inst| inst_positions.positions[inst.position()]).map(|place| place.0).collect();
         blocks.sort_unstable_by_key(|block| block.position());
         blocks.dedup();
         for block in blocks {
             let insts = std::mem::take(&mut function.blocks[block].insts);
             let mut new = Vec::with_capacity(insts.len() + 4);
-            let mut waiting = Vec::new();
+            let mut after_phis = Vec::new();
             for inst in insts {
                 if !function.insts[inst].is(Pseudo::Phi) {
-                    new.append(&mut waiting);
+                    new.append(&mut after_phis);
                 }
                 new.push(inst);
-                if let Some(packs) = self.after.remove(&inst) {
-                    waiting.extend(packs);
+                if let Some(packs) = self.packs_after.remove(&inst) {
+                    after_phis.extend(packs);
                 }
                 if !function.insts[inst].is(Pseudo::Phi) {
-                    new.append(&mut waiting);
+                    new.append(&mut after_phis);
                 }
             }
             function.blocks[block].insts = new;
@@ -75,21 +76,21 @@ impl Bases {
     }
 }
 
-impl Places {
-    fn find(function: &Function) -> Places {
-        let mut of = vec![None; function.insts.len()];
+impl InstPositions {
+    fn compute(function: &Function) -> InstPositions {
+        let mut positions = vec![None; function.insts.len()];
         for &block in &function.layout {
             for (number, &inst) in function.blocks[block].insts.iter().enumerate() {
-                of[inst.position()] = Some((block, number));
+                positions[inst.position()] = Some((block, number));
             }
         }
         let flow = ControlFlow::compute(function);
-        Places { of, dominators: Dominators::compute(function, &flow) }
+        InstPositions { positions, dominators: Dominators::compute(function, &flow) }
     }
 
     /// Returns the later one of two instructions that both dominate a third one.
-    fn later(&self, one: Inst, other: Inst) -> Option<Inst> {
-        let (first, second) = (self.of[one.position()]?, self.of[other.position()]?);
+    fn later_of(&self, one: Inst, other: Inst) -> Option<Inst> {
+        let (first, second) = (self.positions[one.position()]?, self.positions[other.position()]?);
         let other_is_later = if first.0 == second.0 { first.1 < second.1 } else { self.dominators.dominates(first.0, second.0) };
         Some(if other_is_later { other } else { one })
     }

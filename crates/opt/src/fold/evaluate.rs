@@ -1,7 +1,6 @@
-//! Results of integer operations whose operands are all known.
+//! Constant folding: evaluates integer operations whose operands are all compile-time constants.
 //!
-//! The meaning of each operation is that of the simulator of machine code (`crates/sim/src/sass/arith`), which the tests of
-//! `filetests/run/constants.ptx` compare it with.
+//! The operations are defined as in the machine-code simulator (`crates/sim/src/sass/arith`); `filetests/run/constants.ptx` compares both.
 
 use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile, Signs};
 use oriole_isa::{Opcode, Symbol};
@@ -11,45 +10,45 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::known::{Known, logic};
 use crate::rewrite::piece;
 
-/// The results of an instruction.
+/// The compile-time constant results of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Results {
-    /// The words of the general result, the lower one first.
-    pub(super) number: Option<u64>,
-    /// The predicate results, in order; `None` if they are not known.
-    pub(super) truths: Option<[bool; 2]>,
+    /// The result in one or two general registers, as a 64-bit constant; `None` if there is none.
+    pub(super) integer: Option<u64>,
+    /// The two predicate results, in operand order; `None` if they are not known.
+    pub(super) predicates: Option<[bool; 2]>,
 }
 
 impl Results {
     fn word(word: u32) -> Option<Results> {
-        Results::number(word.into())
+        Results::integer(word.into())
     }
 
-    fn number(number: u64) -> Option<Results> {
-        Some(Results { number: Some(number), truths: None })
+    fn integer(integer: u64) -> Option<Results> {
+        Some(Results { integer: Some(integer), predicates: None })
     }
 }
 
-/// The known sources of an instruction.
+/// The sources of an instruction, all compile-time constants.
 struct Sources {
-    /// The numbers, without signs, and their signs.
-    numbers: SmallVec<[(u64, Signs); 4]>,
-    /// The predicates, with their inversion applied.
-    truths: SmallVec<[bool; 2]>,
+    /// The integer sources in operand order, each with the signs that are not applied yet.
+    integers: SmallVec<[(u64, Signs); 4]>,
+    /// The predicate sources in operand order, with their inversion applied.
+    predicates: SmallVec<[bool; 2]>,
 }
 
 impl Sources {
-    /// Returns all sources, or `None` if one of them is not known.
+    /// Returns the sources of an instruction, or `None` if one of them is not known.
     fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Sources> {
         let known = Known::new(function, definitions);
-        let mut sources = Sources { numbers: SmallVec::new(), truths: SmallVec::new() };
+        let mut sources = Sources { integers: SmallVec::new(), predicates: SmallVec::new() };
         for source in function.sources(inst) {
-            // The sign of a register is a truth value for `PLOP3`.
+            // `PLOP3` reads the sign bit of a register (suffix `.SIGN`) as a predicate.
             let mut suffixes = source.suffixes();
             match (suffixes.next(), suffixes.next()) {
                 (None, _) => {}
                 (Some(Symbol::SIGN), None) if source.signs.is_empty() => {
-                    sources.truths.push(number(function, definitions, source)? >> 31 & 1 == 1);
+                    sources.predicates.push(known_integer(function, definitions, source)? >> 31 & 1 == 1);
                     continue;
                 }
                 _ => return None,
@@ -60,30 +59,30 @@ impl Sources {
                 _ => false,
             };
             if is_predicate {
-                sources.truths.push(known.truth(source)?);
+                sources.predicates.push(known.truth(source)?);
             } else {
-                sources.numbers.push((number(function, definitions, source)?, source.signs));
+                sources.integers.push((known_integer(function, definitions, source)?, source.signs));
             }
         }
         Some(sources)
     }
 
-    /// Returns the first words with their signs applied, if there are `N` numbers in all.
+    /// Returns the lower words of the integer sources with their signs applied; `None` unless there are exactly `N` sources.
     fn words<const N: usize>(&self) -> Option<[u32; N]> {
-        let words: Option<SmallVec<[u32; 4]>> = self.numbers.iter().map(|&(number, signs)| signed(number as u32, signs)).collect();
+        let words: Option<SmallVec<[u32; 4]>> = self.integers.iter().map(|&(number, signs)| apply_sign(number as u32, signs)).collect();
         words?.as_slice().try_into().ok()
     }
 
-    /// Returns the summand number `at` as a carry counts it: `-x` is `2^32 - x`.
-    fn term(&self, at: usize) -> Option<u64> {
-        let (number, signs) = *self.numbers.get(at)?;
+    /// Returns integer source `at` as the summand that the carry is computed from: `-x` counts as `2^32 - x`.
+    fn carry_summand(&self, at: usize) -> Option<u64> {
+        let (number, signs) = *self.integers.get(at)?;
         let word = number as u32;
-        if signs == Signs::NEGATE { Some((1 << 32) - u64::from(word)) } else { signed(word, signs).map(u64::from) }
+        if signs == Signs::NEGATE { Some((1 << 32) - u64::from(word)) } else { apply_sign(word, signs).map(u64::from) }
     }
 }
 
 /// Returns a word with a sign applied; `None` for signs that integers do not have.
-fn signed(word: u32, signs: Signs) -> Option<u32> {
+fn apply_sign(word: u32, signs: Signs) -> Option<u32> {
     match signs {
         Signs::NONE => Some(word),
         Signs::NEGATE => Some(word.wrapping_neg()),
@@ -92,8 +91,8 @@ fn signed(word: u32, signs: Signs) -> Option<u32> {
     }
 }
 
-/// Returns the number in one or two registers.
-fn number(function: &Function, definitions: &Definitions, source: &Operand) -> Option<u64> {
+/// Returns the compile-time constant in an operand of one or two registers, without its signs.
+fn known_integer(function: &Function, definitions: &Definitions, source: &Operand) -> Option<u64> {
     let word = |part| match definitions.known_content(function, part)? {
         KnownWord::Integer(number) => Some(u64::from(number)),
         KnownWord::Constant { .. } => None,
@@ -110,28 +109,28 @@ fn number(function: &Function, definitions: &Definitions, source: &Operand) -> O
     }
 }
 
-/// Returns the results of an unguarded instruction, if its operation is an integer operation and all its sources are known.
+/// Returns the results of an unguarded integer instruction; `None` for other instructions and if a source is not known.
 pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Inst, opcode: Opcode) -> Option<Results> {
     let operation = match opcode {
         Opcode::IADD3 => sum,
         Opcode::IMAD => product,
         Opcode::LEA => shifted_sum,
         Opcode::SHF => shift,
-        Opcode::LOP3 => logic_of,
-        Opcode::PRMT => bytes,
+        Opcode::LOP3 => bitwise_logic,
+        Opcode::PRMT => permute_bytes,
         Opcode::SEL => select,
         Opcode::ISETP => compare,
         Opcode::PLOP3 => predicate_logic,
-        Opcode::IMNMX | Opcode::VIMNMX => extreme,
-        Opcode::IABS | Opcode::POPC | Opcode::FLO | Opcode::BREV => bits_of,
-        Opcode::SGXT | Opcode::BMSK => field,
+        Opcode::IMNMX | Opcode::VIMNMX => min_max,
+        Opcode::IABS | Opcode::POPC | Opcode::FLO | Opcode::BREV => bit_operation,
+        Opcode::SGXT | Opcode::BMSK => bit_field,
         _ => return None,
     };
-    // A quick look first: most instructions read a register that is not known.
+    // Cheap test first: constant-bank words are not known at compile time.
     if function.sources(inst).iter().any(|source| matches!(source.kind, OperandKind::Constant { .. })) {
         return None;
     }
-    // The 64-bit summand of a product is a register pair.
+    // The 64-bit addend must be a register pair or zero.
     let is_wide =
         opcode == Opcode::IMAD && function.insts[inst].modifiers.iter().any(|&modifier| matches!(modifier, Symbol::WIDE | Symbol::HI));
     if is_wide
@@ -146,32 +145,33 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
     operation(opcode, &function.insts[inst].modifiers, &sources)
 }
 
-/// `IADD3`: three summands and up to two carries. The carry results say whether the part above 32 bits is at least one and two.
+/// `IADD3`: three summands and up to two carries. The carry results are whether the bits above bit 31 of the sum are at least 1, and at
+/// least 2.
 fn sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let carries = match (modifiers, sources.truths.as_slice()) {
+    let carries = match (modifiers, sources.predicates.as_slice()) {
         ([], []) => 0,
         ([Symbol::X], [one, other]) => u64::from(*one) + u64::from(*other),
         _ => return None,
     };
-    if sources.numbers.len() != 3 {
+    if sources.integers.len() != 3 {
         return None;
     }
-    let sum = sources.term(0)? + sources.term(1)? + sources.term(2)? + carries;
-    Some(Results { number: Some(u64::from(sum as u32)), truths: Some([sum >> 32 >= 1, sum >> 32 >= 2]) })
+    let sum = sources.carry_summand(0)? + sources.carry_summand(1)? + sources.carry_summand(2)? + carries;
+    Some(Results { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 >= 1, sum >> 32 >= 2]) })
 }
 
 /// `IMAD`: the lower word of `a * b + c`, all 64 bits (`.WIDE`), or the upper word (`.HI`), without a carry.
 fn product(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let is_plain = sources.truths.is_empty() && sources.numbers.iter().all(|number| number.1.is_empty());
-    let &[(a, _), (b, _), (c, _)] = sources.numbers.as_slice() else { return None };
+    let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
+    let &[(a, _), (b, _), (c, _)] = sources.integers.as_slice() else { return None };
     let (a, b) = (a as u32, b as u32);
     let signed = (i64::from(a as i32) * i64::from(b as i32)) as u64;
     let unsigned = u64::from(a) * u64::from(b);
     match modifiers {
         _ if !is_plain => None,
         [] | [Symbol::U32] => Results::word(a.wrapping_mul(b).wrapping_add(c as u32)),
-        [Symbol::WIDE] => Results::number(signed.wrapping_add(c)),
-        [Symbol::WIDE, Symbol::U32] => Results::number(unsigned.wrapping_add(c)),
+        [Symbol::WIDE] => Results::integer(signed.wrapping_add(c)),
+        [Symbol::WIDE, Symbol::U32] => Results::integer(unsigned.wrapping_add(c)),
         [Symbol::HI] => Results::word((signed.wrapping_add(c) >> 32) as u32),
         [Symbol::HI, Symbol::U32] => Results::word((unsigned.wrapping_add(c) >> 32) as u32),
         _ => None,
@@ -180,10 +180,10 @@ fn product(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
 
 /// `LEA`: `(a << n) + b` with its carry.
 fn shifted_sum(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let is_plain = sources.truths.is_empty() && sources.numbers.iter().all(|number| number.1.is_empty());
+    let is_plain = sources.predicates.is_empty() && sources.integers.iter().all(|number| number.1.is_empty());
     let [a, b, distance] = sources.words::<3>().filter(|_| is_plain && modifiers.is_empty())?;
     let sum = u64::from(a << (distance & 31)) + u64::from(b);
-    Some(Results { number: Some(u64::from(sum as u32)), truths: Some([sum >> 32 != 0, false]) })
+    Some(Results { integer: Some(u64::from(sum as u32)), predicates: Some([sum >> 32 != 0, false]) })
 }
 
 /// `SHF`: one word of the shifted pair `high:low`.
@@ -202,15 +202,15 @@ fn shift(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> 
     Results::word(if has(Symbol::HI) { (shifted >> 32) as u32 } else { shifted as u32 })
 }
 
-/// `LOP3` with its number only, without a condition.
-fn logic_of(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let [a, b, c, table] = sources.words::<4>().filter(|_| modifiers == [Symbol::LUT] && sources.truths.as_slice() == [false])?;
+/// `LOP3`: a bitwise function of three words, given by a truth table; the predicate result is whether the word is nonzero.
+fn bitwise_logic(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let [a, b, c, table] = sources.words::<4>().filter(|_| modifiers == [Symbol::LUT] && sources.predicates.as_slice() == [false])?;
     let word = logic(i64::from(table), a, b, c);
-    Some(Results { number: Some(u64::from(word)), truths: Some([word != 0, false]) })
+    Some(Results { integer: Some(u64::from(word)), predicates: Some([word != 0, false]) })
 }
 
-/// `PRMT`: four bytes of the pair `b:a`, each replaced by its sign if its selector says so.
-fn bytes(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+/// `PRMT`: four bytes of the pair `b:a`; a byte whose selector has bit 3 is replaced by eight copies of its sign bit.
+fn permute_bytes(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let [a, selectors, b] = sources.words::<3>().filter(|_| modifiers.is_empty())?;
     let pair = u64::from(b) << 32 | u64::from(a);
     let byte = |index: u32| {
@@ -222,13 +222,13 @@ fn bytes(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> 
     Results::word((0..4).map(byte).fold(0, |word, byte| word | byte))
 }
 
-/// `SEL`: the first number where the predicate is true, else the second.
+/// `SEL`: the first word if the predicate is true, else the second.
 fn select(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let ([a, b], &[first]) = (sources.words::<2>().filter(|_| modifiers.is_empty())?, sources.truths.as_slice()) else { return None };
+    let ([a, b], &[first]) = (sources.words::<2>().filter(|_| modifiers.is_empty())?, sources.predicates.as_slice()) else { return None };
     Results::word(if first { a } else { b })
 }
 
-/// `ISETP` of words. With `.EX`, the comparison of the lower words decides if these words are equal.
+/// `ISETP`: compares words and combines the result with a predicate. With `.EX`, equal words take the result for the lower words.
 fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let [relation, rest @ ..] = modifiers else { return None };
     let [a, b] = sources.words::<2>()?;
@@ -243,7 +243,7 @@ fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
         Symbol::NE => order.is_ne(),
         _ => return None,
     };
-    let (join, holds, other) = match (rest, sources.truths.as_slice()) {
+    let (join, holds, other) = match (rest, sources.predicates.as_slice()) {
         ([join], &[other]) => (*join, holds, other),
         ([join, Symbol::EX], &[other, lower]) => (*join, if order.is_eq() { lower } else { holds }, other),
         _ => return None,
@@ -254,19 +254,19 @@ fn compare(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
         Symbol::XOR => Some(result != other),
         _ => None,
     };
-    Some(Results { number: None, truths: Some([joined(holds)?, joined(!holds)?]) })
+    Some(Results { integer: None, predicates: Some([joined(holds)?, joined(!holds)?]) })
 }
 
 /// `PLOP3`: two truth tables of three predicates.
 fn predicate_logic(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let ([first, second], &[a, b, c]) = (sources.words::<2>()?, sources.truths.as_slice()) else { return None };
+    let ([first, second], &[a, b, c]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let row = u32::from(a) << 2 | u32::from(b) << 1 | u32::from(c);
-    (modifiers == [Symbol::LUT]).then_some(Results { number: None, truths: Some([first >> row & 1 == 1, second >> row & 1 == 1]) })
+    (modifiers == [Symbol::LUT]).then_some(Results { integer: None, predicates: Some([first >> row & 1 == 1, second >> row & 1 == 1]) })
 }
 
-/// `IMNMX` and `VIMNMX`: the smaller number where the predicate is true, else the larger one.
-fn extreme(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
-    let ([a, b], &[wants_minimum]) = (sources.words::<2>()?, sources.truths.as_slice()) else { return None };
+/// `IMNMX` and `VIMNMX`: the smaller word if the predicate is true, else the larger one.
+fn min_max(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+    let ([a, b], &[wants_minimum]) = (sources.words::<2>()?, sources.predicates.as_slice()) else { return None };
     let is_less = match modifiers {
         [] | [Symbol::S32] => (a as i32) < (b as i32),
         [Symbol::U32] => a < b,
@@ -275,12 +275,12 @@ fn extreme(_: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results
     Results::word(if is_less == wants_minimum { a } else { b })
 }
 
-/// `IABS`, `POPC`, `FLO`, `BREV`.
-fn bits_of(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+/// `IABS` (absolute value), `POPC` (population count), `FLO` (find leading one), `BREV` (bit reversal).
+fn bit_operation(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let [a] = sources.words::<1>()?;
-    // The highest bit that differs from the sign, counted from bit 0.
+    // Index of the highest set bit, counted from bit 0; all ones if none is set.
     let leading = |bits: u32| if bits == 0 { u32::MAX } else { 31 - bits.leading_zeros() };
-    // The same, counted from bit 31.
+    // The same, counted from bit 31 downwards.
     let distance = |bits: u32| if bits == 0 { u32::MAX } else { bits.leading_zeros() };
     Results::word(match (opcode, modifiers) {
         (Opcode::IABS, []) => (a as i32).unsigned_abs(),
@@ -294,8 +294,8 @@ fn bits_of(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Re
     })
 }
 
-/// `SGXT` (the lowest `n` bits, extended) and `BMSK` (`n` ones from a position on), with numbers limited to 32.
-fn field(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
+/// `SGXT` (the lowest `n` bits, sign- or zero-extended) and `BMSK` (`n` ones from bit `a` on); `n` and `a` count as at most 32.
+fn bit_field(opcode: Opcode, modifiers: &[Symbol], sources: &Sources) -> Option<Results> {
     let [a, count] = sources.words::<2>()?;
     let count = count.min(32);
     let ones = |count: u32| (1_u64 << count) - 1;

@@ -1,7 +1,7 @@
-//! Asynchronous copies of all bytes or none.
+//! Simplifies asynchronous copies that copy either all bytes or none.
 //!
 //! `LDGSTS.ZFILL` copies the first bytes of its source and fills the rest of the target with zeros. The number of missing bytes is added to
-//! the address of the source, and a predicate says whether there is anything to copy. Programs mostly choose between all bytes and none:
+//! the address of the source, and the copy is skipped where a predicate is false. Programs mostly choose between all bytes and none:
 //!
 //! ```text
 //! %2:R = SEL 0x10, RZ, %1                        // the number of bytes to copy
@@ -24,11 +24,11 @@ use super::{Base, Folder, aligned_pair};
 use crate::known::Known;
 use crate::rewrite::piece;
 
-/// The modifier of copies that fill the rest with zeros.
+/// The modifier of copies that fill the bytes after the copied ones with zeros.
 const FILL: &str = ".ZFILL";
 
 impl Folder {
-    /// Rewrites a copy with fill as one without, if it copies all bytes or none.
+    /// Removes `.ZFILL` from a copy that copies all bytes or none, and simplifies its address and predicate.
     pub(super) fn drop_fill(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
         if opcode != Opcode::LDGSTS || !function.insts[inst].modifiers.iter().any(|modifier| modifier.spelling() == FILL) {
             return;
@@ -36,7 +36,7 @@ impl Folder {
         let is_source = |operand: &Operand| matches!(operand.role, Role::Bracket(_)) && general_pair(function, operand).is_some();
         let Some(at) = function.operands(inst).iter().position(is_source) else { return };
         let Some(pair) = general_pair(function, &function.operands(inst)[at]) else { return };
-        let Some(base) = self.without_zero(function, pair) else { return };
+        let Some(base) = self.base_plus_zero(function, pair) else { return };
         let base = match base {
             Base::Halves(low, high) => self.bases.pack(function, &self.definitions, low, high),
             Base::Registers(base) => Some(base),
@@ -48,16 +48,16 @@ impl Folder {
         function.insts[inst].modifiers = modifiers.collect();
         let is_predicate = |operand: &Operand| operand.value().is_some_and(|value| function.values[value].file == RegFile::Predicate);
         if let Some(at) = function.operands(inst).iter().position(is_predicate)
-            && let Some(choice) = Known::new(function, &self.definitions).choice(&function.operands(inst)[at])
+            && let Some(choice) = Known::new(function, &self.definitions).equivalent_predicate(&function.operands(inst)[at])
         {
             function.operands_mut(inst)[at] = choice;
         }
         self.stats.offsets += 1;
     }
 
-    /// Returns the base of an address that is a base plus a number that is always zero.
-    fn without_zero(&self, function: &Function, pair: Part) -> Option<Base> {
-        let (low, carry) = self.zero_addition(function, piece(pair, 0))?;
+    /// Matches a 64-bit address that is a base plus a value that is always zero. Returns the base.
+    fn base_plus_zero(&self, function: &Function, pair: Part) -> Option<Base> {
+        let (low, carry) = self.match_zero_addition(function, piece(pair, 0))?;
         let origin = self.definitions.origin(function, piece(pair, 1));
         let inst = self.definitions.unguarded(function, origin.value)?;
         let is_carrying = function.insts[inst].is_machine(Opcode::IADD3) && function.insts[inst].modifiers.as_slice() == [Symbol::X];
@@ -67,12 +67,12 @@ impl Folder {
         if !is_carrying || !is_first_result || !reads_carry || *other_carry != Operand::PT.inverted_predicate() {
             return None;
         }
-        let (high, 0) = self.register_and_number(function, &[*first, *second, *third])? else { return None };
+        let (high, 0) = self.register_and_constant(function, &[*first, *second, *third])? else { return None };
         Some(aligned_pair(function, low, high).map_or(Base::Halves(low, high), Base::Registers))
     }
 
-    /// Matches a 32-bit addition of a register and another one that is always zero. Returns the former and the predicate with the carry.
-    fn zero_addition(&self, function: &Function, part: Part) -> Option<(Part, Option<oriole_ir::Value>)> {
+    /// Matches a 32-bit addition of a register and summands that are always zero. Returns the register and the predicate with the carry.
+    fn match_zero_addition(&self, function: &Function, part: Part) -> Option<(Part, Option<oriole_ir::Value>)> {
         let origin = self.definitions.origin(function, part);
         let inst = self.definitions.unguarded(function, origin.value)?;
         let data = &function.insts[inst];
@@ -90,7 +90,7 @@ impl Folder {
     }
 }
 
-/// Returns the pair of general registers of an operand.
+/// Returns the pair of general registers that an operand is; `None` if it is not one.
 fn general_pair(function: &Function, operand: &Operand) -> Option<Part> {
     operand.part().filter(|part| part.count == 2 && function.values[part.value].file == RegFile::General)
 }

@@ -1,4 +1,4 @@
-//! Moves operands that no encoding form takes to registers.
+//! Moves operands to registers where no encoding form accepts them directly.
 
 use oriole_ir::{Class, Function, Op, Operand, OperandKind, Part, Role, Signs};
 use oriole_isa::{Opcode, Pipe, RegFile, Symbol};
@@ -7,16 +7,16 @@ use smallvec::SmallVec;
 use super::{EncodabilityCache, MoveKind};
 use crate::rewrite::{Draft, Prelude, file_of, piece};
 
-/// Returns the positions of operands that could be read from a register instead, the cheapest to move first.
-pub(super) fn movable(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]> {
+/// Returns the positions of the operands that a move instruction could put into a register, the cheapest to move first.
+pub(super) fn movable_positions(function: &Function, draft: &Draft) -> SmallVec<[usize; 8]> {
     let mut positions: SmallVec<[usize; 8]> =
-        (draft.result_count..draft.operands.len()).filter(|&at| is_movable(function, draft, at)).collect();
+        (draft.result_count..draft.operands.len()).filter(|&at| can_move_to_register(function, draft, at)).collect();
     positions.sort_by_key(|&at| (draft.operands[at].integer() != Some(0), draft.operands[at].value().is_some()));
     positions
 }
 
-/// Returns whether operand `at` could be read from a general or uniform register.
-fn is_movable(function: &Function, draft: &Draft, at: usize) -> bool {
+/// Returns whether a move instruction could put operand `at` into a general or uniform register.
+fn can_move_to_register(function: &Function, draft: &Draft, at: usize) -> bool {
     let operand = &draft.operands[at];
     let is_register_file = matches!(file_of(function, operand), Some(RegFile::General | RegFile::Uniform));
     match operand.role {
@@ -25,7 +25,7 @@ fn is_movable(function: &Function, draft: &Draft, at: usize) -> bool {
             _ => is_register_file,
         },
         Role::Bracket(number) => match operand.kind {
-            OperandKind::Integer(offset) => offset != 0 && !(number == 0 && is_bank(draft, at)),
+            OperandKind::Integer(offset) => offset != 0 && !(number == 0 && is_in_constant_address(draft, at)),
             OperandKind::Value(_) => is_register_file,
             _ => false,
         },
@@ -33,15 +33,15 @@ fn is_movable(function: &Function, draft: &Draft, at: usize) -> bool {
     }
 }
 
-/// Returns whether the operand belongs to the address of a constant-bank access, whose first bracket holds the bank number.
-fn is_bank(draft: &Draft, at: usize) -> bool {
+/// Returns whether operand `at` belongs to a constant-bank address `c[bank][offset]`, whose first bracket is the bank number.
+fn is_in_constant_address(draft: &Draft, at: usize) -> bool {
     draft.operands[..at].iter().rev().find_map(|operand| if let OperandKind::Address(word) = operand.kind { Some(word) } else { None })
         == Some(Symbol::NAME_c)
 }
 
-/// Replaces base and offset of an address by one register.
+/// Replaces the base and the offset (operand `at`) of an address by one register.
 pub(super) fn replace_offset(draft: &mut Draft, at: usize, base: OperandKind) {
-    match base_of(draft, at) {
+    match base_position(draft, at) {
         Some(position) => {
             draft.operands[position].kind = base;
             draft.operands[at].kind = OperandKind::Integer(0);
@@ -50,8 +50,8 @@ pub(super) fn replace_offset(draft: &mut Draft, at: usize, base: OperandKind) {
     }
 }
 
-/// Returns the position of the base register before an offset in the same bracket.
-fn base_of(draft: &Draft, at: usize) -> Option<usize> {
+/// Returns the position of the base register that precedes the offset `at` in the same bracket; `None` if the address has none.
+fn base_position(draft: &Draft, at: usize) -> Option<usize> {
     let role = draft.operands[at].role;
     let is_register = |operand: &Operand| {
         operand.role == role && matches!(operand.kind, OperandKind::Value(_) | OperandKind::Register { .. } | OperandKind::Zero(_))
@@ -75,11 +75,11 @@ pub(super) fn insert_moves(
         let operand = draft.operands[at];
         let mut builder = MoveBuilder { function, encodability, prelude, opcode: draft.opcode };
         let found = if let (Role::Bracket(_), OperandKind::Integer(offset)) = (operand.role, operand.kind) {
-            let base = base_of(&supplied, at).map(|position| supplied.operands[position]);
-            builder.sum(base, offset, move_kind.file).map(|sum| replace_offset(&mut supplied, at, sum.kind))
+            let base = base_position(&supplied, at).map(|position| supplied.operands[position]);
+            builder.add_offset(base, offset, move_kind.file).map(|sum| replace_offset(&mut supplied, at, sum.kind))
         } else {
-            let width = width_of(draft, at);
-            builder.register(operand, width, move_kind).map(|register| supplied.operands[at] = register)
+            let width = register_count(draft, at);
+            builder.move_operand(operand, width, move_kind).map(|register| supplied.operands[at] = register)
         };
         if found.is_none() {
             prelude.insts.truncate(before);
@@ -89,8 +89,8 @@ pub(super) fn insert_moves(
     Some(supplied)
 }
 
-/// Returns the number of registers that an operand needs.
-fn width_of(draft: &Draft, at: usize) -> u8 {
+/// Returns the number of 32-bit registers that operand `at` needs.
+fn register_count(draft: &Draft, at: usize) -> u8 {
     if let OperandKind::Value(part) = draft.operands[at].kind {
         return part.count;
     }
@@ -106,7 +106,7 @@ fn width_of(draft: &Draft, at: usize) -> u8 {
     }
 }
 
-/// Builds the moves for one instruction with the given opcode.
+/// Appends the moves for operands of one instruction to a prelude.
 struct MoveBuilder<'a> {
     function: &'a mut Function,
     encodability: &'a EncodabilityCache,
@@ -115,29 +115,31 @@ struct MoveBuilder<'a> {
 }
 
 impl MoveBuilder<'_> {
-    /// Moves an operand to a register and returns that register with the remaining signs.
-    fn register(&mut self, operand: Operand, width: u8, move_kind: MoveKind) -> Option<Operand> {
+    /// Moves an operand to `width` registers. Returns the operand that reads them, with the signs that were not applied; `None` if it
+    /// cannot be moved.
+    fn move_operand(&mut self, operand: Operand, width: u8, move_kind: MoveKind) -> Option<Operand> {
         let kind = match operand.kind {
-            OperandKind::Integer(number) => self.number(number, width, move_kind.file),
-            OperandKind::Constant { bank, offset } => self.constant(bank, offset, width, move_kind.file),
-            OperandKind::Reference(_) if width == 1 => self.moved(Operand::new(operand.kind), move_kind.file).kind,
-            OperandKind::Value(part) => self.in_file(part, move_kind)?.kind,
+            OperandKind::Integer(number) => self.move_immediate(number, width, move_kind.file),
+            OperandKind::Constant { bank, offset } => self.move_constant(bank, offset, width, move_kind.file),
+            OperandKind::Reference(_) if width == 1 => self.move_word(Operand::new(operand.kind), move_kind.file).kind,
+            OperandKind::Value(part) => self.copy_to_file(part, move_kind)?.kind,
             OperandKind::Zero(_) => OperandKind::Zero(move_kind.file),
             _ => return None,
         };
-        let signs = if move_kind.signs { Signs::NONE } else { operand.signs };
+        let signs = if move_kind.applies_signs { Signs::NONE } else { operand.signs };
         let supplied = Operand { kind, signs, ..operand };
-        if move_kind.signs { self.signed(supplied, operand.signs, move_kind.file) } else { Some(supplied) }
+        if move_kind.applies_signs { self.apply_signs(supplied, operand.signs, move_kind.file) } else { Some(supplied) }
     }
 
-    /// Appends a move of one register.
-    fn moved(&mut self, source: Operand, file: RegFile) -> Operand {
+    /// Appends a move of one 32-bit source to a new register.
+    fn move_word(&mut self, source: Operand, file: RegFile) -> Operand {
         let opcode = if file == RegFile::Uniform { Opcode::UMOV } else { Opcode::MOV };
         self.prelude.define(self.function, Class::new(file, 1), opcode, &[], &[source])
     }
 
-    /// Moves a number to `width` registers. The immediate of a double is its upper half; the lower half is zero.
-    fn number(&mut self, number: i64, width: u8, file: RegFile) -> OperandKind {
+    /// Moves an immediate to `width` registers. The immediate of an FP64 instruction is the upper half of the value; the lower half is
+    /// zero.
+    fn move_immediate(&mut self, number: i64, width: u8, file: RegFile) -> OperandKind {
         if number == 0 {
             return OperandKind::Zero(file);
         }
@@ -150,33 +152,33 @@ impl MoveBuilder<'_> {
                     (false, 0 | 1) => (number >> (32 * u32::from(at))) as u32,
                     (false, _) => 0,
                 };
-                self.moved(i64::from(bits).into(), file)
+                self.move_word(i64::from(bits).into(), file)
             })
             .collect();
         self.prelude.pack(self.function, file, &parts).kind
     }
 
     /// Moves a constant-bank operand of `width` words to registers, with a 64-bit load if the target cannot move single words.
-    fn constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
+    fn move_constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
         let example = Operand::new(OperandKind::Register { file, first: super::EXAMPLE_REGISTER, count: 1 });
         let (move_opcode, load) = if file == RegFile::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
         let word = Operand::constant(bank, offset);
         let operands = SmallVec::from_slice(&[example, word]);
         let moves = Draft { opcode: move_opcode, modifiers: SmallVec::new(), operands, result_count: 1 };
-        if width == 2 && offset.is_multiple_of(8) && !self.encodability.has(self.function, &moves) {
+        if width == 2 && offset.is_multiple_of(8) && !self.encodability.has_form(self.function, &moves) {
             return self.prelude.define(self.function, Class::new(file, 2), load, &[Symbol::_64], &[word]).kind;
         }
         let parts: SmallVec<[Operand; 4]> =
-            (0..width).map(|at| self.moved(Operand::constant(bank, offset + 4 * u32::from(at)), file)).collect();
+            (0..width).map(|at| self.move_word(Operand::constant(bank, offset + 4 * u32::from(at)), file)).collect();
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Moves a value to the other register file. Only instructions of the uniform datapath and descriptors need a value in a uniform
-    /// register. Instruction selection guarantees that such a value is the same in all threads.
-    fn in_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
+    /// Copies a value to the register file of `move_kind`; `None` if it cannot be copied there. Only instructions of the uniform datapath
+    /// and descriptors need a value in a uniform register. Instruction selection guarantees that such a value is the same in all threads.
+    fn copy_to_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;
         let opcode = match (file, move_kind.file) {
-            (own, wanted) if own == wanted => return move_kind.signs.then(|| part.into()),
+            (own, wanted) if own == wanted => return move_kind.applies_signs.then(|| part.into()),
             (RegFile::Uniform, RegFile::General) => Opcode::MOV,
             (RegFile::General, RegFile::Uniform) if self.needs_uniform() => Opcode::R2UR,
             _ => return None,
@@ -187,14 +189,15 @@ impl MoveBuilder<'_> {
         Some(self.prelude.pack(self.function, move_kind.file, &parts))
     }
 
-    /// Returns whether the instruction may require uniform registers: it is on the uniform datapath or accesses memory.
+    /// Returns whether the instruction may have uniform-register operands: it executes on the uniform datapath or accesses memory.
     fn needs_uniform(&self) -> bool {
         let properties = self.opcode.properties();
         properties.pipe == Pipe::Uniform || properties.memory != oriole_isa::Memory::None
     }
 
-    /// Applies signs with separate instructions. Floating-point signs are changes of the sign bit.
-    fn signed(&mut self, operand: Operand, signs: Signs, file: RegFile) -> Option<Operand> {
+    /// Applies signs to an operand with separate instructions; those of floating-point operands change the sign bit. `None` if that is not
+    /// possible.
+    fn apply_signs(&mut self, operand: Operand, signs: Signs, file: RegFile) -> Option<Operand> {
         let (part, RegFile::General) = (operand.part()?, file) else { return None };
         let sign_bits: Option<u32> = match self.opcode.mnemonic().as_bytes().first() {
             Some(b'F' | b'D' | b'M') => Some(0x8000_0000),
@@ -205,10 +208,10 @@ impl MoveBuilder<'_> {
         match sign_bits {
             Some(bits) => {
                 if signs.has(Signs::ABSOLUTE) {
-                    top = self.logic(top, !bits, 0xc0);
+                    top = self.emit_logic(top, !bits, 0xc0);
                 }
                 if signs.has(Signs::NEGATE) {
-                    top = self.logic(top, bits, 0x3c);
+                    top = self.emit_logic(top, bits, 0x3c);
                 }
             }
             None if part.count == 1 => {
@@ -216,7 +219,7 @@ impl MoveBuilder<'_> {
                     top = self.prelude.define(self.function, Class::R, Opcode::IABS, &[], &[top]);
                 }
                 if signs.has(Signs::INVERT) {
-                    top = self.logic(top, u32::MAX, 0x3c);
+                    top = self.emit_logic(top, u32::MAX, 0x3c);
                 }
                 if signs.has(Signs::NEGATE) {
                     top = self.prelude.define(self.function, Class::R, Opcode::IADD3, &[], &[top.negated(), Operand::RZ, Operand::RZ]);
@@ -232,20 +235,20 @@ impl MoveBuilder<'_> {
         Some(Operand { kind: packed.kind, ..operand })
     }
 
-    /// Appends a `LOP3` of an operand and a mask; `table` is the truth table (0xc0: and, 0x3c: exclusive or).
-    fn logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
+    /// Appends a `LOP3` of an operand and the constant `bits`; `table` is the truth table (0xc0: and, 0x3c: exclusive or).
+    fn emit_logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
         let sources = [operand, i64::from(bits).into(), Operand::RZ, i64::from(table).into(), Operand::PT.inverted_predicate()];
         self.prelude.define(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
     }
 
-    /// Adds an offset to a base register or register pair.
-    fn sum(&mut self, base: Option<Operand>, offset: i64, file: RegFile) -> Option<Operand> {
+    /// Appends the addition of an offset to a base register or register pair; `None` for the base stands for 0. Returns the sum.
+    fn add_offset(&mut self, base: Option<Operand>, offset: i64, file: RegFile) -> Option<Operand> {
         if file != RegFile::General {
             return None;
         }
         let low = i64::from(offset as u32);
-        let Some(base) = base else { return Some(self.moved(low.into(), file)) };
-        let OperandKind::Value(part) = base.kind else { return Some(self.moved(low.into(), file)) };
+        let Some(base) = base else { return Some(self.move_word(low.into(), file)) };
+        let OperandKind::Value(part) = base.kind else { return Some(self.move_word(low.into(), file)) };
         let none = Operand::RZ;
         if part.count == 1 {
             return Some(self.prelude.define(self.function, Class::R, Opcode::IADD3, &[], &[part.into(), low.into(), none]));
@@ -267,15 +270,15 @@ mod tests {
 
     use super::*;
 
-    /// Returns the positions of operands that can be moved in an instruction.
+    /// Returns the positions of the operands of an instruction that can be moved to registers.
     fn positions(line: &str) -> Vec<usize> {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
         let inst = function.blocks[function.entry()].insts[1];
-        movable(&function, &Draft::of(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
+        movable_positions(&function, &Draft::of(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
     }
 
-    /// Zero costs no instruction, since it is read from RZ; other numbers are cheaper than registers.
+    /// Zero costs no instruction, since it is read from RZ; other constants are moved before registers.
     #[test]
     fn cheap_operands_are_moved_first() {
         assert_eq!(positions("%4:R = IADD3 %2, 0x5, 0x0"), [3, 2, 1]);

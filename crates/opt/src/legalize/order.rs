@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::rewrite::Draft;
 
-/// Returns the draft itself, then one draft for each pair of sources that can be exchanged without a change of meaning.
+/// Returns the draft itself, then one draft for each pair of sources that can be swapped without changing the result.
 pub(crate) fn orders(draft: &Draft) -> SmallVec<[Draft; 4]> {
     let mut found: SmallVec<[Draft; 4]> = SmallVec::new();
     found.push(draft.clone());
@@ -53,13 +53,13 @@ fn signs_allowed(draft: &Draft, sources: &[usize]) -> bool {
     !(has_sign(0) && has_sign(1))
 }
 
-/// Returns whether the second result of a minimum or maximum is not written. That predicate says which source was taken, so it depends on
-/// the order of the sources.
+/// Returns whether the second result of a minimum or maximum is not written. That predicate tells which source is the result, so it depends
+/// on the order of the sources.
 fn has_no_predicate_result(draft: &Draft) -> bool {
     draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(RegFile::Predicate))
 }
 
-/// Returns a comparison, whose sources were exchanged, with the comparison operator mirrored; `None` if that is not possible.
+/// Mirrors the relation of a comparison whose sources were swapped; `None` if that is not possible.
 fn mirrored(mut draft: Draft) -> Option<Draft> {
     // An extended (64-bit) comparison continues a comparison of the low halves, whose order stays.
     if draft.has(Symbol::EX) {
@@ -81,7 +81,8 @@ fn mirrored(mut draft: Draft) -> Option<Draft> {
     Some(draft)
 }
 
-/// Returns the truth table of `LOP3` after two sources were exchanged. Source 0 selects bit 2 of the table's index, source 2 bit 0.
+/// Returns the truth table of a `LOP3` whose sources `first` and `second` were swapped. Source 0 selects bit 2 of the table's index, source
+/// 2 bit 0.
 pub(crate) fn swapped_table(table: u8, first: usize, second: usize) -> u8 {
     let (first, second) = (2 - first, 2 - second);
     (0..8_u8).fold(0, |swapped, index| {
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(swapped_table(a & b | c, 0, 1), a & b | c);
     }
 
-    /// The second result of a maximum says which source was taken, so the sources may be exchanged only if that result is not written.
+    /// The second result of a maximum tells which source is the result, so the sources may be swapped only if that result is not written.
     #[test]
     fn maximum_with_a_predicate_result_keeps_its_operand_order() {
         let text = "func kernel @maximum ssa {

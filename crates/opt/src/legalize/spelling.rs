@@ -1,4 +1,4 @@
-//! Alternative spellings of an instruction: targets write the same instruction differently.
+//! Alternative spellings: on different targets the same instruction has different mnemonics, modifiers and operands.
 //!
 //! **Descriptors.** Instruction selection writes every access to global or generic memory with a descriptor, `desc[UR][R.64+offset]`. ptxas
 //! writes an ordinary access the same way on sm_90 and later. On sm_80 to sm_89 the descriptor is an operand that the assembly text does
@@ -14,18 +14,18 @@ use smallvec::SmallVec;
 
 use crate::rewrite::{Draft, file_of};
 
-/// A set of changes to an instruction; bit `n` stands for entry `n` of [`CHANGES`].
+/// An alternative spelling of an instruction, as the set of changes to apply; bit `n` stands for entry `n` of [`CHANGES`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spelling(u8);
 
-/// A rewrite of a draft; `None` if it does not apply.
+/// A rewrite of a draft into an equivalent one; `None` if it does not apply.
 type Change = fn(&Function, &Draft) -> Option<Draft>;
 
 /// All changes, in the order in which they are applied.
 const CHANGES: [Change; 8] = [
     |_, draft| with_hidden_descriptor(draft),
-    |_, draft| with_unsigned_numbers(draft),
-    |_, draft| with_policy(draft).or_else(|| with_full_mask(draft)),
+    |_, draft| with_unsigned_immediates(draft),
+    |_, draft| without_policy_suffix(draft).or_else(|| with_full_mask(draft)),
     |_, draft| without_descriptor(draft),
     |_, draft| with_system_scope(draft),
     |_, draft| with_other_mnemonic(draft, 0),
@@ -45,7 +45,7 @@ impl Spelling {
     }
 
     /// Returns the spelling without the change that is applied last, and that change; `None` for the spelling without changes.
-    fn before_last(self) -> Option<(Spelling, Change)> {
+    fn without_last_change(self) -> Option<(Spelling, Change)> {
         let last = self.0.checked_ilog2()?;
         Some((Spelling(self.0 & !(1 << last)), CHANGES[last as usize]))
     }
@@ -65,36 +65,36 @@ impl Spelling {
 /// A draft in all of its spellings. Each spelling is computed from the one with one change less.
 pub(super) struct Spellings {
     drafts: Vec<Draft>,
-    /// By spelling: the index of its draft, or [`NO_DRAFT`].
-    places: [u8; 256],
+    /// By spelling (as a bit set): the index of its draft in `drafts`, or [`NO_DRAFT`].
+    draft_indices: [u8; 256],
 }
 
-/// The index of a spelling that does not apply or was not computed.
+/// Marks a spelling that does not apply or was not computed yet.
 const NO_DRAFT: u8 = u8::MAX;
 
 impl Spellings {
-    /// Starts with the unchanged draft.
+    /// Creates the set with only the unchanged draft.
     pub(super) fn of(draft: &Draft) -> Spellings {
-        let mut places = [NO_DRAFT; 256];
-        places[0] = 0;
-        Spellings { drafts: vec![draft.clone()], places }
+        let mut draft_indices = [NO_DRAFT; 256];
+        draft_indices[0] = 0;
+        Spellings { drafts: vec![draft.clone()], draft_indices }
     }
 
     /// Returns the draft in a spelling, or `None` if one of its changes does not apply. Spellings must be requested in the order of
     /// [`Spelling::all`], because each builds on an earlier one.
     pub(super) fn get(&mut self, function: &Function, spelling: Spelling) -> Option<&Draft> {
-        if let Some((before, change)) = spelling.before_last() {
-            let known = self.places[usize::from(before.0)];
+        if let Some((before, change)) = spelling.without_last_change() {
+            let known = self.draft_indices[usize::from(before.0)];
             let spelled = change(function, self.drafts.get(usize::from(known))?)?;
-            self.places[usize::from(spelling.0)] = self.drafts.len() as u8;
+            self.draft_indices[usize::from(spelling.0)] = self.drafts.len() as u8;
             self.drafts.push(spelled);
         }
-        self.drafts.get(usize::from(self.places[usize::from(spelling.0)]))
+        self.drafts.get(usize::from(self.draft_indices[usize::from(spelling.0)]))
     }
 }
 
-/// Returns the positions of an address operand with a descriptor and of the descriptor itself.
-fn descriptor(draft: &Draft) -> Option<(usize, usize)> {
+/// Returns the operand positions of the `desc[` that opens an address and of the descriptor in it; `None` without a descriptor.
+fn descriptor_positions(draft: &Draft) -> Option<(usize, usize)> {
     let opening = draft.operands.iter().position(|operand| operand.kind == OperandKind::Address(Symbol::NAME_desc))?;
     let is_descriptor = draft.operands.get(opening + 1)?.role == Role::Bracket(0);
     is_descriptor.then_some((opening, opening + 1))
@@ -106,8 +106,8 @@ fn is_policy(descriptor: &Operand) -> bool {
 }
 
 /// Deletes the `.64` suffix that marks a descriptor as a cache policy.
-fn with_policy(draft: &Draft) -> Option<Draft> {
-    let (_, at) = descriptor(draft).filter(|&(_, at)| is_policy(&draft.operands[at]))?;
+fn without_policy_suffix(draft: &Draft) -> Option<Draft> {
+    let (_, at) = descriptor_positions(draft).filter(|&(_, at)| is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
     changed.operands[at].suffixes = [Symbol::NAME_; MAX_SUFFIXES];
     Some(changed)
@@ -115,18 +115,18 @@ fn with_policy(draft: &Draft) -> Option<Draft> {
 
 /// Moves the descriptor of an ordinary access out of the address; it becomes the last operand.
 pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
-    let (_, at) = descriptor(draft).filter(|&(_, at)| !is_policy(&draft.operands[at]))?;
+    let (_, at) = descriptor_positions(draft).filter(|&(_, at)| !is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
-    remove_bracket(&mut changed);
+    remove_descriptor_bracket(&mut changed);
     changed.operands.push(draft.operands[at].with_role(Role::Plain));
     Some(changed)
 }
 
 /// Deletes the descriptor of an access.
 fn without_descriptor(draft: &Draft) -> Option<Draft> {
-    descriptor(draft)?;
+    descriptor_positions(draft)?;
     let mut changed = draft.clone();
-    remove_bracket(&mut changed);
+    remove_descriptor_bracket(&mut changed);
     for operand in &mut changed.operands {
         if operand.role == Role::Bracket(0) && operand.suffixes[0] == Symbol::_64 {
             operand.suffixes = [Symbol::NAME_; MAX_SUFFIXES];
@@ -136,8 +136,8 @@ fn without_descriptor(draft: &Draft) -> Option<Draft> {
 }
 
 /// Deletes the bracket with the descriptor. The operands of the second bracket are then in the first.
-fn remove_bracket(draft: &mut Draft) {
-    let Some((opening, at)) = descriptor(draft) else { return };
+fn remove_descriptor_bracket(draft: &mut Draft) {
+    let Some((opening, at)) = descriptor_positions(draft) else { return };
     draft.operands[opening].kind = OperandKind::Address(Symbol::NAME_);
     draft.operands.remove(at);
     for operand in &mut draft.operands {
@@ -158,7 +158,7 @@ fn with_system_scope(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// Replaces the mnemonic by name `number` of those that other targets use for the same instruction.
+/// Replaces the opcode by alternative `number` (from 0) of those that other targets use for the same instruction.
 fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     let has_constant = draft.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Constant { .. }));
     let opcodes: &[Opcode] = match draft.opcode {
@@ -173,7 +173,7 @@ fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     opcodes.get(number).map(|&opcode| Draft { opcode, ..draft.clone() })
 }
 
-/// Adds unused predicate results, which some targets require in the text, as `PT` or `UPT`.
+/// Adds the predicate results that some targets require, as `PT` or `UPT` because they are unused.
 fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
     let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
     let mut taken = 0;
@@ -206,8 +206,8 @@ fn with_full_mask(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// Replaces negative 32-bit numbers by their bit patterns: immediate fields of floating-point instructions are unsigned.
-fn with_unsigned_numbers(draft: &Draft) -> Option<Draft> {
+/// Replaces negative 32-bit immediates by their unsigned bit patterns: immediate fields of floating-point instructions are unsigned.
+fn with_unsigned_immediates(draft: &Draft) -> Option<Draft> {
     let mut changed = draft.clone();
     for operand in &mut changed.operands[draft.result_count..] {
         if let (OperandKind::Integer(number), Role::Plain) = (operand.kind, operand.role)
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn negative_numbers_become_bit_patterns() {
-        let unsigned = |line| changed(line, |_, draft| with_unsigned_numbers(draft));
+        let unsigned = |line| changed(line, |_, draft| with_unsigned_immediates(draft));
         assert_eq!(unsigned("%4:R = FADD %2, -0x1").as_deref(), Some("%4:R = FADD %2, 0xffffffff"));
         assert_eq!(unsigned("%4:R = FADD %2, 0x1"), None);
         assert_eq!(unsigned("%4:R = LDS [%2+-0x4]"), None);
@@ -288,8 +288,8 @@ mod tests {
         let policy = "%4:R = LDG.E desc[%1.64][%0.64+0x10]";
         assert_eq!(changed(load, |_, draft| with_hidden_descriptor(draft)).as_deref(), Some("%4:R = LDG.E [%0.64+0x10], %1"));
         assert_eq!(changed(policy, |_, draft| with_hidden_descriptor(draft)), None);
-        assert_eq!(changed(policy, |_, draft| with_policy(draft)).as_deref(), Some(load));
-        assert_eq!(changed(load, |_, draft| with_policy(draft)), None);
+        assert_eq!(changed(policy, |_, draft| without_policy_suffix(draft)).as_deref(), Some(load));
+        assert_eq!(changed(load, |_, draft| without_policy_suffix(draft)), None);
         assert_eq!(changed(load, |_, draft| without_descriptor(draft)).as_deref(), Some("%4:R = LDG.E [%0+0x10]"));
         assert_eq!(changed("%4:R = LDS [%2]", |_, draft| without_descriptor(draft)), None);
     }

@@ -1,8 +1,8 @@
-//! Moves values that a loop carries to the uniform datapath.
+//! Moves loop-carried values to the uniform datapath.
 //!
-//! Stage numbers and offsets of buffers change from iteration to iteration, and the descriptors and addresses that depend on them are
-//! operands in uniform registers. If all threads of a warp have the same value, the loop can carry it in a uniform register, so that no copy
-//! is needed in the loop:
+//! Pipeline stage indices and buffer offsets change from iteration to iteration, and the descriptors and addresses that depend on them are
+//! operands in uniform registers. If all threads of a warp have the same value, the loop can carry it in a uniform register, so that no
+//! copy is needed in the loop:
 //!
 //! ```text
 //! bb0: BRA bb1                                     bb0: %9:UR = R2UR %base
@@ -19,8 +19,8 @@
 //! from outside of the loop, which are copied before it. Other readers of these values read the uniform register where they have a form for
 //! it, and a copy in a general register otherwise. A loop is left as it is if it would need more such copies than it saves.
 //!
-//! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads share
-//! the uniform registers: in a kernel, before any divergent branch.
+//! All values have to be equal in the threads of a warp, and the warp has to be converged where they are computed, because its threads
+//! share the uniform registers: in a kernel, before any divergent branch.
 
 use oriole_ir::analysis::{ControlFlow, DefUse, Dominators, LoopId, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, FunctionKind, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
@@ -28,17 +28,17 @@ use oriole_isa::{Effect, Opcode, RegFile, Symbols};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{EXAMPLE_REGISTER, has_form, is_copy, replace_uses, uniform_file, uniform_form};
+use super::{EXAMPLE_REGISTER, is_copy, is_uniform_form_encodable, replace_uses, uniform_file, uniform_form};
 use crate::definitions::Definitions;
 use crate::hoist::block_before;
 use crate::known::Known;
 use crate::legalize::{EncodabilityCache, order};
 use crate::rewrite::Draft;
 
-/// Largest number of uniform registers that one loop gets for values that it carries or reads.
+/// Maximum number of uniform registers for the loop-carried and loop-invariant values of one loop.
 const MAX_REGISTERS: usize = 24;
 
-/// Moves the values that loops carry. Returns the number of instructions moved and of copies removed from loops.
+/// Moves loop-carried values to uniform registers. Returns the number of instructions moved and of copies removed from loops.
 pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> (usize, usize) {
     let has_call = |function: &Function, block: Block| function.blocks[block].insts.iter().any(|&inst| is_call(function, inst));
     if function.kind != FunctionKind::Kernel || function.layout.iter().any(|&block| has_call(function, block)) {
@@ -78,7 +78,7 @@ pub(super) fn run(function: &mut Function, encodability: &mut EncodabilityCache)
         let Some(web) = search.run(encodability) else { continue };
         moved += web.insts.len();
         removed += web.copies.len();
-        Rewriter { definitions: &definitions, def_use: &def_use, before, web: &web, outside: FxHashMap::default() }
+        Rewriter { definitions: &definitions, def_use: &def_use, preheader: before, web: &web, outside_copies: FxHashMap::default() }
             .run(function, encodability);
     }
     (moved, removed)
@@ -88,8 +88,8 @@ fn is_call(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is_machine(Opcode::CALL)
 }
 
-/// Returns for each block whether threads of a warp may execute it apart: whether a divergent branch leads to it. Paths that meet again do not
-/// count as converged, because not every meeting point gets a convergence barrier.
+/// Returns, for each block, whether a diverged warp may execute it: whether a path from a divergent branch leads to it. Reconvergence
+/// points do not count as converged, because not each of them gets a convergence barrier.
 fn diverged_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniformity) -> Vec<bool> {
     let mut diverged = vec![false; function.blocks.len()];
     let branches: FxHashSet<Inst> = uniformity.divergent_branches().iter().copied().collect();
@@ -104,29 +104,29 @@ fn diverged_blocks(function: &Function, flow: &ControlFlow, uniformity: &Uniform
     diverged
 }
 
-/// What moves to the uniform datapath in one loop.
+/// The instructions and values of one loop that are moved to the uniform datapath.
 struct Web {
-    /// The instructions that get their uniform form, in the order in which they were found.
+    /// The instructions that are replaced by their uniform forms, in the order in which they were found.
     insts: Vec<Inst>,
-    /// The values that they define.
+    /// The values that `insts` define.
     values: FxHashSet<Value>,
-    /// The copies that are removed from the loop.
+    /// The `R2UR` copies that are removed from the loop.
     copies: Vec<Inst>,
-    /// Values that are also needed in a general register.
-    kept: Vec<Value>,
+    /// The moved values that are also needed in a general register.
+    kept_values: Vec<Value>,
 }
 
 /// Where a source of an instruction comes from.
 enum Origin {
-    /// A number, a uniform register, or a register that does not change in the loop.
+    /// A constant, a uniform register, or a loop-invariant register.
     Available,
     /// An instruction of the loop that may have a uniform form.
     Computed(Inst),
-    /// Anything else.
+    /// Any other definition: the instruction that reads the source cannot be moved.
     Other,
 }
 
-/// The search for the instructions of one loop.
+/// The search for the instructions of one loop that can be moved.
 struct Search<'a> {
     function: &'a Function,
     definitions: &'a Definitions,
@@ -138,31 +138,31 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds what moves; `None` if nothing does, or if it would not pay.
+    /// Finds what to move; `None` if nothing can be moved, or if that needs too many registers or copies.
     fn run(&self, encodability: &mut EncodabilityCache) -> Option<Web> {
         let insts = self.loops.blocks(self.id).iter().flat_map(|&block| &self.function.blocks[block].insts);
         let is_known = |inst: Inst| Known::new(self.function, self.definitions).word(&self.function.sources(inst)[0]).is_some();
         let is_worthwhile = |inst: &Inst| is_copy(self.function, *inst) && !is_known(*inst);
         let copies: Vec<Inst> = insts.copied().filter(is_worthwhile).collect();
-        let possible = self.possible(&copies, encodability);
+        let movable = self.movable_insts(&copies, encodability);
         let available = |copy: &Inst| match self.origin(&self.function.sources(*copy)[0]) {
             Origin::Available => true,
-            Origin::Computed(inst) => possible.contains(&inst),
+            Origin::Computed(inst) => movable.contains(&inst),
             Origin::Other => false,
         };
         let copies: Vec<Inst> = copies.into_iter().filter(available).collect();
         if copies.is_empty() {
             return None;
         }
-        let insts = self.needed(&copies);
+        let insts = self.slice_of(&copies);
         let values: FxHashSet<Value> = insts.iter().flat_map(|&inst| self.function.defined(inst)).collect();
-        let kept = self.kept(&insts, &values, &copies, encodability);
-        let web = Web { insts, values, copies, kept };
-        let has_registers = self.registers(&web) <= MAX_REGISTERS;
-        (has_registers && web.kept.len() <= web.copies.len()).then_some(web)
+        let kept = self.values_to_keep(&insts, &values, &copies, encodability);
+        let web = Web { insts, values, copies, kept_values: kept };
+        let has_registers = self.min_registers(&web) <= MAX_REGISTERS;
+        (has_registers && web.kept_values.len() <= web.copies.len()).then_some(web)
     }
 
-    /// Returns the origin of a source.
+    /// Classifies a source of an instruction by its definition.
     fn origin(&self, source: &Operand) -> Origin {
         let Some(part) = source.part() else { return Origin::Available };
         let file = self.function.values[part.value].file;
@@ -184,13 +184,13 @@ impl Search<'_> {
         Origin::Computed(inst)
     }
 
-    /// Returns the sources of an instruction that are values or numbers: of a phi, those that come before each block.
+    /// Returns the sources of an instruction, without the predecessor blocks in the operands of a phi.
     fn sources(&self, inst: Inst) -> impl Iterator<Item = &Operand> {
         self.function.sources(inst).iter().filter(|source| !matches!(source.kind, OperandKind::Block(_)))
     }
 
-    /// Returns the instructions that compute the copied values and can get a uniform form together with all their operands.
-    fn possible(&self, copies: &[Inst], encodability: &mut EncodabilityCache) -> FxHashSet<Inst> {
+    /// Returns the instructions that the copied values depend on and that can be moved together with their operands.
+    fn movable_insts(&self, copies: &[Inst], encodability: &mut EncodabilityCache) -> FxHashSet<Inst> {
         let mut found: Vec<Inst> = Vec::new();
         let mut seen: FxHashSet<Inst> = FxHashSet::default();
         let mut work: Vec<Inst> = copies.to_vec();
@@ -205,21 +205,21 @@ impl Search<'_> {
                 }
             }
         }
-        let mut possible: FxHashSet<Inst> = found.iter().copied().collect();
+        let mut movable: FxHashSet<Inst> = found.iter().copied().collect();
         loop {
-            let before = possible.len();
+            let before = movable.len();
             for &inst in &found {
                 let is_available = |source: &Operand| match self.origin(source) {
                     Origin::Available => true,
-                    Origin::Computed(computing) => possible.contains(&computing),
+                    Origin::Computed(computing) => movable.contains(&computing),
                     Origin::Other => false,
                 };
-                if !self.sources(inst).all(is_available) || !self.has_uniform_predicates(inst, &possible) {
-                    possible.remove(&inst);
+                if !self.sources(inst).all(is_available) || !self.has_uniform_predicates(inst, &movable) {
+                    movable.remove(&inst);
                 }
             }
-            if possible.len() == before {
-                return possible;
+            if movable.len() == before {
+                return movable;
             }
         }
     }
@@ -235,18 +235,18 @@ impl Search<'_> {
             };
             return self.function.defined(inst).all(is_register) && self.sources(inst).all(|source| is_plain(source) && is_content(source));
         }
-        uniform_form(self.function, inst, true).is_some_and(|draft| has_form(self.function, inst, draft, encodability))
+        uniform_form(self.function, inst, true).is_some_and(|draft| is_uniform_form_encodable(self.function, inst, draft, encodability))
     }
 
     /// Returns whether all predicates that an instruction computes are read by instructions that move with it, and not as guards.
-    fn has_uniform_predicates(&self, inst: Inst, possible: &FxHashSet<Inst>) -> bool {
+    fn has_uniform_predicates(&self, inst: Inst, movable: &FxHashSet<Inst>) -> bool {
         let predicates = self.function.defined(inst).filter(|&value| self.function.values[value].file == RegFile::Predicate);
         let mut uses = predicates.flat_map(|value| self.def_use.uses(value));
-        uses.all(|used| used.operand.is_some() && possible.contains(&used.inst))
+        uses.all(|used| used.operand.is_some() && movable.contains(&used.inst))
     }
 
-    /// Returns the instructions that the copies need.
-    fn needed(&self, copies: &[Inst]) -> Vec<Inst> {
+    /// Returns the instructions of the loop that the copied values depend on.
+    fn slice_of(&self, copies: &[Inst]) -> Vec<Inst> {
         let mut needed: Vec<Inst> = Vec::new();
         let mut seen: FxHashSet<Inst> = FxHashSet::default();
         let mut work: Vec<Inst> = copies.to_vec();
@@ -263,21 +263,28 @@ impl Search<'_> {
         needed
     }
 
-    /// Returns the values that instructions outside of the web read and cannot read from a uniform register.
-    fn kept(&self, insts: &[Inst], values: &FxHashSet<Value>, copies: &[Inst], encodability: &mut EncodabilityCache) -> Vec<Value> {
+    /// Returns the moved values that some instruction outside of the web cannot read from a uniform register.
+    fn values_to_keep(
+        &self,
+        insts: &[Inst],
+        values: &FxHashSet<Value>,
+        copies: &[Inst],
+        encodability: &mut EncodabilityCache,
+    ) -> Vec<Value> {
         let moved: FxHashSet<Inst> = insts.iter().chain(copies).copied().collect();
         let mut kept = Vec::new();
         for value in insts.iter().flat_map(|&inst| self.function.defined(inst)) {
             let mut others = self.def_use.uses(value).iter().filter(|used| !moved.contains(&used.inst));
-            if others.any(|used| used.operand.is_none() || !reads_uniform(self.function, used.inst, values, encodability)) {
+            if others.any(|used| used.operand.is_none() || !can_read_uniform(self.function, used.inst, values, encodability)) {
                 kept.push(value);
             }
         }
         kept
     }
 
-    /// Returns the number of uniform registers that the loop needs at least: one for each phi and for each register from outside.
-    fn registers(&self, web: &Web) -> usize {
+    /// Returns a lower bound of the number of uniform registers that the loop needs: one for each phi and for each register defined before
+    /// the loop.
+    fn min_registers(&self, web: &Web) -> usize {
         let phis = web.insts.iter().filter(|&&inst| self.function.insts[inst].is(Pseudo::Phi)).count();
         let sources = web.insts.iter().chain(&web.copies).flat_map(|&inst| self.function.sources(inst)).filter_map(Operand::part);
         let outside: FxHashSet<Part> = sources.filter(|part| !web.values.contains(&part.value)).collect();
@@ -285,8 +292,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns whether an instruction has a form with uniform registers in place of some values.
-fn reads_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, encodability: &mut EncodabilityCache) -> bool {
+/// Returns whether the target can encode an instruction with uniform registers in place of `values`.
+fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, encodability: &mut EncodabilityCache) -> bool {
     let Op::Machine(opcode) = function.insts[inst].op else { return false };
     if opcode.properties().effect != Effect::None {
         return false;
@@ -300,15 +307,15 @@ fn reads_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, enc
     order::orders(&draft).iter().any(|draft| encodability.is_encodable(function, inst, draft))
 }
 
-/// Rewrites one loop.
+/// Rewrites one loop: moves its web to the uniform datapath.
 struct Rewriter<'a> {
     definitions: &'a Definitions,
     def_use: &'a DefUse,
     /// The block before the loop.
-    before: Block,
+    preheader: Block,
     web: &'a Web,
-    /// The uniform copies of registers from outside of the loop.
-    outside: FxHashMap<Part, Operand>,
+    /// By general register that is defined before the loop: its copy in a uniform register.
+    outside_copies: FxHashMap<Part, Operand>,
 }
 
 impl Rewriter<'_> {
@@ -337,7 +344,7 @@ impl Rewriter<'_> {
         self.reorder_readers(function, encodability);
     }
 
-    /// Gives an instruction or a phi its uniform form.
+    /// Replaces an instruction or a phi by its uniform form.
     fn make_uniform(&mut self, function: &mut Function, inst: Inst) {
         if function.insts[inst].is(Pseudo::Phi) {
             for at in 1..function.operands(inst).len() {
@@ -354,12 +361,13 @@ impl Rewriter<'_> {
         draft.store(function, inst);
     }
 
-    /// Returns an operand in its uniform form. A register from outside of the loop is copied before the loop.
+    /// Returns the uniform equivalent of an operand. A register that is defined before the loop is copied to a uniform register before the
+    /// loop.
     fn uniform_kind(&mut self, function: &mut Function, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Zero(file) => OperandKind::Zero(uniform_file(file)),
             OperandKind::Value(part) if !self.web.values.contains(&part.value) && function.values[part.value].file == RegFile::General => {
-                if let Some(copy) = self.outside.get(&part) {
+                if let Some(copy) = self.outside_copies.get(&part) {
                     return copy.kind;
                 }
                 let copied = function.new_value(Class::UR);
@@ -369,20 +377,21 @@ impl Rewriter<'_> {
                     None => (Opcode::R2UR, Operand::from(part)),
                 };
                 let copy = function.new_inst(Op::Machine(opcode), Symbols::new(), None, &[result, source], 1);
-                let at = function.blocks[self.before].insts.len() - 1;
-                function.insts[copy].location = function.insts[function.blocks[self.before].insts[at]].location;
-                function.blocks[self.before].insts.insert(at, copy);
-                self.outside.insert(part, result);
+                let at = function.blocks[self.preheader].insts.len() - 1;
+                function.insts[copy].location = function.insts[function.blocks[self.preheader].insts[at]].location;
+                function.blocks[self.preheader].insts.insert(at, copy);
+                self.outside_copies.insert(part, result);
                 result.kind
             }
             other => other,
         }
     }
 
-    /// Copies the values that are needed in general registers after their definitions, and lets their readers read the copies.
+    /// Copies each value that is needed in a general register right after its definition, and makes the instructions outside of the web
+    /// read the copy.
     fn keep_values(&self, function: &mut Function) {
         let moved: FxHashSet<Inst> = self.web.insts.iter().copied().collect();
-        for &value in &self.web.kept {
+        for &value in &self.web.kept_values {
             let Some(definition) = self.def_use.definition(value) else { continue };
             let Some(block) = self.def_use.block(definition) else { continue };
             let copied = function.new_value(Class::R);
@@ -400,7 +409,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Puts the sources of the readers of uniform registers in an order that the target can encode.
+    /// Reorders the sources of instructions that now read uniform registers, so that the target can encode them.
     fn reorder_readers(&self, function: &mut Function, encodability: &mut EncodabilityCache) {
         let mut readers: Vec<Inst> = Vec::new();
         for &inst in &self.web.insts {

@@ -1,7 +1,7 @@
-//! Derives the descriptors of a product of a warpgroup from those of the product before it.
+//! Derives the descriptors of a warpgroup matrix product (`HGMMA` etc.) from those of the previous one.
 //!
-//! The descriptors of a product are four consecutive uniform registers. Two products after each other mostly differ in two of them, by
-//! small numbers. If the second tuple takes the other words from the first one, and the sums start from its words, the register allocator
+//! The descriptors of a matrix product are four consecutive uniform registers. Consecutive products mostly differ in two of them, by small
+//! constants. If the second tuple takes the other words from the first one, and the sums start from its words, the register allocator
 //! updates one tuple in place:
 //!
 //! ```text
@@ -15,7 +15,7 @@
 //! HGMMA gdesc[%10]                                 HGMMA gdesc[%10]
 //! ```
 //!
-//! A product with matrix A in registers does not read the first two words, so they may be anything.
+//! A matrix product with matrix A in registers does not read the first two words, so they may have any value.
 
 use oriole_ir::analysis::DefUse;
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Value};
@@ -27,30 +27,30 @@ use crate::definitions::Definitions;
 use crate::known::Known;
 use crate::rewrite::piece;
 
-/// Number of words of the descriptors of a product.
+/// Number of 32-bit words in the descriptor tuple of a matrix product.
 const WORDS: usize = 4;
-/// Truth table of `ULOP3` for the disjunction of its first two sources.
+/// Truth table of `ULOP3` for the bitwise OR of its first two sources.
 const LUT_OR: i64 = 0xfc;
 
-/// The content of a word of a tuple.
+/// What is known about one word of a descriptor tuple.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
-    Number(u32),
-    /// A register plus a number.
+    Constant(u32),
+    /// A register plus a constant.
     Sum(Part, u32),
     Unknown,
 }
 
-/// The descriptors of a product.
+/// The descriptor tuple of a matrix product.
 #[derive(Clone, Copy)]
 struct Tuple {
     value: Value,
-    /// Position of its pack in the block.
+    /// Index of the defining pack in its block.
     position: usize,
     words: [Word; WORDS],
 }
 
-/// Rewrites the tuples of all products. Returns the number of tuples that were derived from another one.
+/// Rewrites the descriptor tuples of all matrix products. Returns the number of tuples derived from a previous one.
 pub(super) fn run(function: &mut Function) -> usize {
     let has_products = |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_product(function, inst));
     let blocks: Vec<Block> = function.layout.iter().copied().filter(has_products).collect();
@@ -62,10 +62,12 @@ pub(super) fn run(function: &mut Function) -> usize {
     blocks.into_iter().map(|block| rewrite_block(function, &definitions, &def_use, block)).sum()
 }
 
+/// Returns whether an instruction is a warpgroup matrix product.
 fn is_product(function: &Function, inst: Inst) -> bool {
     function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
+/// Rewrites the descriptor tuples of one block. Returns the number of tuples derived from a previous one.
 fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &DefUse, block: Block) -> usize {
     let insts = function.blocks[block].insts.clone();
     let positions: FxHashMap<Inst, usize> = insts.iter().enumerate().map(|(position, &inst)| (inst, position)).collect();
@@ -82,12 +84,12 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
         if last.is_some_and(|last| last.value == value) {
             continue;
         }
-        let words = std::array::from_fn(|at| content(function, definitions, &function.sources(pack)[at]));
+        let words = std::array::from_fn(|at| analyze_word(function, definitions, &function.sources(pack)[at]));
         let tuple = Tuple { value, position, words };
         // A tuple that several products read is needed again after this product.
         let has_one_reader = |value: Value| def_use.uses(value).len() == 1;
         if let Some(last) = last.filter(|last| last.position < position && has_one_reader(last.value)) {
-            let new = derive(function, inst, pack, &last, &tuple);
+            let new = derive_words(function, inst, pack, &last, &tuple);
             derived += 1;
             added.insert(pack, new);
         }
@@ -102,7 +104,7 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
     derived
 }
 
-/// Returns the value with the descriptors of a product, and the pack of four words that defines it.
+/// Returns the descriptor tuple of a matrix product, and the pack of four words that defines it.
 fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<(Value, Inst)> {
     let is_tuple = |part: &Part| function.values[part.value].file == RegFile::Uniform && usize::from(part.count) == WORDS;
     let part = function.sources(inst).iter().filter_map(Operand::part).find(is_tuple)?;
@@ -112,18 +114,18 @@ fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Optio
     (is_pack && function.sources(pack).iter().all(is_word)).then_some((part.value, pack))
 }
 
-/// Returns the known facts about a word.
-fn content(function: &Function, definitions: &Definitions, operand: &Operand) -> Word {
+/// Returns what is known about a word of a tuple.
+fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operand) -> Word {
     let known = Known::new(function, definitions);
     if let Some(number) = known.word(operand) {
-        return Word::Number(number);
+        return Word::Constant(number);
     }
     let Some(part) = operand.part().filter(|_| operand.signs.is_empty()) else { return Word::Unknown };
-    sum(function, definitions, part).unwrap_or(Word::Sum(part, 0))
+    match_sum(function, definitions, part).unwrap_or(Word::Sum(part, 0))
 }
 
-/// Matches a sum of a register and a number. A disjunction with bits that the register does not have is a sum as well.
-fn sum(function: &Function, definitions: &Definitions, part: Part) -> Option<Word> {
+/// Matches the sum of a register and a constant. A bitwise OR with bits that are zero in the register is a sum as well.
+fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Option<Word> {
     let inst = definitions.unguarded(function, part.value)?;
     let data = &function.insts[inst];
     let sources = function.sources(inst);
@@ -147,8 +149,9 @@ fn sum(function: &Function, definitions: &Definitions, part: Part) -> Option<Wor
     (is_base && is_sum && function.operands(inst)[0].value() == Some(part.value)).then_some(Word::Sum(base, number))
 }
 
-/// Derives the words of a packed tuple from the tuple of the previous product where possible. Returns the new instructions before the pack.
-fn derive(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tuple: &Tuple) -> Vec<Inst> {
+/// Rewrites the words of a packed tuple in terms of the tuple of the previous product where possible. Returns the new instructions to
+/// insert before the pack.
+fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tuple: &Tuple) -> Vec<Inst> {
     let has_matrix_in_registers = function.sources(product)[0].value().is_some();
     let whole = function.whole(last.value);
     let mut new = Vec::new();
@@ -157,10 +160,10 @@ fn derive(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tupl
         let is_read = at >= WORDS / 2 || !has_matrix_in_registers;
         let source = match (last.words[at], tuple.words[at]) {
             _ if !is_read => Operand::from(word),
-            (Word::Number(old), Word::Number(number)) if old == number => Operand::from(word),
+            (Word::Constant(old), Word::Constant(number)) if old == number => Operand::from(word),
             (Word::Sum(old_base, old), Word::Sum(base, number)) if old_base == base => {
                 let step = number.wrapping_sub(old);
-                if step == 0 { Operand::from(word) } else { advance(function, pack, word, step, &mut new) }
+                if step == 0 { Operand::from(word) } else { add_constant(function, pack, word, step, &mut new) }
             }
             _ => continue,
         };
@@ -169,9 +172,9 @@ fn derive(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tupl
     new
 }
 
-/// Lets the pack of a tuple read copies of the words that come from another block, and returns the copies. `known` is the number of values
-/// that `def_use` knows. Such a word lives on after the
-/// product, so it needs a copy in any case; the allocator would try to place the whole tuple around the word itself.
+/// Makes the pack of a tuple read copies of those words that are defined in another block, and returns the copies. Such a word is live
+/// after the product, so it needs a copy in any case; without this one, the allocator would try to place the whole tuple around the word
+/// itself. `known` is the number of values that existed when `def_use` was computed.
 fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Inst, block: Block) -> Vec<Inst> {
     let mut new = Vec::new();
     for at in 0..WORDS {
@@ -179,8 +182,8 @@ fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Ins
         let is_single = |value: Value| function.values[value].width == 1;
         let Some(value) = source.value().filter(|&value| is_single(value)) else { continue };
         // A value that has just been created is defined in this block.
-        let home = (value.position() < known).then(|| def_use.definition(value).and_then(|inst| def_use.block(inst))).flatten();
-        if home.is_none_or(|home| home == block) {
+        let defining_block = (value.position() < known).then(|| def_use.definition(value).and_then(|inst| def_use.block(inst))).flatten();
+        if defining_block.is_none_or(|defining| defining == block) {
             continue;
         }
         let copied = function.new_value(Class::UR);
@@ -193,8 +196,8 @@ fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Ins
     new
 }
 
-/// Returns the sum of a word and a number, computed by a new instruction.
-fn advance(function: &mut Function, pack: Inst, word: Part, step: u32, new: &mut Vec<Inst>) -> Operand {
+/// Appends the addition of the constant `step` to a word, and returns the sum.
+fn add_constant(function: &mut Function, pack: Inst, word: Part, step: u32, new: &mut Vec<Inst>) -> Operand {
     let value = function.new_value(Class::UR);
     let result = Operand::from(function.whole(value));
     let operands = [result, Operand::UPT, Operand::UPT, word.into(), Operand::from(i64::from(step)), Operand::URZ];

@@ -1,9 +1,9 @@
-//! Loops that count: `while (i < n) i += step`.
+//! Counted loops with a 32-bit counter: `while (i < n) i += step`.
 //!
-//! A [`Bound`] is enough to tell, before an iteration, whether the next iterations are executed as well, without knowing how many there
-//! are. For `i += 3; continue while i < n`, three more tests after the current value `i` hold if `i + 9 < n` in unbounded arithmetic, that
-//! is if `i < n - 9`, where `n - 9` must not wrap around. For `continue while i != n`, the distance `n - i` must be more than 9. If that is
-//! false, nothing is claimed, so counters may wrap around in any way.
+//! With a [`Bound`] one test before an iteration can tell whether the next iterations are executed too, without knowing the number of
+//! iterations. For `i += 3; continue while i < n`, three more tests after the current value `i` hold if `i + 9 < n` in unbounded
+//! arithmetic, that is if `i < n - 9`, where `n - 9` must not wrap around. For `continue while i != n`, the distance `n - i` must be more
+//! than 9. If that is false, nothing is claimed, so counters may wrap around in any way.
 
 use oriole_ir::{Class, Function, Inst, Op, Operand, OperandKind, Part, RegFile, Signs, Value};
 use oriole_isa::{Opcode, Symbol};
@@ -13,30 +13,30 @@ use super::shape::Shape;
 use crate::definitions::{Definitions, KnownWord};
 use crate::known::Known;
 
-/// Maximum number of additions between two values of a counter.
+/// Maximum number of additions to look through between the counter and its next value.
 const MAX_SUMS: usize = 8;
 
-/// A loop that continues while `counter + offset` has a relation to a number that does not change in the loop.
+/// A loop that continues while `counter + offset RELATION limit` holds, such as `counter + 4 < limit`, with a loop-invariant limit.
 pub(crate) struct Bound {
-    /// The counter: a phi of the header.
+    /// The phi of the loop header that is the counter.
     pub(crate) counter: Inst,
-    /// Number added to the counter in each iteration; not zero.
+    /// Constant added to the counter in each iteration; not zero.
     step: i32,
-    /// The first test compares the counter plus this number.
+    /// The first test of an iteration compares the counter plus this constant.
     offset: i32,
-    /// The relation for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
+    /// The relation to the limit for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
     relation: Symbol,
     is_unsigned: bool,
-    /// The number to compare with.
+    /// The loop-invariant operand that the counter is compared with.
     pub(crate) limit: Operand,
-    /// The instruction that compares.
+    /// The comparison that computes the exit condition.
     pub(crate) compare: Inst,
-    /// Whether the last test of the iterations before is repeated.
-    includes_last: bool,
+    /// Whether the guard also repeats the last test of the previous unrolled iteration; see [`Bound::find`].
+    repeats_last_test: bool,
 }
 
 impl Bound {
-    /// Returns the bound of a loop, if the loop counts.
+    /// Returns the bound of a counted loop; `None` for other loops.
     pub(crate) fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<Bound> {
         let condition = shape.condition()?;
         let compare = definitions.unguarded(function, condition.value).filter(|&inst| shape.contains(inst))?;
@@ -55,13 +55,14 @@ impl Bound {
         let find = |tested: Operand, limit: Operand, relation: Symbol| {
             let (counter, offset) = counter_of(function, definitions, shape, tested.part()?)?;
             let next = shape.latch_source(function, counter)?.part()?;
-            let (base, step) = base_and_number(function, definitions, next);
+            let (base, step) = base_and_constant(function, definitions, next);
             let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
             let is_invariant = limit.value().is_none_or(|value| definitions.of(value).is_some_and(|inst| !shape.contains(inst)));
-            // The last test of one round is that of the value before the first one of the next round. The other relations imply it.
-            let includes_last = shape.tests_at_end() && relation == Symbol::NE;
-            let offset = if includes_last { offset.wrapping_sub(step) } else { offset };
-            let bound = Bound { counter, step, offset, relation, is_unsigned, limit, compare, includes_last };
+            // An iteration of the unrolled loop skips its last exit test, so the guard of the next one must cover it. For `NE` that takes
+            // one more test; for the other relations the guard implies it.
+            let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
+            let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
+            let bound = Bound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
             (is_counter && is_invariant && bound.is_supported(function, shape.tests_at_end())).then_some(bound)
         };
         find(left, right, relation).or_else(|| find(right, left, mirrored(relation)))
@@ -73,8 +74,8 @@ impl Bound {
             OperandKind::Value(part) => part.count == 1 && function.values[part.value].file == RegFile::General,
             _ => false,
         };
-        // With the test at the end, the last test of one round compares `counter + offset - step`, for the counter of the next round. The
-        // test for the next round must imply it, so that value must not be before the counter.
+        // With the test at the end, the last test of an unrolled iteration compares `counter + offset - step`, where `counter` is that of
+        // the next unrolled iteration. The guard of the next iteration must imply this test, so that value must not be before the counter.
         let least = if tests_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
             Symbol::LT | Symbol::LE => self.step > 0 && self.offset >= least,
@@ -84,15 +85,15 @@ impl Bound {
         is_word && goes_to_limit
     }
 
-    /// Returns the distance from the counter to the last of the values that `tests` tests compare; `None` if it is large.
+    /// Returns the difference between the last value that the next `tests` tests compare and the counter; `None` if it is too large.
     fn reach(&self, tests: u32) -> Option<i32> {
-        let tests = tests + u32::from(self.includes_last);
+        let tests = tests + u32::from(self.repeats_last_test);
         let reach = i64::from(self.step) * i64::from(tests.checked_sub(1)?) + i64::from(self.offset);
         i32::try_from(reach).ok().filter(|reach| reach.unsigned_abs() < 1 << 30 && self.step.unsigned_abs() < 1 << 24)
     }
 
-    /// Returns the limit as a number, if it is one.
-    pub(crate) fn limit_number(&self, function: &Function, definitions: &Definitions) -> Option<u32> {
+    /// Returns the limit if it is a compile-time constant.
+    pub(crate) fn constant_limit(&self, function: &Function, definitions: &Definitions) -> Option<u32> {
         match self.limit.kind {
             OperandKind::Integer(number) => Some(number as u32),
             OperandKind::Zero(_) => Some(0),
@@ -104,15 +105,20 @@ impl Bound {
         }
     }
 
-    /// Returns whether the test for several iterations at once can be written.
+    /// Returns whether one guard can test `tests` exit tests at once.
     pub(crate) fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         let Some(reach) = self.reach(tests) else { return false };
-        let limit = self.limit_number(function, definitions);
+        let limit = self.constant_limit(function, definitions);
         self.relation == Symbol::NE || limit.is_none_or(|limit| self.moved_limit(limit, reach).is_some())
     }
 
-    /// Returns upper bounds of the counter's start and of the limit, and whether each is a known number.
-    pub(crate) fn ends(&self, function: &Function, definitions: &Definitions, shape: &Shape) -> ((u64, bool), (u64, bool)) {
+    /// Returns upper bounds of the counter's initial value and of the limit, each with whether it is the exact value.
+    pub(crate) fn start_and_limit_bounds(
+        &self,
+        function: &Function,
+        definitions: &Definitions,
+        shape: &Shape,
+    ) -> ((u64, bool), (u64, bool)) {
         let known = Known::new(function, definitions);
         let upper = |operand: Option<Operand>| match operand {
             Some(operand) => (known.maximum(&operand), known.word(&operand).is_some()),
@@ -121,9 +127,10 @@ impl Bound {
         (upper(shape.entry_source(function, self.counter)), upper(Some(self.limit)))
     }
 
-    /// Returns an upper bound of the distance between the limit and the counter from its start, in steps, for given upper bounds of both.
+    /// Returns an upper bound of the number of steps from the counter's initial value to the limit; the arguments are those of
+    /// [`Bound::start_and_limit_bounds`].
     pub(crate) fn max_trips(&self, start: (u64, bool), limit: (u64, bool)) -> u64 {
-        // Upper bounds help only if the other end is known to be zero.
+        // An upper bound of one end is useful only if the other end is known to be zero.
         let distance = match self.relation {
             _ if start.1 && start.0 == 0 && self.step > 0 => limit.0,
             _ if limit.1 && limit.0 == 0 && self.step < 0 => start.0,
@@ -132,18 +139,18 @@ impl Bound {
         distance / u64::from(self.step.unsigned_abs())
     }
 
-    /// Returns whether no sum of the counter wraps around in the iterations up to the limit and the next `2 * factor` ones, for given upper
-    /// bounds of the counter's start and of the limit. Then the tests of the loop are true up to some iteration and false after it.
-    pub(crate) fn is_exact(&self, start: u64, limit: u64, factor: u32) -> bool {
+    /// Returns whether the counter does not wrap around up to the limit and for `2 * factor` more iterations, for given upper bounds of its
+    /// initial value and of the limit. Then the tests of the loop are true up to some iteration and false in all later ones.
+    pub(crate) fn has_short_remainder(&self, start: u64, limit: u64, factor: u32) -> bool {
         let goes_down = self.step < 0;
         let farthest = u64::from(self.step.unsigned_abs()) * 2 * u64::from(factor) + u64::from(self.offset.unsigned_abs());
         let is_ordered = self.relation != Symbol::NE && !(goes_down && self.is_unsigned);
         is_ordered && start.saturating_add(limit).saturating_add(farthest) < 1 << 30
     }
 
-    /// Appends the test whether the loop is left after `number` more tests, where the first one compares the counter plus the offset; that
-    /// is, whether the test of number `number` is false. The result is combined with a predicate by a conjunction.
-    pub(crate) fn stops(
+    /// Appends the test whether exit test `number` (from 0) after the given counter value is false, so that the loop is left there. The
+    /// predicate is ANDed with `and`. `None` if the relation has no inverse.
+    pub(crate) fn emit_exit_test(
         &self,
         function: &mut Function,
         counter: Operand,
@@ -151,7 +158,7 @@ impl Bound {
         and: Operand,
         into: &mut Vec<Inst>,
     ) -> Option<Operand> {
-        let first = if self.includes_last { self.offset.wrapping_add(self.step) } else { self.offset };
+        let first = if self.repeats_last_test { self.offset.wrapping_add(self.step) } else { self.offset };
         let distance = i64::from(first) + i64::from(self.step) * number;
         let mut emit = Emit { function, location: self.compare, into };
         let tested = emit.sum(counter, Operand::from(distance as u32));
@@ -167,38 +174,38 @@ impl Bound {
         }
     }
 
-    /// Prepares the test whether the next `tests` tests of the loop hold. Appends what does not change in the loop to `into`.
+    /// Prepares the guard that tests whether the next `tests` exit tests hold. Appends its loop-invariant instructions to `into`.
     pub(crate) fn prepare(&self, function: &mut Function, definitions: &Definitions, tests: u32, into: &mut Vec<Inst>) -> Option<Guarded> {
         let reach = self.reach(tests)?;
-        let known = self.limit_number(function, definitions);
+        let known = self.constant_limit(function, definitions);
         let mut emit = Emit { function, location: self.compare, into };
         if self.relation == Symbol::NE {
-            let moved = match known {
+            let adjusted_limit = match known {
                 Some(limit) => Operand::from(limit.wrapping_sub(self.offset as u32)),
                 None => {
                     let limit = emit.in_register(self.limit);
                     emit.sum(limit, Operand::from(self.offset.wrapping_neg() as u32))
                 }
             };
-            return Some(Guarded { moved, valid: Operand::PT, reach });
+            return Some(Guarded { adjusted_limit, no_wrap: Operand::PT, reach });
         }
         if let Some(limit) = known {
-            return Some(Guarded { moved: Operand::from(self.moved_limit(limit, reach)?), valid: Operand::PT, reach });
+            return Some(Guarded { adjusted_limit: Operand::from(self.moved_limit(limit, reach)?), no_wrap: Operand::PT, reach });
         }
-        // `limit - reach` must not wrap around: compare the limit with the last number for which it does not.
+        // `limit - reach` must not wrap around: compare the limit with the last value for which it does not.
         let smallest: i64 = if self.is_unsigned { 0 } else { i64::from(i32::MIN) };
         let largest: i64 = if self.is_unsigned { i64::from(u32::MAX) } else { i64::from(i32::MAX) };
         let (relation, edge) =
             if reach >= 0 { (Symbol::GE, smallest + i64::from(reach)) } else { (Symbol::LE, largest + i64::from(reach)) };
         let limit = emit.in_register(self.limit);
-        let moved = emit.sum(limit, Operand::from(reach.wrapping_neg() as u32));
-        let valid =
+        let adjusted_limit = emit.sum(limit, Operand::from(reach.wrapping_neg() as u32));
+        let no_wrap =
             if reach == 0 { Operand::PT } else { emit.compare(relation, self.is_unsigned, limit, Operand::from(edge as u32), Operand::PT) };
-        Some(Guarded { moved, valid, reach })
+        Some(Guarded { adjusted_limit, no_wrap, reach })
     }
 
-    /// Appends the test whether the next tests of the loop hold for a value of the counter, and returns its predicate. `is_first` says that
-    /// the loop is about to be entered; later the limit is known to be valid.
+    /// Appends the guard: the test whether the next exit tests hold for a counter value. Returns its predicate. `is_first` means that the
+    /// unrolled loop is about to be entered; only then `no_wrap` is tested as well.
     pub(crate) fn guard(
         &self,
         function: &mut Function,
@@ -209,41 +216,42 @@ impl Bound {
     ) -> Operand {
         let mut emit = Emit { function, location: self.compare, into };
         if self.relation != Symbol::NE {
-            let valid = if is_first { guarded.valid } else { Operand::PT };
-            return emit.compare(self.relation, self.is_unsigned, counter, guarded.moved, valid);
+            let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
+            return emit.compare(self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
         }
-        // The steps to the limit from the first value to test must be more than those to the last value to test, or the limit is not among
-        // the values to test.
-        let distance = match (guarded.moved.integer(), self.step > 0) {
+        // The distance from the first tested value to the limit must exceed the distance from the first to the last tested value: then no
+        // tested value equals the limit.
+        let distance = match (guarded.adjusted_limit.integer(), self.step > 0) {
             (Some(0), false) => counter,
             (Some(number), false) => emit.sum(counter, Operand::from((number as u32).wrapping_neg())),
-            (_, true) => emit.sum(counter.negated(), guarded.moved),
-            (None, false) => emit.sum(counter, guarded.moved.negated()),
+            (_, true) => emit.sum(counter.negated(), guarded.adjusted_limit),
+            (None, false) => emit.sum(counter, guarded.adjusted_limit.negated()),
         };
         let last = guarded.reach.wrapping_sub(self.offset).unsigned_abs();
         emit.compare(Symbol::GT, true, distance, Operand::from(last), Operand::PT)
     }
 }
 
-/// The parts of the test for several iterations that do not change in the loop.
+/// The loop-invariant operands of a guard, the test for several iterations at once.
 pub(crate) struct Guarded {
-    /// The limit for the counter.
-    moved: Operand,
-    /// A predicate that says whether the limit is meaningful.
-    valid: Operand,
-    /// Distance from the counter to the last value to test.
+    /// The operand that the counter is compared with: `limit - reach`, or for `NE` `limit - offset`.
+    adjusted_limit: Operand,
+    /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
+    no_wrap: Operand,
+    /// Difference between the last tested value and the counter.
     reach: i32,
 }
 
-/// Appends instructions to a list.
+/// Creates instructions and appends them to a list.
 pub(super) struct Emit<'a> {
     pub(super) function: &'a mut Function,
-    /// The instruction whose source location the new ones get.
+    /// The instruction whose source location the new instructions get.
     pub(super) location: Inst,
     pub(super) into: &'a mut Vec<Inst>,
 }
 
 impl Emit<'_> {
+    /// Appends an instruction with a new value as its first result and `ignored` as the other results. Returns the new value.
     pub(super) fn define(
         &mut self,
         class: Class,
@@ -261,11 +269,12 @@ impl Emit<'_> {
         result
     }
 
-    /// Returns an operand in a register.
+    /// Returns the operand if it is a register; otherwise appends a move to a new register and returns that.
     pub(super) fn in_register(&mut self, operand: Operand) -> Operand {
         if operand.value().is_some() { operand } else { self.define(Class::R, Opcode::MOV, &[], &[], &[operand]) }
     }
 
+    /// Appends a 32-bit addition and returns the sum.
     fn sum(&mut self, one: Operand, other: Operand) -> Operand {
         if other.integer() == Some(0) && one.signs.is_empty() {
             return one;
@@ -273,6 +282,7 @@ impl Emit<'_> {
         self.define(Class::R, Opcode::IADD3, &[], &[Operand::PT, Operand::PT], &[one, other, Operand::RZ])
     }
 
+    /// Appends an `ISETP` and returns its predicate, the result of the comparison ANDed with `and`.
     pub(super) fn compare(&mut self, relation: Symbol, is_unsigned: bool, one: Operand, other: Operand, and: Operand) -> Operand {
         let signed = [relation, Symbol::AND];
         let unsigned = [relation, Symbol::U32, Symbol::AND];
@@ -281,25 +291,25 @@ impl Emit<'_> {
     }
 }
 
-/// Returns the phi of the header that a register is the sum of, and the number that is added.
+/// Matches a register that is a header phi plus a constant. Returns the phi and the constant.
 fn counter_of(function: &Function, definitions: &Definitions, shape: &Shape, part: Part) -> Option<(Inst, i32)> {
-    let (base, number) = base_and_number(function, definitions, part);
+    let (base, number) = base_and_constant(function, definitions, part);
     let phi = definitions.of(base.value).filter(|&inst| shape.is_header_phi(function, inst))?;
     (function.values[base.value].width == 1 && function.values[base.value].file == RegFile::General).then_some((phi, number))
 }
 
-/// Returns a register as the sum of another register and a number, looking through additions; sums wrap around.
-fn base_and_number(function: &Function, definitions: &Definitions, part: Part) -> (Part, i32) {
+/// Expresses a register as the sum of another register and a constant (modulo 2^32), looking through additions.
+fn base_and_constant(function: &Function, definitions: &Definitions, part: Part) -> (Part, i32) {
     let (mut base, mut number) = (definitions.origin(function, part), 0_i32);
     for _ in 0..MAX_SUMS {
-        let Some((next, added)) = addition(function, definitions, base.value) else { break };
+        let Some((next, added)) = match_addition(function, definitions, base.value) else { break };
         (base, number) = (definitions.origin(function, next), number.wrapping_add(added));
     }
     (base, number)
 }
 
-/// Matches an addition of a register and a number.
-fn addition(function: &Function, definitions: &Definitions, value: Value) -> Option<(Part, i32)> {
+/// Matches an addition of a register and constants. Returns the register and the sum of the constants.
+fn match_addition(function: &Function, definitions: &Definitions, value: Value) -> Option<(Part, i32)> {
     let inst = definitions.unguarded(function, value)?;
     let data = &function.insts[inst];
     if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || function.results(inst)[0].value() != Some(value) {

@@ -1,4 +1,4 @@
-//! Copies of the blocks of a loop.
+//! Copies the blocks of a loop.
 
 use oriole_ir::{Block, Function, Guard, Inst, Op, Operand, OperandKind, Part, Pseudo, Value};
 use oriole_isa::{Opcode, Symbols};
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::shape::Shape;
 
-/// The values and blocks of one copy of a loop.
+/// The correspondence between the values and blocks of a loop and those of one copy of it.
 #[derive(Clone, Default)]
 pub(super) struct Mapping {
     values: FxHashMap<Value, Value>,
@@ -16,12 +16,12 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns what the copy has instead of a value; values from outside the loop are the same in each copy.
+    /// Returns the value that replaces `value` in the copy; a value defined outside the loop is returned as it is.
     pub(super) fn value(&self, value: Value) -> Value {
         self.values.get(&value).copied().unwrap_or(value)
     }
 
-    /// Sets what the copy has instead of a value.
+    /// Sets the value that replaces `value` in the copy.
     pub(super) fn set(&mut self, value: Value, copy: Value) {
         self.values.insert(value, copy);
     }
@@ -36,7 +36,7 @@ impl Mapping {
         self.blocks.iter().map(|pair| pair.1)
     }
 
-    /// Returns an operand of the copy.
+    /// Returns an operand with its value or block replaced by that of the copy.
     pub(super) fn operand(&self, operand: Operand) -> Operand {
         Operand { kind: self.kind(operand.kind), ..operand }
     }
@@ -84,7 +84,7 @@ pub(super) fn copy(function: &mut Function, shape: &Shape, start: impl Fn(&Funct
     mapping
 }
 
-/// Copies one instruction with its source location.
+/// Copies one instruction with the values and blocks of `mapping`; the source location stays the same.
 pub(super) fn copy_inst(function: &mut Function, mapping: &Mapping, inst: Inst) -> Inst {
     let operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().map(|&operand| mapping.operand(operand)).collect();
     let data = function.insts[inst].clone();
@@ -132,14 +132,14 @@ pub(super) fn redirect(function: &mut Function, block: Block, from: Block, to: B
     }
 }
 
-/// Adds a source to a phi.
+/// Adds a source for the predecessor `from` to a phi.
 pub(super) fn add_source(function: &mut Function, phi: Inst, source: Operand, from: Block) {
     let mut operands: SmallVec<[Operand; 8]> = function.operands(phi).iter().copied().collect();
     operands.extend([source, from.into()]);
     function.set_operands(phi, &operands, 1);
 }
 
-/// Creates a phi without sources for each phi of the header and returns the values, in the order of the phis.
+/// Creates a phi without sources for each phi of the header. Returns the pairs of an old and a new phi.
 pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Inst)> {
     let phis = function.phis(header).to_vec();
     phis.into_iter()
@@ -154,9 +154,10 @@ pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Ins
         .collect()
 }
 
-/// Gives values that are defined in one of the loops and read outside it a phi in the block after the loop, and redirects the reads.
-/// `owner` gives the loop of each block, and `exits` the exiting block and the exit of each loop; the exit has no other predecessor.
-pub(super) fn close(function: &mut Function, owner: &[Option<usize>], exits: &[(Block, Block)]) {
+/// Puts loops into loop-closed SSA form: a value that is defined in a loop and read outside it gets a phi in the exit block of the loop,
+/// which the outside readers read instead. `owner` has the index of the loop of each block (`None` outside), and `exits` the exiting block
+/// and the exit block of each loop; the exit block has no other predecessor.
+pub(super) fn close_loops(function: &mut Function, owner: &[Option<usize>], exits: &[(Block, Block)]) {
     let mut home: Vec<Option<usize>> = vec![None; function.values.len()];
     for &block in &function.layout {
         let Some(number) = owner.get(block.position()).copied().flatten() else { continue };
@@ -170,7 +171,7 @@ pub(super) fn close(function: &mut Function, owner: &[Option<usize>], exits: &[(
         for inst in function.blocks[block].insts.clone() {
             let is_phi = function.insts[inst].is(Pseudo::Phi);
             for at in 0..=function.operands(inst).len() {
-                // The last round is for the guard.
+                // The last index stands for the guard.
                 let operand = function.operands(inst).get(at).copied();
                 let kind = match operand {
                     Some(operand) => Some(operand.kind),

@@ -1,7 +1,8 @@
-//! Loops that threads of a warp leave at different times.
+//! Unrolls loops that the threads of a warp leave in different iterations.
 //!
-//! The threads that have left the joined iterations wait for the others before any thread executes the rest; otherwise each group of
-//! threads would execute a rest of its own. So the path around the joined iterations and the path through them meet in one block:
+//! The threads that have left the unrolled loop wait for the others before any thread executes the remaining iterations; otherwise the
+//! diverged threads would execute these one group after the other. So the path around the unrolled loop and the path through it meet in one
+//! block:
 //!
 //! ```text
 //! bb0:  %q = (the joined iterations may be executed)
@@ -15,8 +16,8 @@
 //! bb1:  (the old loop)
 //! ```
 //!
-//! If the counter and its limit are known to be so small that no sum wraps around, at most `factor - 1` iterations are left. A small body is
-//! then copied as often, each copy with a branch around it that if-conversion turns into guards; the old loop is removed:
+//! If the counter and its limit are known to be so small that no sum wraps around, at most `factor - 1` iterations are left. A small body
+//! is then copied as often, each copy with a branch around it that if-conversion turns into guards; the old loop is removed:
 //!
 //! ```text
 //! bb4:  %s = ISETP.GE.U32.AND %c, %n, %q ; %t = ISETP.GE.U32.AND %c + 1, %n ; %u = ISETP.GE.U32.AND %c + 2, %n
@@ -35,16 +36,16 @@ use super::copies::{Mapping, add_source, copy, insert_before_end, set_branches, 
 use super::shape::Shape;
 use crate::definitions::Definitions;
 
-/// The values of a loop at a place after some of its iterations.
-struct State {
-    /// The value of each phi of the header in the next iteration.
+/// The values of a loop at a point after some of its iterations.
+struct LoopState {
+    /// Pairs of a header phi and its value in the next iteration.
     starts: Vec<(Inst, Value)>,
-    /// What each value that is read after the loop is at the end of the last iteration.
+    /// Pairs of a value that is read after the loop and its value at the end of the last iteration.
     results: Vec<(Value, Value)>,
 }
 
-/// Joins `factor` iterations of a loop whose condition is computed at its end. The rest is executed by copies of the body if `is_straight`,
-/// else by the old loop. Returns the new blocks.
+/// Unrolls a loop whose exit test is at its end by `factor`. The remaining iterations are executed by straight-line copies of the body if
+/// `is_straight`, else by the old loop. Returns the new blocks.
 pub(super) fn unroll(
     function: &mut Function,
     definitions: &Definitions,
@@ -68,13 +69,13 @@ pub(super) fn unroll(
     insert_before_end(function, entry, before);
     set_branches(function, entry, Some((is_worth, header)), meeting);
 
-    let state = State::after(function, shape, meeting, (entry, None), (latch, last));
-    let counter = Operand::from(function.whole(state.start(bound.counter)));
+    let state = LoopState::after_paths_meet(function, shape, meeting, (entry, None), (latch, last));
+    let counter = Operand::from(function.whole(state.next_start(bound.counter)));
     let mut tests = Vec::new();
-    // The threads that went around the joined iterations execute the first iteration in any case.
+    // The threads that skipped the unrolled loop execute the first iteration in any case.
     let count = if is_straight { i64::from(factor) - 1 } else { 1 };
     let stops: Option<Vec<Operand>> = (0..count)
-        .map(|number| bound.stops(function, counter, number - 1, if number == 0 { is_worth } else { Operand::PT }, &mut tests))
+        .map(|number| bound.emit_exit_test(function, counter, number - 1, if number == 0 { is_worth } else { Operand::PT }, &mut tests))
         .collect();
     insert_before_end(function, meeting, tests);
     let stops = stops?;
@@ -87,8 +88,8 @@ pub(super) fn unroll(
     Some(blocks)
 }
 
-/// Continues with the old loop where `stops` does not hold.
-fn write_old_loop(function: &mut Function, shape: &Shape, meeting: Block, state: &State, stops: Operand) {
+/// Ends the block `meeting`: continues with the old loop in threads where `stops` does not hold, else leaves it.
+fn write_old_loop(function: &mut Function, shape: &Shape, meeting: Block, state: &LoopState, stops: Operand) {
     set_branches(function, meeting, Some((stops, shape.exit)), shape.header);
     let entry = shape.entries[0];
     for &(phi, value) in &state.starts {
@@ -101,44 +102,52 @@ fn write_old_loop(function: &mut Function, shape: &Shape, meeting: Block, state:
     }
     for phi in function.phis(shape.exit).to_vec() {
         let Some(source) = function.sources(phi)[0].value() else { continue };
-        let value = Operand::from(function.whole(state.result(source)));
+        let value = Operand::from(function.whole(state.final_value(source)));
         add_source(function, phi, value, meeting);
     }
 }
 
-/// Appends a copy of the body for each predicate of `stops`, with a branch around it. Then the loop is left.
-fn write_copies(function: &mut Function, shape: &Shape, meeting: Block, state: State, stops: &[Operand], blocks: &mut Vec<Block>) {
+/// Appends a copy of the body for each predicate of `stops`, with a branch around it for threads where the predicate holds; the exit block
+/// follows.
+fn write_copies(function: &mut Function, shape: &Shape, meeting: Block, state: LoopState, stops: &[Operand], blocks: &mut Vec<Block>) {
     let (mut state, mut block) = (state, meeting);
     for &stop in stops {
-        let mapping = copy(function, shape, |_, phi| state.start(phi));
+        let mapping = copy(function, shape, |_, phi| state.next_start(phi));
         let (first, last) = (mapping.block(shape.header), mapping.block(shape.latch));
         let after = new_block(function, shape);
         set_branches(function, block, Some((stop, after)), first);
         set_jump(function, last, after);
-        state = State::after(function, shape, after, (block, Some(&state)), (last, &mapping));
+        state = LoopState::after_paths_meet(function, shape, after, (block, Some(&state)), (last, &mapping));
         blocks.extend(mapping.copies().chain([after]));
         block = after;
     }
     for phi in function.phis(shape.exit).to_vec() {
         let Some(source) = function.sources(phi)[0].value() else { continue };
-        let operands = [function.results(phi)[0], Operand::from(function.whole(state.result(source))), block.into()];
+        let operands = [function.results(phi)[0], Operand::from(function.whole(state.final_value(source))), block.into()];
         function.set_operands(phi, &operands, 1);
     }
 }
 
-impl State {
-    /// Creates the phis of a block where a path around some iterations meets the path through them. `around` has the predecessor on the first
-    /// path and the state there (`None`: no iteration was executed), `through` the predecessor on the other path and its last iteration.
-    fn after(function: &mut Function, shape: &Shape, block: Block, around: (Block, Option<&State>), through: (Block, &Mapping)) -> State {
-        let mut state = State { starts: Vec::new(), results: Vec::new() };
+impl LoopState {
+    /// Creates the phis of `block`, where the path around some iterations meets the path through them. `around` has the predecessor on the
+    /// first path and the state there (`None` if no iteration was executed), `through` the predecessor on the second path and the copy that
+    /// is its last iteration.
+    fn after_paths_meet(
+        function: &mut Function,
+        shape: &Shape,
+        block: Block,
+        around: (Block, Option<&LoopState>),
+        through: (Block, &Mapping),
+    ) -> LoopState {
+        let mut state = LoopState { starts: Vec::new(), results: Vec::new() };
         let mut insts = Vec::new();
         for phi in function.phis(shape.header).to_vec() {
             let old = match around.1 {
-                Some(state) => Some(Operand::from(function.whole(state.start(phi)))),
+                Some(state) => Some(Operand::from(function.whole(state.next_start(phi)))),
                 None => shape.entry_source(function, phi),
             };
             let (Some(old), Some(next)) = (old, shape.latch_source(function, phi)) else { continue };
-            let value = join(function, (old, around.0), (through.1.operand(next), through.0), phi, &mut insts);
+            let value = new_phi(function, (old, around.0), (through.1.operand(next), through.0), phi, &mut insts);
             state.starts.push((phi, value));
             // The values at the start of the next iteration are those that the last iteration computed. The loop is not left before its
             // first iteration.
@@ -150,36 +159,36 @@ impl State {
             let source = function.sources(phi)[0];
             let Some(value) = source.value().filter(|value| state.results.iter().all(|pair| pair.0 != *value)) else { continue };
             let old = match around.1 {
-                Some(state) => Operand::from(function.whole(state.result(value))),
+                Some(state) => Operand::from(function.whole(state.final_value(value))),
                 None => Operand::new(OperandKind::Undefined),
             };
-            let joined = join(function, (old, around.0), (through.1.operand(source), through.0), phi, &mut insts);
+            let joined = new_phi(function, (old, around.0), (through.1.operand(source), through.0), phi, &mut insts);
             state.results.push((value, joined));
         }
         function.blocks[block].insts.splice(0..0, insts);
         state
     }
 
-    fn start(&self, phi: Inst) -> Value {
+    fn next_start(&self, phi: Inst) -> Value {
         let found = self.starts.iter().find(|pair| pair.0 == phi);
         found.unwrap_or_else(|| panic!("{phi:?} has no value for the next iteration")).1
     }
 
-    fn result(&self, value: Value) -> Value {
+    fn final_value(&self, value: Value) -> Value {
         let found = self.results.iter().find(|pair| pair.0 == value);
         found.unwrap_or_else(|| panic!("{value:?} has no value after the loop")).1
     }
 }
 
-/// Creates a block that leaves the loop.
+/// Creates a block that branches to the exit of the loop.
 fn new_block(function: &mut Function, shape: &Shape) -> Block {
     let block = function.new_block();
     set_jump(function, block, shape.exit);
     block
 }
 
-/// Creates a phi of two sources like `model` and returns its result.
-fn join(function: &mut Function, one: (Operand, Block), other: (Operand, Block), model: Inst, into: &mut Vec<Inst>) -> Value {
+/// Creates a phi of two sources, with the location of `model`, and returns its result.
+fn new_phi(function: &mut Function, one: (Operand, Block), other: (Operand, Block), model: Inst, into: &mut Vec<Inst>) -> Value {
     let class = function.results(model)[0].value().map_or(oriole_ir::Class::R, |value| function.values[value]);
     let value = function.new_value(class);
     let operands = [Operand::from(function.whole(value)), one.0, one.1.into(), other.0, other.1.into()];
@@ -189,7 +198,8 @@ fn join(function: &mut Function, one: (Operand, Block), other: (Operand, Block),
     value
 }
 
-/// Returns whether a body may be copied instead of being executed in a loop: one block of few instructions that may be guarded.
+/// Returns whether the remaining iterations may be straight-line copies: the body is one block of at most `limit` instructions, all of
+/// which may be guarded.
 pub(super) fn is_small(function: &Function, shape: &Shape, limit: usize) -> bool {
     let [block] = shape.blocks.as_slice() else { return false };
     let insts = &function.blocks[*block].insts;

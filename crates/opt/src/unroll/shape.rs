@@ -1,4 +1,4 @@
-//! The form of a loop that can be unrolled.
+//! Recognizes the loops that can be unrolled.
 
 use oriole_ir::analysis::{ControlFlow, Dominators, LoopId, Loops};
 use oriole_ir::{Block, Function, Guard, Inst, Operand, OperandKind, Part, Pseudo, RegFile};
@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 pub(crate) struct Shape {
     /// The block at which the loop is entered.
     pub(crate) header: Block,
-    /// The block with the edge back to the header.
+    /// The block with the back edge to the header.
     pub(crate) latch: Block,
     /// The block with the edge out of the loop.
     pub(crate) exiting: Block,
-    /// The block after the loop.
+    /// The block that the edge out of the loop leads to.
     pub(crate) exit: Block,
     /// Whether the loop is inside another loop.
     pub(crate) is_nested: bool,
@@ -25,9 +25,9 @@ pub(crate) struct Shape {
     pub(crate) entries: SmallVec<[Block; 2]>,
     /// The guard of the branch at the end of the exiting block.
     pub(crate) guard: Guard,
-    /// The loop is left when the predicate of the guard has this value.
+    /// The value of the guard's predicate for which the loop is left.
     pub(crate) leaves_when: bool,
-    /// The instructions of the loop, sorted.
+    /// The instructions of the loop, sorted by index, for [`Shape::contains`].
     insts: Vec<Inst>,
 }
 
@@ -38,7 +38,8 @@ const MAX_BLOCKS: usize = 8;
 const MAX_INSTS: usize = 400;
 
 impl Shape {
-    /// Returns the form of a loop; `None` if the loop has another form. `positions` has the position of each block in the layout.
+    /// Analyzes a loop; `None` if it is not of the kind described at [`Shape`], or too large. `positions` has the layout position of each
+    /// block.
     pub(crate) fn find(
         function: &Function,
         flow: &ControlFlow,
@@ -83,7 +84,7 @@ impl Shape {
         shape.has_plain_phis(function).then_some(shape)
     }
 
-    /// Returns whether the phis of the header read whole values, in registers of threads.
+    /// Returns whether the phis of the header read whole values in per-thread (not uniform) registers.
     fn has_plain_phis(&self, function: &Function) -> bool {
         let is_thread_file = |part: Part| matches!(function.values[part.value].file, RegFile::General | RegFile::Predicate);
         function.phis(self.header).iter().all(|&phi| {
@@ -93,7 +94,7 @@ impl Shape {
         })
     }
 
-    /// Returns whether an instruction was in the loop when the form was found.
+    /// Returns whether an instruction was in the loop when the loop was analyzed.
     pub(crate) fn contains(&self, inst: Inst) -> bool {
         self.insts.binary_search(&inst).is_ok()
     }
@@ -113,13 +114,13 @@ impl Shape {
         function.phis(self.header).contains(&inst)
     }
 
-    /// Returns the source of a phi of the header when the loop is entered, if there is one entry.
+    /// Returns the source of a header phi for the first iteration; `None` if the loop has several entries.
     pub(crate) fn entry_source(&self, function: &Function, phi: Inst) -> Option<Operand> {
         let [entry] = *self.entries.as_slice() else { return None };
         source_from(function, phi, entry)
     }
 
-    /// Returns the source of a phi of the header for the next iteration.
+    /// Returns the loop-carried source of a header phi: its value in the next iteration.
     pub(crate) fn latch_source(&self, function: &Function, phi: Inst) -> Option<Operand> {
         source_from(function, phi, self.latch)
     }
@@ -131,12 +132,12 @@ fn source_from(function: &Function, phi: Inst, from: Block) -> Option<Operand> {
     pairs.find(|pair| pair[1].kind == OperandKind::Block(from)).map(|pair| pair[0])
 }
 
-/// Returns whether a block ends with plain branches.
+/// Returns whether all terminators of a block are `BRA` without modifiers.
 fn has_plain_end(function: &Function, block: Block) -> bool {
     function.terminators(block).iter().all(|&inst| plain_target(function, inst).is_some())
 }
 
-/// Returns the target of a `BRA` without modifiers.
+/// Returns the target of a `BRA` without modifiers; `None` for other instructions.
 fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
     let data = &function.insts[inst];
     match function.operands(inst) {
@@ -145,7 +146,7 @@ fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
     }
 }
 
-/// Returns whether an instruction is a pseudo operation that may not be copied.
+/// Returns whether an instruction is a pseudo operation that must not be duplicated.
 pub(crate) fn is_unique(function: &Function, inst: Inst) -> bool {
     function.insts[inst].is(Pseudo::Entry) || function.insts[inst].is(Pseudo::Keep)
 }

@@ -1,7 +1,7 @@
-//! Counts the iterations of a loop by computing its exit condition for one iteration after the other.
+//! Counts the iterations of a loop by evaluating its exit condition for one iteration after the other at compile time.
 //!
-//! Only the instructions that the condition depends on are computed. Their inputs must be numbers, and the operations are a small set of
-//! 32-bit integer operations, so the result is exact: additions wrap around, 64-bit counters are pairs of words with a carry.
+//! Only the instructions that the condition depends on are evaluated. Their inputs must be compile-time constants, and the operations are a
+//! small set of 32-bit integer operations, so the result is exact: additions wrap around, 64-bit counters are pairs of words with a carry.
 //!
 //! ```text
 //! bb1:  %i = PHI %zero, bb0, %next, bb1           %zero = MOV 0
@@ -23,8 +23,8 @@ use crate::rewrite::piece;
 /// Maximum number of instructions that the exit condition may depend on.
 const MAX_SLICE: usize = 24;
 
-/// Returns the number of times that the exit condition of a loop is computed, if it is at most `most`: the number of iterations of a loop
-/// with the test at its end.
+/// Returns the number of times that the exit condition of a loop is evaluated, which is the number of iterations if the test is at the end;
+/// `None` if it is unknown or above `most`.
 pub(super) fn count_tests(function: &Function, definitions: &Definitions, shape: &Shape, most: u32) -> Option<u32> {
     let condition = shape.condition()?;
     let mut simulation = Simulation { function, definitions, shape, phis: FxHashMap::default(), memo: FxHashMap::default() };
@@ -49,20 +49,20 @@ pub(super) fn count_tests(function: &Function, definitions: &Definitions, shape:
     None
 }
 
-/// The words of a value.
+/// The 32-bit words of a value, the lowest first.
 type Words = SmallVec<[u32; 2]>;
 
-/// The content of a register or predicate.
+/// The content of a register or predicate (0 or 1); `None` if it is unknown.
 type Content = Option<u32>;
 
-/// One iteration of the loop.
+/// The simulation of one iteration of a loop.
 struct Simulation<'a> {
     function: &'a Function,
     definitions: &'a Definitions,
     shape: &'a Shape,
     /// The words of the phis of the header in this iteration.
     phis: FxHashMap<Value, Words>,
-    /// What has been computed in this iteration.
+    /// By value and register of the value: the content computed in this iteration.
     memo: FxHashMap<(Value, u8), Content>,
 }
 
@@ -92,7 +92,7 @@ impl Simulation<'_> {
         Some(found)
     }
 
-    /// Returns the words of all registers of a part.
+    /// Returns the words of all registers of a part; `None` if one is unknown.
     fn words(&mut self, part: Part) -> Option<Words> {
         (0..part.count).map(|number| self.register(piece(part, number))).collect()
     }
@@ -114,7 +114,7 @@ impl Simulation<'_> {
         content
     }
 
-    /// Computes the content of a register that an instruction of the loop writes.
+    /// Evaluates the instruction of the loop that writes a register. Returns the content of the register.
     fn compute(&mut self, part: Part) -> Content {
         let inst = self.definitions.unguarded(self.function, part.value).filter(|&inst| self.shape.contains(inst))?;
         let Op::Machine(opcode) = self.function.insts[inst].op else { return None };
@@ -141,20 +141,20 @@ impl Simulation<'_> {
                 let order = compare(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
                 let is_true = match *relation {
                     Symbol::NE => order.is_ne() || lower,
-                    relation => order.is_eq() && lower || order.is_ne() && holds(relation, order)?,
+                    relation => order.is_eq() && lower || order.is_ne() && relation_holds(relation, order)?,
                 };
-                is_and(&modifiers).then_some(u32::from(is_true))
+                is_plain_and(&modifiers).then_some(u32::from(is_true))
             }
             (Opcode::ISETP, [relation, ..], [a, b, Operand::PT]) if result == 0 => {
                 let order = compare(modifiers.contains(&Symbol::U32), self.word(a)?, self.word(b)?);
-                let is_true = holds(*relation, order)?;
-                is_and(&modifiers).then_some(u32::from(is_true))
+                let is_true = relation_holds(*relation, order)?;
+                is_plain_and(&modifiers).then_some(u32::from(is_true))
             }
             _ => None,
         }
     }
 
-    /// Computes a sum or, for result 1, its carry.
+    /// Computes the sum of three words and `carry` (result 0), or its carry out (result 1).
     fn sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> Content {
         let is_plain = summands.iter().all(|summand| summand.signs.is_empty());
         let mut sum = u64::from(carry);
@@ -174,6 +174,7 @@ impl Simulation<'_> {
         }
     }
 
+    /// Computes a `SHF`: one word of the shifted pair `high:low`.
     fn shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> Content {
         let is_plain = [low, distance, high].iter().all(|source| source.signs.is_empty());
         let distance = self.word(distance).filter(|&distance| is_plain && distance < 32)?;
@@ -185,7 +186,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Returns the number in an operand without signs.
+    /// Returns the content of a word operand; unknown if it has signs.
     fn word(&mut self, operand: &Operand) -> Content {
         match operand.kind {
             _ if !operand.signs.is_empty() => None,
@@ -207,18 +208,18 @@ impl Simulation<'_> {
     }
 }
 
-/// Compares two words.
+/// Compares two words as signed or unsigned integers.
 fn compare(is_unsigned: bool, a: u32, b: u32) -> std::cmp::Ordering {
     if is_unsigned { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) }
 }
 
-/// Returns whether a comparison is combined with its predicate by a conjunction, and has no modifier of unknown meaning.
-fn is_and(modifiers: &[Symbol]) -> bool {
+/// Returns whether a comparison is ANDed with its predicate operand, and has only modifiers that the simulation knows.
+fn is_plain_and(modifiers: &[Symbol]) -> bool {
     modifiers.contains(&Symbol::AND) && modifiers[1..].iter().all(|modifier| matches!(*modifier, Symbol::U32 | Symbol::AND | Symbol::EX))
 }
 
-/// Returns whether a relation holds for two numbers in the given order.
-fn holds(relation: Symbol, order: std::cmp::Ordering) -> Option<bool> {
+/// Returns whether a relation holds for two operands whose comparison gave `order`; `None` for an unknown relation.
+fn relation_holds(relation: Symbol, order: std::cmp::Ordering) -> Option<bool> {
     Some(match relation {
         Symbol::LT => order.is_lt(),
         Symbol::LE => order.is_le(),

@@ -1,4 +1,4 @@
-//! Loops that count with 64-bit counters: pairs of registers whose halves are added with a carry and compared one after the other.
+//! Counted loops with a 64-bit counter: a register pair whose halves are added with a carry and compared one after the other.
 //!
 //! ```text
 //! %i:R2 = PHI %0, bb0, %n, bb1
@@ -7,7 +7,7 @@
 //! %p:P = ISETP.LT.AND.EX %h, %limit_high, PT, %q
 //! ```
 //!
-//! [`bound`](super::bound) explains why the test for the joined iterations is correct; it is the same with 64 bits.
+//! [`bound`](super::bound) explains why the guard of the unrolled iterations is correct; it is the same with 64 bits.
 
 use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, RegFile, Signs};
 use oriole_isa::{Opcode, Symbol};
@@ -17,47 +17,50 @@ use super::shape::Shape;
 use crate::definitions::{Definitions, KnownWord};
 use crate::rewrite::piece;
 
-/// Maximum number of additions between two values of a counter.
+/// Maximum number of additions to look through between the counter and its next value.
 const MAX_SUMS: usize = 8;
 
-/// The lower and the upper half of a 64-bit number.
+/// The lower and the upper half of a 64-bit value.
 type Pair = (Operand, Operand);
 
-/// A loop that continues while a 64-bit counter has a relation to a number that does not change in the loop.
+/// A loop that continues while `counter + offset RELATION limit` holds, in 64 bits and with a loop-invariant limit.
 pub(super) struct WideBound {
-    /// The counter: a phi of the header.
+    /// The phi of the loop header that is the counter.
     pub(super) counter: Inst,
+    /// Constant added to the counter in each iteration; not zero.
     step: i64,
-    /// The first test compares the counter plus this number.
+    /// The first test of an iteration compares the counter plus this constant.
     offset: i64,
-    /// The relation for which the loop continues.
+    /// The relation to the limit for which the loop continues.
     relation: Symbol,
     is_unsigned: bool,
     limit: Pair,
     /// The instructions that compare the lower and the upper halves.
     pub(super) compares: [Inst; 2],
-    /// Whether the last test of the iterations before is repeated.
-    includes_last: bool,
+    /// Whether the guard also repeats the last test of the previous unrolled iteration.
+    repeats_last_test: bool,
 }
 
-/// The parts of the test for several iterations that do not change in the loop.
+/// The loop-invariant operands of a guard, the test for several iterations at once.
 pub(super) struct WideGuarded {
-    moved: Pair,
-    valid: Operand,
+    /// What the counter is compared with: the limit minus a constant.
+    adjusted_limit: Pair,
+    /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
+    no_wrap: Operand,
 }
 
 impl WideBound {
-    /// Returns the bound of a loop, if the loop counts with 64 bits.
+    /// Returns the bound of a loop with a 64-bit counter; `None` for other loops.
     pub(super) fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<WideBound> {
         let condition = shape.condition()?;
-        let upper = compare_of(function, definitions, shape, condition)?;
+        let upper = defining_comparison(function, definitions, shape, condition)?;
         let (relation, is_unsigned) = match function.insts[upper].modifiers.as_slice() {
             [relation, Symbol::AND, Symbol::EX] => (*relation, false),
             [relation, Symbol::U32, Symbol::AND, Symbol::EX] => (*relation, true),
             _ => return None,
         };
         let &[left_high, right_high, Operand::PT, low] = function.sources(upper) else { return None };
-        let lower = compare_of(function, definitions, shape, low.part().filter(|_| low.signs.is_empty())?)?;
+        let lower = defining_comparison(function, definitions, shape, low.part().filter(|_| low.signs.is_empty())?)?;
         let &[left_low, right_low, Operand::PT] = function.sources(lower) else { return None };
         if function.insts[lower].modifiers.as_slice() != [relation, Symbol::U32, Symbol::AND] {
             return None;
@@ -65,14 +68,14 @@ impl WideBound {
         let relation = if shape.leaves_when { inverted(relation)? } else { relation };
         let find = |tested: Pair, limit: Pair, relation: Symbol| {
             let plain = |operand: Operand| operand.part().filter(|part| part.count == 1 && operand.signs.is_empty());
-            let (counter, offset) = base_and_number(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
+            let (counter, offset) = base_and_constant(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
             let phi = definitions.of(counter).filter(|&inst| shape.is_header_phi(function, inst))?;
             let next = shape.latch_source(function, phi)?.part()?;
-            let (base, step) = base_and_number(function, definitions, (piece(next, 0), piece(next, 1)))?;
-            let includes_last = shape.tests_at_end() && relation == Symbol::NE;
-            let offset = if includes_last { offset.wrapping_sub(step) } else { offset };
+            let (base, step) = base_and_constant(function, definitions, (piece(next, 0), piece(next, 1)))?;
+            let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
+            let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let compares = [lower, upper];
-            let bound = WideBound { counter: phi, step, offset, relation, is_unsigned, limit, compares, includes_last };
+            let bound = WideBound { counter: phi, step, offset, relation, is_unsigned, limit, compares, repeats_last_test };
             let is_invariant = [limit.0, limit.1].iter().all(|half| is_invariant(function, definitions, shape, half));
             (base == counter && is_invariant && bound.is_supported(shape.tests_at_end())).then_some(bound)
         };
@@ -90,27 +93,28 @@ impl WideBound {
         goes_to_limit && self.step != 0 && self.step.unsigned_abs() < 1 << 24 && self.offset.unsigned_abs() < 1 << 26
     }
 
-    /// Returns the distance from the counter to the last of the values that `tests` tests compare.
+    /// Returns the difference between the last value that the next `tests` tests compare and the counter.
     fn reach(&self, tests: u32) -> i64 {
-        self.step * i64::from(tests + u32::from(self.includes_last) - 1) + self.offset
+        self.step * i64::from(tests + u32::from(self.repeats_last_test) - 1) + self.offset
     }
 
-    /// Prepares the test whether the next `tests` tests of the loop hold.
+    /// Prepares the guard that tests whether the next `tests` exit tests hold. Appends its loop-invariant instructions to `into`.
     pub(super) fn prepare(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuarded {
         let reach = self.reach(tests);
         let mut emit = Emit { function, location: self.compares[1], into };
         let limit = (emit.in_register(self.limit.0), emit.in_register(self.limit.1));
         if self.relation == Symbol::NE {
-            return WideGuarded { moved: add(&mut emit, limit, -self.offset), valid: Operand::PT };
+            return WideGuarded { adjusted_limit: add(&mut emit, limit, -self.offset), no_wrap: Operand::PT };
         }
         // `limit - reach` did not wrap around if it is on the right side of the limit.
-        let moved = add(&mut emit, limit, -reach);
+        let adjusted_limit = add(&mut emit, limit, -reach);
         let side = if reach > 0 { Symbol::LT } else { Symbol::GT };
-        let valid = if reach == 0 { Operand::PT } else { compare(&mut emit, side, self.is_unsigned, moved, limit, Operand::PT) };
-        WideGuarded { moved, valid }
+        let no_wrap = if reach == 0 { Operand::PT } else { compare(&mut emit, side, self.is_unsigned, adjusted_limit, limit, Operand::PT) };
+        WideGuarded { adjusted_limit, no_wrap }
     }
 
-    /// Appends the test whether the next tests of the loop hold for a value of the counter, and returns its predicate.
+    /// Appends the guard: the test whether the next `tests` exit tests hold for a counter value. Returns its predicate. `is_first` means
+    /// that the unrolled loop is about to be entered; only then `no_wrap` is tested as well.
     pub(super) fn guard(
         &self,
         function: &mut Function,
@@ -124,17 +128,17 @@ impl WideBound {
         let mut emit = Emit { function, location: self.compares[1], into };
         let counter = (Operand::from(piece(counter, 0)), Operand::from(piece(counter, 1)));
         if self.relation != Symbol::NE {
-            let valid = if is_first { guarded.valid } else { Operand::PT };
-            return compare(&mut emit, self.relation, self.is_unsigned, counter, guarded.moved, valid);
+            let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
+            return compare(&mut emit, self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
         }
-        let (from, to) = if self.step > 0 { (counter, guarded.moved) } else { (guarded.moved, counter) };
+        let (from, to) = if self.step > 0 { (counter, guarded.adjusted_limit) } else { (guarded.adjusted_limit, counter) };
         let distance = subtract(&mut emit, to, from);
         compare(&mut emit, Symbol::GT, true, distance, (Operand::from(last), Operand::RZ), Operand::PT)
     }
 }
 
-/// Returns the comparison of the loop that computes a predicate as its first and only result.
-fn compare_of(function: &Function, definitions: &Definitions, shape: &Shape, predicate: Part) -> Option<Inst> {
+/// Returns the comparison in the loop whose only result is `predicate`; `None` if another instruction computes it.
+fn defining_comparison(function: &Function, definitions: &Definitions, shape: &Shape, predicate: Part) -> Option<Inst> {
     let inst = definitions.unguarded(function, predicate.value).filter(|&inst| shape.contains(inst))?;
     let [first, second] = function.results(inst) else { return None };
     let is_first = first.value() == Some(predicate.value) && second.value().is_none();
@@ -142,7 +146,7 @@ fn compare_of(function: &Function, definitions: &Definitions, shape: &Shape, pre
     (function.insts[inst].is_machine(Opcode::ISETP) && is_first && is_plain).then_some(inst)
 }
 
-/// Returns whether one half of a limit is a word that does not change in the loop.
+/// Returns whether one half of a limit is a loop-invariant word.
 fn is_invariant(function: &Function, definitions: &Definitions, shape: &Shape, half: &Operand) -> bool {
     match half.kind {
         OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
@@ -154,12 +158,13 @@ fn is_invariant(function: &Function, definitions: &Definitions, shape: &Shape, h
     }
 }
 
-/// Returns a 64-bit number as the sum of both registers of a value and a number, looking through additions.
-fn base_and_number(function: &Function, definitions: &Definitions, halves: (Part, Part)) -> Option<(oriole_ir::Value, i64)> {
+/// Expresses a 64-bit value as the sum of a two-register value and a constant, looking through additions. Returns that value and the
+/// constant.
+fn base_and_constant(function: &Function, definitions: &Definitions, halves: (Part, Part)) -> Option<(oriole_ir::Value, i64)> {
     let origins = |halves: (Part, Part)| (definitions.origin(function, halves.0), definitions.origin(function, halves.1));
     let (mut halves, mut number) = (origins(halves), 0_i64);
     for _ in 0..MAX_SUMS {
-        let Some((next, added)) = addition(function, definitions, halves) else { break };
+        let Some((next, added)) = match_addition(function, definitions, halves) else { break };
         (halves, number) = (origins(next), number.wrapping_add(added));
     }
     let (low, high) = halves;
@@ -167,8 +172,8 @@ fn base_and_number(function: &Function, definitions: &Definitions, halves: (Part
     is_whole.then_some((low.value, number))
 }
 
-/// Matches a 64-bit addition of two registers and a number.
-fn addition(function: &Function, definitions: &Definitions, (low, high): (Part, Part)) -> Option<((Part, Part), i64)> {
+/// Matches a 64-bit addition of two halves and a constant. Returns the halves and the constant.
+fn match_addition(function: &Function, definitions: &Definitions, (low, high): (Part, Part)) -> Option<((Part, Part), i64)> {
     let (lower, upper) = (definitions.unguarded(function, low.value)?, definitions.unguarded(function, high.value)?);
     let is_sum = |inst: Inst, modifiers: &[Symbol], value| {
         let data = &function.insts[inst];
@@ -183,13 +188,14 @@ fn addition(function: &Function, definitions: &Definitions, (low, high): (Part, 
     if carry_in.value() != Some(carry) || !carry_in.signs.is_empty() || other != Operand::PT.inverted_predicate() {
         return None;
     }
-    let (base_low, number_low) = register_and_number(function, definitions, [a, b, c])?;
-    let (base_high, number_high) = register_and_number(function, definitions, [d, e, f])?;
+    let (base_low, number_low) = register_and_constant(function, definitions, [a, b, c])?;
+    let (base_high, number_high) = register_and_constant(function, definitions, [d, e, f])?;
     Some(((base_low, base_high), (u64::from(number_high) << 32 | u64::from(number_low)) as i64))
 }
 
-/// Returns the register and the number of three summands, of which at most one is a nonzero number.
-fn register_and_number(function: &Function, definitions: &Definitions, summands: [Operand; 3]) -> Option<(Part, u32)> {
+/// Matches three summands: one register and otherwise constants, at most one of them nonzero. Returns the register and the sum of the
+/// constants.
+fn register_and_constant(function: &Function, definitions: &Definitions, summands: [Operand; 3]) -> Option<(Part, u32)> {
     let (mut register, mut number) = (None, 0);
     for summand in summands.iter() {
         let known = match summand.kind {
@@ -212,20 +218,21 @@ fn register_and_number(function: &Function, definitions: &Definitions, summands:
     Some((register?, number))
 }
 
-/// Emits a 64-bit addition of a number.
-fn add(emit: &mut Emit<'_>, to: Pair, number: i64) -> Pair {
-    if number == 0 {
-        return to;
+/// Emits the 64-bit addition `base + constant`. Returns `base` itself if the constant is 0.
+fn add(emit: &mut Emit<'_>, base: Pair, constant: i64) -> Pair {
+    if constant == 0 {
+        return base;
     }
-    let words = (Operand::from(number as u32), Operand::from((number >> 32) as u32));
-    sum(emit, to, words)
+    let words = (Operand::from(constant as u32), Operand::from((constant >> 32) as u32));
+    sum(emit, base, words)
 }
 
-/// Emits a 64-bit subtraction: the inverted halves are added, and the negated lower half carries one.
-fn subtract(emit: &mut Emit<'_>, from: Pair, number: Pair) -> Pair {
-    sum(emit, from, (number.0.negated(), number.1.with_signs(Signs::INVERT)))
+/// Emits the 64-bit subtraction `from - subtrahend`: adds the negated lower half and, with its carry, the inverted upper half.
+fn subtract(emit: &mut Emit<'_>, from: Pair, subtrahend: Pair) -> Pair {
+    sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
 }
 
+/// Emits a 64-bit addition.
 fn sum(emit: &mut Emit<'_>, one: Pair, other: Pair) -> Pair {
     let carry = emit.function.new_value(Class::P);
     let carry = Operand::from(emit.function.whole(carry));
@@ -235,7 +242,7 @@ fn sum(emit: &mut Emit<'_>, one: Pair, other: Pair) -> Pair {
     (low, high)
 }
 
-/// Emits a 64-bit comparison whose result is combined with a predicate.
+/// Emits a 64-bit comparison. Returns its predicate, ANDed with `and`.
 fn compare(emit: &mut Emit<'_>, relation: Symbol, is_unsigned: bool, one: Pair, other: Pair, and: Operand) -> Operand {
     let low = emit.compare(relation, true, one.0, other.0, Operand::PT);
     let signed = [relation, Symbol::AND, Symbol::EX];

@@ -37,7 +37,7 @@ pub struct Length {
 
 impl Length {
     /// Returns whether this length is better than `other`. Code after the region may wait for the issue slots or for the results, so both
-    /// figures count the same.
+    /// numbers have the same weight.
     pub fn is_shorter_than(self, other: Length) -> bool {
         self.issued + self.done < other.issued + other.done
     }
@@ -54,7 +54,7 @@ pub(super) struct Clock<'a> {
     pub costs: &'a Costs,
     /// First cycle in which the next instruction can issue.
     pub cycle: u32,
-    /// First cycle in which each unit is free.
+    /// By unit: the first cycle in which it is free.
     pub free: [u32; UNITS],
     /// Completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
@@ -65,7 +65,7 @@ impl<'a> Clock<'a> {
         Clock { costs, cycle: 0, free: [0; UNITS], in_flight: BinaryHeap::new() }
     }
 
-    /// Issues an instruction not before cycle `earliest`, and returns its issue cycle.
+    /// Issues an instruction in the first possible cycle from `earliest` on, and returns that cycle.
     pub(super) fn issue(&mut self, class: Class, is_pseudo: bool, earliest: u32) -> u32 {
         if is_pseudo {
             return earliest.max(self.cycle);
@@ -87,13 +87,12 @@ impl<'a> Clock<'a> {
 
     /// Returns the number of in-flight instructions that hold a scoreboard, or slightly more.
     pub(super) fn scoreboards_in_use(&self) -> usize {
-        // Completed entries are removed by the next call of `hold_scoreboard` only. The count may be too high by a few, which hardly
-        // matters.
+        // Only `hold_scoreboard` removes completed entries, so the count may be slightly too high.
         self.in_flight.len()
     }
 }
 
-/// Returns the length of the region in the given order of positions.
+/// Returns the length of a region whose items issue in the given order of positions.
 pub fn estimate(code: &Code, graph: &Graph, costs: &Costs, order: impl Iterator<Item = usize>) -> Length {
     let mut earliest = graph.start_cycles();
     let mut left = graph.dependences().to_vec();

@@ -1,8 +1,8 @@
-//! The read ports of the register file after register allocation, and the length of an order that they and the clock allow.
+//! Models the register-file read ports after register allocation, and computes the length in cycles of an order with them.
 //!
 //! [`PortState`] models the read ports of the register file. There are two banks; an even and an odd register are in different banks. Each
-//! bank delivers one register per cycle. The operand reuse cache keeps the register that was last read through each operand slot; a read
-//! of the same register through the same slot needs no bank. The state also knows whether two consecutive instructions would write the same
+//! bank delivers one register per cycle. The operand reuse cache keeps the register that was last read through each operand slot; a read of
+//! the same register through the same slot needs no bank. The model also tells whether two consecutive instructions write the same
 //! register, which the search of backend C avoids.
 //!
 //! Example:
@@ -29,30 +29,31 @@ pub(super) const SLOTS: usize = 3;
 pub(super) const BANKS: usize = 2;
 /// Marks the absence of a register.
 pub(super) const NO_REGISTER: u16 = u16::MAX;
-/// Maximum number of instructions between the one that leaves a register in the reuse cache and the one that uses it.
+/// Maximum distance, in instructions, from the one that leaves a register in the reuse cache to one that can read it from there.
 const REUSE_DISTANCE: u32 = 3;
-/// Issue distance, in cycles, from which on another warp is assumed to issue in between. Its operands replace the contents of the reuse
-/// cache.
+/// Minimum number of cycles between two issues for which another warp is assumed to issue in between. Its operands then replace the
+/// contents of the reuse cache.
 const YIELDING_GAP: u32 = 3;
 
-/// Registers that an item reads through the register file ports, and the register that it writes.
+/// The registers that an item reads through the read ports, and the register that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ports {
-    /// Register that is read through each operand slot; [`NO_REGISTER`] if the slot reads no register or several.
+    /// By operand slot: the register that is read through it; [`NO_REGISTER`] if there is none, or several.
     pub slots: [u16; SLOTS],
-    /// Number of different registers that are read from each bank.
+    /// By bank: the number of different registers that are read from it.
     pub reads: [u8; BANKS],
     /// First general register that is written; [`NO_REGISTER`] if none is.
     pub written: u16,
-    /// Whether the item reads its operands through the reuse cache.
+    /// Whether the item can read operands from the reuse cache.
     pub cached: bool,
     /// Whether the item leaves its operands in the reuse cache. Guarded items do not: they may not execute.
-    pub keeps: bool,
+    pub fills_reuse_cache: bool,
 }
 
 impl Ports {
     /// The ports of an item that reads and writes no register.
-    const NOTHING: Ports = Ports { slots: [NO_REGISTER; SLOTS], reads: [0; BANKS], written: NO_REGISTER, cached: false, keeps: false };
+    const NOTHING: Ports =
+        Ports { slots: [NO_REGISTER; SLOTS], reads: [0; BANKS], written: NO_REGISTER, cached: false, fills_reuse_cache: false };
 
     /// Returns whether the item reads any register from the banks.
     pub(super) fn reads_banks(&self) -> bool {
@@ -60,7 +61,7 @@ impl Ports {
     }
 }
 
-/// Returns the ports of each item of a region. Registers are numbered in the order in which the region mentions them.
+/// Returns the read ports used by each item of a region. Registers are renumbered in the order in which the region mentions them.
 pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<Ports> {
     let mut numbers: FxHashMap<u32, u16> = FxHashMap::default();
     let mut given = [0_u16; BANKS];
@@ -75,7 +76,7 @@ pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<
     let cached_units = [Unit::Alu.index(), Unit::Fma.index()];
     let ports_of = |item: &Item| {
         let cached = item.opcode.is_some() && cached_units.contains(&costs.unit(item.class));
-        let mut ports = Ports { cached, keeps: !item.guarded, ..Ports::NOTHING };
+        let mut ports = Ports { cached, fills_reuse_cache: !item.guarded, ..Ports::NOTHING };
         let mut seen = [NO_REGISTER; 16];
         let mut count = 0;
         let mut is_wide = [false; SLOTS];
@@ -107,8 +108,9 @@ pub(super) fn ports_of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<
 /// State of the register file ports while an order is issued.
 #[derive(Clone)]
 pub(super) struct PortState {
-    /// Register in each slot of the reuse cache ([`NO_REGISTER`] for empty), and the sequence number of the instruction that left it there.
-    kept: [(u16, u32); SLOTS],
+    /// By operand slot: the register in the reuse cache ([`NO_REGISTER`] if empty), and the sequence number of the instruction that left it
+    /// there.
+    reuse_cache: [(u16, u32); SLOTS],
     /// First cycle in which the banks can deliver the operands of another instruction.
     pub free: u32,
     /// First general register that the previous instruction writes; [`NO_REGISTER`] if it writes none.
@@ -117,15 +119,23 @@ pub(super) struct PortState {
     last_issue: u32,
     /// Number of instructions issued so far.
     issued: u32,
-    /// Number of operands that the reuse cache delivered.
+    /// Number of operands read from the reuse cache so far.
     pub hits: u32,
-    /// Cycles lost by bank conflicts.
+    /// Number of cycles lost by bank conflicts so far.
     pub conflicts: u32,
 }
 
 impl Default for PortState {
     fn default() -> PortState {
-        PortState { kept: [(NO_REGISTER, 0); SLOTS], free: 0, last_written: NO_REGISTER, last_issue: 0, issued: 0, hits: 0, conflicts: 0 }
+        PortState {
+            reuse_cache: [(NO_REGISTER, 0); SLOTS],
+            free: 0,
+            last_written: NO_REGISTER,
+            last_issue: 0,
+            issued: 0,
+            hits: 0,
+            conflicts: 0,
+        }
     }
 }
 
@@ -136,12 +146,13 @@ impl PortState {
         at + 1 >= (self.last_issue + 1).max(self.free) + YIELDING_GAP
     }
 
-    /// Returns the reuse cache hits of an item that issues next, in cycle `at`, and the extra cycles of its bank conflicts.
-    pub(super) fn operands(&self, ports: &Ports, at: u32) -> (u32, u32) {
+    /// Returns, for an item that issues next, in cycle `at`: the number of operands read from the reuse cache, and the number of cycles
+    /// lost by bank conflicts.
+    pub(super) fn hits_and_conflicts(&self, ports: &Ports, at: u32) -> (u32, u32) {
         let mut reads = ports.reads;
         let mut hits = 0;
         if ports.cached && !self.loses_reuse_cache(at) {
-            for (&register, &(kept, by)) in ports.slots.iter().zip(&self.kept) {
+            for (&register, &(kept, by)) in ports.slots.iter().zip(&self.reuse_cache) {
                 if register != NO_REGISTER && register == kept && self.issued - by <= REUSE_DISTANCE {
                     hits += 1;
                     let bank = &mut reads[usize::from(register) % BANKS];
@@ -158,11 +169,11 @@ impl PortState {
         ports.written != NO_REGISTER && ports.written == self.last_written
     }
 
-    /// Issues an item with these ports in cycle `at`.
+    /// Updates the state for an item that issues in cycle `at`.
     pub(super) fn step(&mut self, ports: &Ports, at: u32) {
-        let (hits, busy) = self.operands(ports, at);
+        let (hits, busy) = self.hits_and_conflicts(ports, at);
         if self.loses_reuse_cache(at) {
-            self.kept = [(NO_REGISTER, 0); SLOTS];
+            self.reuse_cache = [(NO_REGISTER, 0); SLOTS];
         }
         self.hits += hits;
         self.conflicts += busy;
@@ -173,12 +184,12 @@ impl PortState {
         if ports.cached {
             for (slot, &register) in ports.slots.iter().enumerate().filter(|(_, register)| **register != NO_REGISTER) {
                 // A guarded instruction may not execute, so it leaves nothing in the cache; its slots are lost all the same.
-                self.kept[slot] = (if ports.keeps { register } else { NO_REGISTER }, self.issued);
+                self.reuse_cache[slot] = (if ports.fills_reuse_cache { register } else { NO_REGISTER }, self.issued);
             }
         }
         // A cached copy of a register that is overwritten is stale.
         if ports.written != NO_REGISTER {
-            for kept in self.kept.iter_mut().filter(|kept| kept.0 == ports.written) {
+            for kept in self.reuse_cache.iter_mut().filter(|kept| kept.0 == ports.written) {
                 kept.0 = NO_REGISTER;
             }
         }
@@ -187,21 +198,21 @@ impl PortState {
     }
 }
 
-/// The length of an order that is issued on the clock and, after register allocation, through the ports.
+/// The length of an order of a region, in cycles: with the shared clock and, after register allocation, the read ports.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct OrderLength {
     /// Cycles until the last instruction has issued, and until all results are available.
     pub length: Length,
     /// First cycle in which the scheduling barrier that ends the region can issue.
     pub exit: u32,
-    /// Number of operands that the reuse cache delivers; 0 without ports.
+    /// Number of operands read from the reuse cache; 0 before register allocation.
     pub hits: u32,
-    /// Cycles lost by bank conflicts; 0 without ports.
+    /// Number of cycles lost by bank conflicts; 0 before register allocation.
     pub conflicts: u32,
 }
 
-/// Issues an order of the nodes of a region. `tails` are the cycles from the issue of each item until its results are available after the
-/// region; `ports` are the ports of each item, or empty before register allocation.
+/// Returns the length of an order of the nodes of a region. `tails` has, for each item, the cycles from its issue until its results are
+/// available after the region; `ports` has the read ports of each item, and is empty before register allocation.
 pub(super) fn measure_order(
     code: &Code,
     graph: &Graph,
@@ -234,13 +245,13 @@ pub(super) fn measure_order(
     OrderLength { exit: found.exit.max(found.length.issued), hits: state.hits, conflicts: state.conflicts, ..found }
 }
 
-/// Measures the current order of a region on physical registers.
+/// Returns the estimated length, in cycles, of the current order of a region after register allocation, including bank conflicts.
 pub(crate) fn measure_allocated(code: &Code, graph: &Graph, costs: &Costs) -> OrderLength {
     let (tails, ports) = (tails(code, graph), ports_of_region(code, graph, costs));
     measure_order(code, graph, costs, (&tails, &ports), 0..graph.items() as u32)
 }
 
-/// Returns for each item the cycles until its results are available to code after the region.
+/// Returns, for each item, the number of cycles from its issue until its results are available to code after the region.
 ///
 /// If a call of known duration ends the region, its cycles are subtracted: results arrive while the callee runs. Arguments of the call are
 /// excepted, because the call itself waits for them.

@@ -10,7 +10,7 @@ pub struct Pick {
     pub picked: usize,
     /// Position in the code of the second-best candidate; `None` if there was no other candidate or it is not known.
     pub runner_up: Option<usize>,
-    /// The comparison that decided between the two.
+    /// The criterion that decided between the two.
     pub reason: Reason,
     /// Issue cycle of the scheduled item, from the start of the region.
     pub cycle: u32,
@@ -21,7 +21,7 @@ pub struct Pick {
 pub struct Schedule {
     /// Positions in the code, in the new order.
     pub order: Vec<usize>,
-    /// Length in cycles.
+    /// Estimated length in cycles.
     pub length: Length,
     /// Whether some order that was tried exceeded the scarcity threshold [`Budget::scarce_above`], even if this order does not. Only
     /// backend C sets this flag.

@@ -18,7 +18,7 @@ impl ScheduleMode {
     /// All modes.
     pub const ALL: [ScheduleMode; 3] = [ScheduleMode::ReduceReg, ScheduleMode::Ilp, ScheduleMode::DynBatch];
 
-    /// Returns the name on the command line.
+    /// Returns the name of the mode on the command line.
     pub fn name(self) -> &'static str {
         match self {
             ScheduleMode::ReduceReg => "reduce-reg",
@@ -27,7 +27,7 @@ impl ScheduleMode {
         }
     }
 
-    /// Returns the mode byte in the description of ptxas.
+    /// Returns the byte that stands for the mode in the published description of ptxas.
     pub fn code(self) -> u8 {
         match self {
             ScheduleMode::ReduceReg => 0x39,
@@ -36,7 +36,7 @@ impl ScheduleMode {
         }
     }
 
-    /// Returns the mode with this name on the command line.
+    /// Returns the mode with this name on the command line; `None` if there is none.
     pub fn parse(name: &str) -> Option<ScheduleMode> {
         ScheduleMode::ALL.into_iter().find(|mode| mode.name() == name)
     }
@@ -53,12 +53,12 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// No limit, for code on physical registers.
+    /// No limit; used for code on physical registers.
     pub const UNLIMITED: Budget = Budget { registers: [i32::MAX / 2; 4], scarce_above: i32::MAX / 2 };
 
     /// Returns the budget of a mode.
     ///
-    /// `target` is the maximum number of live registers of each class; `committed` general registers of it are not available.
+    /// `target` is the maximum number of live registers of each class, of which `committed` general registers are not available.
     /// [`ScheduleMode::ReduceReg`] lowers the general budget by the knob `tighten-by`, by default one eighth of the target plus three.
     pub fn new(mode: ScheduleMode, target: Counts, committed: i32, knobs: &Knobs) -> Budget {
         let mut general = target[0] - committed;
@@ -73,9 +73,9 @@ impl Budget {
 /// Whether scheduling runs before or after register allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AllocationStage {
-    /// Before register allocation: the order decides how many registers are live.
+    /// Before register allocation: the order determines the register pressure.
     Pre,
-    /// After register allocation: the order decides about register bank conflicts and operand reuse.
+    /// After register allocation: the order determines register bank conflicts and operand reuse.
     Post,
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Barriers, and instructions that make threads diverge or reconverge, also keep their order with instructions whose result depends on the
 //! set of active threads. These are shuffles, votes, and instructions that write uniform registers: a diverged warp would execute the
-//! latter once per part.
+//! latter once for each set of converged threads.
 //!
 //! Asynchronous copies other than `LDGSTS` are ordered like barriers. Warp-group matrix products and tensor memory instructions access
 //! registers long after they issue, so they are scheduling barriers.
@@ -24,11 +24,12 @@ pub(super) enum OpcodeOrder {
     Free,
     /// A memory access at the address in its operands.
     Access { space: AliasSpace, writes: bool },
-    /// A memory access at an unknown address: several threads or several places together. It aliases every access of its space.
+    /// A memory access at an unknown address, for example at several addresses or of several threads at once. It aliases every access of
+    /// its space.
     UnknownAddress { space: AliasSpace, writes: bool },
-    /// A read of a constant bank. It is an access only if the address is indexed.
+    /// A read of a constant bank. It counts as a memory access only if a register is part of the address.
     Constant,
-    /// A read of a special register. The register decides; see [`state`].
+    /// A read of a special register. The constraint depends on which one; see [`state`].
     State,
     /// A constraint that does not depend on operands.
     Order(OrderEffect),
@@ -42,7 +43,7 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a scheduling barrier when its operands are known.
         Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return OpcodeOrder::Order(OrderEffect::Sync),
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => {}
-        // These only write predicates, which register dependences order.
+        // These write predicate registers only, so register dependences order them.
         Opcode::R2P | Opcode::UR2UP => return OpcodeOrder::Free,
         Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC | Opcode::WARPGROUP => {
             return OpcodeOrder::Order(OrderEffect::SchedBarrier);
@@ -66,12 +67,12 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         (Effect::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
         // Tensor and attribute memory: no alias information.
         (Effect::Reads | Effect::Writes | Effect::Updates, None) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
-        (effect, Some(space)) => access(opcode, effect, space, properties.memory),
+        (effect, Some(space)) => access_order(opcode, effect, space, properties.memory),
     }
 }
 
 /// Returns the constraint of an opcode that accesses memory of a known space.
-fn access(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memory) -> OpcodeOrder {
+fn access_order(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memory) -> OpcodeOrder {
     let writes = effect != Effect::Reads;
     match opcode {
         Opcode::LD | Opcode::LDG | Opcode::LDL | Opcode::LDS => OpcodeOrder::Access { space, writes },
@@ -89,15 +90,15 @@ pub(super) fn is_atomic(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG | Opcode::SURED)
 }
 
-/// Returns whether an opcode takes operands from other threads of the warp or acts for the whole warp.
+/// Returns whether an opcode reads data of other threads of the warp or acts for the whole warp.
 pub(super) fn needs_lanes(opcode: Opcode) -> bool {
     opcode.properties().effect == Effect::Lanes
 }
 
-/// Returns whether a special register has the same value during the whole life of a thread. Clocks, counters and the physical location
+/// Returns whether a special register is invariant: has the same value while the thread runs. Clocks, counters and the physical location
 /// (such as the multiprocessor number) do not.
-pub fn special_register_is_fixed(name: Symbol) -> bool {
-    const FIXED: [&str; 18] = [
+pub fn is_invariant_special_register(name: Symbol) -> bool {
+    const INVARIANT: [&str; 18] = [
         "SR_LANEID",
         "SR_TID",
         "SR_TID.X",
@@ -117,14 +118,14 @@ pub fn special_register_is_fixed(name: Symbol) -> bool {
         "SR_CgaCtaId",
         "SRZ",
     ];
-    FIXED.contains(&name.spelling())
+    INVARIANT.contains(&name.spelling())
 }
 
-/// Returns the constraint of an instruction that reads the special registers among `names`: none if all of them are fixed, otherwise that
-/// of a clock.
+/// Returns the constraint of an instruction that reads the special registers among `names`: none if all of them are constant for the
+/// thread, otherwise that of a clock read.
 pub(super) fn state(names: impl Iterator<Item = Symbol>) -> OrderEffect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
-    if names.peek().is_some() && names.all(special_register_is_fixed) { OrderEffect::None } else { OrderEffect::Clock }
+    if names.peek().is_some() && names.all(is_invariant_special_register) { OrderEffect::None } else { OrderEffect::Clock }
 }
 
 #[cfg(test)]

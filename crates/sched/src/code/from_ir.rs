@@ -1,7 +1,7 @@
 //! Builds scheduler items from Ori: on SSA values before register allocation, on physical registers afterwards.
 //!
 //! [`push_values`] numbers the registers of all values consecutively ([`ValueNumbers`]): a value of width 4 gets four register numbers and
-//! one group. [`push_allocated`] converts the instruction to its machine form and leaves the rest to [`from_machine`].
+//! one register group. [`push_allocated`] converts the instruction to its machine form and leaves the rest to [`from_machine`].
 
 use oriole_hardware::{Class, Classes};
 use oriole_ir::machine::machine_instruction;
@@ -22,9 +22,9 @@ fn pseudo_class() -> Class {
 /// The mapping between SSA values and register numbers.
 #[derive(Clone, Debug)]
 pub struct ValueNumbers {
-    /// First register number of each value.
+    /// By value: its first register number.
     first: Vec<u32>,
-    /// Index of the value that each register number belongs to.
+    /// By register number: the index of the value that it belongs to.
     value: Vec<u32>,
 }
 
@@ -45,7 +45,7 @@ impl ValueNumbers {
         first..first + u32::from(part.count)
     }
 
-    /// Returns code without items on these register numbers, with one group per value.
+    /// Returns code without items for these register numbers, with one register group per value.
     pub fn empty(&self, function: &Function) -> Code {
         let groups = function.values.iter().map(|class| Group { class: RegisterClass::of(class.file), weight: class.width });
         Code::new(self.value.len() as u32, groups.collect::<Vec<Group>>())
@@ -137,7 +137,7 @@ impl ValueAccesses {
             }
         }
         let mut slots = 0;
-        // Operands that belong to an address or to the previous operand share its slot, so only plain ones start a new slot.
+        // Only plain operands start a new slot: the other operands of an address share the slot of the operand before them.
         for operand in function.sources(inst) {
             slots += usize::from(operand.role == Role::Plain);
             reg_accesses.source(numbers, function, operand, class, slots.saturating_sub(1));
@@ -145,7 +145,7 @@ impl ValueAccesses {
         reg_accesses
     }
 
-    /// Adds the registers of one source operand. `slot` is the number of the operand slot.
+    /// Adds the registers of one source operand. `slot` is the index of the operand slot, from 0.
     fn source(&mut self, numbers: &ValueNumbers, function: &Function, operand: &Operand, class: Option<Class>, slot: usize) {
         let Some(part) = operand.part() else { return };
         let file = function.values[part.value].file;
@@ -171,7 +171,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
             _ => None,
         })
     };
-    // `PR` and `UPR` access all predicates at once, which have no values here.
+    // `PR` and `UPR` stand for all predicate registers at once, which the operands do not name as values.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
         return OrderEffect::SchedBarrier;
     }
@@ -195,7 +195,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
         OpcodeOrder::Access { space, writes } => {
             let Some(described) = described else {
                 let kind = if writes { MemAccessKind::Write } else { MemAccessKind::Read };
-                // Nothing is known about the access: it aliases its whole space and keeps its order with other strong accesses.
+                // Nothing is known about the access: it may alias every access of its space, and keeps its order with strong accesses.
                 return OrderEffect::Access(MemAccess { kind, space, strong: true, address: None });
             };
             let address = address_of(code, numbers, function, inst, described);

@@ -12,12 +12,12 @@ use smallvec::SmallVec;
 use super::effect::{self, OpcodeOrder};
 use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
 
-/// Register files that order instructions, in the order of their register numbers.
+/// Register files whose dependences order instructions, in the order of their register numbers.
 const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
-/// Register numbers reserved for each file.
+/// Number of register numbers reserved for each register file.
 const FILE_SIZE: u32 = 256;
 
-/// Returns code without items on physical registers, with one group per register.
+/// Returns code on physical registers without items, with one register group per register.
 pub fn empty() -> Code {
     static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
         FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of(file), weight: 1 })).collect()
@@ -25,7 +25,7 @@ pub fn empty() -> Code {
     Code::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
 }
 
-/// Returns the register number of a physical register, or `None` if its file orders no instructions.
+/// Returns the register number of a physical register, or `None` if dependences through its register file do not order instructions.
 pub fn register(file: RegFile, number: u16) -> Option<u32> {
     let file = FILES.iter().position(|&other| other == file)?;
     Some(file as u32 * FILE_SIZE + u32::from(number))
@@ -40,13 +40,13 @@ pub fn code(instructions: &[Instruction]) -> Code {
     code
 }
 
-/// Appends an instruction of a binary from another compiler, of which only the encoded text is known. The text does not carry all the
-/// guarantees a compiler has, so more instructions keep their order:
+/// Appends a decoded instruction of a binary from another compiler. The encoding does not contain all that the compiler knew about memory
+/// accesses, so more instructions keep their order:
 ///
 /// * A shared-memory access may be volatile or relaxed without a modifier, so all shared-memory accesses keep their order.
 /// * A marked access (`.STRONG`, `.MMIO`, atomic) may be an acquire or a release, so it is a fence.
 /// * ptxas places a `NOP` where an acquire must be waited for, so `NOP` is a fence.
-/// * Code that reads a clock usually measures time, so a clock is a scheduling barrier.
+/// * Code that reads a clock usually measures time, so a clock read is a scheduling barrier.
 /// * Instructions with a relative address (such as `BSSY`), and those that make threads diverge or reconverge, are scheduling barriers.
 ///
 /// `is_relocated` says that part of the address is filled in by a relocation, so the address must not be compared.
@@ -70,10 +70,10 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
     };
 }
 
-/// Knowledge about the memory access of an instruction beyond its text.
+/// What is known about the memory access of an instruction beyond its encoding.
 #[derive(Clone, Copy, Debug)]
 pub enum AccessKnowledge<'a> {
-    /// Only the text is known.
+    /// Nothing beyond the encoding.
     Nothing,
     /// The compiler's description of the access.
     Access(&'a MemoryAccess),
@@ -106,9 +106,10 @@ type RegAccesses = SmallVec<[RegAccess; 8]>;
 fn reg_accesses(instruction: &Instruction, class: Class, found: &Accesses) -> (RegAccesses, RegAccesses) {
     let (mut reads, mut writes) = (RegAccesses::new(), RegAccesses::new());
     let written = instruction.written();
-    // The slot of a source is the number of sources before it: results are operands too and do not count.
+    // The slot of a source is the number of sources before it; results do not count.
     let slot_of = |operand: u8| written.iter().take(usize::from(operand)).filter(|&&written| !written).count();
-    // Classes of pipe C (memory, system registers, exchange between lanes) and of `all` (control flow) do not read banks at issue.
+    // Classes of pipe C (memory, system registers, exchange between lanes) and of pipe `all` (control flow) do not read the register banks
+    // at issue.
     let uses_banks = !matches!(class.attribute("pipe"), Some("C" | "all"));
     for access in found {
         let slot = match access.place {
@@ -154,20 +155,20 @@ fn effect_of(code: &mut Code, instruction: &Instruction, found: &Accesses, known
         }
         OpcodeOrder::UnknownAddress { space, writes } => {
             let strong = effect::is_atomic(instruction.opcode) || described.is_some_and(|access| access.volatile);
-            OrderEffect::Access(MemAccess { kind: kind_of(writes, false), space, strong, address: None })
+            OrderEffect::Access(MemAccess { kind: access_kind(writes, false), space, strong, address: None })
         }
         OpcodeOrder::Access { space, writes } => {
             let address = match known {
                 AccessKnowledge::Relocated(_) => None,
                 _ => address_of(code, instruction, found, described),
             };
-            access(instruction, space, writes, described, address)
+            access_effect(instruction, space, writes, described, address)
         }
     }
 }
 
-/// Returns the kind of an access.
-fn kind_of(writes: bool, is_constant: bool) -> MemAccessKind {
+/// Returns the kind of a memory access.
+fn access_kind(writes: bool, is_constant: bool) -> MemAccessKind {
     match (writes, is_constant) {
         (true, _) => MemAccessKind::Write,
         (false, true) => MemAccessKind::ReadConstant,
@@ -176,7 +177,7 @@ fn kind_of(writes: bool, is_constant: bool) -> MemAccessKind {
 }
 
 /// Returns the effect of a memory access: from the compiler's description if there is one, otherwise from the modifiers.
-fn access(
+fn access_effect(
     instruction: &Instruction,
     space: AliasSpace,
     writes: bool,
@@ -189,11 +190,11 @@ fn access(
     }
     let has = |names: &[&str]| instruction.modifiers.iter().any(|modifier| names.contains(&modifier.spelling()));
     let strong = is_atomic || has(&[".STRONG", ".MMIO"]);
-    let kind = kind_of(writes, has(&[".CONSTANT"]));
+    let kind = access_kind(writes, has(&[".CONSTANT"]));
     OrderEffect::Access(MemAccess { kind, space, strong, address })
 }
 
-/// Returns the effect of an access that the compiler described. `space` is used where the description does not name a narrower space.
+/// Returns the effect of an access that the compiler described. `space` is used if the description does not name a more specific space.
 pub(super) fn described_access(
     described: &MemoryAccess,
     space: AliasSpace,
@@ -214,10 +215,11 @@ pub(super) fn described_access(
     };
     let strong = is_atomic || described.volatile || described.order == Order::Relaxed;
     let is_constant = !strong && (described.constant || described.space == oriole_ir::Space::Constant);
-    OrderEffect::Access(MemAccess { kind: kind_of(writes, is_constant), space, strong, address })
+    OrderEffect::Access(MemAccess { kind: access_kind(writes, is_constant), space, strong, address })
 }
 
-/// Mixes a part of an address into the hash of its form. Equal hashes count as equal forms; with 64 bits, collisions are neglected.
+/// Mixes a part of an address into `form`, the hash of the address form. Equal hashes count as equal forms; collisions of 64 bits are
+/// neglected.
 pub(super) fn mix(form: u64, part: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     (form, part).hash(&mut hasher);

@@ -4,8 +4,8 @@
 //! It is built from SSA values before register allocation and from physical registers afterwards ([`from_ir`]), and from decoded machine
 //! code ([`from_machine`]).
 //!
-//! **Registers** are dense numbers. A *group* is a set of registers with one live range: an SSA value of four registers, or one physical
-//! register. Register pressure is counted by group.
+//! **Registers** are dense numbers. A *register group* is a set of registers with one live range: all registers of an SSA value, or one
+//! physical register. Register pressure is counted by register group.
 //!
 //! **Scheduling barriers** ([`OrderEffect::SchedBarrier`]) are never moved, and no item moves across one. Calls, branches and every
 //! instruction that passes registers outside its operand list are scheduling barriers. Scheduling barriers cut a block into regions
@@ -21,12 +21,12 @@ use std::ops::Range;
 use oriole_hardware::{Class, Port};
 use oriole_isa::{Opcode, RegFile};
 
-pub use effect::special_register_is_fixed;
+pub use effect::is_invariant_special_register;
 
 /// One register that an item reads or writes, with the port that determines its latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegAccess {
-    /// The dense register number.
+    /// The register number; registers are numbered from 0 without gaps.
     pub register: u32,
     /// The register file.
     pub file: RegFile,
@@ -63,16 +63,16 @@ pub enum MemAccessKind {
     ReadConstant,
 }
 
-/// One memory access.
+/// The memory access of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemAccess {
-    /// Whether it reads or writes.
+    /// Whether the access reads or writes.
     pub kind: MemAccessKind,
     /// The memory space.
     pub space: AliasSpace,
     /// Whether the access is relaxed, volatile or atomic. Strong accesses keep their order among each other.
     pub strong: bool,
-    /// The address. `None` if the address is unknown; the access then aliases every access of its space.
+    /// The address. `None` if it is unknown; the access then may alias every access of its space.
     pub address: Option<Address>,
 }
 
@@ -85,7 +85,7 @@ pub struct Address {
     pub register_count: u16,
     /// Number of bytes accessed by each thread.
     pub bytes: u16,
-    /// Hash of the other parts of the base: symbols, and how each register is extended.
+    /// Hash of the address form: the parts of the base other than registers, such as symbols, and how each register is extended.
     pub form: u64,
     /// Constant offset from the base, in bytes.
     pub offset: i64,
@@ -98,7 +98,7 @@ pub enum OrderEffect {
     None,
     /// A memory access. Keeps its order with accesses that may alias it, if one of the two writes.
     Access(MemAccess),
-    /// A read of a clock or counter. Keeps its order with other clocks, strong accesses and fences.
+    /// A read of a clock or counter. Keeps its order with other clock reads, strong accesses and fences.
     Clock,
     /// A fence. No memory access moves across it.
     Fence,
@@ -126,13 +126,14 @@ pub struct Item {
     first_access: u32,
     reads: u16,
     writes: u16,
-    /// Index in [`Code::item_groups`] of the first group read; `read_groups` groups are followed by `written_groups` groups.
+    /// Index in [`Code::item_groups`] of the first register group read; `read_groups` groups that are read are followed by `written_groups`
+    /// groups that are written.
     first_group: u32,
     read_groups: u16,
     written_groups: u16,
 }
 
-/// A limited kind of register, in the order in which schedulers compare register pressure.
+/// A kind of register whose number is limited; the variants are in the order in which schedulers compare register pressure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RegisterClass {
     /// General registers (R).
@@ -161,10 +162,10 @@ impl RegisterClass {
     }
 }
 
-/// A set of registers with one live range.
+/// A register group: a set of registers with one live range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// The register class. `None` if the group does not count for register pressure.
+    /// The register class. `None` if these registers do not count for register pressure.
     pub class: Option<RegisterClass>,
     /// Number of registers in the group.
     pub weight: u8,
@@ -173,7 +174,7 @@ pub struct Group {
 /// A sequence of items in program order: one block, or several.
 #[derive(Clone, Default, Debug)]
 pub struct Code {
-    /// The items.
+    /// The items in program order.
     pub items: Vec<Item>,
     /// Base registers of all addresses; see [`Address::first_register`].
     pub address_registers: Vec<u32>,
@@ -181,7 +182,7 @@ pub struct Code {
     pub calls: Vec<(u32, u32)>,
     /// Register accesses of all items, contiguous per item: first the reads, then the writes.
     reg_accesses: Vec<RegAccess>,
-    /// Groups of all items, contiguous per item: first those read, then those written.
+    /// Indices of the register groups of all items, contiguous per item: first those read, then those written.
     item_groups: Vec<u32>,
     groups: Cow<'static, [Group]>,
     registers: u32,
@@ -196,7 +197,7 @@ pub struct NewItem<'a> {
     pub opcode: Option<Opcode>,
     /// Whether the item has a guard; see [`Item::guarded`].
     pub guarded: bool,
-    /// Whether the executing threads matter; see [`Item::converged`].
+    /// Whether the result depends on the set of executing threads; see [`Item::converged`].
     pub converged: bool,
     /// Ordering constraints beyond registers.
     pub effect: OrderEffect,
@@ -207,22 +208,22 @@ pub struct NewItem<'a> {
 }
 
 impl Code {
-    /// Returns code without items. `registers` is the number of register numbers; `groups` lists all groups.
+    /// Returns code without items. `registers` is the number of different registers; `groups` lists all register groups.
     pub fn new(registers: u32, groups: impl Into<Cow<'static, [Group]>>) -> Code {
         Code { registers, groups: groups.into(), ..Code::default() }
     }
 
-    /// Returns the number of register numbers.
+    /// Returns the number of different registers, which is one more than the largest register number.
     pub fn registers(&self) -> usize {
         self.registers as usize
     }
 
-    /// Returns all groups.
+    /// Returns all register groups.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Appends an item. `group_of` maps a register number to the index of its group.
+    /// Appends an item. `group_of` maps a register number to the index of its register group.
     pub fn push(&mut self, new: &NewItem<'_>, group_of: impl Fn(u32) -> u32) {
         let first_access = self.reg_accesses.len() as u32;
         self.reg_accesses.extend_from_slice(new.reads);
@@ -245,7 +246,7 @@ impl Code {
         });
     }
 
-    /// Appends the groups of `reg_accesses`, each once, to the group list. Returns how many were appended.
+    /// Appends the register groups of `reg_accesses`, each once, to [`Code::item_groups`]. Returns how many were appended.
     fn add_groups(&mut self, reg_accesses: &[RegAccess], group_of: &impl Fn(u32) -> u32) -> u16 {
         let start = self.item_groups.len();
         for access in reg_accesses {
@@ -269,13 +270,13 @@ impl Code {
         &self.reg_accesses[start..start + usize::from(item.writes)]
     }
 
-    /// Returns the groups that an item reads, each once.
+    /// Returns the indices of the register groups that an item reads, each once.
     pub fn read_groups(&self, item: &Item) -> &[u32] {
         let start = item.first_group as usize;
         &self.item_groups[start..start + usize::from(item.read_groups)]
     }
 
-    /// Returns the groups that an item writes, each once.
+    /// Returns the indices of the register groups that an item writes, each once.
     pub fn written_groups(&self, item: &Item) -> &[u32] {
         let start = item.first_group as usize + usize::from(item.read_groups);
         &self.item_groups[start..start + usize::from(item.written_groups)]

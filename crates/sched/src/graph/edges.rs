@@ -3,7 +3,7 @@
 /// Marks the absence of a node or list element.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The reason for an edge.
+/// The kind of dependence that requires an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum EdgeKind {
     /// Read after write: the second item reads a register that the first writes.
@@ -14,7 +14,7 @@ pub enum EdgeKind {
     Waw,
     /// The two memory accesses may alias, and one of them writes.
     Memory,
-    /// One of the items is a fence, barrier or clock, or both are strong accesses.
+    /// One of the items is a fence, barrier or clock read, or both are strong accesses.
     #[default]
     Order,
 }
@@ -26,20 +26,20 @@ pub struct Edge {
     pub node: u32,
     /// Minimum number of cycles from issue to issue.
     pub latency: u16,
-    /// The reason for the edge.
+    /// The kind of dependence.
     pub kind: EdgeKind,
     /// Whether the second item waits for a scoreboard.
     pub scoreboard: bool,
 }
 
-/// Incoming edges, grouped by target node in the order in which the nodes are finished.
+/// The edges collected so far. The edges to one node are a *run*; runs are in the order in which the nodes are finished.
 #[derive(Default)]
 pub(super) struct Incoming {
     /// All edges collected so far. [`Edge::node`] is the predecessor.
     pub(super) edges: Vec<Edge>,
-    /// Target node of each run of edges, and the end of the run in `edges`.
+    /// For each run: its target node, and the index in `edges` after its last edge.
     pub(super) runs: Vec<(u32, u32)>,
-    /// For each node, the index in `edges` of the latest edge from it. Valid only if the index lies in the current run.
+    /// By source node: the index in `edges` of the latest edge from it. Valid only if the index is in the current run.
     latest_edge: Vec<u32>,
     pub(super) items: u32,
     pub(super) joins: u32,
@@ -75,8 +75,9 @@ impl Incoming {
         self.edges.push(Edge { node: from, latency, kind, scoreboard });
     }
 
-    /// Returns a node that all of `nodes`, and the earlier join `before`, precede. Creates no join if that is a single node. Must be called
-    /// before the edges of the current item are added, because the edges of a join form a run of their own.
+    /// Returns a node that follows all of `nodes` and the earlier join `before`: a new join, or the node itself if there is only one.
+    /// `None` if there is none. Must be called before the edges of the current item are added, because the edges of a join form a run of
+    /// their own.
     pub(super) fn join(&mut self, nodes: &[u32], before: Option<u32>) -> Option<u32> {
         if nodes.is_empty() {
             return before;

@@ -1,9 +1,9 @@
-//! Edges between memory accesses, fences and barriers, in time linear in the number of edges.
+//! Builds the edges between memory accesses, fences and barriers, in time linear in the number of edges.
 //!
-//! Memory spaces are independent; a generic access belongs to global, shared and local memory. A *base* is a form of address with the same
-//! registers holding the same values. Two accesses with the same base are compared by offset, in cells of [`CELL`] bytes. Two accesses
-//! with different bases may alias. So a store must follow all earlier loads and stores of other bases, and a load must follow all earlier
-//! stores of other bases.
+//! Accesses of different memory spaces do not alias; a generic access belongs to global, shared and local memory. Two addresses have the
+//! same *base* if they differ in the constant offset only: same form, same registers, same values in these registers. Two accesses with the
+//! same base are compared by offset, in cells of [`CELL`] bytes. Two accesses with different bases may alias. So a store must follow all
+//! earlier loads and stores of other bases, and a load must follow all earlier stores of other bases.
 //!
 //! An edge for each such pair would be quadratic. Instead, joins collect accesses: when the base changes, the stores so far become one join
 //! node, and later accesses follow the join.
@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 use super::edges::{EdgeKind, Incoming};
 use crate::code::{AliasSpace, Item, MemAccess, MemAccessKind, OrderEffect};
 
-/// Bytes in a cell. Accesses with the same base that touch the same cell keep their order.
+/// Size of a cell in bytes. Accesses with the same base that touch the same cell keep their order.
 const CELL: i64 = 4;
 /// Number of independent memory spaces: global, shared, local, spill slots.
 const SPACES: usize = 4;
@@ -37,10 +37,10 @@ oriole_support::define_index!(
     "base"
 );
 
-/// The form of an address, and each base register with the node that wrote it last.
+/// What identifies a base: the hash of the address form, and each base register with the node that wrote it last.
 type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
-/// The accesses of one cell.
+/// The latest accesses of one cell.
 #[derive(Default)]
 struct Cell {
     store: Option<u32>,
@@ -50,20 +50,20 @@ struct Cell {
 /// The accesses of one memory space so far.
 #[derive(Default)]
 struct SpaceState {
-    /// Node that follows all stores before the current run.
+    /// Node that follows all stores before the current run; `None` if there are none.
     joined_stores: Option<u32>,
     /// The current run: stores since `joined_stores`, all with the base `current_base`.
     current_stores: Vec<u32>,
     current_base: Option<BaseId>,
-    /// Node that follows the loads which every later store must follow.
+    /// Node that follows the loads which every later store must follow; `None` if there are none.
     joined_loads: Option<u32>,
     /// Loads with the base `same_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
     /// must follow all of them.
     same_base_loads: Vec<u32>,
     same_base: Option<BaseId>,
-    /// Loads since the latest store.
+    /// Loads since the latest store, each with its base.
     loads: Vec<(BaseId, u32)>,
-    /// The latest accesses of each cell of each base.
+    /// By base and cell index: the latest accesses of the cell.
     cells: FxHashMap<(BaseId, i64), Cell>,
 }
 
@@ -127,7 +127,7 @@ impl SpaceState {
         }
     }
 
-    /// Returns the nodes that a fence must follow. The others precede one of these.
+    /// Returns the nodes that a fence must get edges from. All other accesses precede one of these.
     fn outstanding(&self) -> impl Iterator<Item = u32> + '_ {
         let joined = self.joined_stores.into_iter().chain(self.joined_loads);
         joined
@@ -142,9 +142,9 @@ impl SpaceState {
 pub(super) struct MemoryOrder {
     spaces: [SpaceState; SPACES],
     bases: FxHashMap<BaseKey, BaseId>,
-    /// Number of bases assigned so far. An access at an unknown address gets a base of its own, which equals no other.
+    /// Number of bases so far. An access at an unknown address gets a new base, different from all others.
     base_count: usize,
-    /// The latest strong access or clock since the latest fence.
+    /// The latest strong access or clock read since the latest fence; `None` if there is none.
     last_strong: Option<u32>,
     last_fence: Option<u32>,
     last_sync: Option<u32>,
@@ -154,14 +154,14 @@ pub(super) struct MemoryOrder {
 
 impl MemoryOrder {
     /// Resets the state for a new region.
-    pub(super) fn start(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.spaces.iter_mut().for_each(SpaceState::clear);
         self.bases.clear();
         self.converged.clear();
         (self.base_count, self.last_strong, self.last_fence, self.last_sync) = (0, None, None, None);
     }
 
-    /// Returns the base for an address form and its registers, each paired with the node that wrote it last.
+    /// Returns the base for the hash of an address form and its registers, each with the node that wrote it last.
     pub(super) fn base(&mut self, form: u64, registers: impl Iterator<Item = (u32, u32)>) -> BaseId {
         let next = BaseId::new(self.base_count);
         let base = *self.bases.entry((form, registers.collect())).or_insert(next);
@@ -169,10 +169,10 @@ impl MemoryOrder {
         base
     }
 
-    /// Adds the edges of an item and records the item. `after` returns the number of cycles to wait after a fence or barrier node.
-    pub(super) fn place(&mut self, item: &Item, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
+    /// Adds the edges of an item and records the item. `after` returns the latency, in cycles, of an edge from a fence or barrier node.
+    pub(super) fn add_item(&mut self, item: &Item, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: impl Fn(u32) -> u16) {
         if let OrderEffect::Access(access) = item.effect {
-            self.access(access, node, base, incoming, &after);
+            self.add_access(access, node, base, incoming, &after);
         }
         if matches!(item.effect, OrderEffect::Clock | OrderEffect::Fence | OrderEffect::Sync | OrderEffect::SchedBarrier) {
             self.last_strong.into_iter().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
@@ -202,7 +202,7 @@ impl MemoryOrder {
     }
 
     /// Adds the edges of a memory access and records the access.
-    fn access(&mut self, access: MemAccess, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
+    fn add_access(&mut self, access: MemAccess, node: u32, base: Option<BaseId>, incoming: &mut Incoming, after: &impl Fn(u32) -> u16) {
         if access.kind == MemAccessKind::ReadConstant {
             // A constant read may move across stores and fences, but not across a barrier such as a guarded `EXIT`: for threads that
             // exit there, the address may be invalid and the read would fault.

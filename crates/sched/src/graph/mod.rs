@@ -32,7 +32,7 @@ pub use edges::{Edge, EdgeKind};
 use edges::{Incoming, NONE};
 use memory::MemoryOrder;
 
-/// Assumed latency, in cycles, of an instruction of variable latency for which the model has no time.
+/// Assumed latency, in cycles, of an instruction of variable latency whose latency the model does not know.
 pub(crate) const UNKNOWN_CYCLES: u16 = 200;
 /// Assumed cycles from issue until a result can be read, if the model has no latency for the pair of ports.
 const UNKNOWN_READER: u16 = 6;
@@ -40,21 +40,21 @@ const UNKNOWN_READER: u16 = 6;
 /// The dependency graph of one region.
 #[derive(Clone, Default, Debug)]
 pub struct Graph {
-    /// Positions of the items of the region in the code.
+    /// Range of the region's items in the code.
     pub region: Range<usize>,
     /// All nodes in a topological order: each node comes after its predecessors.
     pub order: Vec<u32>,
-    /// For each node, the index of its first outgoing edge in `edges`; one more element ends the last range.
+    /// By node: the index of its first outgoing edge in `edges`; the last element is the number of edges.
     first: Vec<u32>,
     /// Outgoing edges, sorted by source node.
     edges: Vec<Edge>,
-    /// For each node, the number of incoming edges.
-    dependences: Vec<u32>,
+    /// By node: the number of incoming edges.
+    dependence_counts: Vec<u32>,
     /// For each item, cycles from issue until its results are ready for code after the region; see [`Graph::tail`].
     tails: Vec<u16>,
     /// For each item, cycles from issue until the scheduling barrier after the region can issue; see [`Graph::barrier_latency`].
     barrier_latencies: Vec<u16>,
-    /// For each item, a less pessimistic `tails`; see [`Graph::typical_tail`].
+    /// By item: as `tails`, but for a typical reader instead of the slowest one; see [`Graph::typical_tail`].
     typical_tails: Vec<u16>,
     /// For each item, the first cycle in which its operands from before the region are available; see [`Graph::start_cycles`].
     starts: Vec<u32>,
@@ -65,7 +65,7 @@ impl Graph {
     fn from_incoming(incoming: &Incoming, region: Range<usize>) -> Graph {
         let nodes = (incoming.items + incoming.joins) as usize;
         let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
-        graph.dependences = vec![0; nodes];
+        graph.dependence_counts = vec![0; nodes];
         let mut first = vec![0_u32; nodes + 1];
         for edge in &incoming.edges {
             first[edge.node as usize + 1] += 1;
@@ -78,7 +78,7 @@ impl Graph {
         let mut start = 0;
         for &(node, end) in &incoming.runs {
             graph.order.push(node);
-            graph.dependences[node as usize] = end - start;
+            graph.dependence_counts[node as usize] = end - start;
             for edge in &incoming.edges[start as usize..end as usize] {
                 let at = &mut next[edge.node as usize];
                 graph.edges[*at as usize] = Edge { node, ..*edge };
@@ -97,7 +97,7 @@ impl Graph {
 
     /// Returns the number of nodes, joins included.
     pub fn nodes(&self) -> usize {
-        self.dependences.len()
+        self.dependence_counts.len()
     }
 
     /// Returns the number of edges.
@@ -113,7 +113,7 @@ impl Graph {
 
     /// Returns, for each node, the number of incoming edges.
     pub fn dependences(&self) -> &[u32] {
-        &self.dependences
+        &self.dependence_counts
     }
 
     /// Returns the number of cycles from an item's issue until its results are ready after the region. Only results that no item of the
@@ -122,9 +122,9 @@ impl Graph {
         self.tails[node as usize].into()
     }
 
-    /// Returns the same as [`Graph::tail`] under a milder assumption. The scheduling barrier after the region counts with its actual
-    /// latency. Other readers are assumed to be of the same class as the item, because chains mostly continue with the same kind of
-    /// instruction.
+    /// As [`Graph::tail`], but for a typical reader instead of the slowest one. The scheduling barrier after the region counts with its
+    /// actual latency. Other readers are assumed to be of the same class as the item, because dependence chains mostly continue with the
+    /// same kind of instruction.
     pub fn typical_tail(&self, node: u32) -> u32 {
         self.typical_tails[node as usize].into()
     }
@@ -178,11 +178,11 @@ struct Register {
     writer: u32,
     /// Port by which the last writer writes.
     writer_port: Option<Port>,
-    /// Head of the list of readers since the last write, an index into [`Builder::readers`], or [`NONE`].
+    /// Head of the linked list of readers since the last write: an index into [`Builder::readers`], or [`NONE`].
     reader: u32,
 }
 
-/// An element of the list of readers of a register.
+/// An element of the linked list of readers of a register.
 #[derive(Clone, Copy)]
 struct Reader {
     node: u32,
@@ -193,7 +193,8 @@ struct Reader {
 /// Builds dependency graphs. Its tables are reused from region to region.
 pub struct Builder<'m> {
     model: &'m Model,
-    /// Number of the current region. State with another stamp is stale, so the table of registers need not be cleared for each region.
+    /// Sequence number of the current region. The state of a register with another stamp is stale, so the table need not be cleared for
+    /// each region.
     stamp: u32,
     registers: Vec<Register>,
     readers: Vec<Reader>,
@@ -230,13 +231,13 @@ impl<'m> Builder<'m> {
         let mut starts = Vec::with_capacity(region.len());
         self.stamp += 1;
         self.readers.clear();
-        self.memory.start();
+        self.memory.reset();
         self.incoming.start(region.len());
         for position in region.clone() {
             let item = &code.items[position];
             let node = (position - region.start) as u32;
             self.add_order_edges(code, &region, item, node);
-            let fresh = |register: &RegAccess| self.is_untouched(register.register).then(|| cycles_until(register.register));
+            let fresh = |register: &RegAccess| self.is_unwritten(register.register).then(|| cycles_until(register.register));
             starts.push(code.reads(item).iter().chain(code.writes(item)).filter_map(fresh).max().unwrap_or(0));
             self.add_register_edges(code, &region, item, node);
             self.incoming.finish(node);
@@ -297,8 +298,8 @@ impl<'m> Builder<'m> {
         code.items[graph.region.clone()].iter().enumerate().map(typical).collect()
     }
 
-    /// Returns whether no item of the current region so far has written a register.
-    fn is_untouched(&self, register: u32) -> bool {
+    /// Returns whether no item of the current region has written a register so far.
+    fn is_unwritten(&self, register: u32) -> bool {
         let state = &self.registers[register as usize];
         state.stamp != self.stamp || state.writer == NONE
     }
@@ -382,13 +383,13 @@ impl<'m> Builder<'m> {
             let class = code.items[region.start + node as usize].class;
             self.model.time(class).map_or(1, |time| time.usual)
         };
-        self.memory.place(item, node, base, &mut self.incoming, after_order);
+        self.memory.add_item(item, node, base, &mut self.incoming, after_order);
     }
 }
 
-/// Returns the minimum number of cycles from the issue of `first` to that of `second`, which access the same register, and whether
-/// `second` waits for a scoreboard. A pseudo operation as `first` takes no cycles. Without a port on either side, the answer is the
-/// worst case of the first item's class.
+/// Returns the minimum number of cycles from the issue of `first` to that of `second`, which access the same register, and whether `second`
+/// waits for a scoreboard. A pseudo operation as `first` takes no cycles. If a port is unknown, the result is the worst case of the first
+/// item's class.
 pub(crate) fn latency(
     model: &Model,
     kind: Kind,

@@ -11,7 +11,8 @@ use oriole_isa::{Opcode, Symbol};
 
 use crate::backend::AllocationStage;
 
-/// Rows of scheduling class, field before allocation and field after allocation. `-` means no field; `mma` means see [`PRODUCTS`].
+/// Rows of (scheduling class, field before register allocation, field after it). `-` means no field; `mma` means that [`PRODUCTS`] has the
+/// field.
 const TABLE: &[(&str, &str, &str)] = &[
     ("alu", "fp", "alu"),
     ("compare", "fp", "alu"),
@@ -90,7 +91,8 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("clock_uniform", "-", "udp"),
 ];
 
-/// Fields of matrix products after allocation: opcode, required modifiers, field. The first matching row applies.
+/// Fields of matrix-multiply instructions after register allocation, as (opcode, required modifiers, field). The first matching row
+/// applies.
 const PRODUCTS: &[(Opcode, &[&str], &str)] = &[
     (Opcode::DMMA, &[], "dmma"),
     (Opcode::IMMA, &[".SP", ".16832"], "immaSp16832"),
@@ -107,12 +109,12 @@ const PRODUCTS: &[(Opcode, &[&str], &str)] = &[
     (Opcode::HMMA, &[], "hmma1688"),
 ];
 
-/// Packed single-precision operations, which occupy both halves of the multiply-add pipe (`fma2x`).
+/// Opcodes of packed single-precision operations, which occupy both halves of the multiply-add pipe (field `fma2x`).
 const PACKED: [Opcode; 3] = [Opcode::FADD2, Opcode::FFMA2, Opcode::FMUL2];
 
-/// Fields before register allocation, in the order of the lines.
+/// Fields before register allocation, in the order in which the statistics lines print them.
 pub const BEFORE: [&str; 8] = ["fp", "half", "trancedental", "ipa", "shared", "controlFlow", "loadStore", "tex"];
-/// Fields after register allocation, in the order of the lines.
+/// Fields after register allocation, in the order in which the statistics lines print them.
 pub const AFTER: [&str; 26] = [
     "adu",
     "alu",
@@ -142,7 +144,7 @@ pub const AFTER: [&str; 26] = [
     "hmmaSp1688f16",
 ];
 
-/// Returns the fields of a stage, in the order of the lines.
+/// Returns the fields of a stage, in the order in which the statistics lines print them.
 pub fn all(stage: AllocationStage) -> &'static [&'static str] {
     match stage {
         AllocationStage::Pre => &BEFORE,
@@ -156,14 +158,14 @@ pub fn of(stage: AllocationStage, class: Class, opcode: Opcode, modifiers: &[Sym
     let name = match stage {
         AllocationStage::Pre => row.1,
         AllocationStage::Post if PACKED.contains(&opcode) => "fma2x",
-        AllocationStage::Post if row.2 == "mma" => product(opcode, modifiers)?,
+        AllocationStage::Post if row.2 == "mma" => matrix_field(opcode, modifiers)?,
         AllocationStage::Post => row.2,
     };
     all(stage).iter().position(|field| *field == name)
 }
 
-/// Returns the field of a matrix product.
-fn product(opcode: Opcode, modifiers: &[Symbol]) -> Option<&'static str> {
+/// Returns the field of a matrix-multiply instruction after register allocation; `None` if it has none.
+fn matrix_field(opcode: Opcode, modifiers: &[Symbol]) -> Option<&'static str> {
     let has = |name: &&str| modifiers.iter().any(|modifier| modifier.spelling() == *name);
     PRODUCTS.iter().find(|row| row.0 == opcode && row.1.iter().all(has)).map(|row| row.2)
 }

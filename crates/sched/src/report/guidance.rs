@@ -31,7 +31,7 @@ const LOOP_LEVEL: u8 = 4;
 pub struct PassSummary {
     /// Phase number of the pass.
     pub phase: u8,
-    /// Number of blocks with a new order.
+    /// Number of blocks whose instruction order the pass changed.
     pub blocks: usize,
     /// Estimated cycles of all blocks before the pass, each block executed once.
     pub cycles_before: u64,
@@ -58,7 +58,7 @@ pub struct Subject<'a> {
     pub code: &'a Gathered,
 }
 
-/// Formats the guidance of a level.
+/// Formats the guidance text of one function at a level of detail.
 pub fn text(subject: &Subject<'_>, level: u8) -> String {
     let mut text = String::new();
     if level == 0 {
@@ -94,6 +94,7 @@ pub fn text(subject: &Subject<'_>, level: u8) -> String {
     text
 }
 
+/// Appends the lines of one block.
 fn block_lines(text: &mut String, block: &BlockSchedule) {
     let BlockSchedule { block, cycles, waited, executions, live, schedule } = block;
     let count = schedule.len();
@@ -107,6 +108,7 @@ fn block_lines(text: &mut String, block: &BlockSchedule) {
     }
 }
 
+/// Appends the line of one loop.
 fn loop_line(text: &mut String, metrics: &LoopMetrics) {
     let LoopMetrics { header, depth, blocks, instructions, loads, stores, cycles, live } = metrics;
     let _ = write!(text, "  {header:?} depth {depth}: {cycles:.0} cycles an iteration, {instructions} instructions in {blocks} blocks, ");

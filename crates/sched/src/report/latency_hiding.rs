@@ -17,26 +17,26 @@ use crate::code::Code;
 /// The kind of dependence whose distance is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Category {
-    /// Result of a shared-memory load.
+    /// From a shared-memory load to the first reader of its result.
     Lds,
-    /// Result of a global-memory load.
+    /// From a global-memory load to the first reader of its result.
     Ldg,
-    /// Result of a double-precision operation or of a 64-bit conversion.
+    /// From a double-precision operation or 64-bit conversion to the first reader of its result.
     Xu64,
     /// Write after read: from the last reader of a register to the instruction that overwrites it.
     Antidep,
 }
 
 impl Category {
-    /// All categories, in the order of the description.
+    /// All categories, in the order of the published description of ptxas.
     pub const ALL: [Category; 4] = [Category::Lds, Category::Ldg, Category::Xu64, Category::Antidep];
 
-    /// Returns the name in the description.
+    /// Returns the name of the category in the published description of ptxas.
     pub fn name(self) -> &'static str {
         ["LDS", "LDG", "Xu64", "Antidep"][self as usize]
     }
 
-    /// Returns the category of results of a class, or `None` if they are not measured.
+    /// Returns the category of the results of an instruction class, or `None` if their distances are not measured.
     fn of(class: Class) -> Option<Category> {
         match class.name() {
             "load_shared" => Some(Category::Lds),
@@ -50,13 +50,13 @@ impl Category {
 /// Statistics of the distances of one category.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Distances {
-    /// Number of distances.
+    /// Number of distances measured.
     pub count: u32,
-    /// The shortest distance, in cycles.
+    /// The shortest distance, in issue cycles.
     pub least: u32,
-    /// The longest distance, in cycles.
+    /// The longest distance, in issue cycles.
     pub most: u32,
-    /// Sum of all distances, in cycles.
+    /// Sum of all distances, in issue cycles.
     pub sum: u64,
     /// Number of instructions whose results are not read in their block.
     pub elsewhere: u32,
@@ -70,7 +70,7 @@ impl Distances {
         self.count += 1;
     }
 
-    /// Returns the average distance in cycles, or 0 if there is none.
+    /// Returns the average distance in issue cycles, or 0 if no distance was measured.
     pub fn average(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / f64::from(self.count) }
     }
@@ -79,7 +79,8 @@ impl Distances {
 /// The distances of all categories, indexed by [`Category`].
 pub type LatencyDistances = [Distances; 4];
 
-/// Returns the issue cycle of each instruction of a block, counting stall cycles only.
+/// Returns the issue cycle of each instruction of a block, from stall counts only: scoreboard waits are ignored. `controls` gives the
+/// control words.
 fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
     let mut at = 0;
     let mut slots = Vec::with_capacity(insts.len());
@@ -90,11 +91,11 @@ fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
     slots
 }
 
-/// Adds the distances of one block.
+/// Adds the distances in one block to `hiding`.
 pub fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
     let slots = issue_slots(insts, controls);
     let at = |position: usize| slots[position - range.start];
-    // For each register, the position of its last writer and that of its last reader since.
+    // By register number: the position of its last writer, and that of the last reader since.
     let mut writers: FxHashMap<u32, usize> = FxHashMap::default();
     let mut readers: FxHashMap<u32, usize> = FxHashMap::default();
     let mut is_read = vec![false; range.len()];

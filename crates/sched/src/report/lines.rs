@@ -10,130 +10,130 @@ use crate::backend::AllocationStage;
 
 /// The condition for printing a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum When {
+enum PrintCondition {
     Always,
-    /// The target has uniform registers.
+    /// Printed if the target has uniform registers.
     UniformRegisters,
-    /// The figure of this name is not zero.
+    /// Printed if the figure of this name is not zero.
     NonZero(&'static str),
-    /// The worst-case latency was requested ([`ExtraLatency::Worst`]).
+    /// Printed if the worst-case latency was requested ([`ExtraLatency::Worst`]).
     Worst,
-    /// The average-case latency was requested ([`ExtraLatency::Average`]).
+    /// Printed if the average-case latency was requested ([`ExtraLatency::Average`]).
     Average,
 }
 
 /// Templates of the lines before register allocation.
-const BEFORE: &[(&str, When)] = &[
-    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", When::Always),
-    ("# [urregs=%d]", When::UniformRegisters),
-    ("# [_lat2inst=%.1f]", When::Always),
-    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", When::Always),
+const BEFORE: &[(&str, PrintCondition)] = &[
+    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", PrintCondition::Always),
+    ("# [urregs=%d]", PrintCondition::UniformRegisters),
+    ("# [_lat2inst=%.1f]", PrintCondition::Always),
+    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", PrintCondition::Always),
     (
         "# [est latency = %d] [LSpillB=%d] [LRefillB=%d], [SSpillB=%d], [SRefillB=%d], [LowLmemSpillSize=%d] [FrameLmemSpillSize=%d]",
-        When::Always,
+        PrintCondition::Always,
     ),
-    ("# [LNonSpillB=%d] [LNonRefillB=%d], [NonSpillSize=%d]", When::Always),
-    ("# [Occupancy = %f], [est numDivergentBranches=%d] [attributeMemUsage=%d], [programSize=%d]", When::Always),
+    ("# [LNonSpillB=%d] [LNonRefillB=%d], [NonSpillSize=%d]", PrintCondition::Always),
+    ("# [Occupancy = %f], [est numDivergentBranches=%d] [attributeMemUsage=%d], [programSize=%d]", PrintCondition::Always),
     (
         "# [est fp=%d] [est half=%d], [est trancedental=%d], [est ipa=%d], [est shared=%d], [est controlFlow=%d], [est loadStore=%d]",
-        When::Always,
+        PrintCondition::Always,
     ),
-    ("# [est tex=%d] [est pairs=%d]", When::Always),
-    ("# [issue thru=%f] [fp thru=%f] [half thru=%f], [trancedental thru=%f], [ipa thru=%f]", When::Always),
-    ("# [shared thru=%f] [controlFlow thru=%f] [texLoadStore thru=%f], [reg thru=%f], [warp thru=%f]", When::Always),
-    ("# [SharedMem Alloc thru=%f]", When::NonZero("SharedMem Alloc thru")),
-    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", When::Always),
-    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", When::Always),
-    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", When::Always),
-    ("# [maxNumLiveValuesAtSuspend=%d]", When::Always),
-    ("# [Precise inst=%d]", When::Always),
-    ("# [worstcaseLat=%f]", When::Worst),
-    ("# [avgcaseLat=%f]", When::Average),
-    ("# [instHint=%d] [instPairs=%d]", When::NonZero("instPairs")),
+    ("# [est tex=%d] [est pairs=%d]", PrintCondition::Always),
+    ("# [issue thru=%f] [fp thru=%f] [half thru=%f], [trancedental thru=%f], [ipa thru=%f]", PrintCondition::Always),
+    ("# [shared thru=%f] [controlFlow thru=%f] [texLoadStore thru=%f], [reg thru=%f], [warp thru=%f]", PrintCondition::Always),
+    ("# [SharedMem Alloc thru=%f]", PrintCondition::NonZero("SharedMem Alloc thru")),
+    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", PrintCondition::Always),
+    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", PrintCondition::Always),
+    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", PrintCondition::Always),
+    ("# [maxNumLiveValuesAtSuspend=%d]", PrintCondition::Always),
+    ("# [Precise inst=%d]", PrintCondition::Always),
+    ("# [worstcaseLat=%f]", PrintCondition::Worst),
+    ("# [avgcaseLat=%f]", PrintCondition::Average),
+    ("# [instHint=%d] [instPairs=%d]", PrintCondition::NonZero("instPairs")),
 ];
 
 /// Templates of the lines after register allocation.
-const AFTER: &[(&str, When)] = &[
-    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", When::Always),
-    ("# [urregs=%d]", When::UniformRegisters),
-    ("# [_lat2inst=%.1f]", When::Always),
-    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", When::Always),
-    ("# [est latency = %d] [LSpillB=%d] [LRefillB=%d] [SSpillB=%d] [SRefillB=%d] [SpillSize=%d]", When::Always),
-    ("# [LNonSpillB=%d] [LNonRefillB=%d] [NonSpillSize=%d]", When::Always),
-    ("# [Occupancy = %f] [est numDivergentBranches=%d] [attributeMemUsage=%d] [programSize=%d]", When::Always),
-    ("# [est adu=%d] [est alu=%d] [est cbu=%d] [est fma2x=%d] [est fma=%d] [est half=%d]", When::Always),
-    ("# [est trancedental=%d] [est ipa=%d] [est lsu=%d] [est redux=%d]", When::Always),
-    ("# [est schedDisp=%d] [est tex=%d] [est ttu=%d] [est udp=%d]", When::Always),
-    ("# [est imma16816=%d] [est imma16832=%d] [est immaSp8832=%d] [est immaSp16832=%d]", When::Always),
-    ("# [est dmma=%d] [est fma64=%d] [est hmma16816=%d] [est hmma16816f16=%d]", When::Always),
-    ("# [est hmma1688=%d] [est hmma1688f16=%d] [est hmmaSp1688=%d] [est hmmaSp1688f16=%d]", When::Always),
-    ("# [issue thru=%f] [adu thru=%f] [alu thru=%f] [cbu thru=%f] [fma2x thru=%f] [fma thru=%f]", When::Always),
-    ("# [trancedental thru=%f] [ipa thru=%f] [lsu thru=%f] [redux thru=%f]", When::Always),
-    ("# [schedDisp thru=%f] [tex thru=%f] [ttu thru=%f] [udp thru=%f]", When::Always),
-    ("# [imma16816 thru=%f] [imma16832 thru=%f] [immaSp8832 thru=%f] [immaSp16832 thru=%f]", When::Always),
-    ("# [dmma thru=%f] [fma64 thru=%f] [hmma16816 thru=%f] [hmma16816f16 thru=%f]", When::Always),
-    ("# [hmma1688 thru=%f] [hmma1688f16 thru=%f] [hmmaSp1688 thru=%f] [hmmaSp1688f16 thru=%f]", When::Always),
-    ("# [reg thru=%f] [warp thru=%f]", When::Always),
-    ("# [SharedMem Alloc thru=%f]", When::NonZero("SharedMem Alloc thru")),
-    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", When::Always),
-    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", When::Always),
-    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", When::Always),
-    ("# [maxNumLiveValuesAtSuspend=%d]", When::Always),
-    ("# [Precise inst=%d]", When::Always),
-    ("# [worstcaseLat=%f]", When::Worst),
-    ("# [avgcaseLat=%f]", When::Average),
-    ("# [instHint=%d] [instPairs=%d]", When::NonZero("instPairs")),
+const AFTER: &[(&str, PrintCondition)] = &[
+    ("# [inst=%d] [texInst=%d] [tepid=%d] [rregs=%d]", PrintCondition::Always),
+    ("# [urregs=%d]", PrintCondition::UniformRegisters),
+    ("# [_lat2inst=%.1f]", PrintCondition::Always),
+    ("# [FP16 inst=%d] [FP16 VectInst=%d] [Percentage Vectorized=%.2f]", PrintCondition::Always),
+    ("# [est latency = %d] [LSpillB=%d] [LRefillB=%d] [SSpillB=%d] [SRefillB=%d] [SpillSize=%d]", PrintCondition::Always),
+    ("# [LNonSpillB=%d] [LNonRefillB=%d] [NonSpillSize=%d]", PrintCondition::Always),
+    ("# [Occupancy = %f] [est numDivergentBranches=%d] [attributeMemUsage=%d] [programSize=%d]", PrintCondition::Always),
+    ("# [est adu=%d] [est alu=%d] [est cbu=%d] [est fma2x=%d] [est fma=%d] [est half=%d]", PrintCondition::Always),
+    ("# [est trancedental=%d] [est ipa=%d] [est lsu=%d] [est redux=%d]", PrintCondition::Always),
+    ("# [est schedDisp=%d] [est tex=%d] [est ttu=%d] [est udp=%d]", PrintCondition::Always),
+    ("# [est imma16816=%d] [est imma16832=%d] [est immaSp8832=%d] [est immaSp16832=%d]", PrintCondition::Always),
+    ("# [est dmma=%d] [est fma64=%d] [est hmma16816=%d] [est hmma16816f16=%d]", PrintCondition::Always),
+    ("# [est hmma1688=%d] [est hmma1688f16=%d] [est hmmaSp1688=%d] [est hmmaSp1688f16=%d]", PrintCondition::Always),
+    ("# [issue thru=%f] [adu thru=%f] [alu thru=%f] [cbu thru=%f] [fma2x thru=%f] [fma thru=%f]", PrintCondition::Always),
+    ("# [trancedental thru=%f] [ipa thru=%f] [lsu thru=%f] [redux thru=%f]", PrintCondition::Always),
+    ("# [schedDisp thru=%f] [tex thru=%f] [ttu thru=%f] [udp thru=%f]", PrintCondition::Always),
+    ("# [imma16816 thru=%f] [imma16832 thru=%f] [immaSp8832 thru=%f] [immaSp16832 thru=%f]", PrintCondition::Always),
+    ("# [dmma thru=%f] [fma64 thru=%f] [hmma16816 thru=%f] [hmma16816f16 thru=%f]", PrintCondition::Always),
+    ("# [hmma1688 thru=%f] [hmma1688f16 thru=%f] [hmmaSp1688 thru=%f] [hmmaSp1688f16 thru=%f]", PrintCondition::Always),
+    ("# [reg thru=%f] [warp thru=%f]", PrintCondition::Always),
+    ("# [SharedMem Alloc thru=%f]", PrintCondition::NonZero("SharedMem Alloc thru")),
+    ("# [partially unrolled loops=%d] [non-unrolled loops=%d]", PrintCondition::Always),
+    ("# [CB-Bound Tex=%d] [UR-Bound Tex=%d] [Bindless Tex=%d] [Partially Bound Tex=%d]", PrintCondition::Always),
+    ("# [UDP inst=%d] [numVecToURConverts inst=%d]", PrintCondition::Always),
+    ("# [maxNumLiveValuesAtSuspend=%d]", PrintCondition::Always),
+    ("# [Precise inst=%d]", PrintCondition::Always),
+    ("# [worstcaseLat=%f]", PrintCondition::Worst),
+    ("# [avgcaseLat=%f]", PrintCondition::Average),
+    ("# [instHint=%d] [instPairs=%d]", PrintCondition::NonZero("instPairs")),
 ];
 
-/// The latency to print on a line of its own. The format allows at most one.
+/// The additional latency to print on a separate line. The format allows at most one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ExtraLatency {
-    /// No such line.
+    /// No latency line.
     #[default]
     Neither,
-    /// The worst case, `worstcaseLat`.
+    /// The worst-case latency, field `worstcaseLat`.
     Worst,
-    /// The average case, `avgcaseLat`.
+    /// The average-case latency, field `avgcaseLat`.
     Average,
 }
 
 /// Returns the figure with this name, or a count of zero if there is none.
-fn find(figures: &[(String, Figure)], name: &str) -> Figure {
+fn figure_named(figures: &[(String, Figure)], name: &str) -> Figure {
     figures.iter().find(|(known, _)| known == name).map_or(Figure::Count(0), |(_, figure)| *figure)
 }
 
-/// Formats the lines of a stage.
+/// Formats the statistics lines of a stage.
 pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
     let lines = match stage {
         AllocationStage::Pre => BEFORE,
         AllocationStage::Post => AFTER,
     };
-    let (instructions, registers) = (find(figures, "inst").number(), find(figures, "rregs").number());
+    let (instructions, registers) = (figure_named(figures, "inst").number(), figure_named(figures, "rregs").number());
     let mut text = format!("# {instructions} instructions, {registers} R-regs\n");
     for (template, when) in lines {
         let is_there = match when {
-            When::Always => true,
-            When::UniformRegisters => has_uniform_registers,
-            When::NonZero(name) => find(figures, name).number() != 0.0,
-            When::Worst => case == ExtraLatency::Worst,
-            When::Average => case == ExtraLatency::Average,
+            PrintCondition::Always => true,
+            PrintCondition::UniformRegisters => has_uniform_registers,
+            PrintCondition::NonZero(name) => figure_named(figures, name).number() != 0.0,
+            PrintCondition::Worst => case == ExtraLatency::Worst,
+            PrintCondition::Average => case == ExtraLatency::Average,
         };
         if is_there {
-            fill(&mut text, template, figures);
+            append_line(&mut text, template, figures);
         }
     }
     text
 }
 
-/// Appends one line, with the figures that its template names.
-fn fill(text: &mut String, template: &str, figures: &[(String, Figure)]) {
+/// Appends one line: the template with the figures filled in.
+fn append_line(text: &mut String, template: &str, figures: &[(String, Figure)]) {
     for piece in template.split_inclusive(']') {
         let Some((head, conversion)) = piece.split_once('%') else {
             text.push_str(piece);
             continue;
         };
         let name = head.rsplit('[').next().unwrap_or_default().trim_end_matches(['=', ' ']);
-        let value = find(figures, name).number();
+        let value = figure_named(figures, name).number();
         text.push_str(head);
         let _ = match conversion {
             "d]" => write!(text, "{value:.0}"),
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::report::fields;
 
-    /// The sample output in the description, with every condition met.
+    /// The figures of the sample output in the published description of ptxas, with the condition of every line met.
     const SAMPLE: &str = "\
 # 142 instructions, 24 R-regs
 # [inst=142] [texInst=0] [tepid=0] [rregs=24]
@@ -216,8 +216,8 @@ mod tests {
         assert!(text.contains("# [avgcaseLat=0.000000]\n"));
     }
 
-    /// The rules of the description for the format after allocation: no commas, a single spill size, hardware pipes instead of kinds of
-    /// work.
+    /// The rules of the published description of ptxas for the format after register allocation: no commas, a single spill size, hardware
+    /// pipes instead of kinds of work.
     #[test]
     fn the_second_format_has_the_pipes_and_no_commas() {
         let all = text(AllocationStage::Post, &[], true, ExtraLatency::Neither);
@@ -225,7 +225,7 @@ mod tests {
         assert!(all.contains("[SRefillB=0] [SpillSize=0]\n") && !all.contains("LmemSpillSize"));
         for pipe in fields::AFTER {
             assert!(all.contains(&format!("[est {pipe}=0]")), "{pipe}");
-            // The lines in the description have no throughput for `half`.
+            // The published lines have no throughput for `half`.
             assert_eq!(all.contains(&format!("[{pipe} thru=0.000000]")), pipe != "half", "{pipe}");
         }
     }

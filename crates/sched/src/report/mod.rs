@@ -1,4 +1,4 @@
-//! Reports about scheduling: what was done, for which reason, and the estimated effect.
+//! Reports about scheduling: which decisions were made, for which reason, and their estimated effect.
 //!
 //! | report | module |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Gathers the scheduling statistics of a function, before and after register allocation.
+//! Collects the scheduling statistics of a function, before and after register allocation.
 //!
 //! [`gather`] counts in one pass over the code. [`Gathered::figures`] computes the fields of the statistics lines from these counts and
 //! from facts known only when the whole file is linked ([`LinkFacts`]): the registers of a kernel that calls functions, the size of the
@@ -27,7 +27,7 @@ use crate::code::{Code, Item, RegisterClass};
 use crate::function::LiveValues;
 use crate::pressure::PressureTracker;
 
-/// The value of a field.
+/// The value of a field of the statistics lines.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Figure {
     /// A count.
@@ -46,24 +46,24 @@ impl Figure {
     }
 }
 
-/// The schedule of one block.
+/// The timing of one block, for reports.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BlockSchedule {
     /// The block.
     pub block: Block,
-    /// Estimated cycles of one execution.
+    /// Estimated number of cycles of one execution.
     pub cycles: u32,
-    /// Cycles among these in which no instruction issues.
+    /// Number of these cycles in which no instruction issues.
     pub waited: u32,
-    /// Estimated number of executions.
+    /// Estimated number of executions per execution of the function.
     pub executions: f64,
     /// Maximum number of live general registers, as found before register allocation. `None` if it is unknown.
     pub live: Option<i32>,
-    /// Machine instructions with their issue cycles.
+    /// The text of each machine instruction, with its issue cycle from the start of the block.
     pub schedule: Vec<(u32, String)>,
 }
 
-/// Figures of one iteration of a loop, with inner loops iterated once.
+/// Statistics of one iteration of a loop; inner loops count as one iteration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopMetrics {
     /// The loop header.
@@ -78,7 +78,7 @@ pub struct LoopMetrics {
     pub loads: usize,
     /// Number of stores.
     pub stores: usize,
-    /// Estimated cycles of one warp alone.
+    /// Estimated number of cycles of one iteration, for one warp alone.
     pub cycles: f64,
     /// Maximum number of live general registers, as found before register allocation. `None` if it is unknown.
     pub live: Option<i32>,
@@ -91,7 +91,7 @@ pub struct Gathered {
     pub stage: AllocationStage,
     /// Number of machine instructions.
     pub instructions: usize,
-    /// Estimated cycles of one warp alone; see [`timeline`].
+    /// Estimated number of cycles of one execution of the function, for one warp alone; see [`timeline`].
     pub latency: f64,
     /// Estimated cycles if the warp diverges at every branch and every instruction takes its longest time.
     pub worst_latency: f64,
@@ -109,18 +109,19 @@ pub struct Gathered {
     pub blocks: Vec<BlockSchedule>,
     /// All loops, outer loops before inner ones.
     pub loops: Vec<LoopMetrics>,
-    /// Distances between producers and consumers.
+    /// Distances between producers and consumers, by category.
     pub hiding: LatencyDistances,
     extra: ExtraCounts,
-    /// For each field, cycles that its instructions occupy each unit.
-    busy: Vec<[f64; UNITS]>,
-    /// Cycles that all instructions occupy each unit.
-    all_busy: [f64; UNITS],
-    /// Estimated number of instructions issued.
+    /// By field and unit: the number of cycles for which the instructions of the field keep the unit busy.
+    busy_cycles_by_field: Vec<[f64; UNITS]>,
+    /// By unit: the number of cycles for which all instructions keep it busy.
+    total_busy_cycles: [f64; UNITS],
+    /// Estimated number of instructions issued per execution of the function.
     issued: f64,
 }
 
-/// Counts that have fields of their own. Fields with `_stored` and `_loaded` are in bytes.
+/// Counts for further fields of the statistics lines: numbers of instructions, except `_stored` and `_loaded`, which are in bytes, and
+/// `live_at_calls`, a number of registers.
 #[derive(Clone, Copy, Default, Debug)]
 struct ExtraCounts {
     textures: u64,
@@ -138,15 +139,15 @@ struct ExtraCounts {
     precise: u64,
 }
 
-/// Classes whose results are rounded as IEEE 754 requires.
+/// Names of the latency classes whose results are rounded as IEEE 754 requires.
 const PRECISE: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"];
 
-/// Final code, with control words and physical registers.
+/// The inputs of [`gather`] for final code, with control words and physical registers.
 #[derive(Clone, Copy)]
 pub struct Final<'a> {
-    /// The control words.
+    /// The control word of each instruction.
     pub controls: Controls<'a>,
-    /// The control flow before layout.
+    /// The control-flow summary, computed before layout.
     pub flow_summary: &'a FlowSummary,
     /// The statistics before register allocation.
     pub before: &'a Gathered,
@@ -166,8 +167,8 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
     };
     let listing = Listing::new(function);
     let controls = final_code.map(|code| code.controls);
-    let usual = timings(function, &listing, flow_summary, figures, LatencyAssumption::Usual, controls);
-    let worst = timings(function, &listing, flow_summary, figures, LatencyAssumption::Worst, controls);
+    let usual = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Usual, controls);
+    let worst = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Worst, controls);
     let mut gathered = Gathered::empty(stage);
     let mut pressure = Pressure::new(function, &listing);
     for (block, range) in &listing.blocks {
@@ -181,7 +182,7 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
         latency_hiding::add_block(&mut gathered.hiding, &listing.code, range, insts, controls);
         let live = match final_code {
             Some(code) => code.before.blocks.iter().find(|known| known.block == *block).and_then(|known| known.live),
-            None => pressure.walk(function, &listing, *block, range, &mut gathered),
+            None => pressure.block_peak(function, &listing, *block, range, &mut gathered),
         };
         gathered.blocks.push(block_schedule(function, *block, &usual.timing, executions, live));
     }
@@ -194,7 +195,7 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
 struct BlockTime {
     /// Timing of one execution; in a loop header, of every iteration but the first.
     timing: Timing,
-    /// Additional cycles of the first iteration of a loop header, which waits for results from outside the loop.
+    /// For a loop header: additional cycles of its first execution, which waits for results from outside the loop; 0 for other blocks.
     first_iteration_extra: u32,
 }
 
@@ -206,8 +207,8 @@ impl BlockTime {
     }
 }
 
-/// Times all reachable blocks.
-fn timings(
+/// Estimates the issue cycles of all reachable blocks.
+fn block_times(
     function: &Function,
     listing: &Listing,
     flow_summary: &FlowSummary,
@@ -237,7 +238,7 @@ fn timings(
     };
     let mut ends: FxHashMap<Block, ResultsInFlight> = FxHashMap::default();
     let mut found = FxHashMap::default();
-    // Two rounds: the first finds the results in flight along back edges, the second uses them.
+    // Two iterations: the first finds the results in flight along back edges, the second uses them.
     for _ in 0..2 {
         for &block in &flow_summary.order {
             let is_header = !flow_summary.back[block].is_empty();
@@ -281,7 +282,7 @@ fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[Block
         let members = loops.blocks(id);
         let insts = || members.iter().flat_map(|&block| &function.blocks[block].insts).copied();
         let class = |inst: &Inst| class_name(function, *inst).unwrap_or_default();
-        // A header that is never executed has a share of 0, as all blocks of its loop.
+        // If the header is never executed, all blocks of the loop have a share of 0.
         let share = |block: Block| often.per_iteration[block] / often.per_iteration[header].max(f64::MIN_POSITIVE);
         LoopMetrics {
             header,
@@ -303,7 +304,7 @@ fn class_name(function: &Function, inst: Inst) -> Option<&'static str> {
     Some(oriole_hardware::Classes::get().of(data.op.machine()?, &data.modifiers).name())
 }
 
-/// Computes register pressure on SSA values. Does nothing after register allocation, when there is no liveness.
+/// Computes the register pressure on SSA values; does nothing after register allocation.
 struct Pressure {
     liveness: Option<Liveness>,
     tracker: PressureTracker,
@@ -315,8 +316,16 @@ impl Pressure {
         Pressure { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }
     }
 
-    /// Returns the maximum number of live general registers in a block. Also updates the maxima of the function.
-    fn walk(&mut self, function: &Function, listing: &Listing, block: Block, range: &Range<usize>, gathered: &mut Gathered) -> Option<i32> {
+    /// Returns the maximum number of live general registers in a block, `None` after register allocation. Also updates the maxima of the
+    /// function in `gathered`.
+    fn block_peak(
+        &mut self,
+        function: &Function,
+        listing: &Listing,
+        block: Block,
+        range: &Range<usize>,
+        gathered: &mut Gathered,
+    ) -> Option<i32> {
         let live = LiveValues::of(function, self.liveness.as_ref()?, block);
         self.tracker.enter_block(&listing.code, range.clone(), live.as_liveness());
         self.tracker.enter_region(&listing.code, range.clone());
@@ -352,14 +361,14 @@ impl Gathered {
             loops: Vec::new(),
             hiding: LatencyDistances::default(),
             extra: ExtraCounts::default(),
-            busy: vec![[0.0; UNITS]; fields],
-            all_busy: [0.0; UNITS],
+            busy_cycles_by_field: vec![[0.0; UNITS]; fields],
+            total_busy_cycles: [0.0; UNITS],
             issued: 0.0,
             divergent: FxHashSet::default(),
         }
     }
 
-    /// Adds the counts of one block.
+    /// Adds the counts of one block, weighted by its number of executions where they are estimates.
     fn count_block(
         &mut self,
         function: &Function,
@@ -369,7 +378,7 @@ impl Gathered {
         figures: HardwareFigures<'_>,
         executions: f64,
     ) {
-        // Registers that hold the result of a texture fetch, for the field `tepid`.
+        // Register numbers that hold the result of a texture fetch; for the field `tepid`.
         let mut fetched: FxHashSet<u32> = FxHashSet::default();
         for (position, &inst) in range.clone().zip(&function.blocks[block].insts) {
             let item = &code.items[position];
@@ -377,15 +386,15 @@ impl Gathered {
             self.instructions += 1;
             self.issued += executions;
             let (unit, cycles) = (figures.costs.unit(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
-            self.all_busy[unit] += executions * cycles;
+            self.total_busy_cycles[unit] += executions * cycles;
             match fields::of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
                 Some(field) => {
                     self.counts[field] += 1;
-                    self.busy[field][unit] += executions * cycles;
+                    self.busy_cycles_by_field[field][unit] += executions * cycles;
                 }
                 None => self.without_field += 1,
             }
-            self.extra.count(function, inst, item);
+            self.extra.count_inst(function, inst, item);
             self.extra.texture_readers += u64::from(code.reads(item).iter().any(|access| fetched.contains(&access.register)));
             for access in code.writes(item) {
                 if item.class.name() == "texture" {
@@ -399,7 +408,7 @@ impl Gathered {
 }
 
 impl ExtraCounts {
-    fn count(&mut self, function: &Function, inst: Inst, item: &Item) {
+    fn count_inst(&mut self, function: &Function, inst: Inst, item: &Item) {
         let data = &function.insts[inst];
         let class = item.class.name();
         if class == "texture" {
@@ -419,7 +428,7 @@ impl ExtraCounts {
         self.precise += u64::from(PRECISE.contains(&class));
     }
 
-    /// Counts a texture instruction by where its descriptor comes from.
+    /// Counts a texture instruction by the source of its descriptor: constant bank, uniform register or general register.
     fn count_texture(&mut self, function: &Function, inst: Inst) {
         let is_uniform = |operand: &Operand| match operand.kind {
             OperandKind::Register { file, .. } => file == RegFile::Uniform,
@@ -438,7 +447,7 @@ impl ExtraCounts {
     }
 }
 
-/// Returns whether a half-precision instruction computes one value only: all register sources use the same half twice.
+/// Returns whether a packed half-precision instruction computes only one value: each register source reads the same half twice.
 fn is_single_half(function: &Function, inst: Inst) -> bool {
     let is_register = |operand: &&Operand| {
         matches!(operand.kind, OperandKind::Register { file: RegFile::General, .. })
@@ -449,22 +458,22 @@ fn is_single_half(function: &Function, inst: Inst) -> bool {
     registers.peek().is_some() && registers.all(is_one)
 }
 
-/// Facts about a function that are known only when the file is linked, or assumed before.
+/// Facts about a function that are known only when the file is linked; estimates before that.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LinkFacts {
-    /// Registers allocated to a thread.
+    /// Number of general registers allocated to a thread.
     pub registers: u32,
-    /// Number of uniform registers.
+    /// Number of uniform registers that the code uses.
     pub uniform_registers: u32,
-    /// Launch that occupancy is computed for; its register count is replaced by `registers`.
+    /// The launch for which occupancy is computed; its register count is replaced by `registers`.
     pub launch: Launch,
-    /// Bytes stored and bytes loaded by spill code.
+    /// Number of bytes stored and number of bytes loaded by spill code.
     pub spilled: (u64, u64),
-    /// Bytes of local memory for spill slots.
+    /// Size of the spill slots in local memory, in bytes.
     pub spill_size: u64,
-    /// Bytes of local memory for variables.
+    /// Size of the variables in local memory, in bytes.
     pub variables_size: u64,
-    /// Bytes of code.
+    /// Size of the code in bytes.
     pub program_bytes: u64,
     /// Maximum number of general registers live after a call.
     pub live_at_calls: u64,
@@ -478,12 +487,12 @@ impl Gathered {
         self.extra.live_at_calls
     }
 
-    /// Returns the registers a thread needs for the live ones and `beyond` more.
+    /// Returns the number of registers that a thread needs: the maximum number of live ones plus `beyond`.
     pub fn registers_for_live(&self, beyond: i32) -> u32 {
         (self.live[0] + beyond).max(0) as u32
     }
 
-    /// Returns all fields by name.
+    /// Returns the name and value of all fields of the statistics lines.
     pub fn figures(&self, facts: &LinkFacts, machine: &Machine) -> Vec<(String, Figure)> {
         let launch = Launch { registers: facts.registers.min(machine.registers_per_thread), ..facts.launch };
         let found = launch.occupancy(machine).ok();
@@ -502,7 +511,7 @@ impl Gathered {
         add("_lat2inst", Figure::Ratio(if self.issued > 0.0 { self.latency / self.issued } else { 0.0 }));
         add("FP16 inst", count(extra.half));
         add("FP16 VectInst", count(extra.half_packed));
-        add("Percentage Vectorized", Figure::Ratio(share(extra.half_packed as f64, extra.half as f64)));
+        add("Percentage Vectorized", Figure::Ratio(quotient(extra.half_packed as f64, extra.half as f64)));
         add("est latency", count(latency));
         add("LSpillB", count(facts.spilled.0));
         add("LRefillB", count(facts.spilled.1));
@@ -522,9 +531,9 @@ impl Gathered {
             add(&format!("est {field}"), count(number));
         }
         add("est pairs", count(0));
-        let rounds = self.rounds(f64::from(resident) / f64::from(machine.schedulers));
+        let rounds = self.warps_per_cycle(f64::from(resident) / f64::from(machine.schedulers));
         add("issue thru", Figure::Ratio(rounds * self.issued));
-        let busiest = |field: usize| self.busy[field].iter().copied().fold(0.0, f64::max) * rounds;
+        let busiest = |field: usize| self.busy_cycles_by_field[field].iter().copied().fold(0.0, f64::max) * rounds;
         for (number, field) in fields::all(self.stage).iter().enumerate() {
             add(&format!("{field} thru"), Figure::Ratio(busiest(number)));
         }
@@ -533,11 +542,11 @@ impl Gathered {
             add("texLoadStore thru", Figure::Ratio(place("tex").max(place("loadStore"))));
         }
         let per_warp = (launch.registers * machine.threads_per_warp).next_multiple_of(machine.register_unit);
-        add("reg thru", Figure::Ratio(share(f64::from(per_warp * resident), f64::from(machine.registers))));
+        add("reg thru", Figure::Ratio(quotient(f64::from(per_warp * resident), f64::from(machine.registers))));
         add("warp thru", Figure::Ratio(ratio));
         let per_block = launch.static_shared + launch.dynamic_shared;
         let shared = u64::from(per_block) * u64::from(found.map_or(0, |found| found.blocks));
-        add("SharedMem Alloc thru", Figure::Ratio(share(shared as f64, f64::from(machine.shared_per_sm))));
+        add("SharedMem Alloc thru", Figure::Ratio(quotient(shared as f64, f64::from(machine.shared_per_sm))));
         add("partially unrolled loops", count(0));
         add("non-unrolled loops", count(self.loops.len() as u64));
         add("CB-Bound Tex", count(extra.constant_textures));
@@ -555,16 +564,16 @@ impl Gathered {
         list
     }
 
-    /// Returns how many times per cycle a scheduler with `warps` resident warps completes the function for one warp.
-    fn rounds(&self, warps: f64) -> f64 {
+    /// Returns the throughput: how many warps complete the function per cycle on a scheduler with `warps` resident warps.
+    fn warps_per_cycle(&self, warps: f64) -> f64 {
         let warps = warps.max(1.0);
-        let busiest = self.all_busy.iter().copied().fold(self.issued, f64::max);
-        share(warps, self.latency.max(warps * busiest))
+        let busiest = self.total_busy_cycles.iter().copied().fold(self.issued, f64::max);
+        quotient(warps, self.latency.max(warps * busiest))
     }
 }
 
 /// Returns `part / whole`, or 0 if `whole` is 0.
-fn share(part: f64, whole: f64) -> f64 {
+fn quotient(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
@@ -572,7 +581,7 @@ fn share(part: f64, whole: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A uniform register among the sources holds the descriptor. `.B` without one takes the descriptor from a general register.
+    /// If a source is a uniform register, it holds the descriptor. With `.B` and no such source, a general register holds it.
     #[test]
     fn textures_are_counted_by_descriptor_source() {
         let text = "func kernel @textures {

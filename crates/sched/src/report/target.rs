@@ -3,7 +3,7 @@
 //! Registers are allocated to a warp in units, and the number of resident warps is limited by the registers they need. The target is the
 //! largest number of live registers that keeps as many warps resident as the old order does. If a schedule may give up occupancy, only a
 //! percentage of these warps must stay ([`Bounds::occupancy_percent`]). If the block size is declared, whole blocks are counted, with their
-//! shared memory and barriers. Blocks are coarser than warps, so more registers are free between two numbers of resident blocks.
+//! shared memory and barriers. Whole blocks are a coarser unit than warps, so the target is often larger than for single warps.
 //!
 //! Example (sm_90, 512 registers per lane of a scheduler, unit 8, 6 registers reserved): 30 live registers allocate 40 per thread, which
 //! allows 12 warps. 12 warps allow up to 512 / 12 = 42 registers, rounded down to 40. The target is 40 - 6 = 34.
@@ -13,20 +13,20 @@ use std::fmt;
 use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 
-/// Inputs of the register target besides the code and the machine.
+/// Inputs of the register target other than the code and the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Resources of a block besides registers, if the block size is declared.
+    /// Resources of a thread block besides registers; `None` if the block size is not declared.
     pub launch: Option<Launch>,
-    /// Registers that allocation may need beyond the live ones, because aligned tuples leave gaps.
+    /// Number of registers that allocation may need beyond the live ones, because the alignment of tuples leaves gaps.
     pub tuple_gaps: i32,
-    /// Registers that the hardware allocates to a thread beyond those that its code can name.
+    /// Number of registers that the hardware allocates to a thread beyond those that its code can name.
     pub reserved: i32,
     /// Maximum number of registers that the code may name.
     pub limit: i32,
-    /// Percentage of the resident warps that must stay resident.
+    /// Percentage of the warps resident with the old order that must stay resident.
     pub occupancy_percent: u32,
-    /// The target requested by the user. `None` to compute it.
+    /// The target requested by the user, in registers; `None` if it is to be computed.
     pub requested: Option<i32>,
 }
 
@@ -37,29 +37,29 @@ pub struct RegisterTarget {
     pub live: i32,
     /// Allocation unit, in registers per thread.
     pub unit: i32,
-    /// Registers allocated to a thread for the old order, at most the limit, rounded up to the unit.
+    /// Number of registers allocated to a thread for the old order: at most the limit, rounded up to the unit.
     pub allocated: i32,
     /// Warps per scheduler that must stay resident.
     pub warps: u32,
     /// Blocks per multiprocessor that must stay resident, and threads per block. `None` if no block size is declared or no block fits.
     pub blocks: Option<(u32, u32)>,
-    /// Maximum number of registers per thread with which that many warps or blocks stay resident.
+    /// Maximum number of registers per thread with which `warps` or `blocks` stay resident.
     pub max_for_occupancy: i32,
     /// The target: the number of registers that may be live.
     pub registers: i32,
-    /// The other inputs.
+    /// The inputs from which the target was computed.
     pub bounds: Bounds,
 }
 
 impl RegisterTarget {
-    /// Computes the target for an old order with at most `live` live registers.
+    /// Computes the register target of a function whose original order has at most `live` live general registers.
     pub fn new(live: i32, machine: &Machine, bounds: &Bounds) -> RegisterTarget {
         let unit = (machine.register_unit / machine.threads_per_warp).max(1) as i32;
-        // Registers that the thread gets beyond the live ones.
+        // Number of registers allocated to a thread beyond the live ones.
         let beyond = bounds.tuple_gaps + bounds.reserved;
         let allocated = (live + beyond).min(bounds.limit + bounds.reserved).saturating_add(unit - 1) / unit * unit;
         let (warps, blocks, max_for_occupancy) =
-            by_blocks(allocated, machine, bounds).unwrap_or_else(|| by_warps(allocated, unit, machine, bounds));
+            occupancy_by_blocks(allocated, machine, bounds).unwrap_or_else(|| occupancy_by_warps(allocated, unit, machine, bounds));
         // A requested target replaces the computed one, but the limit applies to both.
         let registers = bounds.requested.unwrap_or(max_for_occupancy - beyond).min(bounds.limit - bounds.tuple_gaps).max(1);
         RegisterTarget { live, unit, allocated, warps, blocks, max_for_occupancy, registers, bounds: *bounds }
@@ -72,19 +72,20 @@ impl RegisterTarget {
     }
 }
 
-/// Resident warps per scheduler, resident blocks with their threads, and the maximum number of registers per thread for them.
-type Found = (u32, Option<(u32, u32)>, i32);
+/// An occupancy: resident warps per scheduler, resident blocks with their threads (`None` if the block size is unknown), and the maximum
+/// number of registers per thread for it.
+type OccupancyFigures = (u32, Option<(u32, u32)>, i32);
 
-/// Computes occupancy in warps per scheduler, for a block size that is not known.
-fn by_warps(allocated: i32, unit: i32, machine: &Machine, bounds: &Bounds) -> Found {
+/// Computes the occupancy in warps per scheduler, for an unknown block size.
+fn occupancy_by_warps(allocated: i32, unit: i32, machine: &Machine, bounds: &Bounds) -> OccupancyFigures {
     let for_warp = (machine.registers_per_scheduler() / machine.threads_per_warp) as i32;
     let warps = (for_warp / allocated.max(unit)).clamp(1, machine.warps_per_scheduler() as i32);
     let warps = (warps * bounds.occupancy_percent as i32 / 100).max(1);
     (warps as u32, None, for_warp / warps / unit * unit)
 }
 
-/// Computes occupancy in whole blocks. Returns `None` if no block size is declared, or if no block fits.
-fn by_blocks(allocated: i32, machine: &Machine, bounds: &Bounds) -> Option<Found> {
+/// Computes the occupancy in whole thread blocks; `None` if no block size is declared, or if no block fits.
+fn occupancy_by_blocks(allocated: i32, machine: &Machine, bounds: &Bounds) -> Option<OccupancyFigures> {
     let registers = u32::try_from(allocated).ok()?.min(machine.registers_per_thread);
     let launch = Launch { registers, ..bounds.launch? };
     let found = launch.occupancy(machine).ok().filter(|found| found.blocks > 0)?;

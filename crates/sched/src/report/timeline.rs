@@ -23,19 +23,19 @@ use crate::code::{Code, from_ir, from_machine};
 use crate::graph::{self, UNKNOWN_CYCLES};
 use crate::resource::Costs;
 
-/// Estimated execution counts of blocks in loops.
+/// Model of the estimated execution counts of blocks: ten iterations per loop.
 pub const LOOP_MODEL: LoopModel = LoopModel::TEN_ITERATIONS;
 
-/// The hardware figures that code is timed with.
+/// The hardware data from which issue cycles are estimated.
 #[derive(Clone, Copy)]
 pub struct HardwareFigures<'a> {
-    /// Latencies.
+    /// The latency model of the target.
     pub model: &'a Model,
-    /// Unit of each class, and cycles on it.
+    /// For each latency class: its functional unit, and the cycles for which an instruction keeps the unit busy.
     pub costs: &'a Costs,
 }
 
-/// The assumption about instructions of variable latency.
+/// The latency to assume for instructions of variable latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LatencyAssumption {
     /// The usual latency.
@@ -45,7 +45,7 @@ pub enum LatencyAssumption {
 }
 
 impl LatencyAssumption {
-    fn of(self, time: Time) -> u16 {
+    fn cycles_of(self, time: Time) -> u16 {
         match self {
             LatencyAssumption::Usual => time.usual,
             LatencyAssumption::Worst => time.most.max(time.usual),
@@ -56,7 +56,7 @@ impl LatencyAssumption {
 /// A function that returns the control word of an instruction.
 pub type Controls<'a> = &'a dyn Fn(Inst) -> Control;
 
-/// The items of a function, block by block.
+/// The scheduler items of a function, block by block.
 pub struct Listing {
     /// The items of all blocks.
     pub code: Code,
@@ -108,17 +108,17 @@ impl Listing {
 /// Issue cycles of one execution of a block.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Timing {
-    /// Issue cycle of each instruction.
+    /// By instruction: its issue cycle, from the start of the block.
     pub issued: Vec<u32>,
-    /// Cycles until the first instruction after the block can issue.
+    /// Number of cycles until the first instruction after the block can issue.
     pub cycles: u32,
-    /// Cycles in which no instruction issues, because the next one waits for an operand, a scoreboard or a unit.
+    /// Number of cycles in which no instruction issues, because the next one waits for an operand, a scoreboard or a unit.
     pub waited: u32,
-    /// For each instruction, what it waited for after the stall of the previous one. Filled by [`by_controls`] only.
+    /// By instruction: what it waited for after the stall count of the previous one had elapsed. Filled by [`by_controls`] only.
     pub delays: Vec<Delay>,
 }
 
-/// What an instruction waits for after the stall of the previous instruction, and for how many cycles.
+/// What an instruction waits for after the stall count of the previous instruction has elapsed, and for how many cycles.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Delay {
     /// It does not wait.
@@ -126,14 +126,14 @@ pub enum Delay {
     None,
     /// The last scoreboard of its wait mask to be released.
     Scoreboard {
-        /// Number of the scoreboard.
+        /// Index of the scoreboard, 0 to 5.
         board: u8,
-        /// Waiting time.
+        /// Waiting time in cycles.
         cycles: u32,
     },
     /// Its unit, which an earlier instruction of the block keeps busy.
     Unit {
-        /// Waiting time.
+        /// Waiting time in cycles.
         cycles: u32,
     },
 }
@@ -151,9 +151,9 @@ impl Delay {
 /// Results in flight at a block boundary.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ResultsInFlight {
-    /// For each scoreboard, cycles until it is released.
+    /// By scoreboard: the number of cycles until it is released.
     scoreboards: [u32; SCOREBOARDS],
-    /// For each register, cycles until its value is ready. Registers without an entry are ready.
+    /// By register number: the number of cycles until its value is ready. Registers without an entry are ready.
     registers: FxHashMap<u32, u32>,
 }
 
@@ -161,7 +161,7 @@ pub struct ResultsInFlight {
 const SCOREBOARDS: usize = 8;
 
 impl ResultsInFlight {
-    /// Merges the results in flight of another predecessor: the longer time counts.
+    /// Merges the results in flight at the end of another predecessor: the longer time counts.
     pub fn merge(&mut self, other: &ResultsInFlight) {
         for (cycles, other) in self.scoreboards.iter_mut().zip(other.scoreboards) {
             *cycles = (*cycles).max(other);
@@ -173,7 +173,8 @@ impl ResultsInFlight {
     }
 }
 
-/// Times a block by its operands. `in_flight` has the results in flight at its start, and is replaced by those at its end.
+/// Estimates the issue cycles of a block from operand latencies and units. `in_flight` has the results in flight at its start, and is
+/// replaced by those at its end.
 pub fn by_operands(
     code: &Code,
     range: &Range<usize>,
@@ -182,11 +183,12 @@ pub fn by_operands(
     in_flight: &mut ResultsInFlight,
 ) -> Timing {
     let mut timing = Timing::default();
-    // When the result of each register is ready for a reader in another block, whose port is not known: the worst case of the class.
+    // By register: the cycle in which its value is ready for a reader in another block. The port of that reader is unknown, so this is the
+    // worst case of the class.
     let mut ready = std::mem::take(&mut in_flight.registers);
-    // The last writer of each register in this block, with its issue cycle and port: for readers in the block the latency is exact.
+    // By register: the last writer in this block, with its issue cycle and port; for readers in the block the latency is exact.
     let mut written: FxHashMap<u32, (usize, u32, Option<Port>)> = FxHashMap::default();
-    // The cycle at which each unit is free.
+    // By unit: the first cycle in which it is free.
     let mut free = [0_u32; UNITS];
     for position in range.clone() {
         let item = &code.items[position];
@@ -196,7 +198,7 @@ pub fn by_operands(
                 let first = &code.items[writer];
                 let (usual, waits) = graph::latency(figures.model, Kind::Raw, access.file, (first, port), (item, access.port));
                 let cycles = match figures.model.time(first.class) {
-                    Some(time) if waits => assumption.of(time).max(usual),
+                    Some(time) if waits => assumption.cycles_of(time).max(usual),
                     _ => usual,
                 };
                 at = at.max(issued + u32::from(cycles));
@@ -214,7 +216,7 @@ pub fn by_operands(
         timing.issued.push(at);
         let takes = match figures.model.time(item.class) {
             _ if item.opcode.is_none() => 0,
-            Some(time) => assumption.of(time),
+            Some(time) => assumption.cycles_of(time),
             None => figures.model.base_latency(item.class),
         };
         for access in code.writes(item) {
@@ -228,7 +230,8 @@ pub fn by_operands(
     timing
 }
 
-/// Times a block by its control words. `in_flight` has the scoreboards in flight at its start, and is replaced by those at its end.
+/// Estimates the issue cycles of a block from its control words. `in_flight` has the scoreboards in flight at its start, and is replaced by
+/// those at its end.
 pub fn by_controls(
     code: &Code,
     (range, insts): (&Range<usize>, &[Inst]),
@@ -258,7 +261,7 @@ pub fn by_controls(
         timing.delays.push(delay);
         free[unit] = at + figures.costs.cycles(class).max(1) as u32;
         let time = figures.model.time(class);
-        let result = time.map_or(UNKNOWN_CYCLES, |time| assumption.of(time));
+        let result = time.map_or(UNKNOWN_CYCLES, |time| assumption.cycles_of(time));
         let read = time.map_or(UNKNOWN_CYCLES, |time| time.read);
         for (scoreboard, cycles) in [(control.write_barrier, result), (control.read_barrier, read)] {
             if let Some(until) = scoreboard.and_then(|scoreboard| released.get_mut(usize::from(scoreboard))) {
@@ -278,17 +281,17 @@ pub fn by_controls(
 pub struct FlowSummary {
     /// Reachable blocks in reverse post-order.
     pub order: Vec<Block>,
-    /// For each block, its predecessors by forward edges.
+    /// By block: its predecessors by forward edges.
     pub forward: IndexVec<Block, Vec<Block>>,
-    /// For each block, its predecessors by back edges. Only loop headers have some.
+    /// By block: its predecessors by back edges; empty except for loop headers.
     pub back: IndexVec<Block, Vec<Block>>,
-    /// The loops.
+    /// The loops of the function.
     pub loops: Loops,
-    /// Frequencies with the known divergence.
+    /// Block frequencies with the divergence that the analysis found.
     pub known: BlockFrequencies,
-    /// Frequencies if a warp never diverges.
+    /// Block frequencies if warps never diverge.
     pub never_divergent: BlockFrequencies,
-    /// Frequencies if a warp diverges at every branch.
+    /// Block frequencies if warps diverge at every branch.
     pub always_divergent: BlockFrequencies,
 }
 

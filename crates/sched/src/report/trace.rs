@@ -10,7 +10,7 @@ use oriole_ir::{Block, Function, Inst};
 
 use crate::backend::{Length, Reason, Schedule, ScheduleMode};
 
-/// One decision, with instructions given by index in their block.
+/// One scheduling decision; instructions are indices in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PickByIndex {
     picked: usize,
@@ -19,13 +19,17 @@ struct PickByIndex {
     cycle: u32,
 }
 
-/// The decisions of one region, by index in the block.
+/// The decisions of one region; instructions are indices in the block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedRegion {
     picks: Vec<PickByIndex>,
+    /// Index in the block of the first instruction of the region.
     start: usize,
+    /// Length of the old order.
     before: Length,
+    /// Length of the new order.
     after: Length,
+    /// Whether the new order is used.
     is_better: bool,
 }
 
@@ -43,10 +47,10 @@ impl TracedRegion {
     }
 }
 
-/// The outcome of one attempt to schedule a block.
+/// Whether an attempt to schedule a block is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AttemptVerdict {
-    /// The attempt is used. Regions whose new order is not faster keep their old order.
+    /// The attempt is used. A region whose new order is not faster keeps its old order.
     Taken,
     /// The attempt needs too many registers and is dropped.
     #[allow(missing_docs, reason = "how many")]
@@ -56,7 +60,7 @@ pub enum AttemptVerdict {
 /// One decision of the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TracedPick {
-    /// Number of the region in the block, from 0.
+    /// Index of the region in the block.
     pub region: usize,
     /// Issue cycle, relative to the start of the region.
     pub cycle: u32,
@@ -64,18 +68,18 @@ pub struct TracedPick {
     pub picked: Inst,
     /// The second-best candidate. `None` if no other instruction was ready.
     pub runner_up: Option<Inst>,
-    /// The comparison that decided between the two.
+    /// The criterion that decided between the two.
     pub reason: Reason,
 }
 
 /// One attempt to schedule a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedAttempt {
-    /// The block.
+    /// The block that was scheduled.
     pub block: Block,
     /// The scheduling mode.
     pub mode: ScheduleMode,
-    /// The outcome.
+    /// Whether the attempt is used.
     pub verdict: AttemptVerdict,
     /// All decisions, in issue order.
     pub picks: Vec<TracedPick>,
@@ -105,7 +109,8 @@ impl TracedAttempt {
 /// Maximum width of an aligned column, in characters. Longer texts are not cut; they only break the alignment.
 const WIDEST: usize = 64;
 
-/// Formats the attempts at a function. Each decision is a line `cycle picked | runner-up | reason` under headings for block and region.
+/// Formats the attempts to schedule the blocks of a function. Each decision is a line `cycle picked | runner-up | reason` under headings
+/// for block and region.
 pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> String {
     let mut text = String::new();
     for attempt in attempts.iter().filter(|attempt| !attempt.regions.is_empty()) {
@@ -121,24 +126,24 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
                 "  region {number} from instruction {start}: issued in {} cycles, results in {}; before {} and {}; {what}",
                 after.issued, after.done, before.issued, before.done
             );
-            picks(&mut text, function, attempt, number);
+            append_picks(&mut text, function, attempt, number);
         }
     }
     text
 }
 
 /// Returns the text of an instruction without its source location.
-fn name(function: &Function, inst: Inst) -> String {
+fn inst_text(function: &Function, inst: Inst) -> String {
     let text = print_inst(function, inst);
     text.split(" ;@").next().unwrap_or_default().to_owned()
 }
 
 /// Appends the decisions of one region.
-fn picks(text: &mut String, function: &Function, attempt: &TracedAttempt, region: usize) {
+fn append_picks(text: &mut String, function: &Function, attempt: &TracedAttempt, region: usize) {
     let picks: Vec<&TracedPick> = attempt.picks.iter().filter(|pick| pick.region == region).collect();
     let names: Vec<(String, String)> = picks
         .iter()
-        .map(|pick| (name(function, pick.picked), pick.runner_up.map_or_else(|| "-".to_owned(), |other| name(function, other))))
+        .map(|pick| (inst_text(function, pick.picked), pick.runner_up.map_or_else(|| "-".to_owned(), |other| inst_text(function, other))))
         .collect();
     let width = |column: fn(&(String, String)) -> &String| names.iter().map(|pair| column(pair).len().min(WIDEST)).max().unwrap_or(0);
     let (first, second) = (width(|pair| &pair.0), width(|pair| &pair.1));

@@ -46,21 +46,21 @@ struct ListScheduler<'a> {
     heights: Vec<u32>,
     /// Critical path from the start of the region to each node, in cycles.
     depths: Vec<u32>,
-    /// Length of the critical path of the region, in cycles.
+    /// Length of the longest critical path of the region, in cycles.
     length: u32,
-    /// First cycle in which the operands of each node are available, as far as its predecessors have issued.
+    /// By node: the first cycle in which its operands are available, as far as its predecessors have issued.
     earliest: Vec<u32>,
-    /// Number of predecessors of each node that have not issued yet.
-    left: Vec<u32>,
-    /// Sequence number of the youngest in-flight result that each node reads ([`priority::NO_SEQUENCE`] for none). Instructions that set a
-    /// scoreboard are numbered in issue order.
+    /// By node: the number of predecessors that have not issued yet.
+    unissued_predecessors: Vec<u32>,
+    /// By node: the sequence number of the youngest in-flight result that it reads ([`priority::NO_SEQUENCE`] for none). Instructions that
+    /// set a scoreboard are numbered in issue order.
     scoreboard_sequence: Vec<u32>,
     /// Sequence number of the next instruction that sets a scoreboard.
     next_sequence: u32,
     clock: Clock<'a>,
     ready: Ready,
-    state: State,
-    /// Whether some successor of the item waits for its scoreboard.
+    state: PickState,
+    /// By item: whether some successor waits for its scoreboard.
     sets_scoreboard: Vec<bool>,
     /// Buffer for the window of candidates, kept to avoid an allocation per step.
     window: Vec<u32>,
@@ -68,21 +68,22 @@ struct ListScheduler<'a> {
 
 /// The scheduler state that the description of ptxas updates after each pick.
 #[derive(Clone, Copy)]
-struct State {
+struct PickState {
     /// Number of readers of in-flight results that should still issue back to back ("spill mode" in the description).
     readers_to_drain: u32,
-    /// Whether bit 4 of the priority is still in use: no instruction has won with it in this region yet.
+    /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is still in use: no instruction of this region has
+    /// won by it yet.
     hot_cold_active: bool,
     /// Number of short-latency accesses that may still issue before bit 4 of the priority is switched off.
     hot_cold_budget: u32,
-    /// Whether an instruction has stalled since the last control-flow or barrier item issued. The next such item may then let another
-    /// warp issue.
+    /// Whether an instruction has stalled since the last control-flow or barrier item issued; the next such item then gets the yield flag
+    /// (bit 6 of the priority).
     yield_pending: bool,
-    /// Unit of the current batch of matrix products, and the number of products that it may still take; `None` outside of batches.
+    /// The current batch of matrix products, as (unit, number of instructions that may still join it); `None` outside of batches.
     batch: Option<(usize, u32)>,
 }
 
-/// Backend A.
+/// Backend A: list scheduling with an eight-bit priority.
 pub(super) struct ListScheduling;
 
 impl Strategy for ListScheduling {
@@ -131,7 +132,7 @@ impl Strategy for ListScheduling {
     }
 }
 
-/// Schedules a region.
+/// Schedules a region. The tracker must be at the start of the region, and is then at its end.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     let heights = graph.heights();
@@ -143,12 +144,12 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
         depths: graph.depths(),
         heights,
         earliest: graph.start_cycles(),
-        left: graph.dependences().to_vec(),
+        unissued_predecessors: graph.dependences().to_vec(),
         scoreboard_sequence: vec![priority::NO_SEQUENCE; graph.nodes()],
         next_sequence: 0,
         clock: Clock::new(costs),
         ready: Ready::default(),
-        state: State {
+        state: PickState {
             readers_to_drain: 0,
             hot_cold_active: true,
             hot_cold_budget: settings.knobs.hot_cold_budget,
@@ -161,13 +162,13 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let mut schedule = Schedule { order: Vec::with_capacity(graph.items()), ..Schedule::default() };
     tracker.enter_region(code, graph.region.clone());
     let mut inserted = Vec::new();
-    scheduler.start(&mut inserted);
+    scheduler.insert_initial_items(&mut inserted);
     let mut candidates = Vec::new();
     while schedule.order.len() < graph.items() {
         inserted.clear();
         let (best, runner_up) = scheduler.pick(tracker, &mut candidates);
         let position = graph.region.start + best.node as usize;
-        let at = scheduler.place(&best, &mut inserted);
+        let at = scheduler.issue(&best, &mut inserted);
         tracker.step(code, &code.items[position]);
         schedule.length.add(at, graph.tail(best.node));
         schedule.order.push(position);
@@ -182,7 +183,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 impl ListScheduler<'_> {
     /// Puts the items without predecessors into the ready list and appends them to `inserted`.
-    fn start(&mut self, inserted: &mut Vec<u32>) {
+    fn insert_initial_items(&mut self, inserted: &mut Vec<u32>) {
         for node in 0..self.graph.items() as u32 {
             if self.graph.dependences()[node as usize] == 0 {
                 self.ready.insert(node, self.earliest[node as usize], self.heights[node as usize], 0);
@@ -212,7 +213,8 @@ impl ListScheduler<'_> {
         for candidate in candidates.iter_mut() {
             candidate.pack(&context, &statistics);
         }
-        // One pass for both: the previous best becomes second when a challenger wins, and a losing challenger may replace the second.
+        // One loop finds the best and the second-best: when a candidate beats the best, the previous best becomes second; otherwise it may
+        // replace the second.
         let mut best = 0;
         let mut second: Option<(usize, Reason)> = None;
         for challenger in 1..candidates.len() {
@@ -226,11 +228,11 @@ impl ListScheduler<'_> {
                 second = Some((challenger, reason));
             }
         }
-        self.update(&candidates[best], &statistics);
+        self.update_state(&candidates[best], &statistics);
         (candidates[best], second.map(|(second, reason)| (candidates[second].node, reason)))
     }
 
-    /// Collects everything that the comparison needs to know about a ready item, except the eight-bit priority.
+    /// Computes all figures of a ready item that the comparison uses, except the eight-bit priority.
     fn evaluate(&self, node: u32, tracker: &PressureTracker) -> Candidate {
         let index = node as usize;
         let item = &self.code.items[self.graph.region.start + index];
@@ -241,7 +243,8 @@ impl ListScheduler<'_> {
         let busy = free.saturating_sub(self.clock.cycle) as i32;
         let crowded = i32::from(self.sets_scoreboard[index] && self.clock.scoreboards_in_use() >= SCOREBOARDS);
         let over = |class: usize| tracker.live()[class] + change[class] - self.settings.budget.registers[class];
-        // Only classes of which the item takes registers count: an item that frees registers must stay eligible above the budget.
+        // Only register classes of which the item takes registers count: an item that frees registers must not be penalized when the budget
+        // is exceeded.
         let excess = (0..change.len()).filter(|&class| change[class] > 0).map(over).max().unwrap_or(i32::MIN);
         let excess_general = over(0).max(0);
         Candidate {
@@ -268,7 +271,7 @@ impl ListScheduler<'_> {
     }
 
     /// Issues the winner and returns its issue cycle. Appends the items that become ready to `inserted`.
-    fn place(&mut self, best: &Candidate, inserted: &mut Vec<u32>) -> u32 {
+    fn issue(&mut self, best: &Candidate, inserted: &mut Vec<u32>) -> u32 {
         self.ready.remove(best.node, best.earliest, best.height);
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         let at = self.clock.issue(item.class, item.opcode.is_none(), best.earliest);
@@ -283,9 +286,9 @@ impl ListScheduler<'_> {
             self.next_sequence += 1;
             self.clock.hold_scoreboard(until);
         }
-        let ListScheduler { graph, earliest, left, ready, heights, clock, .. } = self;
+        let ListScheduler { graph, earliest, unissued_predecessors, ready, heights, clock, .. } = self;
         let start = inserted.len();
-        release(graph, best.node, at, earliest, left, &mut |node| inserted.push(node));
+        release(graph, best.node, at, earliest, unissued_predecessors, &mut |node| inserted.push(node));
         for &node in &inserted[start..] {
             ready.insert(node, earliest[node as usize], heights[node as usize], clock.cycle);
         }
@@ -293,7 +296,7 @@ impl ListScheduler<'_> {
     }
 
     /// Updates the scheduler state for the winner, before the winner issues.
-    fn update(&mut self, best: &Candidate, statistics: &Statistics) {
+    fn update_state(&mut self, best: &Candidate, statistics: &Statistics) {
         let item = &self.code.items[self.graph.region.start + best.node as usize];
         if best.reads_in_flight() {
             // The warp stalls here until a scoreboard is released. Other readers of in-flight results that arrive within a few cycles
@@ -306,7 +309,8 @@ impl ListScheduler<'_> {
         if self.state.hot_cold_active {
             match best.memory_latency {
                 priority::MemoryLatency::Short => self.state.hot_cold_budget = self.state.hot_cold_budget.saturating_sub(1),
-                // From the description: only the first long-latency access of a region wins by bit 4; the later ones compete by bit 5.
+                // As in the published description of ptxas: only the first long-latency access of a region wins by bit 4; later ones
+                // compete by bit 5.
                 priority::MemoryLatency::Long if best.has_hot_flag() => self.state.hot_cold_active = false,
                 _ => {}
             }

@@ -49,7 +49,7 @@ use crate::pressure::Counts;
 
 /// Scoreboard sequence number of a candidate that reads no in-flight result.
 pub(super) const NO_SEQUENCE: u32 = u32::MAX;
-/// Readers of in-flight results whose operands arrive at most this many cycles after those of the first reader belong together.
+/// Readers of in-flight results count as near if their operands arrive at most this number of cycles after those of the first reader.
 const CUTOFF_CYCLES: u32 = 9;
 /// Maximum number of readers of in-flight results that are compared with the cutoff, from the description.
 const TABLE: usize = 32;
@@ -64,14 +64,14 @@ const STALL_FREE: u8 = 1 << 2;
 const CRITICAL: u8 = 1 << 1;
 const TIE: u8 = 1;
 
-/// Latency class of the memory that an instruction accesses.
+/// Whether an instruction accesses memory of long or of short latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MemoryLatency {
     /// Long latency: global memory, textures, surfaces.
     Long,
     /// Short latency: shared, local and constant memory.
     Short,
-    /// No such access.
+    /// No memory access, or one that does not count; see [`memory_latency`].
     None,
 }
 
@@ -80,28 +80,29 @@ pub(super) enum MemoryLatency {
 pub(super) struct Candidate {
     /// Node in the dependency graph.
     pub node: u32,
-    /// The eight-bit priority; 0 until [`Candidate::pack`] computes it.
+    /// The eight-bit priority (table in the module comment); 0 until [`Candidate::pack`] computes it.
     pub byte: u8,
-    /// Whether the candidate takes registers of a class and exceeds the budget of that class.
+    /// Whether the candidate takes registers of a class whose budget would then be exceeded.
     pub overflow: bool,
-    /// Change of the number of live registers of each class.
+    /// Change of the number of live registers of each class if the candidate issues.
     pub change: Counts,
     pub(super) memory_latency: MemoryLatency,
-    /// Whether bit 4 is in use at this step.
+    /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is in use at this step.
     pub(super) hot_cold_active: bool,
     pub(super) is_yield: bool,
-    /// Whether the candidate is control flow or a barrier, and an instruction has stalled since the last one.
+    /// Whether the candidate is control flow or a barrier, and an instruction has stalled since the last such item (bit 6).
     pub(super) yield_flag: bool,
     /// Whether the candidate accesses shared memory.
     pub(super) is_shared: bool,
+    /// Whether the candidate belongs to the current batch of matrix products.
     pub(super) continues_batch: bool,
-    /// Whether the candidate can issue in the current cycle.
+    /// Whether the candidate can issue in the current cycle (bit 2).
     pub(super) stall_free: bool,
     /// Sequence number of the youngest in-flight result that the candidate reads; [`NO_SEQUENCE`] if it reads none.
     pub scoreboard_sequence: u32,
-    /// Cycles until all operands are available.
+    /// Number of cycles until all operands are available.
     pub operand_wait_cycles: u32,
-    /// Penalty: cycles until the unit is free, plus one if no scoreboard is left, plus twice the general registers above the budget.
+    /// Sum of the cycles until the unit is free, one if no scoreboard is free, and twice the number of general registers above the budget.
     pub contention_penalty: i32,
     /// Stall cycles before issue: until the operands are available and the unit is free.
     pub stall_cycles: u32,
@@ -121,7 +122,7 @@ impl Candidate {
         self.scoreboard_sequence != NO_SEQUENCE
     }
 
-    /// Returns whether bit 4 is set.
+    /// Returns whether bit 4 of the priority (`hot counts`) is set.
     pub(super) fn has_hot_flag(&self) -> bool {
         self.byte & HOT_COUNTS != 0
     }
@@ -149,24 +150,24 @@ impl Candidate {
     }
 }
 
-/// Figures over all candidates of a step, collected before they are compared.
+/// Statistics of all candidates of a step, collected before they are compared.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Statistics {
     /// Number of candidates that access shared memory.
     pub shared_memory: u32,
-    // No comparison reads `freed`, `taken`, `longest_height` and `longest_depth` yet: the strategies of the description that select by the
-    // pre-scan will.
-    /// Sum of the general registers that candidates would free, as a number that is not positive.
+    // No comparison reads `freed`, `taken`, `longest_height` and `longest_depth` yet: strategies of the published description of ptxas that
+    // are not implemented yet would.
+    /// Number of general registers that all candidates together would free, negated.
     pub freed: i32,
-    /// Sum of the general registers that candidates would take.
+    /// Number of general registers that all candidates together would take.
     pub taken: i32,
-    /// As `taken`, for the candidates whose operands arrive within the cutoff.
+    /// As `taken`, for candidates whose operands arrive within [`CUTOFF_CYCLES`] of the first one's.
     pub taken_near: i32,
     /// Number of candidates that read in-flight results.
     pub in_flight_readers: usize,
-    /// Number of these whose operands arrive within [`CUTOFF_CYCLES`] of the first one's.
+    /// Number of candidates that read in-flight results whose operands arrive within [`CUTOFF_CYCLES`] of the first one's.
     pub within_cutoff: usize,
-    /// Number of readers of in-flight results from which on bit 1 is set.
+    /// Minimum number of readers of in-flight results for which bit 1 of the priority is set.
     pub depth_threshold: usize,
     /// Minimum number of cycles until the operands of a reader of in-flight results arrive; `u32::MAX` if there is no such reader.
     pub shortest_wait: u32,
@@ -204,7 +205,8 @@ impl Statistics {
         found.within_cutoff = waits[..found.in_flight_readers.min(TABLE)].iter().filter(|&&wait| wait <= cutoff).count();
         let near = candidates.iter().filter(|candidate| candidate.operand_wait_cycles <= cutoff);
         found.taken_near = near.map(|candidate| candidate.change[0].max(0)).sum();
-        // From the description: fewer readers suffice to set bit 1 when the candidates would take more registers than the budget has.
+        // As in the published description of ptxas: fewer readers suffice to set bit 1 if the candidates would take more registers than the
+        // budget has.
         if found.taken_near > budget.registers[0] {
             found.depth_threshold = queue_depth / 2;
         }
@@ -224,9 +226,9 @@ pub(super) struct Context {
     pub mode: ScheduleMode,
     /// Whether the number of live general registers is above the scarcity threshold.
     pub is_tight: bool,
-    /// Whether readers of in-flight results are being drained.
+    /// Whether readers of in-flight results are being issued back to back.
     pub draining_readers: bool,
-    /// Whether enough readers of in-flight results are ready.
+    /// Whether at least [`Statistics::depth_threshold`] readers of in-flight results are ready (bit 1).
     pub critical: bool,
     /// Whether bit 7 is compared: some candidate accesses shared memory.
     pub compares_yields: bool,
@@ -239,7 +241,7 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
     }
     // Both exceed the budget: prefer the one that takes fewer registers, in the order of the register classes.
     if first.overflow
-        && let Some(decision) = lower(first.change, second.change, Reason::PressureOverflow)
+        && let Some(decision) = prefer_lower(first.change, second.change, Reason::PressureOverflow)
     {
         return decision;
     }
@@ -247,7 +249,7 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
         return (first.continues_batch, Reason::Batch);
     }
     let saves = context.mode == ScheduleMode::ReduceReg || context.is_tight;
-    if saves && let Some(decision) = lower(first.change, second.change, Reason::Registers) {
+    if saves && let Some(decision) = prefer_lower(first.change, second.change, Reason::Registers) {
         return decision;
     }
     let differs = first.byte ^ second.byte;
@@ -264,30 +266,30 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
     break_tie(first, second, differs, context)
 }
 
-/// Compares two candidates with equal bits 4, 6, 1, 2 and 5. The order of the comparisons is that of the description.
+/// Compares two candidates whose bits 4, 6, 1, 2 and 5 are equal, in the order of comparisons of the published description of ptxas.
 fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Context) -> (bool, Reason) {
     let sequence = |candidate: &Candidate| candidate.scoreboard_sequence;
     let both_read = first.reads_in_flight() && second.reads_in_flight();
-    // Operands that are available count as equal, whenever they became available: a stall-free candidate has cycle 0 here.
+    // When available operands became available does not matter: a stall-free candidate counts as cycle 0.
     let earliest = |candidate: &Candidate| if candidate.stall_free { 0 } else { candidate.earliest };
     let is_yield = |candidate: &Candidate| candidate.byte & YIELD_RELATED != 0;
     let compares_yields = context.compares_yields && differs & YIELD_RELATED != 0;
     both_read
-        .then(|| lower(sequence(first), sequence(second), Reason::BarrierGroup))
+        .then(|| prefer_lower(sequence(first), sequence(second), Reason::BarrierGroup))
         .flatten()
-        .or_else(|| lower(first.operand_wait_cycles, second.operand_wait_cycles, Reason::LatencyCounter))
+        .or_else(|| prefer_lower(first.operand_wait_cycles, second.operand_wait_cycles, Reason::LatencyCounter))
         .or_else(|| compares_yields.then(|| (is_yield(first), Reason::YieldRelated)))
-        .or_else(|| lower(first.contention_penalty, second.contention_penalty, Reason::Contention))
-        .or_else(|| lower(first.stall_cycles, second.stall_cycles, Reason::Cost))
-        .or_else(|| lower(earliest(first), earliest(second), Reason::EarliestCycle))
-        .or_else(|| lower(second.height, first.height, Reason::DependencyCycle))
-        .or_else(|| lower(first.deadline, second.deadline, Reason::Deadline))
-        .or_else(|| lower(first.change, second.change, Reason::RegisterDelta))
+        .or_else(|| prefer_lower(first.contention_penalty, second.contention_penalty, Reason::Contention))
+        .or_else(|| prefer_lower(first.stall_cycles, second.stall_cycles, Reason::Cost))
+        .or_else(|| prefer_lower(earliest(first), earliest(second), Reason::EarliestCycle))
+        .or_else(|| prefer_lower(second.height, first.height, Reason::DependencyCycle))
+        .or_else(|| prefer_lower(first.deadline, second.deadline, Reason::Deadline))
+        .or_else(|| prefer_lower(first.change, second.change, Reason::RegisterDelta))
         .unwrap_or((first.node < second.node, Reason::Position))
 }
 
-/// Decides for the lower of two measures; `None` if they are equal.
-fn lower<T: Ord>(first: T, second: T, reason: Reason) -> Option<(bool, Reason)> {
+/// Returns whether the first measure is lower, with the reason; `None` if the measures are equal.
+fn prefer_lower<T: Ord>(first: T, second: T, reason: Reason) -> Option<(bool, Reason)> {
     match first.cmp(&second) {
         Ordering::Equal => None,
         different => Some((different == Ordering::Less, reason)),

@@ -106,7 +106,8 @@ fn trace_records_reasons() {
     assert_eq!(told, [(1, Some(0), Reason::HotCounts), (0, None, Reason::OnlyOne), (2, None, Reason::OnlyOne)]);
 }
 
-/// The budget arithmetic of the description: minus one eighth of the target and three; the scarcity threshold is one sixteenth below.
+/// The budget arithmetic of the published description of ptxas: `reduce-reg` lowers the target by one eighth and three; the scarcity
+/// threshold is one sixteenth below the budget.
 #[test]
 fn budgets_tighten_as_described() {
     let budget = Budget::new(ScheduleMode::ReduceReg, [64, 7, 7, 63], 8, &Knobs::default());
@@ -152,7 +153,7 @@ fn context(mode: ScheduleMode) -> Context {
     Context { mode, is_tight: false, draining_readers: false, critical: false, compares_yields: true }
 }
 
-/// The bits of the table in the header of `priority`, one condition at a time.
+/// Tests the bits of the table in the header of `priority`, one condition at a time.
 #[test]
 fn each_bit_of_the_priority_has_its_condition() {
     let byte = |candidate: Candidate, context: Context, preferred: Option<u32>| {
@@ -258,8 +259,8 @@ fn each_criterion_decides_alone() {
         assert_eq!(priority::beats(&better, &worse, &context), (true, reason));
         assert_eq!(priority::beats(&worse, &better, &context), (false, reason));
     }
-    // What does not count: batches in other modes, `YIELD` without shared memory, the sequence of one reader, when operands became
-    // available.
+    // Not compared: batches in other modes, `YIELD` if no candidate accesses shared memory, the sequence number if only one candidate reads
+    // an in-flight result, and when available operands became available.
     let position = |first: Candidate, second: Candidate, context: &Context| {
         let second = Candidate { node: 2, ..second };
         assert_eq!(priority::beats(&first, &second, context), (true, Reason::Position));

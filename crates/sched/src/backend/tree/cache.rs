@@ -14,12 +14,12 @@ pub(super) const MAX_CACHED_ITEMS: usize = 4096;
 /// Maximum total size of signatures and orders in the cache, in 32-bit words.
 pub(super) const MAX_CACHED_WORDS: usize = 16 << 20;
 
-/// One cached region.
-struct Solution {
+/// A cached region with its order.
+struct CachedOrder {
     signature: Box<[u32]>,
-    /// The best order, as nodes.
+    /// The best order, as nodes of the dependency graph.
     order: Box<[u32]>,
-    /// Whether some attempt exceeded the scarcity threshold for registers.
+    /// Whether the register pressure of some tried order exceeded the scarcity threshold.
     exceeded_scarcity: bool,
     /// Index of the next solution whose signature has the same hash; `None` at the end of the chain.
     next: Option<u32>,
@@ -28,9 +28,9 @@ struct Solution {
 /// The best orders of regions that were scheduled before.
 #[derive(Default)]
 pub(super) struct Solutions {
-    /// For each hash of a signature, the index of the most recent solution.
+    /// By hash of the signature: the index of the most recent solution.
     first: FxHashMap<u64, u32>,
-    all: Vec<Solution>,
+    solutions: Vec<CachedOrder>,
     /// Size of all signatures and orders, in 32-bit words.
     words: usize,
     /// Number of cache hits.
@@ -47,17 +47,18 @@ impl Solutions {
     /// Returns the number of cached regions.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.all.len()
+        self.solutions.len()
     }
 
-    /// Returns the order of the region with this signature, and whether some attempt exceeded the scarcity threshold.
+    /// Returns the cached order of the region with this signature, and whether the register pressure of some tried order exceeded the
+    /// scarcity threshold; `None` if it is not cached.
     pub(super) fn find(&mut self, signature: &[u32]) -> Option<(&[u32], bool)> {
         let mut at = self.first.get(&hash(signature)).copied();
         while let Some(number) = at {
-            let solution = &self.all[number as usize];
+            let solution = &self.solutions[number as usize];
             if *solution.signature == *signature {
                 self.hits += 1;
-                let found = &self.all[number as usize];
+                let found = &self.solutions[number as usize];
                 return Some((&found.order, found.exceeded_scarcity));
             }
             at = solution.next;
@@ -68,11 +69,11 @@ impl Solutions {
     /// Adds a solution, unless the cache has `most` solutions already or would exceed its maximum size.
     pub(super) fn keep(&mut self, signature: Vec<u32>, order: &[u32], exceeded_scarcity: bool, most: usize) {
         let words = signature.len() + order.len();
-        if self.all.len() >= most || self.words + words > MAX_CACHED_WORDS {
+        if self.solutions.len() >= most || self.words + words > MAX_CACHED_WORDS {
             return;
         }
         self.words += words;
-        let next = self.first.insert(hash(&signature), self.all.len() as u32);
-        self.all.push(Solution { signature: signature.into(), order: order.into(), exceeded_scarcity, next });
+        let next = self.first.insert(hash(&signature), self.solutions.len() as u32);
+        self.solutions.push(CachedOrder { signature: signature.into(), order: order.into(), exceeded_scarcity, next });
     }
 }

@@ -1,16 +1,16 @@
-//! Live registers before register allocation, counted exactly as [`crate::pressure::PressureTracker`] counts them, on the renumbered
-//! registers of a problem.
+//! Counts live registers before register allocation, exactly as [`crate::pressure::PressureTracker`] does, on the renumbered registers of a
+//! problem.
 
 use super::problem::{Group, Problem};
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
-/// Number of live registers while an order grows.
+/// Number of live registers at the current position of an order under construction.
 #[derive(Clone, Default)]
 pub(super) struct Pressure {
     /// Current state of each register group of the region.
     groups: Vec<Group>,
-    /// Live registers of each class at the current position.
+    /// Number of live registers of each class at the current position.
     pub live: Counts,
     /// Maximum of `live` since the start of the region.
     pub peak: Counts,
@@ -48,7 +48,7 @@ impl Pressure {
         change
     }
 
-    /// Adds `sign` times the size of a group to the live registers of its class.
+    /// Adds `sign` times the number of registers of a group to the number of live registers of its class.
     fn count(&mut self, group: usize, sign: i32) {
         let Group { class, weight, .. } = self.groups[group];
         if let Some(class) = class {
@@ -83,7 +83,8 @@ impl Pressure {
         }
     }
 
-    /// Returns the number of registers above the budget after an item with this `change`, summed over the classes of which it takes any.
+    /// Returns the number of registers above the budget after an item that changes the live registers by `change`, summed over the classes
+    /// of which it takes registers.
     pub(super) fn overflow(&self, problem: &Problem<'_>, change: &Counts) -> i32 {
         let budget = &problem.settings.budget.registers;
         let over = |class: usize| if change[class] > 0 { (self.live[class] + change[class] - budget[class]).max(0) } else { 0 };

@@ -81,14 +81,14 @@ use crate::pressure::PressureTracker;
 use cache::Solutions;
 use problem::Problem;
 use score::{OrderFigures, Weights};
-use search::{AttemptResult, Plan};
+use search::{AttemptPlan, AttemptResult};
 
-/// Unit of the priorities of the fourth plan, in cycles.
+/// Step of the priorities of the fourth plan, in cycles.
 const COARSE_CYCLES: i32 = 16;
 /// Maximum priority. Half of the range of `i32`, so that small adjustments of a priority cannot overflow.
 const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
 
-/// Backend C.
+/// Backend C: several list schedules, of which the best is kept.
 pub(super) struct TreeScheduling;
 
 impl Strategy for TreeScheduling {
@@ -155,15 +155,16 @@ fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick
     order.iter().map(|&node| Pick { picked: problem.position(node), runner_up: None, reason, cycle: 0 }).collect()
 }
 
-/// Makes all attempts for a region. Returns the best order as nodes, its trace, and whether some attempt exceeded the scarcity threshold.
+/// Makes all attempts for a region. Returns the best order as nodes, its trace, and whether the register pressure of some attempt exceeded
+/// the scarcity threshold.
 fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut exceeded_scarcity = false;
     let weights = Weights::of(problem);
     let source: Vec<u32> = (0..problem.items() as u32).collect();
     let mut threshold = score::measure_order(problem, source.iter().copied()).score(&weights);
-    let mut best: Option<(Plan, Vec<u32>)> = None;
+    let mut best: Option<(AttemptPlan, Vec<u32>)> = None;
     let plans = Plans::new(problem);
-    let mut last: Option<(Plan, AttemptResult)> = None;
+    let mut last: Option<(AttemptPlan, AttemptResult)> = None;
     for number in 0..plans.count() {
         let plan = plans.plan(number, last.as_ref().map(|(plan, result)| (plan, result)));
         let result = search::run(problem, &plan, &plans.latencies, false);
@@ -193,16 +194,16 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     }
 }
 
-/// Data from which the plans of a region are made.
+/// The data of a region from which its plans are made.
 struct Plans<'p> {
     problem: &'p Problem<'p>,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
-    /// Second key of the ordered trees: result latency of each item in cycles, plus a fraction that grows with its successors.
+    /// By item, the second key of the ordered trees: result latency in cycles, plus a fraction that grows with the number of successors.
     latencies: Vec<f64>,
-    /// Lower bound for the cycles until the last item has issued.
+    /// Lower bound of the number of cycles until the last item has issued.
     least_issued: u32,
-    /// Lower bound for the cycles until all results are available.
+    /// Lower bound of the number of cycles until all results are available.
     least_done: u32,
 }
 
@@ -248,7 +249,7 @@ impl<'p> Plans<'p> {
     }
 
     /// Returns the plan of attempt `number`, counted from 0; `last` is the previous attempt. The module header lists the plans.
-    fn plan(&self, number: usize, last: Option<(&Plan, &AttemptResult)>) -> Plan {
+    fn plan(&self, number: usize, last: Option<(&AttemptPlan, &AttemptResult)>) -> AttemptPlan {
         let settings = self.problem.settings;
         let priority = |height: u32| height.min(MAX_PRIORITY) as i32;
         let priorities: Vec<i32> = match (number, last) {
@@ -260,23 +261,23 @@ impl<'p> Plans<'p> {
         let register_cycles = settings.knobs.tree_register_cycles;
         match last {
             // The previous attempt exceeded the budget: start to save registers earlier, by the excess but by at most a quarter.
-            Some((plan, result)) if result.figures.excess > 0 => Plan {
+            Some((plan, result)) if result.figures.excess > 0 => AttemptPlan {
                 priorities,
                 register_cycles: plan.register_cycles * 2.0,
                 scarce_above: plan.scarce_above - result.figures.excess.min(plan.scarce_above / 4),
             },
             Some((plan, _)) if number > 3 => {
-                Plan { priorities, register_cycles: plan.register_cycles * 2.0, scarce_above: settings.budget.scarce_above }
+                AttemptPlan { priorities, register_cycles: plan.register_cycles * 2.0, scarce_above: settings.budget.scarce_above }
             }
-            _ => Plan { priorities, register_cycles, scarce_above: settings.budget.scarce_above },
+            _ => AttemptPlan { priorities, register_cycles, scarce_above: settings.budget.scarce_above },
         }
     }
 }
 
 /// Returns the critical path from each node to the end of the region, in cycles.
 ///
-/// `added` lengthens the path at each item, for example by the stall cycles of an attempt; so an item before which an attempt stalled
-/// becomes more urgent, and so does everything on which that item depends. May be empty.
+/// `added` has, for each item, cycles to add to its paths, for example the stall cycles before it in an attempt: the item and everything
+/// that it depends on become more urgent. Empty means no addition.
 fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
     let graph = problem.graph;
     let mut heights = vec![0_u32; graph.nodes()];
@@ -290,7 +291,7 @@ fn heights(problem: &Problem<'_>, added: &[u32]) -> Vec<u32> {
     heights
 }
 
-/// Issues an order on the clock that all backends share, and returns it as a schedule with issue cycles.
+/// Simulates the issue of an order on the clock that all backends share, and returns it as a schedule with issue cycles.
 ///
 /// The search models register banks in addition, so its cycles cannot be compared with those of other backends.
 fn replay(problem: &Problem<'_>, order: &[u32], mut picks: Vec<Pick>, tracker: &mut PressureTracker) -> Schedule {

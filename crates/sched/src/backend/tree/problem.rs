@@ -1,4 +1,4 @@
-//! The input of the search for one region, with registers renumbered.
+//! The input of backend C's search for one region, with registers renumbered.
 //!
 //! Everything that the search reads is computed once and used by all attempts. Registers are numbered in the order in which the region
 //! mentions them. Regions that differ in register names only are therefore equal problems, with equal signatures
@@ -17,17 +17,17 @@ use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
 
-/// Unit number of pseudo operations, which use no unit.
+/// Stands for the unit of pseudo operations, which use none.
 pub(super) const NO_UNIT: usize = UNITS;
 
-/// Registers that are allocated together, with their liveness at the start of the region.
+/// A register group (the registers of one value), with its liveness at the start of the region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Group {
     /// Register class; `None` if the class has no budget.
     pub class: Option<RegisterClass>,
-    /// Number of registers.
+    /// Number of registers in the group.
     pub weight: u8,
-    /// Whether the group is live.
+    /// Whether the group is live at the start of the region.
     pub live: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
     pub used_after_region: bool,
@@ -35,16 +35,16 @@ pub(super) struct Group {
     pub readers: u32,
 }
 
-/// One list of numbers per item, stored consecutively.
+/// One list of register group numbers per item, stored consecutively.
 #[derive(Clone, Default)]
 struct Lists {
-    /// End of each item's list in `numbers`.
+    /// By item: the end of its list in `numbers`.
     ends: Vec<u32>,
     numbers: Vec<u32>,
 }
 
 impl Lists {
-    fn of(&self, item: u32) -> &[u32] {
+    fn list_of(&self, item: u32) -> &[u32] {
         let start = if item == 0 { 0 } else { self.ends[item as usize - 1] };
         &self.numbers[start as usize..self.ends[item as usize] as usize]
     }
@@ -61,20 +61,20 @@ pub(super) struct Problem<'a> {
     pub graph: &'a Graph,
     pub costs: &'a Costs,
     pub settings: &'a Settings,
-    /// Unit of each item; [`NO_UNIT`] for pseudo operations.
+    /// By item: its unit; [`NO_UNIT`] for pseudo operations.
     pub units: Vec<u8>,
-    /// For each item, cycles from its issue until its results are available to code after the region, less the cycles of a call that
-    /// ends the region.
+    /// By item: the number of cycles from its issue until its results are available to code after the region, less the cycles of a call
+    /// that ends the region.
     pub tails: Vec<u32>,
     /// Register groups that the region accesses. Empty after register allocation.
     pub groups: Vec<Group>,
-    /// Groups that each item reads.
+    /// The register groups that each item reads.
     reads: Lists,
-    /// Groups that each item writes.
+    /// The register groups that each item writes.
     writes: Lists,
     /// Number of live registers of each class at the start of the region.
     pub live: Counts,
-    /// Register file ports of each item. Empty before register allocation.
+    /// By item: the read ports that it uses. Empty before register allocation.
     pub ports: Vec<Ports>,
 }
 
@@ -118,19 +118,19 @@ impl<'a> Problem<'a> {
         self.graph.region.start + node as usize
     }
 
-    /// Returns whether live registers count: before register allocation.
+    /// Returns whether register pressure matters, which is the case before register allocation.
     pub(super) fn counts_registers(&self) -> bool {
         self.settings.stage == AllocationStage::Pre
     }
 
     /// Returns the register groups that an item reads, by their number in the problem.
     pub(super) fn read_groups(&self, node: u32) -> &[u32] {
-        self.reads.of(node)
+        self.reads.list_of(node)
     }
 
     /// Returns the register groups that an item writes, by their number in the problem.
     pub(super) fn written_groups(&self, node: u32) -> &[u32] {
-        self.writes.of(node)
+        self.writes.list_of(node)
     }
 
     /// Numbers the register groups in order of first mention and copies their liveness from the tracker.
@@ -153,7 +153,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Returns the signature of the region: all data that the search reads, as a sequence of numbers.
+    /// Returns the signature of the region: all data that the search reads, as a sequence of 32-bit words.
     ///
     /// Two regions with equal signatures get the same order. Knobs are not part of the signature, so a cache of solutions must not be used
     /// with different knobs.
@@ -194,7 +194,7 @@ impl<'a> Problem<'a> {
             words.extend(ports.slots.map(u32::from));
             words.extend(ports.reads.map(u32::from));
             words.push(ports.written.into());
-            words.extend([ports.cached, ports.keeps].map(u32::from));
+            words.extend([ports.cached, ports.fills_reuse_cache].map(u32::from));
         }
         words
     }

@@ -33,7 +33,7 @@ pub(super) struct Weights {
     pub over_budget: f64,
     /// Weight of a live general register.
     pub register: f64,
-    /// Weight of an operand that the reuse cache delivers.
+    /// Weight of an operand read from the reuse cache.
     pub hit: f64,
     /// Weight of a cycle lost by a bank conflict, beyond the cycle itself.
     pub conflict: f64,
@@ -62,14 +62,14 @@ pub(super) struct OrderFigures {
     pub excess: i32,
     /// Maximum number of live general registers; 0 after register allocation.
     pub peak: i32,
-    /// Number of operands that the reuse cache delivers; 0 before register allocation.
+    /// Number of operands read from the reuse cache; 0 before register allocation.
     pub hits: u32,
-    /// Cycles lost by bank conflicts; 0 before register allocation.
+    /// Number of cycles lost by bank conflicts; 0 before register allocation.
     pub conflicts: u32,
 }
 
 impl OrderFigures {
-    /// Collects the figures at the end of an order.
+    /// Computes the figures of a complete order.
     pub(super) fn of(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> OrderFigures {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
         let OrderLength { length, exit, hits, conflicts } = measured;
@@ -87,7 +87,7 @@ impl OrderFigures {
     }
 }
 
-/// Issues a given order of nodes and returns its figures.
+/// Simulates the issue of a given order of nodes, and returns its figures.
 pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u32> + Clone) -> OrderFigures {
     let Problem { code, graph, costs, .. } = *problem;
     let mut pressure = Pressure::default();

@@ -50,7 +50,7 @@ const CONFLICT_CYCLES: f64 = 0.125;
 /// Penalty for exceeding the register budget, in cycles per register.
 const OVER_BUDGET_CYCLES: f64 = 1e6;
 
-/// A latency in cycles with a total order, so that it can be part of a key.
+/// A latency in cycles; implements `Ord`, so that it can be part of a tree key.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Latency(pub f64);
 
@@ -71,25 +71,25 @@ impl Ord for Latency {
 /// Key of an item in the trees: priority, result latency, node. The smallest key is the best candidate.
 pub(super) type Key = (Reverse<i32>, Reverse<Latency>, u32);
 
-/// The parameters in which attempts differ.
+/// The parameters of an attempt.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct AttemptPlan {
     /// Priority of each node, the first part of its key: in cycles, in steps of 16 cycles, or by position, depending on the plan.
     pub priorities: Vec<i32>,
     /// Cost of a live register when registers are scarce, in cycles.
     pub register_cycles: f64,
-    /// Registers are scarce with more live general registers than this.
+    /// Registers count as scarce if more general registers than this are live.
     pub scarce_above: i32,
 }
 
-/// Result of an attempt.
+/// The order that an attempt found, with its figures.
 pub(super) struct AttemptResult {
-    /// The order, as nodes.
+    /// The order, as nodes of the dependency graph.
     pub order: Vec<u32>,
     pub figures: OrderFigures,
-    /// Stall cycles before the issue of each item.
+    /// By item: the number of stall cycles before its issue.
     pub waits: Vec<u32>,
-    /// Trace; empty if tracing is off.
+    /// The decisions, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,
 }
 
@@ -101,7 +101,7 @@ struct Choice {
 
 /// A reason not to issue a candidate at this step.
 struct Objection {
-    /// Cost in cycles of issuing the candidate in spite of the objection.
+    /// Cost, in cycles, of issuing the candidate nevertheless.
     cost: f64,
     reason: Reason,
 }
@@ -111,31 +111,31 @@ struct Objection {
 /// Every ready item is in exactly one of `trees`, `waiting` and `rejected`.
 pub(super) struct Search<'p> {
     problem: &'p Problem<'p>,
-    plan: &'p Plan,
-    /// Result latency of each item, the second part of its key.
+    plan: &'p AttemptPlan,
+    /// By item: the result latency in cycles, the second part of its key.
     latencies: &'p [f64],
-    /// Ready items with available operands, one tree per unit.
+    /// By unit: the ready items with available operands.
     trees: Vec<BTreeSet<Key>>,
     /// The items of all trees in the original order. Kept before register allocation only.
     by_position: BTreeSet<u32>,
-    /// Ready items with operands in flight: arrival cycle and node.
+    /// Ready items with operands in flight, as (arrival cycle, node).
     waiting: BTreeSet<(u32, u32)>,
-    /// Candidates that were rejected at this step. Empty between steps.
+    /// Candidates that were rejected at this step, with the reason. Empty between steps.
     rejected: Vec<(Key, Objection)>,
-    /// First cycle in which the operands of each node are available, as far as its predecessors have issued.
+    /// By node: the first cycle in which its operands are available, as far as its predecessors have issued.
     earliest: Vec<u32>,
-    /// Number of predecessors of each node that have not issued yet.
-    left: Vec<u32>,
+    /// By node: the number of predecessors that have not issued yet.
+    unissued_predecessors: Vec<u32>,
     clock: Clock<'p>,
     pressure: Pressure,
     ports: PortState,
-    /// Number of matrix products that the current batch may still take; 0 outside of batches.
+    /// Number of matrix-multiply instructions that may still join the current batch; 0 outside of batches.
     batch: u32,
     is_traced: bool,
 }
 
 /// Schedules the region by a plan.
-pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_traced: bool) -> AttemptResult {
+pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = Search {
         problem,
@@ -146,7 +146,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
         waiting: BTreeSet::new(),
         rejected: Vec::new(),
         earliest: graph.start_cycles(),
-        left: graph.dependences().to_vec(),
+        unissued_predecessors: graph.dependences().to_vec(),
         clock: Clock::new(problem.costs),
         pressure: Pressure::default(),
         ports: PortState::default(),
@@ -154,7 +154,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &Plan, latencies: &[f64], is_trac
         is_traced,
     };
     search.pressure.start(problem);
-    search.fill();
+    search.insert_initial_items();
     let mut result = AttemptResult {
         order: Vec::with_capacity(problem.items()),
         figures: OrderFigures::default(),
@@ -193,12 +193,12 @@ impl Search<'_> {
         self.problem.units[node as usize].into()
     }
 
-    /// Puts all items without predecessors into the trees, or among the waiting items if an operand from before the region is in flight.
-    /// Building a tree from a list is faster than single insertions.
-    fn fill(&mut self) {
+    /// Inserts all items without predecessors into the trees, or into `waiting` if an operand from before the region is in flight. Building
+    /// a tree from a sorted list is faster than single insertions.
+    fn insert_initial_items(&mut self) {
         let mut ready: Vec<Vec<Key>> = vec![Vec::new(); NO_UNIT + 1];
         for node in 0..self.problem.items() as u32 {
-            if self.left[node as usize] == 0 {
+            if self.unissued_predecessors[node as usize] == 0 {
                 match self.earliest[node as usize] {
                     0 => ready[self.unit(node)].push(self.key(node)),
                     earliest => _ = self.waiting.insert((earliest, node)),
@@ -232,7 +232,7 @@ impl Search<'_> {
         }
     }
 
-    /// Moves waiting items whose operands have arrived into the trees.
+    /// Moves the items of `waiting` whose operands have arrived to the trees.
     fn advance(&mut self) {
         while let Some(&(earliest, node)) = self.waiting.first() {
             if earliest > self.clock.cycle {
@@ -248,17 +248,17 @@ impl Search<'_> {
         self.clock.free.get(unit).copied().unwrap_or_default()
     }
 
-    /// Returns the stall cycles before an item can issue: for operands, for its unit and for the register banks.
-    fn wait(&self, node: u32) -> u32 {
+    /// Returns the number of stall cycles before an item can issue, while it waits for operands, its unit or the register banks.
+    fn stall_cycles(&self, node: u32) -> u32 {
         let mut from = self.earliest[node as usize].max(self.unit_free(self.unit(node)));
-        if self.waits_for_banks(node) {
+        if self.reads_banks(node) {
             from = from.max(self.ports.free);
         }
         from.saturating_sub(self.clock.cycle)
     }
 
     /// Returns whether an item reads registers through the banks. Always false before register allocation.
-    fn waits_for_banks(&self, node: u32) -> bool {
+    fn reads_banks(&self, node: u32) -> bool {
         !self.problem.ports.is_empty() && self.problem.ports[node as usize].reads_banks()
     }
 
@@ -274,12 +274,13 @@ impl Search<'_> {
             return choice;
         }
         if self.saves_registers() {
-            return self.cheapest();
+            return self.lowest_cost_when_scarce();
         }
         self.first_without_objection()
     }
 
-    /// Selects the next matrix product of the current batch; `None` if there is no batch, no product is ready, or registers do not suffice.
+    /// Selects the next matrix product of the current batch; `None` if there is no batch, no matrix product is ready, or the register
+    /// budget would be exceeded.
     fn continue_batch(&mut self) -> Option<Choice> {
         if self.batch == 0 {
             return None;
@@ -293,7 +294,7 @@ impl Search<'_> {
         Some(Choice { key, runner_up: other.map(|key| (key.2, Reason::Batch)) })
     }
 
-    /// Returns the best key of all trees whose unit satisfies `may`.
+    /// Returns the best key of all trees whose unit satisfies `may`; `None` if these trees are empty.
     fn best_head(&self, may: impl Fn(usize) -> bool) -> Option<Key> {
         let heads = self.trees.iter().enumerate().filter(|(unit, tree)| !tree.is_empty() && may(*unit));
         heads.filter_map(|(_, tree)| tree.first()).min().copied()
@@ -316,8 +317,8 @@ impl Search<'_> {
         if overflow > 0 {
             return Some(Objection { cost: OVER_BUDGET_CYCLES * f64::from(overflow), reason: Reason::RejectedForRegisters });
         }
-        if self.waits_for_banks(node) && self.ports.free > self.clock.cycle {
-            let (hits, busy) = self.ports.operands(&self.problem.ports[node as usize], self.ports.free);
+        if self.reads_banks(node) && self.ports.free > self.clock.cycle {
+            let (hits, busy) = self.ports.hits_and_conflicts(&self.problem.ports[node as usize], self.ports.free);
             let wait = f64::from(self.ports.free - self.clock.cycle);
             return Some(Objection { cost: wait + CONFLICT_CYCLES * (f64::from(busy) - f64::from(hits)), reason: Reason::RejectedForWait });
         }
@@ -344,8 +345,8 @@ impl Search<'_> {
             self.rejected.push((key, objection));
         }
         let choice = match found {
-            Some(key) => self.accept(key),
-            None => self.least_bad(),
+            Some(key) => self.prefer_cheaper_operands(key),
+            None => self.lowest_cost(),
         };
         self.remove(choice.key);
         // The objections hold for this cycle only: rejected items are candidates again at the next step.
@@ -357,14 +358,14 @@ impl Search<'_> {
         choice
     }
 
-    /// Returns the choice of `key`, or of an item of the same unit with nearly the same priority and cheaper operands.
+    /// Chooses the item `key`, or one of the same unit with nearly the same priority and cheaper operands.
     ///
     /// Cheaper means more operands in the reuse cache and fewer bank conflicts. The priority may be lower by at most `tree-reuse-slack`.
-    fn accept(&self, key: Key) -> Choice {
+    fn prefer_cheaper_operands(&self, key: Key) -> Choice {
         if !self.problem.ports.is_empty() && self.problem.ports[key.2 as usize].cached {
             let least = key.0.0.saturating_sub(self.problem.settings.knobs.tree_reuse_slack);
             let ease = |node: u32| {
-                let (hits, busy) = self.ports.operands(&self.problem.ports[node as usize], self.clock.cycle);
+                let (hits, busy) = self.ports.hits_and_conflicts(&self.problem.ports[node as usize], self.clock.cycle);
                 hits as i32 - busy as i32
             };
             // `key` is still the first of its tree: rejected items were removed. So the iteration starts with `key` itself.
@@ -394,14 +395,14 @@ impl Search<'_> {
     /// Returns the candidate of lowest cost when no item can issue in the current cycle without an objection.
     ///
     /// Candidates are the rejected items, the first item of each busy unit, and the items whose operands arrive next.
-    fn least_bad(&self) -> Choice {
+    fn lowest_cost(&self) -> Choice {
         let cycle = self.clock.cycle;
         let busy = self.trees.iter().enumerate().filter(|(unit, _)| self.unit_free(*unit) > cycle);
         let busy = busy.filter_map(|(_, tree)| tree.first().copied());
         let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
         let later = busy.chain(coming).map(|key| {
             let overflow = self.overflow(key.2);
-            (OVER_BUDGET_CYCLES * f64::from(overflow) + f64::from(self.wait(key.2)), key)
+            (OVER_BUDGET_CYCLES * f64::from(overflow) + f64::from(self.stall_cycles(key.2)), key)
         });
         let rejected = self.rejected.iter().map(|(key, objection)| (objection.cost, *key));
         self.two_best(rejected.chain(later), |_, _| Reason::LeastCost)
@@ -412,7 +413,7 @@ impl Search<'_> {
     /// Cost in cycles: stall cycles, plus the change of live general registers times the cost of a register, plus a prohibitive penalty for
     /// each register above the budget. Example with a cost of 16 cycles per register: an item that can issue now and takes one register
     /// costs 16; an item that stalls for 10 cycles and frees one register costs 10 - 16 = -6 and is chosen.
-    fn cheapest(&mut self) -> Choice {
+    fn lowest_cost_when_scarce(&mut self) -> Choice {
         let of_trees = self.trees.iter().flat_map(|tree| tree.iter().take(OF_EACH_TREE).copied());
         let by_position = self.by_position.iter().take(BY_POSITION).map(|&node| self.key(node));
         let coming = self.waiting.iter().take(BY_TIME).map(|&(_, node)| self.key(node));
@@ -422,13 +423,13 @@ impl Search<'_> {
         let costs = of_trees.chain(by_position).chain(coming).map(|key| {
             let change = self.pressure.change(self.problem, key.2);
             let overflow = self.pressure.overflow(self.problem, &change);
-            let cost = OVER_BUDGET_CYCLES * f64::from(overflow) + weight * f64::from(change[0]) + f64::from(self.wait(key.2));
+            let cost = OVER_BUDGET_CYCLES * f64::from(overflow) + weight * f64::from(change[0]) + f64::from(self.stall_cycles(key.2));
             (cost, key)
         });
         let reason = |best: &Key, other: &Key| {
             let change = |key: &Key| self.pressure.change(self.problem, key.2)[0];
             match change(best).cmp(&change(other)) {
-                Ordering::Equal if self.wait(best.2) == self.wait(other.2) => difference(best, other),
+                Ordering::Equal if self.stall_cycles(best.2) == self.stall_cycles(other.2) => difference(best, other),
                 Ordering::Equal => Reason::RejectedForWait,
                 _ => Reason::RejectedForRegisters,
             }
@@ -463,7 +464,7 @@ impl Search<'_> {
         let problem = self.problem;
         let item = &problem.code.items[problem.position(node)];
         let mut from = self.earliest[node as usize];
-        if self.waits_for_banks(node) {
+        if self.reads_banks(node) {
             from = from.max(self.ports.free);
         }
         let at = self.clock.issue(item.class, item.opcode.is_none(), from);
@@ -478,8 +479,8 @@ impl Search<'_> {
             self.batch = if is_product { size.saturating_sub(1) } else { 0 };
         }
         inserted.clear();
-        let Search { earliest, left, .. } = self;
-        release(problem.graph, node, at, earliest, left, &mut |node| inserted.push(node));
+        let Search { earliest, unissued_predecessors, .. } = self;
+        release(problem.graph, node, at, earliest, unissued_predecessors, &mut |node| inserted.push(node));
         for &node in inserted.iter() {
             let earliest = self.earliest[node as usize];
             if earliest > self.clock.cycle {
@@ -492,7 +493,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns the first part in which two keys differ.
+/// Returns the first part in which two keys differ, as the reason of a decision.
 fn difference(first: &Key, second: &Key) -> Reason {
     if first.0 != second.0 {
         Reason::Priority

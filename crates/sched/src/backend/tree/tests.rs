@@ -199,7 +199,7 @@ fn identical_regions_are_searched_once() {
     assert_eq!((solutions.len(), solutions.hits), (2, 1));
 }
 
-/// Whatever the search reads is part of the signature: a region that differs in it is searched anew.
+/// Everything that the search reads is part of the signature: a region that differs in any of it is searched again.
 #[test]
 fn different_regions_are_searched_separately() {
     let lines = ["LDG.E R20, desc[UR4][R2.64]", "FADD R21, R20, R22", "FADD R23, R21, R24", "STG.E desc[UR4][R2.64], R23"];
@@ -238,7 +238,7 @@ fn different_regions_are_searched_separately() {
     assert_eq!((solutions.len(), solutions.hits), (cases.len(), cases.len()));
 }
 
-/// The cache stops to grow at its limits.
+/// The cache stops growing at its limits.
 #[test]
 fn the_cache_is_limited() {
     let mut solutions = Solutions::default();

@@ -7,7 +7,7 @@
 //! `reduce-reg`, the one with fewer live registers). After register allocation the backward pass is skipped if the forward order has the
 //! length of the lower bound.
 //!
-//! **The score** of a candidate is a sum of three parts without a unit ([`score`]); higher is better:
+//! **The score** of a candidate is a sum of three dimensionless parts ([`score`]); higher is better:
 //!
 //! | part | weight | measure |
 //! |---|---|---|
@@ -68,12 +68,12 @@ use crate::code::Code;
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 use crate::resource::Costs;
-use pass::{Found, Pass, Work};
+use pass::{Pass, PassResult, UnitUse};
 use registers::{Groups, Live};
 use score::Weights;
 use view::{DirectedGraph, Direction, LiveOutTails};
 
-/// Backend B.
+/// Backend B: forward and backward list scheduling with a weighted score.
 pub(super) struct WeightedScheduling;
 
 impl Strategy for WeightedScheduling {
@@ -105,7 +105,7 @@ impl Strategy for WeightedScheduling {
     }
 }
 
-/// Schedules a region.
+/// Schedules a region. The tracker must be at the start of the region, and is then at its end.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings } = *region;
     tracker.enter_region(code, graph.region.clone());
@@ -114,7 +114,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = groups.as_ref();
     let weights = Weights::new(settings, groups);
     let live_out_tails = LiveOutTails::of(code, graph);
-    let work = Work::of_region(code, graph, costs);
+    let work = UnitUse::of_region(code, graph, costs);
     let forward = Pass::new(DirectedGraph::forward(graph, &live_out_tails), &work, settings, &weights, groups, None).run();
     let forward = Attempt::new(code, graph, costs, groups, &live_out_tails, forward);
     // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.
@@ -132,9 +132,9 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     best.into_schedule(settings)
 }
 
-/// The order of one pass, issued on the common clock.
+/// The order of one pass, with its issue cycles on the common clock.
 struct Attempt {
-    /// Positions in the code.
+    /// Positions in the code, in the new order.
     order: Vec<usize>,
     picks: Vec<Pick>,
     length: Length,
@@ -142,14 +142,21 @@ struct Attempt {
     exit_cycle: u32,
     /// Maximum number of live registers of each class; 0 after register allocation.
     peak: Counts,
-    /// Issue cycle of each node.
+    /// By node: its issue cycle.
     cycles: Vec<u32>,
 }
 
 impl Attempt {
-    /// Issues the order of a pass on the common clock and counts its live registers.
-    fn new(code: &Code, graph: &Graph, costs: &Costs, groups: Option<&Groups>, live_out_tails: &LiveOutTails, found: Found) -> Attempt {
-        let Found { order, picks } = found;
+    /// Simulates the issue of the order of a pass on the common clock, and counts its live registers.
+    fn new(
+        code: &Code,
+        graph: &Graph,
+        costs: &Costs,
+        groups: Option<&Groups>,
+        live_out_tails: &LiveOutTails,
+        found: PassResult,
+    ) -> Attempt {
+        let PassResult { order, picks } = found;
         let mut clock = Clock::new(costs);
         let mut earliest = graph.start_cycles();
         let mut left = graph.dependences().to_vec();

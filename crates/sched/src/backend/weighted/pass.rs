@@ -24,31 +24,31 @@ use crate::graph::Graph;
 use crate::pressure::Counts;
 use crate::resource::Costs;
 
-/// Number of scoreboards of a warp.
+/// Number of scoreboards per warp.
 const SCOREBOARDS: usize = 6;
 
 /// Result of a pass.
-pub(super) struct Found {
+pub(super) struct PassResult {
     /// Nodes in issue order.
     pub order: Vec<u32>,
     /// Trace, in issue order; empty if tracing is off.
     pub picks: Vec<Pick>,
 }
 
-/// Use of a functional unit by an item.
+/// The functional unit that an item uses, and for how long.
 #[derive(Clone, Copy)]
-pub(super) struct Work {
+pub(super) struct UnitUse {
     unit: u8,
     /// Whether the item is a pseudo operation, which takes no issue slot.
     is_pseudo: bool,
-    /// Cycles for which the item occupies the unit.
+    /// Number of cycles for which the item keeps the unit busy.
     cycles: u16,
 }
 
-impl Work {
+impl UnitUse {
     /// Returns the unit use of each item of a region.
-    pub(super) fn of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<Work> {
-        let work = |item: &Item| Work {
+    pub(super) fn of_region(code: &Code, graph: &Graph, costs: &Costs) -> Vec<UnitUse> {
+        let work = |item: &Item| UnitUse {
             unit: costs.unit(item.class) as u8,
             is_pseudo: item.opcode.is_none(),
             cycles: costs.cycles(item.class).max(1) as u16,
@@ -60,22 +60,24 @@ impl Work {
 /// State of a pass. Vectors are indexed by node.
 pub(super) struct Pass<'a> {
     view: DirectedGraph<'a>,
-    work: &'a [Work],
+    work: &'a [UnitUse],
     settings: &'a Settings,
     weights: &'a Weights,
-    /// Live registers at the current position; `None` after register allocation.
+    /// The live registers at the current position; `None` after register allocation.
     live: Option<Live<'a>>,
-    /// Change of live registers if a ready item were placed next.
+    /// By node, for ready items: the change of live registers of each class if the item were placed next.
     changes: Vec<Counts>,
     ready: Ready,
-    /// Backward pass: issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the forward pass.
+    /// In the backward pass, by node: the issue cycle in the forward order, as a fraction (0 to 1) of the last issue cycle. `None` in the
+    /// forward pass.
     forward: Option<Vec<f64>>,
-    /// Penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
+    /// By node: the penalty for a critical path shorter than the longest one ([`Weights::path_penalty`]).
     path_penalty: Vec<f64>,
     /// First cycle in which the next item can be placed.
     cycle: u32,
-    /// Use of each unit; `None` if unused so far. Forward: first cycle in which the unit is free. Backward: cycle of the last placed item.
-    used: [Option<u32>; UNITS],
+    /// By unit, `None` if unused so far: in the forward pass the first cycle in which it is free, in the backward pass the cycle of the
+    /// item placed last on it.
+    unit_cycles: [Option<u32>; UNITS],
     /// Forward pass: completion cycles of in-flight instructions that hold a scoreboard, earliest first.
     in_flight: BinaryHeap<Reverse<u32>>,
     /// Number of ready items that set a scoreboard. In the backward pass, the readers of these items are placed and the items are not, so
@@ -83,8 +85,8 @@ pub(super) struct Pass<'a> {
     ready_scoreboard_setters: usize,
     // Buffers that are kept to avoid allocations at each step.
     window: Vec<u32>,
-    waits: Vec<u32>,
-    inserted: Vec<u32>,
+    stalls: Vec<u32>,
+    newly_ready: Vec<u32>,
     changed: Vec<u32>,
 }
 
@@ -107,7 +109,7 @@ impl<'a> Pass<'a> {
     /// pass, and is `None` for the forward pass.
     pub(super) fn new(
         view: DirectedGraph<'a>,
-        work: &'a [Work],
+        work: &'a [UnitUse],
         settings: &'a Settings,
         weights: &'a Weights,
         groups: Option<&'a Groups>,
@@ -132,25 +134,25 @@ impl<'a> Pass<'a> {
                 .map(|&critical_path| Weights::path_penalty(f64::from(critical_path) / longest))
                 .collect(),
             cycle: 0,
-            used: [None; UNITS],
+            unit_cycles: [None; UNITS],
             in_flight: BinaryHeap::new(),
             ready_scoreboard_setters: 0,
             window: Vec::new(),
-            waits: Vec::new(),
-            inserted: Vec::new(),
+            stalls: Vec::new(),
+            newly_ready: Vec::new(),
             changed: Vec::new(),
             view,
         }
     }
 
     /// Places all items and returns them in issue order.
-    pub(super) fn run(mut self) -> Found {
+    pub(super) fn run(mut self) -> PassResult {
         let items = self.view.graph.items();
         let start = self.view.graph.region.start;
-        let mut found = Found { order: Vec::with_capacity(items), picks: Vec::new() };
-        self.inserted = (0..items as u32).filter(|&node| self.view.left[node as usize] == 0).collect();
+        let mut found = PassResult { order: Vec::with_capacity(items), picks: Vec::new() };
+        self.newly_ready = (0..items as u32).filter(|&node| self.view.left[node as usize] == 0).collect();
         self.release_joins();
-        self.insert();
+        self.insert_newly_ready();
         while found.order.len() < items {
             let (best, second) = self.pick();
             let node = self.view.rank(best.rank);
@@ -175,7 +177,7 @@ impl<'a> Pass<'a> {
         let (items, nodes) = (self.view.graph.items() as u32, self.view.graph.nodes() as u32);
         let free: Vec<u32> = (items..nodes).filter(|&node| self.view.left[node as usize] == 0).collect();
         for node in free {
-            self.view.release(node, 0, &mut self.inserted);
+            self.view.release(node, 0, &mut self.newly_ready);
         }
     }
 
@@ -189,10 +191,10 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Moves the items of `inserted` into the ready list.
-    fn insert(&mut self) {
-        let inserted = std::mem::take(&mut self.inserted);
-        for &node in &inserted {
+    /// Moves the items of `newly_ready` into the ready list.
+    fn insert_newly_ready(&mut self) {
+        let newly_ready = std::mem::take(&mut self.newly_ready);
+        for &node in &newly_ready {
             if let Some(live) = &self.live {
                 self.changes[node as usize] = live.change(node);
             }
@@ -200,40 +202,40 @@ impl<'a> Pass<'a> {
             self.ready.insert(self.entry(node), change, self.cycle);
             self.ready_scoreboard_setters += usize::from(self.view.sets_scoreboard[node as usize]);
         }
-        self.inserted = inserted;
-        self.inserted.clear();
+        self.newly_ready = newly_ready;
+        self.newly_ready.clear();
     }
 
     /// Returns the first cycle in which an item can be placed.
-    fn possible(&self, node: u32) -> u32 {
+    fn first_possible_cycle(&self, node: u32) -> u32 {
         let work = self.work[node as usize];
         let earliest = self.view.earliest[node as usize].max(self.cycle);
         if work.is_pseudo {
             return earliest;
         }
         // Backward, cycles count from the end: this item comes before the last placed one in time and must leave the unit before that one
-        // starts, so its own cycles on the unit separate the two. Forward, `used` already contains the cycles of the earlier item.
+        // starts, so its own cycles on the unit separate the two. Forward, `unit_cycles` already contains the cycles of the earlier item.
         let own = match self.view.direction {
             Direction::Forward => 0,
             Direction::Backward => u32::from(work.cycles),
         };
-        self.used[usize::from(work.unit)].map_or(earliest, |used| earliest.max(used + own))
+        self.unit_cycles[usize::from(work.unit)].map_or(earliest, |used| earliest.max(used + own))
     }
 
-    /// Returns the best candidate of the window, and the second-best one. The latter is exact only when tracing.
+    /// Returns the best and the second-best candidate of the window. The second-best one is exact only when tracing.
     fn pick(&mut self) -> (Candidate, Option<Candidate>) {
         let (view, work) = (&self.view, self.work);
         self.ready.advance(self.cycle, |rank| work[view.rank(rank) as usize].unit.into());
-        let (mut window, mut waits) = (std::mem::take(&mut self.window), std::mem::take(&mut self.waits));
+        let (mut window, mut stalls) = (std::mem::take(&mut self.window), std::mem::take(&mut self.stalls));
         self.ready.window(&mut window);
-        waits.clear();
-        waits.extend(window.iter().map(|&rank| self.possible(self.view.rank(rank)) - self.cycle));
-        // Stall cycles that are unavoidable at this step must not weigh: only those beyond the shortest stall count.
-        let shortest = waits.iter().copied().min().unwrap_or(0);
+        stalls.clear();
+        stalls.extend(window.iter().map(|&rank| self.first_possible_cycle(self.view.rank(rank)) - self.cycle));
+        // Every candidate stalls for at least the shortest stall of the step, so only the stall cycles beyond that count.
+        let shortest = stalls.iter().copied().min().unwrap_or(0);
         let (live, prices) = self.live.as_ref().map(Live::now).map(|live| (live, self.weights.prices(live))).unwrap_or_default();
         let crowded = self.is_crowded();
         let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
-        for (&rank, &wait) in window.iter().zip(&waits) {
+        for (&rank, &wait) in window.iter().zip(&stalls) {
             let measures = self.measure(self.view.rank(rank), wait - shortest, crowded);
             let candidate = Candidate { rank, score: self.weights.score(&measures, live, &prices) };
             if candidate.beats(best.as_ref()) {
@@ -242,12 +244,12 @@ impl<'a> Pass<'a> {
                 second = Some(candidate);
             }
         }
-        (self.window, self.waits) = (window, waits);
+        (self.window, self.stalls) = (window, stalls);
         let best = best.unwrap_or_else(|| unreachable!("a graph without cycles always has an item that is ready"));
         (best, second)
     }
 
-    /// Returns the measures of an item that stalls for `wait` cycles; `crowded` says whether all scoreboards are in use.
+    /// Returns the measures of an item that stalls for `wait` cycles; `crowded` means that all scoreboards are in use.
     fn measure(&self, node: u32, wait: u32, crowded: bool) -> Measures {
         let node = node as usize;
         Measures {
@@ -271,30 +273,31 @@ impl<'a> Pass<'a> {
 
     /// Places an item in its first possible cycle and updates registers, scoreboards and the ready list.
     fn place(&mut self, node: u32) {
-        let at = self.possible(node);
+        let at = self.first_possible_cycle(node);
         let work = self.work[node as usize];
         self.ready.remove(self.entry(node));
         if !work.is_pseudo {
             let busy = if self.view.direction == Direction::Forward { u32::from(work.cycles) } else { 0 };
-            self.used[usize::from(work.unit)] = Some(at + busy);
+            self.unit_cycles[usize::from(work.unit)] = Some(at + busy);
             self.cycle = at + 1;
         }
         self.track_scoreboard(node, at);
         if let Some(live) = &mut self.live {
             self.changed.clear();
             live.step(node, &mut |other| self.changed.push(other));
-            // The placement can turn other items into last readers. Items that are not ready yet are evaluated on insertion.
+            // The placement can change the effect of other items on the live registers. Items that are not ready yet are evaluated on
+            // insertion.
             for &other in &self.changed {
                 let rank = self.view.rank(other);
-                if self.ready.has(rank) {
+                if self.ready.contains(rank) {
                     let change = live.change(other);
                     self.changes[other as usize] = change;
                     self.ready.change(rank, self.view.critical_path[other as usize], change[0]);
                 }
             }
         }
-        self.view.release(node, at, &mut self.inserted);
-        self.insert();
+        self.view.release(node, at, &mut self.newly_ready);
+        self.insert_newly_ready();
     }
 
     /// Updates the number of results in flight for an item placed in cycle `at`.

@@ -8,15 +8,15 @@ use std::collections::BTreeSet;
 
 use oriole_hardware::units::UNITS;
 
-/// Number of candidates of each unit to compare, longest critical path first.
+/// Number of candidates per unit to compare, longest critical path first.
 const BY_CRITICAL_PATH: usize = 4;
 /// Number of candidates to compare, most registers freed first.
 const BY_REGISTERS: usize = 8;
 /// Number of candidates with operands in flight to compare, earliest arrival first.
 const BY_TIME: usize = 6;
 
-/// Maximum number of entries in the sorted vector of a queue.
-const LIST: usize = 24;
+/// Maximum length of the sorted vector of a queue.
+const LONGEST_LIST: usize = 24;
 /// The sorted vector is refilled from the tree when it has fewer entries than this. At least as large as each of the numbers of candidates
 /// above, so that [`Queue::first`] always finds enough entries in the vector.
 const SHORTEST_LIST: usize = 8;
@@ -39,13 +39,13 @@ impl<T: Ord + Copy> Queue<T> {
 
     fn insert(&mut self, entry: T) {
         let at = self.list.partition_point(|other| *other < entry);
-        // Larger than the whole vector: it may also be larger than entries of the tree.
+        // The entry is larger than the whole vector, so it may also be larger than entries of the tree.
         if at == self.list.len() && !self.tree.is_empty() {
             self.tree.insert(entry);
             return;
         }
         self.list.insert(at, entry);
-        if self.list.len() > LIST
+        if self.list.len() > LONGEST_LIST
             && let Some(last) = self.list.pop()
         {
             self.tree.insert(last);
@@ -57,7 +57,7 @@ impl<T: Ord + Copy> Queue<T> {
         let Ok(at) = self.list.binary_search(&entry) else { return self.tree.remove(&entry) };
         self.list.remove(at);
         if self.list.len() < SHORTEST_LIST {
-            while self.list.len() < LIST
+            while self.list.len() < LONGEST_LIST
                 && let Some(next) = self.tree.pop_first()
             {
                 self.list.push(next);
@@ -84,18 +84,18 @@ fn rank_of(sort_key: SortKey) -> u32 {
     sort_key as u32
 }
 
-/// The ready list: items all of whose predecessors, in the direction of the pass, are placed.
+/// The ready list: the items whose predecessors in the direction of the pass are all placed.
 ///
 /// A ready item is in one of `by_critical_path` and `waiting`, and before register allocation also in `by_registers`.
 pub(super) struct Ready {
-    /// Items with available operands, per unit.
+    /// By unit: the items with available operands, by critical path.
     by_critical_path: [Queue<SortKey>; UNITS],
     /// All ready items, by the change of live general registers.
     by_registers: Queue<(i32, SortKey)>,
     /// Items that cannot be placed yet, by the first cycle in which they can.
     waiting: Queue<(u32, SortKey)>,
-    /// For each rank, the change under which the item is in `by_registers`; `None` if it is not there.
-    keys: Vec<Option<i32>>,
+    /// By rank: the register change that is the key of the item in `by_registers`; `None` if the item is not there.
+    register_keys: Vec<Option<i32>>,
 }
 
 /// An item of the ready list.
@@ -117,7 +117,7 @@ impl Ready {
             by_critical_path: std::array::from_fn(|_| Queue::new()),
             by_registers: Queue::new(),
             waiting: Queue::new(),
-            keys: vec![None; items],
+            register_keys: vec![None; items],
         }
     }
 
@@ -129,7 +129,7 @@ impl Ready {
         } else {
             self.by_critical_path[entry.unit].insert(sort_key);
         }
-        self.keys[entry.rank as usize] = change;
+        self.register_keys[entry.rank as usize] = change;
         if let Some(change) = change {
             self.by_registers.insert((change, sort_key));
         }
@@ -141,19 +141,19 @@ impl Ready {
         if !self.by_critical_path[entry.unit].remove(sort_key) {
             self.waiting.remove((entry.earliest, sort_key));
         }
-        if let Some(key) = self.keys[entry.rank as usize].take() {
+        if let Some(key) = self.register_keys[entry.rank as usize].take() {
             self.by_registers.remove((key, sort_key));
         }
     }
 
     /// Returns whether an item is in the ready list. Before register allocation only: afterwards the answer is always no.
-    pub(super) fn has(&self, rank: u32) -> bool {
-        self.keys[rank as usize].is_some()
+    pub(super) fn contains(&self, rank: u32) -> bool {
+        self.register_keys[rank as usize].is_some()
     }
 
     /// Updates the change of live general registers of a ready item.
     pub(super) fn change(&mut self, rank: u32, critical_path: u32, change: i32) {
-        if let Some(key) = &mut self.keys[rank as usize]
+        if let Some(key) = &mut self.register_keys[rank as usize]
             && *key != change
         {
             let sort_key = sort_key(critical_path, rank);

@@ -21,12 +21,12 @@ use crate::code::{Code, REGISTER_CLASSES};
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 
-/// Registers that are allocated together.
+/// A register group: the registers of one value.
 #[derive(Clone, Copy)]
 struct Group {
-    /// Register class.
+    /// Register class, as an index.
     class: u8,
-    /// Number of registers.
+    /// Number of registers in the group.
     weight: u8,
     live_at_start: bool,
     /// Whether the group is accessed after the region, or live at the end of the block.
@@ -38,10 +38,10 @@ struct Group {
 /// The register groups of a region that have a budget, with their readers and writers.
 pub(super) struct Groups {
     groups: Vec<Group>,
-    /// For each item, the start in `lists` of the groups that it reads, and of those that it writes. The last entry marks the end.
+    /// By item: the start in `group_lists` of the register groups that it reads, and of those that it writes. The last entry marks the end.
     items: Vec<(u32, u32)>,
-    lists: Vec<u32>,
-    /// For each group, the start in `readers` of its readers. The last entry marks the end.
+    group_lists: Vec<u32>,
+    /// By register group: the start of its readers in `readers`. The last entry marks the end.
     first_reader: Vec<u32>,
     readers: Vec<u32>,
     /// Number of live registers of each class at the start of the region.
@@ -55,27 +55,27 @@ impl Groups {
         let mut found = Groups {
             groups: Vec::new(),
             items: Vec::with_capacity(graph.items() + 1),
-            lists: Vec::new(),
+            group_lists: Vec::new(),
             first_reader: Vec::new(),
             readers: Vec::new(),
             at_start: tracker.live(),
         };
         for item in &code.items[graph.region.clone()] {
-            let first_read = found.lists.len() as u32;
+            let first_read = found.group_lists.len() as u32;
             found.add(code, code.read_groups(item), tracker, &mut numbers);
-            let first_write = found.lists.len();
+            let first_write = found.group_lists.len();
             found.add(code, code.written_groups(item), tracker, &mut numbers);
-            for &group in &found.lists[first_write..] {
+            for &group in &found.group_lists[first_write..] {
                 found.groups[group as usize].is_written = true;
             }
             found.items.push((first_read, first_write as u32));
         }
-        found.items.push((found.lists.len() as u32, 0));
+        found.items.push((found.group_lists.len() as u32, 0));
         found.find_readers();
         found
     }
 
-    /// Appends the local numbers of `groups` to `lists`, without groups that have no register class.
+    /// Appends the dense numbers of the register groups `groups` to `group_lists`, except groups without a register class.
     fn add(&mut self, code: &Code, groups: &[u32], tracker: &PressureTracker, numbers: &mut FxHashMap<u32, u32>) {
         for &number in groups {
             let described = code.groups()[number as usize];
@@ -91,7 +91,7 @@ impl Groups {
                 });
                 self.groups.len() as u32 - 1
             });
-            self.lists.push(local);
+            self.group_lists.push(local);
         }
     }
 
@@ -117,12 +117,12 @@ impl Groups {
 
     fn reads(&self, node: u32) -> &[u32] {
         let (first, end) = self.items[node as usize];
-        &self.lists[first as usize..end as usize]
+        &self.group_lists[first as usize..end as usize]
     }
 
     fn writes(&self, node: u32) -> &[u32] {
         let (first, end) = (self.items[node as usize].1, self.items[node as usize + 1].0);
-        &self.lists[first as usize..end as usize]
+        &self.group_lists[first as usize..end as usize]
     }
 
     fn readers(&self, group: u32) -> &[u32] {
@@ -151,16 +151,16 @@ impl Group {
     }
 }
 
-/// Live registers at the current position of a pass.
+/// The live registers at the current position of a pass.
 pub(super) struct Live<'a> {
     groups: &'a Groups,
     direction: Direction,
-    /// Whether each group is live.
+    /// By register group: whether it is live at the current position.
     live: Vec<bool>,
-    /// Number of readers of each group that are not placed yet, and the exclusive-or of their nodes. With one reader left, the exclusive-or
-    /// is the node of that reader. The second component is maintained in the forward direction only.
-    left: Vec<(u32, u32)>,
-    /// Live registers of each class at the current position.
+    /// By register group: the number of readers that are not placed yet, and the exclusive-or of their nodes. With one reader left, the
+    /// exclusive-or is the node of that reader; it is maintained in the forward direction only.
+    unplaced_readers: Vec<(u32, u32)>,
+    /// Number of live registers of each class at the current position.
     now: Counts,
     /// Maximum of `now` since the start of the pass.
     peak: Counts,
@@ -179,7 +179,7 @@ impl<'a> Live<'a> {
             groups,
             direction,
             live: groups.groups.iter().map(is_live).collect(),
-            left: (0..groups.groups.len() as u32).map(left).collect(),
+            unplaced_readers: (0..groups.groups.len() as u32).map(left).collect(),
             now,
             peak: now,
         }
@@ -202,7 +202,7 @@ impl<'a> Live<'a> {
         let (reads, writes) = (self.groups.reads(node), self.groups.writes(node));
         for &number in reads {
             let group = &self.groups.groups[number as usize];
-            let (live, readers) = (self.live[number as usize], self.left[number as usize].0);
+            let (live, readers) = (self.live[number as usize], self.unplaced_readers[number as usize].0);
             match self.direction {
                 Direction::Forward if live && readers == 1 && !group.used_after_region => add(group, -1),
                 Direction::Backward if !live => add(group, 1),
@@ -213,7 +213,7 @@ impl<'a> Live<'a> {
             let group = &self.groups.groups[number as usize];
             let live = self.live[number as usize];
             match self.direction {
-                Direction::Forward if !live && (group.used_after_region || self.left[number as usize].0 > 0) => add(group, 1),
+                Direction::Forward if !live && (group.used_after_region || self.unplaced_readers[number as usize].0 > 0) => add(group, 1),
                 Direction::Backward if live && !reads.contains(&number) => add(group, -1),
                 _ => {}
             }
@@ -221,8 +221,8 @@ impl<'a> Live<'a> {
         change
     }
 
-    /// Makes a group live or dead and updates the number of live registers.
-    fn set(&mut self, number: u32, live: bool) {
+    /// Makes a register group live or dead, and updates the number of live registers.
+    fn set_live(&mut self, number: u32, live: bool) {
         let group = &self.groups.groups[number as usize];
         if std::mem::replace(&mut self.live[number as usize], live) != live {
             self.now[group.class as usize] += if live { 1 } else { -1 } * i32::from(group.weight);
@@ -246,23 +246,23 @@ impl<'a> Live<'a> {
     fn step_forward(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         let groups = self.groups;
         for &number in groups.reads(node) {
-            let (readers, combined) = &mut self.left[number as usize];
+            let (readers, combined) = &mut self.unplaced_readers[number as usize];
             (*readers, *combined) = (*readers - 1, *combined ^ node);
             // The one reader that is left now frees the group when it is placed.
             if *readers == 1 {
                 changed(*combined);
             }
             if *readers == 0 && !groups.groups[number as usize].used_after_region {
-                self.set(number, false);
+                self.set_live(number, false);
             }
         }
         for &number in groups.writes(node) {
-            self.set(number, true);
+            self.set_live(number, true);
         }
         self.note_peak();
         for &number in groups.writes(node) {
-            if self.left[number as usize].0 == 0 && !groups.groups[number as usize].used_after_region {
-                self.set(number, false);
+            if self.unplaced_readers[number as usize].0 == 0 && !groups.groups[number as usize].used_after_region {
+                self.set_live(number, false);
             }
         }
     }
@@ -271,18 +271,18 @@ impl<'a> Live<'a> {
         let groups = self.groups;
         // A result that no later item reads still occupies a register while the item executes, so it counts for the maximum.
         for &number in groups.writes(node) {
-            self.set(number, true);
+            self.set_live(number, true);
         }
         self.note_peak();
         for &number in groups.writes(node) {
-            self.set(number, false);
+            self.set_live(number, false);
         }
         for &number in groups.reads(node) {
             let readers = groups.readers(number);
-            let left = &mut self.left[number as usize].0;
+            let left = &mut self.unplaced_readers[number as usize].0;
             *left -= 1;
             let is_first = *left as usize + 1 == readers.len();
-            self.set(number, true);
+            self.set_live(number, true);
             // The group became live: its other readers no longer add a register. This is reported once per group, at its first placed
             // reader, so that the time stays linear even where a group is written and read many times.
             if is_first {

@@ -19,10 +19,10 @@ use super::registers::Groups;
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
-/// Maximum register range for the slope of the forward part: the number of registers of a thread. Without a budget the range is unlimited,
-/// and the forward part would vanish.
+/// Upper limit of the register range in the slope of the forward part: the number of registers of a thread. Without a budget the range is
+/// unlimited, and the forward part would vanish.
 const WHOLE_FILE: f64 = 256.0;
-/// Number of stall cycles at which the variable half of the stall penalty reaches half of its maximum.
+/// Stall, in cycles, for which the growing part of the stall penalty, `w / (w + LONG_WAIT)`, is half of its maximum.
 const LONG_WAIT: f64 = 16.0;
 /// Penalty for an item that needs a scoreboard when all are in use.
 const CROWDED: f64 = 1.0 / 16.0;
@@ -33,16 +33,16 @@ pub(super) struct Weights {
     pressure: f64,
     /// Weight of the parallelism part.
     parallelism: f64,
-    /// Weight of the cycle in the forward order.
+    /// Weight of the issue cycle in the forward order.
     forward: f64,
     /// Weight of stall cycles in the forward part.
     penalty: f64,
     /// Lower end of the register range of each class: the registers that are live at the start or at the end, whichever is more.
-    least: Counts,
+    least_live: Counts,
     /// 1 / register range of each class.
     slopes: [f64; REGISTER_CLASSES],
-    /// With more live registers than this, the price of a register is 1.
-    scarce: Counts,
+    /// By register class: the number of live registers above which the price of a register is 1.
+    scarce_above: Counts,
     /// Maximum number of live registers of each class.
     budget: Counts,
 }
@@ -79,24 +79,33 @@ impl Weights {
     pub(super) fn new(settings: &Settings, groups: Option<&Groups>) -> Weights {
         let (pressure, forward) = (settings.knobs.pressure_weight, settings.knobs.forward_weight);
         let ends = groups.map_or([[0; REGISTER_CLASSES]; 2], |groups| [groups.at_start(), groups.at_end()]);
-        let least: Counts = std::array::from_fn(|class| ends[0][class].max(ends[1][class]));
+        let least_live: Counts = std::array::from_fn(|class| ends[0][class].max(ends[1][class]));
         let budget = settings.budget.registers;
-        let slopes = std::array::from_fn(|class| 1.0 / f64::from((budget[class] - least[class]).max(1)));
-        let mut scarce: Counts = std::array::from_fn(|class| budget[class] - budget[class] / 16);
-        scarce[0] = settings.budget.scarce_above;
+        let slopes = std::array::from_fn(|class| 1.0 / f64::from((budget[class] - least_live[class]).max(1)));
+        let mut scarce_above: Counts = std::array::from_fn(|class| budget[class] - budget[class] / 16);
+        scarce_above[0] = settings.budget.scarce_above;
         if settings.mode == ScheduleMode::ReduceReg {
-            scarce[0] = i32::MIN;
+            scarce_above[0] = i32::MIN;
         }
-        Weights { pressure, parallelism: (1.0 - pressure).abs(), forward, penalty: (1.0 - forward).abs(), least, slopes, scarce, budget }
+        Weights {
+            pressure,
+            parallelism: (1.0 - pressure).abs(),
+            forward,
+            penalty: (1.0 - forward).abs(),
+            least_live,
+            slopes,
+            scarce_above,
+            budget,
+        }
     }
 
     /// Returns the price of a register of each class when `live` registers are live.
     pub(super) fn prices(&self, live: Counts) -> [f64; REGISTER_CLASSES] {
         std::array::from_fn(|class| {
-            if live[class] > self.scarce[class] {
+            if live[class] > self.scarce_above[class] {
                 return 1.0;
             }
-            let used = f64::from((live[class] - self.least[class]).max(0)) * self.slopes[class];
+            let used = f64::from((live[class] - self.least_live[class]).max(0)) * self.slopes[class];
             used.min(1.0) * self.slopes[class]
         })
     }

@@ -1,8 +1,8 @@
-//! A dependency graph in the direction of a pass: as it is, or mirrored.
+//! A dependency graph in the direction of a scheduling pass: as it is, or with all edges reversed.
 //!
-//! The mirrored graph has an edge from each item to its predecessors, and cycles count from the end of the region. The same list
-//! scheduler then places instructions from the last to the first. An item may be placed when all its readers are placed, and at least
-//! as many cycles before them as its latency.
+//! The reversed graph has an edge from each item to its predecessors, and cycles count from the end of the region. The same list scheduler
+//! then places instructions from the last to the first. An item may be placed when all its readers are placed, and at least as many cycles
+//! before them as its latency.
 
 use crate::code::{Code, OrderEffect};
 use crate::graph::Graph;
@@ -42,7 +42,7 @@ pub(super) enum Direction {
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     pub node: u32,
-    /// Minimum number of cycles between the two.
+    /// Minimum number of cycles between the two issues.
     pub latency: u16,
 }
 
@@ -50,19 +50,19 @@ pub(super) struct Link {
 pub(super) struct DirectedGraph<'g> {
     pub graph: &'g Graph,
     pub direction: Direction,
-    /// First index in `links` of each node, and the total number of links at the end.
-    first: Vec<u32>,
+    /// By node: its first index in `links`; the last element is the number of links.
+    first_link: Vec<u32>,
     /// Links of all nodes, grouped by node.
     links: Vec<Link>,
-    /// Buffer for [`DirectedGraph::release`]: nodes to release, with their cycles.
+    /// Worklist of [`DirectedGraph::release`]: nodes to release, with their cycles.
     joins: Vec<(u32, u32)>,
-    /// Number of nodes that must still be placed before each node.
+    /// By node: the number of nodes that must still be placed before it.
     pub left: Vec<u32>,
-    /// First cycle of the pass in which each node can be placed, as far as is known.
+    /// By node: the first cycle of the pass in which it can be placed, according to the nodes placed so far.
     pub earliest: Vec<u32>,
-    /// Critical path from each node to the opposite end of the region, in cycles.
+    /// By node: the critical path to the opposite end of the region, in cycles.
     pub critical_path: Vec<u32>,
-    /// Whether some successor of the item waits for its scoreboard.
+    /// By item: whether some successor waits for its scoreboard.
     pub sets_scoreboard: Vec<bool>,
 }
 
@@ -74,7 +74,7 @@ impl<'g> DirectedGraph<'g> {
         view.links.reserve(graph.edge_count());
         for node in 0..nodes as u32 {
             view.links.extend(graph.successors(node).iter().map(|edge| Link { node: edge.node, latency: edge.latency }));
-            view.first.push(view.links.len() as u32);
+            view.first_link.push(view.links.len() as u32);
         }
         view.left = graph.dependences().to_vec();
         view.earliest = graph.start_cycles();
@@ -93,10 +93,10 @@ impl<'g> DirectedGraph<'g> {
         let nodes = graph.nodes();
         let mut view = DirectedGraph::empty(graph, Direction::Backward);
         for node in 0..nodes {
-            view.first.push(view.first[node] + graph.dependences()[node]);
+            view.first_link.push(view.first_link[node] + graph.dependences()[node]);
         }
         view.links = vec![Link { node: 0, latency: 0 }; graph.edge_count()];
-        let mut next = view.first.clone();
+        let mut next = view.first_link.clone();
         for node in 0..nodes as u32 {
             for edge in graph.successors(node) {
                 let at = &mut next[edge.node as usize];
@@ -111,7 +111,7 @@ impl<'g> DirectedGraph<'g> {
         view
     }
 
-    /// Returns a view without links.
+    /// Returns a directed graph to which links have yet to be added.
     fn empty(graph: &'g Graph, direction: Direction) -> DirectedGraph<'g> {
         let mut first = Vec::with_capacity(graph.nodes() + 1);
         first.push(0);
@@ -119,7 +119,7 @@ impl<'g> DirectedGraph<'g> {
         DirectedGraph {
             graph,
             direction,
-            first,
+            first_link: first,
             links: Vec::new(),
             joins: Vec::new(),
             left: Vec::new(),
@@ -144,7 +144,7 @@ impl<'g> DirectedGraph<'g> {
         let mut joins = std::mem::take(&mut self.joins);
         joins.push((node, at));
         while let Some((node, at)) = joins.pop() {
-            for index in self.first[node as usize]..self.first[node as usize + 1] {
+            for index in self.first_link[node as usize]..self.first_link[node as usize + 1] {
                 let link = self.links[index as usize];
                 let to = link.node as usize;
                 self.earliest[to] = self.earliest[to].max(at + u32::from(link.latency));
