@@ -12,6 +12,7 @@ use std::process::Command;
 use oriole_cubin::Cubin;
 use oriole_cubin::relocation::RelocationType;
 use oriole_cubin::section::Content;
+use oriole_cubin::symbol::SymbolSection;
 use oriole_driver::{Fault, Options, compile};
 use oriole_isa::Target;
 use oriole_ptx::ast::Module;
@@ -231,4 +232,24 @@ fn functions_without_callers_are_dropped_from_executables() {
     let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<String>>();
     assert_eq!(names(false), set(&["k", "called", "in_table"]));
     assert_eq!(names(true), set(&["k", "called", "in_table", "visible_unused", "weak_unused"]));
+}
+
+/// ptxas has an undefined symbol for each variable that another file defines, also for one that no code reads.
+#[test]
+fn variables_of_other_files_are_undefined_symbols() {
+    let text = ".version 8.0
+.target sm_80
+.address_size 64
+.extern .const .align 4 .b32 table[4];
+.extern .global .align 4 .b32 counts[4];
+.visible .entry k(.param .u64 out)
+{
+    ret;
+}";
+    let compiled = compile(&[&checked(text)], &options("sm_80", 3, true)).unwrap();
+    let cubin = Cubin::read(&compiled.cubin).unwrap();
+    for name in ["table", "counts"] {
+        let symbol = cubin.symbols().iter().find(|symbol| symbol.name == name);
+        assert!(symbol.is_some_and(|symbol| symbol.section == SymbolSection::Undefined), "{name}: {symbol:?}");
+    }
 }

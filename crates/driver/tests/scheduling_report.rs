@@ -100,6 +100,35 @@ fn counts_are_those_of_the_decoded_code() {
     }
 }
 
+/// Two textures by handles in a parameter: sm_80 has the handle in a general register, sm_100a in a uniform one.
+#[test]
+fn textures_are_counted_by_where_their_handle_is() {
+    let text = b".version 8.0
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 tex, .param .u64 out, .param .f32 x)
+{
+    .reg .b64 %t, %d;
+    .reg .f32 %x, %f<8>;
+    ld.param.u64 %d, [out];
+    ld.param.f32 %x, [x];
+    ld.param.u64 %t, [tex];
+    tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%t, {%x, %x}];
+    tex.1d.v4.f32.f32 {%f4, %f5, %f6, %f7}, [%t, {%f0}];
+    st.global.v4.f32 [%d], {%f4, %f5, %f6, %f7};
+    ret;
+}
+";
+    for (target, in_general, in_uniform) in [("sm_80", 2.0, 0.0), ("sm_100a", 0.0, 2.0)] {
+        let compiled = compiled(text, target, with_figures());
+        let cubin = Cubin::read(&compiled.cubin).expect("a cubin");
+        let report = &compiled.scheduling[0];
+        assert_eq!(count(&instructions(&cubin, "k", target), |opcode| opcode == Opcode::TEX), 2.0);
+        let figures = ["texInst", "Bindless Tex", "UR-Bound Tex", "CB-Bound Tex"].map(|name| figure(report, name));
+        assert_eq!(figures, [2.0, in_general, in_uniform, 0.0], "{target}");
+    }
+}
+
 fn is_control(opcode: Opcode) -> bool {
     use Opcode as O;
     matches!(opcode, O::BRA | O::BRX | O::CALL | O::EXIT | O::RET | O::BSSY | O::BSYNC | O::BREAK | O::BMOV | O::WARPSYNC | O::BPT)

@@ -57,7 +57,7 @@ impl ParameterShape {
                 let is_variadic = variable.dimensions.iter().any(Option::is_none);
                 let bytes = variable.size_bytes().map_or(0, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
                 let scalar = (variable.dimensions.is_empty() && variable.lanes == 1).then_some(ty);
-                Ok(ParameterShape { bytes, align: (variable.align_bytes() as u32).max(1), is_variadic, scalar })
+                Ok(ParameterShape { bytes, align: variable.align_bytes() as u32, is_variadic, scalar })
             }
             // ptxas passes predicates only in functions with several results, by a convention of its own. Oriole passes a predicate as a
             // word.
@@ -120,7 +120,8 @@ impl Signature {
                 match register {
                     Some(register) => ParameterLocation::Register(register),
                     None => {
-                        let at = stack_bytes.checked_next_multiple_of(shape.align).unwrap_or(u32::MAX);
+                        // Every parameter starts with a word, also a single byte after another one.
+                        let at = stack_bytes.checked_next_multiple_of(shape.align.max(WORD)).unwrap_or(u32::MAX);
                         stack_bytes = at.saturating_add(shape.bytes);
                         ParameterLocation::Stack(at)
                     }
@@ -226,6 +227,10 @@ mod tests {
         assert_eq!(placed(&format!("{}.param .b64 x, .param .b32 y", many(11)))[11..], ["[0]", "R15"]);
         assert_eq!(placed(&format!("{}.param .align 8 .b8 x[16], .param .b32 y", longs(5)))[5..], ["[0]", "R14"]);
         assert_eq!(placed(".param .b32 a, .param .align 4 .b8 b[64], .param .b32 c"), ["R4", "[0]", "R5"]);
+        let bytes = ".param .b8 x, .param .b8 y, .param .b16 z, .param .b8 w";
+        assert_eq!(placed(&format!("{}{bytes}", longs(6)))[6..], ["[0]", "[4]", "[8]", "[12]"]);
+        let arrays = ".param .align 1 .b8 x[3], .param .align 1 .b8 y[3], .param .align 2 .b8 z[6], .param .b8 w";
+        assert_eq!(placed(&format!("{}{arrays}", longs(6)))[6..], ["[0]", "[4]", "[8]", "[16]"]);
         assert_eq!(placed(&format!("{}.param .b32 x, .param .b64 y, .param .b32 z", many(12)))[12..], ["[0]", "[8]", "[16]"]);
     }
 

@@ -43,10 +43,14 @@ pub fn run(function: &mut Function, _target: Target) -> usize {
 
 /// Returns whether an instruction reads memory that other threads may change in the meantime.
 fn reads_shared_state(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].memory.is_some_and(|id| is_strong(&function.accesses[id])) && reads_memory(function, inst)
+}
+
+/// Returns whether the results of an instruction come from memory: it loads, updates memory, or tests a barrier in shared memory.
+fn reads_memory(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     let tests_barrier = data.op == Op::Machine(Opcode::SYNCS) && data.modifiers.iter().any(|symbol| symbol.spelling() == ".PHASECHK");
-    data.memory.is_some_and(|id| is_strong(&function.accesses[id]))
-        && (tests_barrier || matches!(data.op.effect(), Effect::Reads | Effect::Updates))
+    tests_barrier || matches!(data.op.effect(), Effect::Reads | Effect::Updates)
 }
 
 /// Returns whether the exit of a loop may depend on data that its instructions read from memory.
@@ -67,7 +71,7 @@ fn exit_depends_on_memory(function: &Function, loops: &Loops, id: LoopId) -> boo
             if effect == Effect::Control && (depends || !is_plain_branch(function, inst)) {
                 return true;
             }
-            if depends || matches!(effect, Effect::Reads | Effect::Updates) {
+            if depends || reads_memory(function, inst) {
                 read.extend(function.defined(inst));
             }
         }

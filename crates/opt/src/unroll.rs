@@ -606,3 +606,41 @@ fn write_rest(function: &mut Function, shape: &Shape, compares: &[Inst], last: &
         add_source(function, phi, last.operand(source), rest);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use oriole_ir::{Target, text};
+
+    use super::*;
+
+    /// A loop of three iterations becomes copies of its body; a loop with an unknown number of iterations is unrolled in part.
+    #[test]
+    fn loops_are_counted_by_what_became_of_them() {
+        let counted = |limit: &str| {
+            let text = format!(
+                "func kernel @k ssa {{
+bb0:
+    %0:R, %1:R = ENTRY
+    %2:R = MOV 0x0
+    BRA bb1
+bb1:
+    %3:R = PHI %2, bb0, %5, bb1
+    %4:R = PHI %0, bb0, %6, bb1
+    %6:R = IMAD %4, %1, %3
+    %5:R, PT, PT = IADD3 %3, 0x1, RZ
+    %7:P, PT = ISETP.LT.AND %5, {limit}, PT
+    @%7 BRA bb1
+    BRA bb2
+bb2:
+    KEEP %6
+    EXIT
+}}"
+            );
+            let mut function = text::parse(&text).unwrap().remove(0);
+            let stats = run(&mut function, &Hardware::built_in(Target::parse("sm_90a").unwrap()));
+            (stats.full, stats.partial)
+        };
+        assert_eq!(counted("0x3"), (1, 0));
+        assert_eq!(counted("c[0x0][0x210]"), (0, 1));
+    }
+}

@@ -300,3 +300,40 @@ impl Hints {
         Some(other.unwrap_or(place))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two webs join as long as no phis of one block overlap. A web with more phis than are tracked forgets them, so that the time to join
+    /// webs stays bounded.
+    #[test]
+    fn a_web_with_many_phis_is_no_longer_tracked() {
+        let mut hints = Hints::default();
+        let [first, second, third] = [0, 1, 2].map(Value::new);
+        let most = MAX_TRACKED as i32;
+        for (value, blocks) in [(first, 0..most - 1), (second, most - 1..most), (third, most..most + 1)] {
+            hints.nodes.push(Node { parent: value, offset: 0, low: 0, high: 1, place: None, align: 1, odd: None });
+            hints.phis.insert(value, blocks.map(|block| (Block::new(block as usize), 0)).collect());
+        }
+        assert!(!hints.would_overlap(first, second, 0));
+        hints.join(first, second, 0);
+        assert_eq!((hints.root(second), hints.phis[&first].len()), ((first, 0), MAX_TRACKED));
+        hints.join(first, third, 0);
+        assert_eq!((hints.root(third), hints.phis.len()), ((first, 0), 0));
+    }
+
+    #[test]
+    fn phis_of_one_block_keep_webs_apart() {
+        let mut hints = Hints::default();
+        let values = [0, 1].map(Value::new);
+        for value in values {
+            hints.nodes.push(Node { parent: value, offset: 0, low: 0, high: 1, place: None, align: 1, odd: None });
+            hints.phis.insert(value, vec![(Block::new(7), 0)]);
+        }
+        hints.join(values[0], values[1], 0);
+        assert_eq!(hints.root(values[1]), (values[1], 0), "both phis would be in one register");
+        hints.join(values[0], values[1], 1);
+        assert_eq!(hints.root(values[1]), (values[0], 1));
+    }
+}

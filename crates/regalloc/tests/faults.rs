@@ -185,3 +185,77 @@ fn an_exchange_that_writes_a_third_register_is_refused() {
         assert!(message.contains("is no move"), "{message}");
     }
 }
+
+/// A guarded copy writes the register of its other source where the guard is false. The register must not be needed for that source later.
+#[test]
+fn a_guarded_copy_over_a_value_that_is_still_needed_is_refused() {
+    let text = "func kernel @guarded ssa {
+bb0:
+    %0:R@R4, %1:R@R5, %4:R@R6 = ENTRY
+    %2:P, PT = ISETP.NE.AND %0, RZ, PT
+    @%2 %3:R = COPY %1, (else %4)
+    STS [RZ], %4 !shared.4
+    EXIT
+}";
+    let mut case = Case::new(text, 255);
+    let (_, store) = case.find(Opcode::STS)[0];
+    let stored = case.after.operands(store)[case.after.operands(store).len() - 1].kind;
+    let moves = case.find(Opcode::MOV);
+    let guarded: Vec<Inst> = moves.iter().map(|&(_, inst)| inst).filter(|&inst| case.after.insts[inst].guard.is_some()).collect();
+    assert_eq!(guarded.len(), 1, "the copy is one guarded move");
+    case.after.operands_mut(guarded[0])[0].kind = stored;
+    let message = case.verdict().expect_err("the copy overwrites what is stored");
+    assert!(message.contains("overwrites"), "{message}");
+}
+
+/// An instruction that was put in must be a plain move: `BMOV` with another modifier also clears its source, or moves another width.
+#[test]
+fn a_move_of_a_barrier_with_other_modifiers_is_refused() {
+    let barrier = Operand::new(OperandKind::Register { file: RegFile::Barrier, first: 0, count: 1 });
+    for (modifiers, is_move) in [(&[".32"][..], true), (&[], false), (&[".32", ".CLEAR"], false), (&[".64"], false)] {
+        let mut case = Case::new(GUARDED, 255);
+        let store = case.find(Opcode::STS)[0];
+        case.insert_before(store, Opcode::BMOV, &[general(9), barrier]);
+        let (_, inst) = case.find(Opcode::BMOV)[0];
+        case.after.insts[inst].modifiers = modifiers.iter().filter_map(|name| Symbol::find(name)).collect();
+        assert_eq!(case.after.insts[inst].modifiers.len(), modifiers.len());
+        let verdict = case.verdict();
+        assert_eq!(verdict.is_ok(), is_move, "{modifiers:?}: {verdict:?}");
+        assert!(is_move || verdict.is_err_and(|message| message.contains("is no move")));
+    }
+}
+
+/// Only a guarded branch to the same block as the branch after it may disappear.
+#[test]
+fn a_deleted_branch_to_another_block_is_refused() {
+    let text = |target: &str| {
+        format!(
+            "func kernel @branch ssa {{
+bb0:
+    %0:R@R4 = ENTRY
+    %1:P, PT = ISETP.NE.AND %0, RZ, PT
+    @%1 BRA {target}
+    BRA bb1
+bb1:
+    STS [RZ], %0 !shared.4
+    BRA bb2
+bb2:
+    EXIT
+}}"
+        )
+    };
+    let delete = |case: &mut Case| {
+        let guarded = case.find(Opcode::BRA).into_iter().find(|&(_, inst)| case.after.insts[inst].guard.is_some());
+        if let Some((block, inst)) = guarded {
+            case.after.blocks[block].insts.retain(|&other| other != inst);
+        }
+        guarded.is_some()
+    };
+    let mut case = Case::new(&text("bb2"), 255);
+    assert!(delete(&mut case));
+    let message = case.verdict().expect_err("bb2 is no longer reached from bb0");
+    assert!(message.contains("instructions are missing"), "{message}");
+    let mut case = Case::new(&text("bb1"), 255);
+    delete(&mut case);
+    case.verdict().expect("both branches have the same target");
+}

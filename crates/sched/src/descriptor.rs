@@ -262,6 +262,18 @@ mod tests {
         }
     }
 
+    /// Classes without a number in the description have their own ones, from [`OWN_CLASSES`] on, which all differ.
+    #[test]
+    fn own_class_numbers_differ_from_the_description() {
+        let own = Classes::get().all().filter(|class| class.attribute("page").is_none());
+        let mut numbers: Vec<u16> = own.map(|class| SchedDescriptor::of_class(class).unwrap().class_number).collect();
+        let count = numbers.len();
+        assert!(count > 1 && numbers.iter().all(|&number| number >= OWN_CLASSES), "{numbers:?}");
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), count);
+    }
+
     /// The bit masks that the published description of ptxas prints.
     #[test]
     fn packed_bits_match_the_description() {

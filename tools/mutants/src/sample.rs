@@ -34,6 +34,7 @@ pub fn sources(root: &Path) -> Vec<Source> {
         let mut files = Vec::new();
         collect(&root.join("crates").join(name).join("src"), &mut files);
         files.sort();
+        leave_out_tests(&mut files);
         for path in files {
             let text = fs::read_to_string(&path).expect("a source file");
             let sites = sites::find(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -49,10 +50,27 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
         }
     }
+}
+
+/// Removes files, and folders with the rest of their modules, that are reached through `#[cfg(test)] mod name;` only.
+fn leave_out_tests(files: &mut Vec<PathBuf>) {
+    let mut left_out = Vec::new();
+    for path in files.iter() {
+        let text = fs::read_to_string(path).expect("a source file");
+        let modules = sites::test_modules(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        left_out.extend(modules.iter().map(|name| module_folder(path).join(name)));
+    }
+    files.retain(|path| !left_out.iter().any(|module| *path == module.with_extension("rs") || path.starts_with(module)));
+}
+
+/// Returns the folder in which the modules of a file are.
+fn module_folder(path: &Path) -> PathBuf {
+    let is_root = path.file_name().is_some_and(|name| name == "lib.rs" || name == "main.rs" || name == "mod.rs");
+    if is_root { path.with_file_name("") } else { path.with_extension("") }
 }
 
 /// Returns all mutants of each crate.
@@ -100,5 +118,26 @@ impl SplitMix {
             let other = (self.next() % (last as u64 + 1)) as usize;
             items.swap(last, other);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `combine/proofs.rs` and the files called `tests.rs` are compiled for tests only; the rest of the crates is not.
+    #[test]
+    fn files_for_tests_have_no_mutants() {
+        let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+        let has = |path: &str| sources.iter().any(|source| source.path.ends_with(path));
+        assert!(has("opt/src/combine/logic.rs") && has("opt/src/combine.rs") && has("sched/src/backend/tree/search.rs"));
+        assert!(!has("opt/src/combine/proofs.rs") && !has("sched/src/backend/tree/tests.rs"));
+    }
+
+    #[test]
+    fn modules_are_beside_or_below_their_file() {
+        assert_eq!(module_folder(Path::new("src/a/mod.rs")), Path::new("src/a/"));
+        assert_eq!(module_folder(Path::new("src/lib.rs")), Path::new("src/"));
+        assert_eq!(module_folder(Path::new("src/a.rs")), Path::new("src/a"));
     }
 }

@@ -50,6 +50,16 @@ pub fn find(text: &str) -> syn::Result<Vec<Site>> {
     Ok(sites)
 }
 
+/// Returns the names of the modules of a file that are in files of their own and compiled for tests only: `#[cfg(test)] mod name;`.
+pub fn test_modules(text: &str) -> syn::Result<Vec<String>> {
+    let file = syn::parse_file(text)?;
+    let modules = file.items.iter().filter_map(|item| match item {
+        syn::Item::Mod(module) if module.content.is_none() && is_test(&module.attrs) => Some(module.ident.to_string()),
+        _ => None,
+    });
+    Ok(modules.collect())
+}
+
 /// Collects sites while visiting the syntax tree.
 struct Finder<'a> {
     text: &'a str,
@@ -372,6 +382,12 @@ mod tests {
         let text = "const A: u8 = 1 + 2; #[cfg(test)] mod t { fn f() -> u8 { 1 } } const fn g() -> u8 { 4 }
             fn h(x: u8) -> S { match x { 5 => a(), _ => assert!(x < 6) } }";
         assert_eq!(kinds(text), []);
+    }
+
+    #[test]
+    fn modules_for_tests_are_found() {
+        let text = "mod a; #[cfg(test)] mod b; #[cfg(test)] mod c { mod d; } #[cfg(unix)] mod e; #[cfg(test)] pub(crate) mod f;";
+        assert_eq!(test_modules(text).unwrap(), ["b", "f"]);
     }
 
     #[test]

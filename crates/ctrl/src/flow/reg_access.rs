@@ -305,3 +305,32 @@ pub fn latency_requirement(
     let file = file_of(register);
     if guarded { model.need_guarded(kind, file, first, second) } else { model.need(kind, file, first, second) }
 }
+
+#[cfg(test)]
+mod tests {
+    use oriole_hardware::Hardware;
+    use oriole_isa::{Target, parse};
+
+    use super::*;
+    use crate::flow::Block;
+
+    /// Two products add to the same registers, and the second one reads R28 to R31 besides. The fence before them has each register once.
+    #[test]
+    fn a_fence_has_each_register_of_its_products_once() {
+        let lines = [
+            "WARPGROUP.ARRIVE",
+            "HGMMA.64x8x16.F32 R24, gdesc[UR4], R24",
+            "HGMMA.64x8x16.F32 R24, R28, gdesc[UR8], R24, gsb0",
+            "WARPGROUP.DEPBAR.LE gsb0, 0x0",
+        ];
+        let instructions = lines.map(|line| parse(line).unwrap());
+        let hardware = Hardware::built_in(Target::parse("sm_90a").unwrap());
+        let mut inst_accesses: Vec<InstAccesses> =
+            instructions.iter().map(|instruction| InstAccesses::new(instruction, hardware.model, &hardware.rules)).collect();
+        let code = Code { instructions: &instructions, blocks: vec![Block { range: 0..lines.len(), successors: Vec::new() }] };
+        add_fenced_registers(&code, &mut inst_accesses);
+        let registers = |list: &[RegAccess]| list.iter().map(|access| access.register).collect::<Vec<Register>>();
+        assert_eq!(registers(&inst_accesses[0].reads), (24..32).collect::<Vec<_>>());
+        assert_eq!(registers(&inst_accesses[0].fenced_writes), (24..28).collect::<Vec<_>>());
+    }
+}

@@ -317,3 +317,19 @@ fn no_order_is_shorter_than_the_lower_bound() {
         assert!(number > 0 || lengths == [lower_bound]);
     }
 }
+
+/// Independent instructions on different units: one issues in each cycle. On one unit, each occupies it for its cycles; the last one need
+/// not have left it. Without instructions nothing is issued.
+#[test]
+fn the_lower_bound_counts_instructions_and_busy_units() {
+    let bound = |lines: &[&str]| {
+        let code = code(lines);
+        lower_bound(&code, &graph(&code), &costs()).issued
+    };
+    assert_eq!(bound(&["FADD R1, R0, R0", "IADD3 R2, R0, R0, RZ", "MUFU.RCP R3, R0", "LDS R4, [R0]"]), 4);
+    let lines = ["MUFU.RCP R3, R0", "MUFU.RCP R4, R0", "MUFU.RCP R5, R0"];
+    let cycles = costs().cycles(code(&lines).items[0].class) as u32;
+    assert!(cycles > 1);
+    assert_eq!(bound(&lines), 2 * cycles + 1);
+    assert_eq!(bound(&[]), 0);
+}
