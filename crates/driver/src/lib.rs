@@ -41,6 +41,7 @@ mod passes;
 mod pipeline;
 mod program;
 mod prologue;
+mod quads;
 mod registers;
 mod report_data;
 mod resident_blocks;

@@ -5,7 +5,7 @@ use oriole_cubin::build::{self, CodePatch, CodeRelocation, FrameInfo, function_a
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_hardware::Hardware;
 use oriole_ir::ReferenceKind;
-use oriole_isel::{Layout, Linking};
+use oriole_isel::{Layout, Linking, QuadFetch};
 use oriole_ptx::ast::LaunchBounds;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -140,6 +140,7 @@ fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault
         module.settle_calls();
         mark_unknown_stacks(&mut module);
     }
+    add_quad_stack(&mut module, finished);
     check_tensor_memory(&module)?;
     Ok(module)
 }
@@ -159,6 +160,15 @@ fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[
     let added: Vec<build::Extern> =
         used.into_iter().filter(|(_, name)| known.insert(name)).map(|(index, name)| index.external(name)).collect();
     file.externs.extend(added);
+}
+
+/// Adds the memory below the stack pointer in which threads keep their registers while other threads of their quad fetch from textures.
+fn add_quad_stack(file: &mut build::Module, finished: &[Finished]) {
+    if finished.iter().any(|function| function.symbols.iter().any(|name| QuadFetch::parse(name).is_some())) {
+        for function in file.functions.iter_mut().filter(|function| function.min_stack_size != build::UNKNOWN_STACK) {
+            function.min_stack_size += QuadFetch::SAVED_BYTES;
+        }
+    }
 }
 
 /// Marks the stack size as unknown for kernels whose call graph cannot be followed statically.

@@ -93,6 +93,24 @@ impl Select<'_> {
         Ok(Handle { words, is_invariant, bound: None })
     }
 
+    /// Returns the handle in one word, as instructions take it from a general register.
+    pub(super) fn general_word(&mut self, handle: &Handle) -> Operand {
+        match handle.bound {
+            Some(word) => Operand::constant(0, word * size_of::<u32>() as u32),
+            None => self.combined(&handle.words),
+        }
+    }
+
+    /// Returns the two words of the 64-bit handle of a texture or sampler.
+    pub(super) fn handle_words(&mut self, operand: ast::Operand) -> Result<[Operand; 2], Unsupported> {
+        let name = self.base_of(operand);
+        if let Some(id) = self.reference(name) {
+            let handle = self.reference_handle(id)?;
+            return Ok([self.register_of(handle, 0), self.register_of(handle, 1)]);
+        }
+        self.halves(name, ScalarType::U64)
+    }
+
     /// Returns the register or variable that an operand in brackets names.
     pub(super) fn base_of(&self, operand: ast::Operand) -> ast::Operand {
         let (ast::Operand::Address(position) | ast::Operand::AddressOf(position)) = operand else { return operand };
