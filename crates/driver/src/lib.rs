@@ -39,6 +39,7 @@ mod parallel;
 mod pass_log;
 mod passes;
 mod pipeline;
+mod private_names;
 mod program;
 mod prologue;
 mod quads;

@@ -46,7 +46,7 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
     let cubin = cubin.write().map_err(|error| internal(error.to_string()))?;
     let global_bytes =
         layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
-    let constants: u64 = layouts.iter().map(|layout| layout.constant_bytes).sum();
+    let constants: u64 = layouts.iter().map(|layout| layout.constants_end).max().unwrap_or(0);
     let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
     let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
     let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
@@ -128,6 +128,7 @@ fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault
         }
         variables::add(&mut module, source, index, layout)?;
     }
+    drop_resolved(&mut module);
     images::add(&mut module, program);
     add_externs(&mut module, indices, jobs, finished);
     mark_taken(&mut module, indices);
@@ -143,6 +144,12 @@ fn file(program: &Program<'_>, options: &Options) -> Result<build::Module, Fault
     add_quad_stack(&mut module, finished);
     check_tensor_memory(&module)?;
     Ok(module)
+}
+
+/// Removes external variables that another module of the program defines, and repeated ones.
+fn drop_resolved(file: &mut build::Module) {
+    let mut known: FxHashSet<String> = file.variables.iter().map(|variable| variable.name.clone()).collect();
+    file.externs.retain(|external| known.insert(external.name.clone()));
 }
 
 /// Adds symbols for functions that are used here and defined elsewhere.
@@ -251,6 +258,9 @@ fn to_build_function(
         extra.push(Attribute::words(Code::REQNTID, extent(threads)));
     }
     extra.extend(cluster_attributes(bounds));
+    if options.relocatable && traits.names_image_banks() {
+        extra.extend(images::linked_bank_attributes(function));
+    }
     if job.is_kernel() {
         extra.extend(images::bank_attributes(job));
         extra.push(Attribute::new(Code::MAXREG_COUNT, Value::Half(job.limit.registers as u16)));
@@ -351,6 +361,7 @@ fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
         ReferenceKind::ConstantOffset => CodePatch::ConstantOffset,
         ReferenceKind::Call => CodePatch::Call,
         ReferenceKind::DriverNumber => CodePatch::DriverNumber,
+        ReferenceKind::ImageWord => CodePatch::ConstantLoad,
     };
     let indirect = function.code.indirect_calls.iter().filter(|_| options.relocatable).map(|&offset| CodeRelocation {
         offset: u64::from(offset),

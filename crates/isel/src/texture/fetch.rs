@@ -19,8 +19,8 @@ use oriole_ptx::ast::{self, FormShape, ValueType};
 use oriole_ptx::table::{Modifier, Opcode, Slot};
 use oriole_ptx::types::ScalarType;
 
-use super::handle::{Handle, HandleOperand};
 use super::gradient::{GradientHelp, call_driver, fetch_by_quad, gradient_help};
+use super::handle::{Handle, HandleOperand};
 use super::operands::{Coordinates, Geometry, OFFSET_FIELD};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
@@ -206,12 +206,7 @@ fn gather(select: &mut Select<'_>, ptx: &Ptx<'_>, geometry: Geometry, coordinate
 
 /// Returns the fetch of `tex.grad`. One tuple has the handle if it is in a general register, the coordinates, and a word with the array
 /// index in its lower and the offsets in its upper half. The other has the derivatives by x and y of each coordinate.
-fn gradients(
-    select: &mut Select<'_>,
-    geometry: Geometry,
-    coordinates: Coordinates,
-    tail: &Tail,
-) -> Result<Fetch, Unsupported> {
+fn gradients(select: &mut Select<'_>, geometry: Geometry, coordinates: Coordinates, tail: &Tail) -> Result<Fetch, Unsupported> {
     let mut sides = Vec::new();
     for &vector in &tail.before {
         sides.push(select.leading(vector, geometry.dimensions, ScalarType::F32)?);

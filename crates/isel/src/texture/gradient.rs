@@ -272,14 +272,8 @@ impl QuadFetch {
     /// Size of the memory below the stack pointer in which threads that do not take part keep their registers.
     pub const SAVED_BYTES: u32 = 80;
 
-    const GEOMETRIES: [(&'static str, u8, bool); 6] = [
-        ("2D", 2, false),
-        ("3D", 3, false),
-        ("CUBE", 3, false),
-        ("ARRAY_1D", 1, true),
-        ("ARRAY_2D", 2, true),
-        ("ARRAY_CUBE", 3, true),
-    ];
+    const GEOMETRIES: [(&'static str, u8, bool); 6] =
+        [("2D", 2, false), ("3D", 3, false), ("CUBE", 3, false), ("ARRAY_1D", 1, true), ("ARRAY_2D", 2, true), ("ARRAY_CUBE", 3, true)];
 
     /// Returns the name that stands for the fetch.
     pub fn name(&self) -> String {
@@ -293,14 +287,7 @@ impl QuadFetch {
         let (flags, geometry) = name.strip_prefix(QUAD_PREFIX)?.split_once('.')?;
         let &(geometry, dimensions, has_index) = Self::GEOMETRIES.iter().find(|(known, ..)| *known == geometry)?;
         let has = |letter| flags.contains(letter);
-        Some(QuadFetch {
-            geometry,
-            dimensions,
-            has_index,
-            has_offsets: has('o'),
-            has_compare: has('c'),
-            wants_absent: has('a'),
-        })
+        Some(QuadFetch { geometry, dimensions, has_index, has_offsets: has('o'), has_compare: has('c'), wants_absent: has('a') })
     }
 }
 

@@ -69,7 +69,8 @@ impl Select<'_> {
             [Some(texture), Some(sampler)] => Some((texture, Some(sampler))),
             _ => None,
         };
-        if let Some((texture, sampler)) = named.filter(|_| in_register) {
+        // The linker places the words of a relocatable file.
+        if let Some((texture, sampler)) = named.filter(|_| in_register && !self.variables.is_relocatable) {
             let bound = Some(self.bound_word(texture, sampler)? / size_of::<u32>() as u32);
             return Ok(Handle { words: Vec::new(), is_invariant: true, bound });
         }
