@@ -114,9 +114,8 @@ fn ambiguous_outputs_are_refused() {
 #[test]
 fn errors_are_data_with_json() {
     let folder = folder("json");
-    let gradients = "{ .reg .f32 %z; .reg .b64 %h; tex.grad.3d.v4.f32.f32 {%z, %z, %z, %z}, [%h, {%z, %z, %z, %z}], {%z, %z, %z, %z}, \
-                     {%z, %z, %z, %z}; }";
-    fs::write(folder.join("later.ptx"), module("sm_100a", "u", gradients)).unwrap();
+    let atomic = "{ .reg .b32 %z; .local .align 4 .b32 z; atom.add.u32 %z, [z], 1; }";
+    fs::write(folder.join("later.ptx"), module("sm_100a", "u", atomic)).unwrap();
     let files = ["wrong.ptx", "k00.ptx", "later.ptx"].map(str::to_owned);
     let outcome = compile(&folder, &files, &["--out-dir", "out", "--json"]);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(1), ""));

@@ -59,10 +59,7 @@ fn folder(name: &str) -> PathBuf {
     write("outside.ptx", kernel(&three_i_plus_one(), "    mov.u32 %v, 0;\n    add.u64 %d, %d, 4096;"));
     write(
         "unsupported.ptx",
-        kernel(
-            &three_i_plus_one(),
-            "    mad.lo.u32 %v, %i, 3, 1;\n    tex.grad.3d.v4.s32.f32 {%v, %v, %v, %v}, [%d, {%v, %v, %v, %v}], {%v, %v, %v, %v}, {%v, %v, %v, %v};",
-        ),
+        kernel(&three_i_plus_one(), "    mad.lo.u32 %v, %i, 3, 1;\n    { .local .align 4 .b32 z; atom.add.u32 %v, [z], 1; }"),
     );
     write("syntax.ptx", kernel(&three_i_plus_one(), "    ad.u32 %v, %i, 1;"));
     write("plain.ptx", common::module("sm_80", "plain", ""));
@@ -164,7 +161,7 @@ fn what_cannot_be_run_is_said() {
     let outcome = oriole(&folder, &["unsupported.ptx"]);
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.stdout.starts_with("unsupported.ptx: unsupported (sass, sm_90a, -O3): line 22: "), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("tex.grad.3d"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("local memory"), "{}", outcome.stdout);
     assert!(outcome.stderr.contains("--> unsupported.ptx:22:"), "{}", outcome.stderr);
     let outcome = oriole(&folder, &["syntax.ptx"]);
     assert_eq!(outcome.code, Some(1));

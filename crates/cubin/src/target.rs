@@ -140,6 +140,11 @@ impl FileTraits {
         self.style != LayoutGeneration::Ampere
     }
 
+    /// Returns whether functions of relocatable files name the constant bank of texture and surface references.
+    pub fn names_image_banks(&self) -> bool {
+        self.style == LayoutGeneration::Ampere
+    }
+
     /// Returns whether the target has the suffix `a`.
     pub(crate) fn is_specific(&self) -> bool {
         self.target.suffix() == Suffix::ArchSpecific

@@ -6,11 +6,14 @@ use oriole_hardware::Hardware;
 use oriole_ir::{
     Function, FunctionKind, Inst, Op, Opcode, Operand, OperandKind, Pseudo, Reference, ReferenceKind, RegFile, Role, Symbol, Target,
 };
-use oriole_isa::Symbols;
+use oriole_isa::{Symbols, SystemLayout, TextureHandle};
 use oriole_isel::{
-    CLOBBERED_COUNT, CLOBBERED_PREDICATES, DYNAMIC_STACK, FIRST_CLOBBERED, RETURN_ADDRESS, SAVED_STACK_POINTER, is_runtime, runtime_names,
+    CLOBBERED_COUNT, CLOBBERED_PREDICATES, DYNAMIC_STACK, FIRST_CLOBBERED, QuadFetch, RETURN_ADDRESS, SAVED_STACK_POINTER, is_runtime,
+    runtime_names,
 };
 use oriole_regalloc::{AllocateError, Allocation, Clobbers, Environment, Reg, RegisterSet};
+
+use crate::quads;
 
 /// Number of the first uniform register that only kernels write; device functions write lower ones only.
 const FIRST_KERNEL_UNIFORM: u16 = 36;
@@ -69,10 +72,11 @@ pub fn is_callee_saved_barrier(barrier: u16) -> bool {
     barrier >= FIRST_CALLEE_SAVED_BARRIER
 }
 
-/// Returns whether a function calls a function that follows the general calling convention. Runtime functions do not: they clobber only a
-/// few registers.
+/// Returns whether a function calls a function that follows the general calling convention. Runtime functions and texture fetches by quads
+/// do not: they clobber only a few registers.
 pub fn has_abi_calls(function: &Function) -> bool {
-    let is_call = |inst: Inst| function.insts[inst].is_machine(Opcode::CALL) && !function.callee(inst).is_some_and(is_runtime);
+    let is_special = |name: &str| is_runtime(name) || QuadFetch::parse(name).is_some();
+    let is_call = |inst: Inst| function.insts[inst].is_machine(Opcode::CALL) && !function.callee(inst).is_some_and(is_special);
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| is_call(inst)))
 }
 
@@ -81,6 +85,14 @@ fn runtime_clobbers() -> Clobbers {
     let mut general = set(FIRST_CLOBBERED..FIRST_CLOBBERED + CLOBBERED_COUNT, |_| true);
     general.insert(Reg::from(RETURN_ADDRESS), 2);
     Clobbers { general, predicates: set(0..CLOBBERED_PREDICATES, |_| true), ..Clobbers::NONE }
+}
+
+/// Returns the registers that a texture fetch by a quad overwrites.
+fn quad_clobbers() -> Clobbers {
+    let results = u16::from(QuadFetch::ABSENT)..u16::from(QuadFetch::COMPONENTS) + 4;
+    let mut general = set(results, |_| true);
+    general.insert(Reg::from(QuadFetch::FIRST_SCRATCH), QuadFetch::SCRATCH_COUNT);
+    Clobbers { general, predicates: set(0..u16::from(QuadFetch::PREDICATES), |_| true), ..Clobbers::NONE }
 }
 
 /// Returns the registers that a runtime function may use: exactly those that it may clobber.
@@ -102,6 +114,12 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
     }
     let mut environment = Environment::on_machine(hardware.machine, hardware.target, limit);
     environment.known = runtime_names().map(|name| (name.to_owned(), runtime_clobbers())).collect();
+    let fetches = function.symbols.iter().filter(|name| QuadFetch::parse(name).is_some());
+    environment.known.extend(fetches.map(|name| (name.clone(), quad_clobbers())));
+    if SystemLayout::of(hardware.target).texture_handle == TextureHandle::General {
+        // Barriers belong to the warp: while threads of one function fetch by quads, other threads may execute any function.
+        environment.reserved.barriers.insert(Reg::from(QuadFetch::BARRIER), 1);
+    }
     let calls = has_abi_calls(function);
     let is_kernel = function.kind == FunctionKind::Kernel;
     if is_kernel && !calls {
@@ -112,7 +130,7 @@ pub fn environment(function: &Function, hardware: &Hardware<'_>, limit: u32, has
     if calls {
         // While some threads of a warp wait on a convergence barrier, others may execute a call, so barriers that calls clobber cannot be
         // used.
-        environment.reserved.barriers = environment.clobbers.barriers;
+        environment.reserved.barriers = environment.reserved.barriers.or(&environment.clobbers.barriers);
     }
     if is_kernel {
         environment.clobbers.uniform = set(0..FIRST_KERNEL_UNIFORM, |_| true);
@@ -172,6 +190,7 @@ fn register(first: u8, count: u8) -> Operand {
 }
 
 /// Inserts moves before each call that write the return address and, in a function with a dynamic stack, the callee's stack pointer.
+/// Replaces the calls that stand for texture fetches by quads by their instructions.
 ///
 /// **Before**: physical registers. **After**: the return address is an operand of every call.
 pub fn write_return_addresses(function: &mut Function) {
@@ -187,6 +206,10 @@ pub fn write_return_addresses(function: &mut Function) {
         for inst in insts {
             if !function.insts[inst].is_machine(Opcode::CALL) {
                 with_addresses.push(inst);
+                continue;
+            }
+            if let Some(fetch) = function.callee(inst).and_then(QuadFetch::parse) {
+                quads::expand(function, inst, fetch, &mut with_addresses);
                 continue;
             }
             let location = function.insts[inst].location;

@@ -1,13 +1,15 @@
 //! Determines which functions of a module go into the cubin, and describes the functions that are defined elsewhere.
 
 use oriole_cubin::build::Extern;
-use oriole_isel::prototype;
+use oriole_isa::Target;
+use oriole_isel::{GradientHelp, QuadFetch, prototype};
 use oriole_ptx::ast::{AddressBase, Body, Function, FunctionId, FunctionKind, Initializer, Linkage, Module, Operand};
 use oriole_ptx::table::{Modifier, Opcode};
 use oriole_sched::calls::{CallCosts, CallNode};
 use oriole_support::Name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::convention;
 use crate::options::Options;
 
 /// Functions that the CUDA driver provides. An executable cubin may call them without a definition.
@@ -20,7 +22,7 @@ const DRIVER_CLOBBERS: u32 = 0xfff9;
 
 /// Returns whether the CUDA driver provides a function.
 pub fn is_driver_function(name: &str) -> bool {
-    DRIVER_FUNCTIONS.contains(&name)
+    DRIVER_FUNCTIONS.contains(&name) || oriole_isel::is_driver_gradient(name)
 }
 
 /// The functions of a module by name. Names are interned, so comparing their numbers is enough.
@@ -127,6 +129,21 @@ pub fn reachable_functions(index: &FunctionIndex<'_>, options: &Options, has_cal
     let mut found: Vec<FunctionId> = found.into_iter().collect();
     found.sort_unstable();
     found
+}
+
+/// Returns the number of general registers that the fixed operands of a function's calls need; 0 for a kernel without calls.
+pub fn fewest_registers(module: &Module, function: &Function, target: Target) -> u32 {
+    let fetches = |help: GradientHelp| {
+        let forms = function.body.iter().flat_map(|body| &body.instructions).map(|instruction| &module.forms[instruction.form]);
+        forms.into_iter().any(|form| oriole_isel::gradient_help(form, target) == Some(help))
+    };
+    if fetches(GradientHelp::Quad) {
+        QuadFetch::REGISTERS.max(convention::MIN_TO_ALLOCATE)
+    } else if function.kind == FunctionKind::Function || has_calls(module, function) || fetches(GradientHelp::Driver) {
+        convention::MIN_TO_ALLOCATE
+    } else {
+        0
+    }
 }
 
 /// Returns whether the code of a function has calls.

@@ -7,6 +7,7 @@ use oriole_isel::Layout;
 use oriole_ptx::ast::{Initializer, Module, OpaqueField, Parameter, TextureMode, VariableId};
 use rustc_hash::FxHashSet;
 
+use crate::compile_function::Finished;
 use crate::job::Job;
 use crate::variables::image_kind;
 use crate::whole_program::Program;
@@ -98,6 +99,13 @@ pub fn reference_parameters(job: &Job<'_>) -> Vec<ImageParameter> {
         Some(ImageParameter { name: job.module.name(variable.name).to_owned(), kind: image_kind(variable.ty)?, ordinal: ordinal as u16 })
     };
     parameters.filter_map(image).collect()
+}
+
+/// Returns the same attributes for a function of a relocatable file that uses references.
+pub fn linked_bank_attributes(function: &Finished) -> Vec<Attribute> {
+    let uses_images = function.code.patches.iter().any(|patch| patch.reference.kind == ReferenceKind::ImageWord);
+    let codes = [Code::BINDLESS_TEXTURE_BANK, Code::BINDLESS_SURFACE_BANK];
+    codes.into_iter().filter(|_| uses_images).map(|code| Attribute::new(code, Value::Byte(0))).collect()
 }
 
 /// Returns the cubin attributes with the constant banks that hold the handles of textures and surfaces.

@@ -11,7 +11,7 @@ use crate::debug::variables::VariableRegisters;
 use crate::functions::FunctionIndex;
 use crate::options::Options;
 use crate::registers::{HIDDEN_REGISTERS, RegisterLimit};
-use crate::{convention, debug, functions, registers, variables};
+use crate::{debug, functions, registers, variables};
 
 /// A function to compile.
 pub struct Job<'m> {
@@ -106,7 +106,7 @@ fn limit_registers(jobs: &mut [Job<'_>], options: &Options, machine: &Machine) {
     let of_functions = jobs.iter().filter(|job| job.is_kernel()).map(|job| job.limit.registers).min().unwrap_or(u32::MAX);
     for job in jobs {
         let limit = if job.is_kernel() { job.limit.registers } else { job.limit.registers.min(of_functions) };
-        let fewest = if job.is_kernel() && !functions::has_calls(job.module, job.function()) { 0 } else { convention::MIN_TO_ALLOCATE };
+        let fewest = functions::fewest_registers(job.module, job.function(), options.target);
         job.register_limit = (limit - HIDDEN_REGISTERS).max(fewest);
     }
 }

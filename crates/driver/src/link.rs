@@ -5,7 +5,7 @@ use oriole_cubin::build::{self, CodePatch, CodeRelocation, FrameInfo, function_a
 use oriole_cubin::info::{Attribute, Code, Value};
 use oriole_hardware::Hardware;
 use oriole_ir::ReferenceKind;
-use oriole_isel::{Layout, Linking};
+use oriole_isel::{Layout, Linking, QuadFetch};
 use oriole_ptx::ast::LaunchBounds;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -47,7 +47,7 @@ pub fn link(program: &Program<'_>, options: &Options, hardware: &Hardware<'_>) -
     let cubin = cubin.write().map_err(|error| internal(error.to_string()))?;
     let global_bytes =
         layouts.iter().flat_map(|layout| &layout.globals).fold(0_u64, |total, variable| total.saturating_add(variable.bytes));
-    let constants: u64 = layouts.iter().map(|layout| layout.constant_bytes).sum();
+    let constants: u64 = layouts.iter().map(|layout| layout.constants_end).max().unwrap_or(0);
     let addresses: u64 = layouts.iter().map(|layout| 8 * layout.addresses.len() as u64).sum();
     let banks = [(oriole_isel::CONSTANT_BANK, constants), (oriole_isel::ADDRESS_BANK, addresses)];
     let constant_bytes = banks.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
@@ -130,6 +130,7 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
         }
         variables::add_variables(&mut module, source, index, layout)?;
     }
+    drop_resolved(&mut module);
     images::add_images(&mut module, program);
     add_externs(&mut module, indices, jobs, finished);
     mark_address_taken(&mut module, indices);
@@ -142,8 +143,15 @@ fn describe_cubin(program: &Program<'_>, options: &Options) -> Result<build::Mod
         module.settle_calls();
         mark_unknown_stacks(&mut module);
     }
+    add_quad_stack(&mut module, finished);
     check_tensor_memory(&module)?;
     Ok(module)
+}
+
+/// Removes external variables that another module of the program defines, and repeated ones.
+fn drop_resolved(file: &mut build::Module) {
+    let mut known: FxHashSet<String> = file.variables.iter().map(|variable| variable.name.clone()).collect();
+    file.externs.retain(|external| known.insert(external.name.clone()));
 }
 
 /// Adds symbols for functions that the program uses and that are defined elsewhere.
@@ -161,6 +169,15 @@ fn add_externs(file: &mut build::Module, indices: &[FunctionIndex<'_>], jobs: &[
     let added: Vec<build::Extern> =
         used.into_iter().filter(|(_, name)| known.insert(name)).map(|(index, name)| index.extern_function(name)).collect();
     file.externs.extend(added);
+}
+
+/// Adds the memory below the stack pointer in which threads keep their registers while other threads of their quad fetch from textures.
+fn add_quad_stack(file: &mut build::Module, finished: &[Finished]) {
+    if finished.iter().any(|function| function.symbols.iter().any(|name| QuadFetch::parse(name).is_some())) {
+        for function in file.functions.iter_mut().filter(|function| function.min_stack_size != build::UNKNOWN_STACK) {
+            function.min_stack_size += QuadFetch::SAVED_BYTES;
+        }
+    }
 }
 
 /// Marks the stack size as unknown for kernels whose call graph is not known statically.
@@ -243,6 +260,9 @@ fn to_build_function(
         extra.push(Attribute::words(Code::REQNTID, padded_sizes(threads)));
     }
     extra.extend(cluster_attributes(bounds));
+    if options.relocatable && traits.names_image_banks() {
+        extra.extend(images::linked_bank_attributes(function));
+    }
     if job.is_kernel() {
         extra.extend(images::bank_attributes(job));
         extra.push(Attribute::new(Code::MAXREG_COUNT, Value::Half(job.limit.registers as u16)));
@@ -343,6 +363,7 @@ fn relocations(function: &Finished, options: &Options) -> Vec<CodeRelocation> {
         ReferenceKind::ConstantOffset => CodePatch::ConstantOffset,
         ReferenceKind::Call => CodePatch::Call,
         ReferenceKind::DriverNumber => CodePatch::DriverNumber,
+        ReferenceKind::ImageWord => CodePatch::ConstantLoad,
     };
     let indirect = function.code.indirect_calls.iter().filter(|_| options.relocatable).map(|&offset| CodeRelocation {
         offset: u64::from(offset),

@@ -141,7 +141,7 @@ passes! {
     96  "store-return",     All,        required, Optimize, store_return,     "leaves the return address of a function with calls to the prologue";
     97  "pre-schedule",     Scheduled,  optional, Schedule, pre_schedule,     "reorders instructions within blocks, before register allocation";
     101 "allocate",         All,        required, Allocate, allocate,         "assigns physical registers, spills";
-    102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls";
+    102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls, and the instructions of texture fetches by quads";
     103 "clear-barriers",   All,        required, Allocate, clear_barriers,   "clears callee-saved convergence barriers, where the target needs that";
     104 "prologue",         All,        required, Allocate, insert_prologue,  "sets up the stack pointer, and saves and restores registers";
     110 "post-schedule",    Scheduled,  optional, Allocate, post_schedule,    "reorders instructions within blocks, after register allocation";

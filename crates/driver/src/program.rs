@@ -27,7 +27,7 @@ use crate::options::Options;
 use crate::pass_log::{BisectCounter, PassLog, Recorder};
 use crate::state::Input;
 use crate::whole_program::Program;
-use crate::{convention, functions, parallel};
+use crate::{convention, functions, parallel, private_names};
 
 /// Compiles modules into one cubin. Also returns the requested records of the passes.
 pub fn compile(modules: &[&Module], options: &Options) -> (Result<Compiled, Vec<CompileError>>, PassLog) {
@@ -42,6 +42,8 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         return Err(vec![CompileError::in_program(Fault::Unsupported(format!("a file for {}", options.target)))]);
     }
     let hardware = &Hardware::new(options.target, options.profile.as_deref());
+    let distinct = private_names::distinct(modules);
+    let modules: &[&Module] = &distinct.iter().map(|module| &**module).collect::<Vec<_>>();
     let mut layouts = lay_out_variables(modules, options)?;
     let mut indices: Vec<FunctionIndex<'_>> = modules.iter().map(|module| FunctionIndex::new(module)).collect();
     let mut jobs = job::jobs(modules, &indices, &layouts, options, hardware.machine);
@@ -110,7 +112,7 @@ fn memory_limit_errors(jobs: &[Job<'_>], layouts: &[Layout], options: &Options) 
             CompileError::in_function(job.module_number, job.name(), failure)
         }));
     }
-    let constants = layouts.iter().fold(0_u64, |total, layout| total.saturating_add(layout.constant_bytes));
+    let constants = layouts.last().map_or(0, |layout| layout.constants_end);
     let excess = Excess::find(LimitedMemory::Constant, constants, limits.constants, false);
     errors.extend(excess.map(|excess| CompileError::in_program(Fault::TooMuch(excess))));
     errors
@@ -197,24 +199,21 @@ fn add_runtime(
     Ok(())
 }
 
-/// Assigns offsets to the variables of all modules. Returns an error if more than one module has variables in the constant banks of a
-/// module.
+/// Assigns places to the variables of all modules. In the constant banks, each module follows the one before.
 fn lay_out_variables(modules: &[&Module], options: &Options) -> Result<Vec<Layout>, Vec<CompileError>> {
     let linking = if options.relocatable { Linking::Relocatable } else { Linking::Whole };
     let unsupported = |module, feature| vec![CompileError::in_module(module, Fault::Unsupported(feature))];
     let mut layouts: Vec<Layout> = Vec::new();
     for (number, module) in modules.iter().enumerate() {
-        let layout = Layout::new(module, linking).map_err(|error| unsupported(number, error.feature))?;
-        let has_banks = |layout: &Layout| !layout.addresses.is_empty() || layout.constant_bytes > 0;
-        if has_banks(&layout) && layouts.iter().any(has_banks) {
-            return Err(unsupported(number, "module variables in more than one input".into()));
-        }
+        let layout = Layout::after(layouts.last(), module, linking).map_err(|error| unsupported(number, error.feature))?;
         if layout.has_image_functions() && modules.len() > 1 {
             let feature = "texture, sampler and surface references in device functions of a program with several inputs";
             return Err(unsupported(number, feature.into()));
         }
         layouts.push(layout);
     }
+    let bank_bytes = layouts.last().map_or(0, |layout| layout.constants_end);
+    layouts.iter_mut().for_each(|layout| layout.bank_bytes = bank_bytes);
     Ok(layouts)
 }
 

@@ -1,7 +1,8 @@
-//! Checks that every legal form of the PTX table compiles for every target that has it, or is refused by name.
+//! Checks that every legal form of the PTX table compiles for every target that has it.
 //!
-//! Each instruction is compiled in a kernel of its own without optimization, so that nothing removes it. An internal error is a failure. So
-//! is a refusal of an opcode that is not on the list of unsupported opcodes.
+//! Each instruction is compiled in a kernel of its own without optimization, so that nothing removes it. A refusal is a failure, and so is an
+//! internal error. The rows are sampled; `ORIOLE_ALL_FORMS=1 cargo test -p oriole-driver --test forms every_legal_form -- --nocapture`
+//! compiles all forms for all targets.
 //!
 //! `forms.txt` is a baseline of the generated code: for each opcode the number of forms, the number of instructions and a digest of the
 //! cubins. It is no statement of correctness: a line that changes must be reviewed and explained by the change that causes it.
@@ -25,14 +26,11 @@ const FORMS_PER_ROW: usize = 60;
 /// The same for textures, which have more than a hundred rows that differ in operands only.
 const TEXTURES_PER_ROW: usize = 8;
 
+/// The number of forms of a row from which on the table itself samples them.
+const ALL_PER_ROW: usize = 4096;
+
 /// Maximum number of forms to compile per row of the table with each guard.
 const GUARDED_FORMS_PER_ROW: usize = 12;
-
-/// Returns whether a form is not supported yet: gradients that `TXD` cannot express.
-fn is_left_out_form(text: &str) -> bool {
-    let has_compare = text.rsplit_once(", ").is_some_and(|(_, last)| last.starts_with("%f32"));
-    text.starts_with("tex.grad") && (has_compare || [".3d.", ".cube.", ".acube."].iter().any(|geometry| text.contains(geometry)))
-}
 
 /// Returns the cases that are valid on a platform.
 fn valid_cases(cases: &[Case], platform: Platform) -> Vec<Case> {
@@ -117,23 +115,68 @@ fn compile_cases(cases: &[Case], target: Target) -> Result<Compiled, Vec<Compile
     compile(&[&checked.module], &Options { level: 0, verify: true, ..Options::new(target) })
 }
 
-/// Compiles the forms of all rows after `guard`, and panics with a list of those that fail. Returns what a baseline records.
-fn check_forms(guard: &str, forms_per_row: usize) -> BTreeMap<&'static str, Recorded> {
+/// The forms to compile.
+struct Selection {
+    targets: Vec<Target>,
+    /// Text before each instruction.
+    guard: &'static str,
+    /// Maximum numbers of forms per row.
+    forms_per_row: usize,
+    textures_per_row: usize,
+    /// Also compiles forms that only earlier versions of PTX have, and lets nvdisasm read the files.
+    is_thorough: bool,
+}
+
+impl Selection {
+    /// A sample for each set of encodings.
+    fn sample(guard: &'static str, forms_per_row: usize) -> Selection {
+        let targets = TARGETS.iter().map(|name| Target::parse(name).unwrap()).collect();
+        Selection { targets, guard, forms_per_row, textures_per_row: forms_per_row.min(TEXTURES_PER_ROW), is_thorough: false }
+    }
+
+    /// Returns the forms of a row for a target, in groups of one version of PTX each.
+    fn groups(&self, row: usize, target: Target) -> Vec<Vec<Case>> {
+        let limit = if ROWS[row].family == "texture" { self.textures_per_row } else { self.forms_per_row };
+        let guarded = |case: Case| Case { text: format!("{}{}", self.guard, case.text), ..case };
+        let forms: Vec<Case> = legal_forms(row, limit).into_iter().flat_map(with_handles).map(guarded).collect();
+        let newest = valid_cases(&forms, Platform { version: PtxVersion::NEWEST, target });
+        let mut groups = vec![newest];
+        if self.is_thorough {
+            let mut left: BTreeMap<PtxVersion, Vec<Case>> = BTreeMap::new();
+            for form in forms.into_iter().filter(|form| !groups[0].iter().any(|case| case.text == form.text)) {
+                left.entry(form.platform.version).or_default().push(form);
+            }
+            groups.extend(left.into_iter().map(|(version, forms)| valid_cases(&forms, Platform { version, target })));
+        }
+        groups.retain(|group| !group.is_empty());
+        groups
+    }
+}
+
+/// Panics if nvdisasm does not read a file, or complains about it.
+fn read_with_nvdisasm(nvdisasm: &Path, cubin: &[u8], what: &str) {
+    let file = std::env::temp_dir().join(format!("oriole-forms-{}.cubin", std::process::id()));
+    std::fs::write(&file, cubin).unwrap();
+    let output = std::process::Command::new(nvdisasm).arg("-c").arg(&file).output().unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && complaints.trim().is_empty(), "{what}: {complaints}");
+    std::fs::remove_file(&file).unwrap();
+}
+
+/// Compiles forms, and panics with a list of those that fail. Returns what a baseline records.
+fn check_forms(selection: &Selection) -> BTreeMap<&'static str, Recorded> {
     let mut failures: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut compiled = 0;
     let mut recorded: BTreeMap<&str, Recorded> = BTreeMap::new();
-    for name in TARGETS {
-        let target = Target::parse(name).unwrap();
-        let platform = Platform { version: PtxVersion::new(9, 0), target };
-        for (row, _) in ROWS.iter().enumerate() {
-            let guarded = |case: Case| Case { text: format!("{guard}{}", case.text), ..case };
-            let limit = if ROWS[row].family == "texture" { forms_per_row.min(TEXTURES_PER_ROW) } else { forms_per_row };
-            let forms: Vec<Case> = legal_forms(row, limit).into_iter().flat_map(with_handles).map(guarded).collect();
-            let cases = valid_cases(&forms, platform);
-            if cases.is_empty() {
-                continue;
-            }
+    let nvdisasm = if selection.is_thorough { oriole_oracles::tool("nvdisasm") } else { None };
+    for &target in &selection.targets {
+        let name = target.to_string();
+        let groups = (0..ROWS.len()).flat_map(|row| selection.groups(row, target).into_iter().map(move |cases| (row, cases)));
+        for (row, cases) in groups {
             let result = compile_cases(&cases, target);
+            if let (Ok(compiled), Some(nvdisasm)) = (&result, &nvdisasm) {
+                read_with_nvdisasm(nvdisasm, &compiled.cubin, &format!("{name}, {} and others", cases[0].text));
+            }
             let baseline = recorded.entry(ROWS[row].opcode.spelling()).or_default();
             let errors = match result {
                 Ok(compiled) => {
@@ -160,9 +203,6 @@ fn check_forms(guard: &str, forms_per_row: usize) -> BTreeMap<&'static str, Reco
                     Fault::Cancelled => "cancelled",
                     Fault::Internal(_) => "internal",
                 };
-                if kind == "refused" && is_left_out_form(cases[number].text.trim_start_matches(guard)) {
-                    continue;
-                }
                 let key = format!("{name} {kind}: {}", ROWS[row].opcode.spelling());
                 failures.entry(key).or_default().push(format!("{}  -- {error}", cases[number].text));
             }
@@ -174,18 +214,31 @@ fn check_forms(guard: &str, forms_per_row: usize) -> BTreeMap<&'static str, Reco
     }
     assert!(failures.is_empty(), "{compiled} forms compiled; these did not:\n{report}");
     assert!(compiled > 0, "no form was compiled");
+    println!("{compiled} forms compiled for {} targets", selection.targets.len());
     recorded.retain(|_, recorded| recorded.forms > 0);
     recorded
 }
 
 #[test]
-fn every_form_compiles_or_is_refused_by_name() {
-    compare(&check_forms("", FORMS_PER_ROW));
+fn every_form_compiles() {
+    compare(&check_forms(&Selection::sample("", FORMS_PER_ROW)));
 }
 
 /// Some machine instructions take no guard; a PTX instruction that is selected to one of them needs a branch around it.
 #[test]
 fn every_form_compiles_under_a_guard() {
-    check_forms("@%pred_299 ", GUARDED_FORMS_PER_ROW);
-    check_forms("@!%pred_299 ", GUARDED_FORMS_PER_ROW);
+    check_forms(&Selection::sample("@%pred_299 ", GUARDED_FORMS_PER_ROW));
+    check_forms(&Selection::sample("@!%pred_299 ", GUARDED_FORMS_PER_ROW));
+}
+
+/// Compiles all forms for the targets that `ORIOLE_ALL_FORMS` lists with commas, or for all targets if it is 1.
+#[test]
+fn every_legal_form_compiles() {
+    let Some(wanted) = std::env::var_os("ORIOLE_ALL_FORMS") else { return oriole_oracles::skip("ORIOLE_ALL_FORMS is not set") };
+    let wanted = wanted.into_string().unwrap();
+    let targets: Vec<Target> = match wanted.as_str() {
+        "1" => Target::all_with_machine_code().filter(|target| oriole_cubin::FileTraits::of(*target).is_some()).collect(),
+        names => names.split(',').map(|name| Target::parse(name).unwrap()).collect(),
+    };
+    check_forms(&Selection { targets, guard: "", forms_per_row: ALL_PER_ROW, textures_per_row: ALL_PER_ROW, is_thorough: true });
 }

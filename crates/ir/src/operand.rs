@@ -147,6 +147,8 @@ pub enum ReferenceKind {
     ConstantOffset,
     /// A 32-bit number that the CUDA driver knows by the name of the symbol.
     DriverNumber,
+    /// The place in the constant banks of the word for a texture, sampler or surface reference. The linker chooses it.
+    ImageWord,
 }
 
 /// The position of an operand in its instruction.

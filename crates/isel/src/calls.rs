@@ -21,6 +21,7 @@ use crate::layout::aligned;
 use crate::parameters::{TouchedWords, Words, address_taken, parameter_variable};
 use crate::ptx::Ptx;
 use crate::select::Select;
+use crate::texture;
 
 /// A PTX `call`, split into its parts.
 struct Call<'m> {
@@ -148,6 +149,10 @@ pub(crate) fn prepare(select: &mut Select<'_>, id: FunctionId) -> Result<(), Uns
                 select.has_dynamic_stack = true;
                 continue;
             }
+            Opcode::Tex => {
+                stack = stack.max(u64::from(texture::driver_stack_bytes(&module.forms[instruction.form], select.target)));
+                continue;
+            }
             _ => continue,
         }
         let Some(call) = Call::read(module, body, body.operands_of(instruction)) else { continue };
@@ -259,6 +264,34 @@ impl<'m> Select<'m> {
             self.receive(destination, &words)?;
         }
         Ok(())
+    }
+
+    /// Emits a call of a function that PTX does not declare, with words in registers, and returns its results. `is_function` says whether
+    /// there is a function of this name; otherwise a later pass replaces the call.
+    pub(crate) fn call_by_name(&mut self, name: &str, is_function: bool, arguments: &[(u8, Operand)], results: &[u8]) -> Vec<Operand> {
+        let mut sources: Vec<Operand> = arguments.iter().map(|&(register, word)| fixed(self.in_register(word), register)).collect();
+        if is_function {
+            self.callees.add(name.to_owned());
+            if self.has_dynamic_stack {
+                sources.push(fixed(self.stack_end(), DYNAMIC_STACK));
+            }
+        }
+        let words: Vec<Operand> = results.iter().map(|_| self.new_word()).collect();
+        let symbol = self.b.symbol(name);
+        let target = Operand::from(Reference { symbol, offset: 0, kind: ReferenceKind::Call });
+        let mut operands: Vec<Operand> = words.iter().zip(results).map(|(&word, &register)| fixed(word, register)).collect();
+        operands.push(target);
+        operands.extend(sources);
+        let inst = self.b.emit("CALL.ABS.NOINC {}", &[target]);
+        self.b.function.set_operands(inst, &operands, results.len());
+        words
+    }
+
+    /// Stores words of an argument on the stack of the next call; `at` is in bytes from its start.
+    pub(crate) fn store_argument(&mut self, words: &[Operand], at: u32) {
+        let base = self.stack_end();
+        let numbered: Vec<(u32, Operand)> = (0..).zip(words.iter().copied()).collect();
+        self.store_local(&numbered, 4 * words.len() as u32, base, i64::from(at));
     }
 
     /// Creates a new 32-bit value.

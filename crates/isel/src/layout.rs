@@ -62,14 +62,18 @@ pub struct Layout {
     pub linking: Linking,
     /// The `.const` variables, in the order of their offsets in constant bank 3.
     pub constants: Vec<Static>,
-    /// Size of constant bank 3 in bytes.
-    pub constant_bytes: u64,
+    /// End of the module's part of constant bank 3, in bytes from the start of the bank.
+    pub constants_end: u64,
+    /// Size of constant bank 3 in bytes, with the constants of modules that follow.
+    pub bank_bytes: u64,
     /// The `.global` variables that the module defines.
     pub globals: Vec<Static>,
     /// The names of `.global` and `.const` variables that the module only declares.
     pub externs: Vec<String>,
-    /// The names whose addresses are in constant bank 4, eight bytes each.
+    /// The names whose addresses are in constant bank 4, eight bytes each, after those of modules before this one.
     pub addresses: Vec<String>,
+    /// Number of addresses of modules before this one.
+    earlier_addresses: usize,
     /// The texture, sampler and surface references of the module, in the order of declaration.
     pub images: Vec<VariableId>,
     /// The device functions that use references.
@@ -92,12 +96,21 @@ const LARGEST_BANK: u64 = 0x10000;
 const MAX_ADDRESSES: usize = 0x10000 / 8 - 1;
 
 impl Layout {
-    /// Computes the layout of the variables of a module.
+    /// Computes the layout of the variables of a module that is compiled alone.
     pub fn new(module: &Module, linking: Linking) -> Result<Layout, Unsupported> {
+        Layout::after(None, module, linking)
+    }
+
+    /// Computes the layout of the variables of a module. In the constant banks it follows `previous`, the module before it in a program of
+    /// several ones.
+    pub fn after(previous: Option<&Layout>, module: &Module, linking: Linking) -> Result<Layout, Unsupported> {
+        let start = previous.map_or(0, |previous| previous.constants_end);
         let mut layout = Layout {
             linking,
             constants: Vec::new(),
-            constant_bytes: 0,
+            constants_end: start,
+            bank_bytes: start,
+            earlier_addresses: previous.map_or(0, |previous| previous.earlier_addresses + previous.addresses.len()),
             globals: Vec::new(),
             externs: Vec::new(),
             addresses: Vec::new(),
@@ -136,8 +149,8 @@ impl Layout {
                 layout.globals.push(global(module, &layout, id, name.clone())?);
             }
             let home = match linking {
-                Linking::Whole if slots.contains_key(&name) || has_slot(id) && slots.len() < MAX_ADDRESSES => {
-                    let next = layout.addresses.len() as u32;
+                Linking::Whole if slots.contains_key(&name) || has_slot(id) && layout.earlier_addresses + slots.len() < MAX_ADDRESSES => {
+                    let next = (layout.earlier_addresses + layout.addresses.len()) as u32;
                     let slot = *slots.entry(name.clone()).or_insert_with(|| {
                         layout.addresses.push(name);
                         next
@@ -164,7 +177,7 @@ impl Layout {
 
     /// Assigns the offsets in constant bank 3 and computes the initial contents.
     fn place_constants(&mut self, module: &Module) -> Result<(), Unsupported> {
-        let mut end = 0_u64;
+        let mut end = self.constants_end;
         for id in variables_in(module, StateSpace::Const) {
             let variable = &module.variables[id];
             let Some(name) = self.names[id.position()].clone() else { continue };
@@ -177,7 +190,7 @@ impl Layout {
             self.constants.push(Static { id, name, offset: narrow(end), bytes, align, initial: None });
             end = end.saturating_add(bytes);
         }
-        self.constant_bytes = end;
+        (self.constants_end, self.bank_bytes) = (end, end);
         if end > LARGEST_BANK {
             return Ok(());
         }
@@ -208,7 +221,7 @@ impl Layout {
     pub fn variables_of(&self, module: &Module, id: FunctionId, target: Target) -> VariableLayout {
         let function = &module.functions[id];
         let mut variables = VariableLayout::of(Arc::clone(&self.module_facts));
-        (variables.shared_align, variables.frame_align, variables.constant_bytes) = (1, 4, self.constant_bytes);
+        (variables.shared_align, variables.frame_align, variables.constant_bytes) = (1, 4, self.bank_bytes);
         variables.parameters_start = SystemLayout::of(target).parameters_start(0);
         variables.is_relocatable = self.linking == Linking::Relocatable;
         if function.kind == FunctionKind::Entry {

@@ -11,6 +11,8 @@ pub struct Ptx<'m> {
     pub form: &'m Form,
     /// Operands in source order; the destination is usually first.
     pub operands: &'m [ast::Operand],
+    /// Whether the module is for sm_10 to sm_13, whose single-precision instructions flush subnormal numbers without `.ftz`.
+    pub flushes: bool,
 }
 
 impl<'m> Ptx<'m> {
@@ -19,9 +21,15 @@ impl<'m> Ptx<'m> {
         self.form.opcode
     }
 
-    /// Returns whether the instruction has a modifier.
+    /// Returns whether the instruction has a modifier, or behaves as if it had.
     pub fn has(&self, modifier: Modifier) -> bool {
-        self.form.has(modifier)
+        self.form.has(modifier) || modifier == Modifier::Ftz && self.flushes && self.is_single()
+    }
+
+    /// Returns whether the instruction computes with f32 and with no type of 64 bits: conversions between the two never flush.
+    fn is_single(&self) -> bool {
+        let types = self.types();
+        types.contains(&ScalarType::F32) && types.iter().all(|ty| ty.bytes() < 8)
     }
 
     /// Returns the modifier in a slot of the instruction's syntax, if any.

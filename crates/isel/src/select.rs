@@ -9,7 +9,7 @@ use std::rc::Rc;
 use oriole_ir::{Block, Builder, Class, Function, FunctionKind, Guard, Location, Operand, OperandKind, Target, Value};
 use oriole_ptx::ast::{self, Body, FunctionId, GuardSource, LabelId, Module, RegisterDeclarationId, RegisterId, Statement, VariableId};
 use oriole_ptx::types::ScalarType;
-use oriole_support::Index;
+use oriole_support::{Architecture, Index};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::caches::SelectCaches;
@@ -283,7 +283,9 @@ impl<'m> Select<'m> {
             let unreachable = self.b.new_block();
             self.start(unreachable);
         }
-        let ptx = Ptx { form: &self.frame.module.forms[instruction.form], operands: self.frame.body.operands_of(instruction) };
+        let module = self.frame.module;
+        let flushes = module.target.architecture() == Architecture::Tesla;
+        let ptx = Ptx { form: &module.forms[instruction.form], operands: self.frame.body.operands_of(instruction), flushes };
         let guard = match instruction.guard {
             None => None,
             Some(guard) => Some(self.guard(guard)?),

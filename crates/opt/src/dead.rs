@@ -3,10 +3,12 @@
 //! The roots are instructions with side effects: stores, branches, barriers, volatile and acquiring loads. Everything that a root reads,
 //! directly or through other instructions, is live. All other instructions are deleted, including cycles of phis that only feed each other.
 //! Unread results of live instructions are replaced by the zero register where that costs nothing: predicates always, general registers for
-//! atomics. The cost is linear in the size of the function.
+//! atomics. Texture fetches fetch only the components that are read. The cost is linear in the size of the function.
+
+mod components;
 
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Order, Pseudo, Role, Target, Value, machine};
-use oriole_isa::{Effect, Opcode, RegFile};
+use oriole_isa::{Effect, Memory, Opcode, RegFile};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
@@ -36,6 +38,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
         }
         function.blocks[block].insts = insts;
     }
+    stats.unwanted_results += components::run(function, target);
     stats
 }
 
@@ -88,6 +91,8 @@ pub(crate) fn must_stay(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     match data.op.effect() {
         Effect::None | Effect::Lanes | Effect::State => false,
+        // Loads of tensor memory stay in order, but may be dropped.
+        Effect::Reads if data.op.machine().is_some_and(|opcode| opcode.properties().memory == Memory::Tensor) => false,
         Effect::Reads => data.memory.is_some_and(|id| {
             let access = &function.accesses[id];
             access.volatile || !matches!(access.order, Order::Weak | Order::Relaxed)

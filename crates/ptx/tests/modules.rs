@@ -67,6 +67,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
         "operands that only ptxas has: subscripts outside of memory operands or by registers, addresses in special and 16-bit registers",
         &["accept/addr-global-reg-16", "accept/addr-global-sreg", "accept/addr-mov-sym-index", "accept/addr-sym-index-register"],
     ),
+    ("a variable of an inner scope hides a parameter of the same name", &["reject/param-write-shadowing-input"]),
     ("a label may have the name of a module variable, before its definition too", &["reject/label-forward-like-global"]),
 ];
 

@@ -125,21 +125,25 @@ impl Program {
             if is_kernel {
                 self.kernels.insert(name.clone());
             }
-            found.push((name, "function", is_kernel || function.linkage == Linkage::Visible));
+            found.push((name, "function", is_kernel || function.linkage != Linkage::Internal));
         }
         for variable in module.items.iter().filter_map(|item| match item {
             oriole_ptx::ast::Item::Variable(id) => Some(&module.variables[*id]),
             _ => None,
         }) {
-            if matches!(variable.linkage, Linkage::Internal | Linkage::Visible) {
-                found.push((module.name(variable.name).to_string(), "variable", variable.linkage == Linkage::Visible));
+            if variable.linkage != Linkage::Extern {
+                found.push((module.name(variable.name).to_string(), "variable", variable.linkage != Linkage::Internal));
             }
         }
-        let is_twice = |(name, _, visible): &&(String, &str, bool)| self.definitions.get(name).is_some_and(|earlier| *earlier || *visible);
+        // ptxas accepts a name again if it was private to the inputs before.
+        let is_twice = |(name, _, _): &&(String, &str, bool)| self.definitions.get(name).is_some_and(|is_visible| *is_visible);
         let twice: Vec<_> = found.iter().filter(is_twice).collect();
         let lines = if twice.is_empty() { BTreeMap::new() } else { first_lines(source.text) };
-        for (name, kind, _) in twice {
-            let place = MessagePlace { file: source.name, line: lines.get(name).copied().unwrap_or(1) };
+        let line = |name: &String| lines.get(name).copied().unwrap_or(1);
+        let mut twice: Vec<_> = twice.into_iter().map(|(name, kind, _)| (line(name), *kind, name)).collect();
+        twice.sort_unstable();
+        for (line, kind, name) in twice {
+            let place = MessagePlace { file: source.name, line };
             messages.error(Some(place), &format!("Duplicate definition of {kind} '{name}'"));
         }
         for (name, _, visible) in found {

@@ -43,14 +43,14 @@ def test_names_of_files_are_in_messages(tmp_path):
 
 
 def test_what_is_not_supported_is_an_error_with_a_line():
-    # Gradients of 3D textures are valid PTX, and the README lists them as not supported.
-    fetch = "tex.grad.3d.v4.f32.f32 {%f, %f, %f, %f}, [%h, {%f, %f, %f, %f}], {%f, %f, %f, %f}, {%f, %f, %f, %f};"
-    text = f".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .f32 %f; .reg .b64 %h;\n{fetch}\nret;\n}}\n"
+    # No machine has atomic operations on local memory; PTX does not forbid them.
+    atomic = "atom.add.f32 %f, [l], %f;"
+    text = f".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .f32 %f; .local .b32 l;\n{atomic}\nret;\n}}\n"
     assert not [diagnostic for diagnostic in oriole.check(text) if diagnostic.is_error]
     with pytest.raises(oriole.CompileError) as caught:
         oriole.compile(text)
     (error,) = caught.value.errors
-    assert error.line == 5 and "tex.grad.3d" in error.message and "not supported" in error.message
+    assert error.line == 5 and "local memory" in error.message and "not supported" in error.message
 
 
 def test_a_module_for_another_target_is_an_error_without_a_line():

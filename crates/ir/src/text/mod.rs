@@ -65,7 +65,7 @@ const ORDERS: [(Order, &str); 6] = [
 ];
 
 /// Names of reference kinds in the text form.
-const REFERENCES: [(ReferenceKind, &str); 11] = [
+const REFERENCES: [(ReferenceKind, &str); 12] = [
     (ReferenceKind::Low, "lo"),
     (ReferenceKind::High, "hi"),
     (ReferenceKind::FunctionLow, "function_lo"),
@@ -77,6 +77,7 @@ const REFERENCES: [(ReferenceKind, &str); 11] = [
     (ReferenceKind::SharedOffset, "shared"),
     (ReferenceKind::ConstantOffset, "constant"),
     (ReferenceKind::DriverNumber, "number"),
+    (ReferenceKind::ImageWord, "image"),
 ];
 
 /// Returns the name of a member of a table.

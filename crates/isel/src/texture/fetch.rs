@@ -6,7 +6,7 @@
 //! | `tex.level` with float coordinates | `TEX.LL` |
 //! | `tex` with integer coordinates | `TLD.LZ`, `TLD.LZ.MS` |
 //! | `tex.level` with integer coordinates | `TLD.LL.CL` |
-//! | `tex.grad` | `TXD` |
+//! | `tex.grad` | `TXD`, or see [`super::gradient`] |
 //! | `tld4` | `TLD4` |
 //!
 //! The coordinates are in one tuple of registers: array index, x, y, z. Another tuple has the handle if it is in a general register, the
@@ -19,17 +19,16 @@ use oriole_ptx::ast::{self, FormShape, ValueType};
 use oriole_ptx::table::{Modifier, Opcode, Slot};
 use oriole_ptx::types::ScalarType;
 
+use super::gradient::{GradientHelp, call_driver, fetch_by_quad, gradient_help};
 use super::handle::{Handle, HandleOperand};
-use super::operands::{Coordinates, Geometry};
+use super::operands::{Coordinates, Geometry, OFFSET_FIELD};
 use crate::error::Unsupported;
 use crate::ptx::Ptx;
 use crate::select::Select;
 
 /// The level of a fetch that has none, as the bits of a single: -32, which is below every level.
 const BASE_LEVEL: u32 = 0xc200_0000;
-/// Bits of an offset, and distance between offsets, in the word with offsets.
-const OFFSET_FIELD: (u32, u32) = (4, 4);
-/// The same for `tld4`.
+/// Bits of an offset, and distance between offsets, in the word with offsets of `tld4`.
 const GATHER_OFFSET_FIELD: (u32, u32) = (6, 8);
 /// Position of the word with offsets above the array index of `TXD`, and the bits that it has there.
 const GRADIENT_OFFSET_SHIFT: u32 = 16;
@@ -47,15 +46,15 @@ struct Fetch {
 }
 
 /// The operands after the brackets.
-struct Tail {
+pub(super) struct Tail {
     /// The level, or the two vectors of derivatives.
-    before: Vec<ast::Operand>,
-    offsets: Option<ast::Operand>,
-    compare: Option<ast::Operand>,
+    pub(super) before: Vec<ast::Operand>,
+    pub(super) offsets: Option<ast::Operand>,
+    pub(super) compare: Option<ast::Operand>,
 }
 
 impl Tail {
-    fn of(ptx: &Ptx<'_>) -> Tail {
+    pub(super) fn of(ptx: &Ptx<'_>) -> Tail {
         let before = if ptx.has(Modifier::Level) {
             1
         } else if ptx.has(Modifier::Grad) {
@@ -75,6 +74,10 @@ impl Tail {
 /// Selects `tex` and `tld4`.
 pub(crate) fn fetch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let Some(geometry) = Geometry::of(ptx) else { return select.unsupported(ptx) };
+    let help = gradient_help(ptx.form, select.target);
+    if help == Some(GradientHelp::Driver) {
+        return call_driver(select, ptx, geometry);
+    }
     let place = select.elements(ptx.operand(1));
     let (texture, sampler, vector) = match place[..] {
         [texture, vector] => (texture, None, vector),
@@ -95,7 +98,8 @@ pub(crate) fn fetch(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupp
     let fetch = match ptx.opcode() {
         Opcode::Tld4 => gather(select, ptx, geometry, coordinates, &tail)?,
         _ if has_integers && !is_sampled => integers(select, ptx, geometry, coordinates, &tail)?,
-        _ if ptx.has(Modifier::Grad) => gradients(select, ptx, geometry, coordinates, &tail)?,
+        _ if help == Some(GradientHelp::Quad) => return fetch_by_quad(select, ptx, geometry, coordinates, &handle),
+        _ if ptx.has(Modifier::Grad) => gradients(select, geometry, coordinates, &tail)?,
         _ => floats(select, ptx, geometry, coordinates, &tail)?,
     };
     emit(select, ptx, &handle, &fetch)
@@ -148,7 +152,7 @@ fn floats(select: &mut Select<'_>, ptx: &Ptx<'_>, geometry: Geometry, coordinate
 }
 
 /// Makes a one-dimensional geometry two-dimensional; returns its name.
-fn as_plane(geometry: Geometry, coordinates: &mut Vec<Operand>) -> &'static str {
+pub(super) fn as_plane(geometry: Geometry, coordinates: &mut Vec<Operand>) -> &'static str {
     if geometry.dimensions > 1 || geometry.is_array {
         return geometry.name;
     }
@@ -202,22 +206,10 @@ fn gather(select: &mut Select<'_>, ptx: &Ptx<'_>, geometry: Geometry, coordinate
 
 /// Returns the fetch of `tex.grad`. One tuple has the handle if it is in a general register, the coordinates, and a word with the array
 /// index in its lower and the offsets in its upper half. The other has the derivatives by x and y of each coordinate.
-fn gradients(
-    select: &mut Select<'_>,
-    ptx: &Ptx<'_>,
-    geometry: Geometry,
-    coordinates: Coordinates,
-    tail: &Tail,
-) -> Result<Fetch, Unsupported> {
-    if geometry.dimensions > 2 || tail.compare.is_some() {
-        // ptxas calls a function of the CUDA driver, or computes differences between the threads of a quad.
-        return select.unsupported(ptx);
-    }
+fn gradients(select: &mut Select<'_>, geometry: Geometry, coordinates: Coordinates, tail: &Tail) -> Result<Fetch, Unsupported> {
     let mut sides = Vec::new();
     for &vector in &tail.before {
-        let side: Result<Vec<Operand>, Unsupported> =
-            select.elements(vector).into_iter().take(geometry.dimensions).map(|element| select.source(element, ScalarType::F32)).collect();
-        sides.push(side?);
+        sides.push(select.leading(vector, geometry.dimensions, ScalarType::F32)?);
     }
     let mut rest: Vec<Operand> = sides[0].iter().zip(&sides[1]).flat_map(|(&by_x, &by_y)| [by_x, by_y]).collect();
     let mut places = coordinates.places;
@@ -360,12 +352,19 @@ fn define(
 }
 
 /// Converts the components to the type of the destinations.
-fn converted(select: &mut Select<'_>, ptx: &Ptx<'_>, components: &[Operand], count: usize) -> Vec<Operand> {
+pub(super) fn converted(select: &mut Select<'_>, ptx: &Ptx<'_>, components: &[Operand], count: usize) -> Vec<Operand> {
     match ptx.form.scalar_type(Slot::Dtype) {
         Some(ScalarType::F16) => components.iter().map(|&component| halves(select, component, Operand::RZ)).collect(),
         Some(ScalarType::F16x2) => components.chunks(2).map(|pair| halves(select, pair[0], pair[1])).collect(),
         _ => components[..count].to_vec(),
     }
+}
+
+/// Returns the two halves of a word, each as a word of its own.
+pub(super) fn halves_of(select: &mut Select<'_>, word: Operand) -> [Operand; 2] {
+    let low = select.b.define(Class::R, "LOP3.LUT $, {}, 0xffff, RZ, 0xc0, !PT", &[word]);
+    let high = select.b.define(Class::R, "SHF.R.U32.HI $, RZ, 0x10, {}", &[word]);
+    [low, high]
 }
 
 /// Returns two singles as halves in one word.

@@ -69,7 +69,8 @@ impl Select<'_> {
             [Some(texture), Some(sampler)] => Some((texture, Some(sampler))),
             _ => None,
         };
-        if let Some((texture, sampler)) = named.filter(|_| in_register) {
+        // The linker places the words of a relocatable file.
+        if let Some((texture, sampler)) = named.filter(|_| in_register && !self.variables.is_relocatable) {
             let bound = Some(self.bound_word(texture, sampler)? / size_of::<u32>() as u32);
             return Ok(Handle { words: Vec::new(), is_invariant: true, bound });
         }
@@ -91,6 +92,24 @@ impl Select<'_> {
             });
         }
         Ok(Handle { words, is_invariant, bound: None })
+    }
+
+    /// Returns the handle in one word, as instructions take it from a general register.
+    pub(super) fn general_word(&mut self, handle: &Handle) -> Operand {
+        match handle.bound {
+            Some(word) => Operand::constant(0, word * size_of::<u32>() as u32),
+            None => self.combined(&handle.words),
+        }
+    }
+
+    /// Returns the two words of the 64-bit handle of a texture or sampler.
+    pub(super) fn handle_words(&mut self, operand: ast::Operand) -> Result<[Operand; 2], Unsupported> {
+        let name = self.base_of(operand);
+        if let Some(id) = self.reference(name) {
+            let handle = self.reference_handle(id)?;
+            return Ok([self.register_of(handle, 0), self.register_of(handle, 1)]);
+        }
+        self.halves(name, ScalarType::U64)
     }
 
     /// Returns the register or variable that an operand in brackets names.

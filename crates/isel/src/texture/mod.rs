@@ -2,12 +2,13 @@
 //!
 //! A texture or surface is named by a reference ([`references`]) or by a 64-bit handle, of which the machine uses the lower 32 bits: the
 //! number of the texture header in the lower 20 bits and the number of the sampler above. [`handle`] brings the handle to the registers in
-//! which the target wants it, [`operands`] arranges coordinates, offsets and the rest, [`fetch`], [`query`] and [`surface`] select the
-//! instructions.
+//! which the target wants it, [`operands`] arranges coordinates, offsets and the rest, [`fetch`], [`gradient`], [`query`] and [`surface`]
+//! select the instructions.
 //!
 //! The arrangement of the operands was found in the code of ptxas 13.0.88 for each form of the instructions.
 
 mod fetch;
+mod gradient;
 mod handle;
 mod invariant;
 mod operands;
@@ -16,6 +17,8 @@ mod references;
 mod surface;
 
 pub(crate) use fetch::fetch;
+pub(crate) use gradient::driver_stack_bytes;
+pub use gradient::{GradientHelp, QuadFetch, gradient_help, is_driver_gradient};
 pub(crate) use invariant::Invariants;
 pub(crate) use query::query;
 pub use references::{ImageWord, ImageWords};

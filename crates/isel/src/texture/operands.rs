@@ -12,6 +12,9 @@ use crate::select::Select;
 /// The largest array index that the machine accepts. A larger one reads the last layer, as the manual says.
 const MOST_LAYERS: u32 = 0xffff;
 
+/// Bits of an offset, and distance between offsets, in the word with offsets.
+pub(super) const OFFSET_FIELD: (u32, u32) = (4, 4);
+
 /// The geometry of a texture.
 #[derive(Clone, Copy)]
 pub(super) struct Geometry {
@@ -69,6 +72,11 @@ impl Select<'_> {
             places.push(take(self, ty)?);
         }
         Ok(Coordinates { sample, index, places })
+    }
+
+    /// Returns the first `count` elements of a vector.
+    pub(super) fn leading(&mut self, vector: ast::Operand, count: usize, ty: ScalarType) -> Result<Vec<Operand>, Unsupported> {
+        self.elements(vector).into_iter().take(count).map(|element| self.source(element, ty)).collect()
     }
 
     /// Returns an array index that is at most the largest one that the machine accepts.

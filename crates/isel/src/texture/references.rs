@@ -11,8 +11,8 @@
 //! Textures and samplers come first, in the order of their first use, then surfaces. A device function runs in several kernels, so the
 //! words of all device functions have the same places in all kernels of the module: after the parameters of the kernel with the most.
 
-use oriole_ir::{Class, Operand};
-use oriole_isa::{SystemLayout, Target, TextureHandle};
+use oriole_ir::{Class, Operand, OperandKind, Reference, ReferenceKind, Role};
+use oriole_isa::{Symbol, SystemLayout, Target, TextureHandle};
 use oriole_ptx::ast::{self, AddressBase, Body, Module, VariableId, VariableType};
 use rustc_hash::FxHashMap;
 
@@ -149,8 +149,26 @@ impl Select<'_> {
     }
 
     /// Returns the word of constant bank 0 with the number of a reference, as an operand.
-    pub(super) fn reference_word(&self, id: VariableId) -> Result<Operand, Unsupported> {
-        self.variables.images.offset(id).map(|offset| Operand::constant(0, offset)).ok_or_else(|| self.no_word(id))
+    pub(super) fn reference_word(&mut self, id: VariableId) -> Result<Operand, Unsupported> {
+        match self.variables.images.offset(id) {
+            Some(offset) => Ok(Operand::constant(0, offset)),
+            None if self.variables.is_relocatable => Ok(self.linked_word(id)),
+            None => Err(self.no_word(id)),
+        }
+    }
+
+    /// Loads the word for a reference from the place in the constant banks that the linker chooses.
+    fn linked_word(&mut self, id: VariableId) -> Operand {
+        let module = self.frame.module;
+        let symbol = self.b.symbol(module.name(module.variables[id].name));
+        let word = self.b.define(Class::R, "LDC $, c[0x0][{}]", &[0_u32.into()]);
+        let reference = Operand::from(Reference { symbol, offset: 0, kind: ReferenceKind::ImageWord });
+        let place = Operand::new(OperandKind::Address(Symbol::NAME_c));
+        let operands = [word, place, Operand::from(0_u32).with_role(Role::Bracket(0)), reference.with_role(Role::Bracket(1))];
+        if let Some(&inst) = self.b.function.blocks[self.b.block()].insts.last() {
+            self.b.function.set_operands(inst, &operands, 1);
+        }
+        word
     }
 
     /// Returns the offset in constant bank 0 of the word that a texture instruction can name: that of a reference, or of a texture and a
@@ -163,7 +181,7 @@ impl Select<'_> {
 
     fn no_word(&self, id: VariableId) -> Unsupported {
         let name = self.frame.module.name(self.frame.module.variables[id].name);
-        Unsupported::new(format!("the texture, sampler or surface reference {name} in a relocatable file (use a 64-bit handle instead)"))
+        Unsupported::new(format!("the texture, sampler or surface reference {name} here"))
     }
 
     /// Returns the number of a separate sampler in the lower bits of a word.

@@ -27,7 +27,7 @@ use oriole_ptx::ast::{
 use oriole_ptx::source::LineIndex;
 use oriole_ptx::table::{Modifier, Opcode, Slot as FormSlot};
 use oriole_ptx::types::{ScalarType, StateSpace};
-use oriole_support::{Index, Name};
+use oriole_support::{Architecture, Index, Name};
 use rustc_hash::FxHashMap;
 
 use super::finding::Error;
@@ -42,10 +42,18 @@ use super::variables::{Variables, member_stride, variable_bytes};
 pub(crate) struct Ptx<'m> {
     pub(crate) form: &'m Form,
     pub(crate) operands: &'m [ast::Operand],
+    /// Whether the module is for sm_10 to sm_13, whose single-precision instructions flush subnormal numbers without `.ftz`.
+    pub(crate) flushes: bool,
 }
 
 impl Ptx<'_> {
     pub(crate) fn has(&self, modifier: Modifier) -> bool {
+        if modifier == Modifier::Ftz && self.flushes {
+            // Conversions to and from 64 bits never flush.
+            let mut types = self.form.modifiers.iter().filter_map(|value| value.modifier.scalar_type());
+            let is_narrow = types.clone().all(|ty| ty.bytes() < 8);
+            return is_narrow && types.any(|ty| ty == ScalarType::F32);
+        }
         self.form.has(modifier)
     }
 
@@ -356,7 +364,8 @@ impl Decoder<'_> {
     /// Decodes an instruction: its guard, then the operation.
     fn instruction(&mut self, id: InstructionId) -> Decode {
         let instruction = &self.body.instructions[id];
-        let ptx = Ptx { form: &self.module.forms[instruction.form], operands: self.body.operands_of(instruction) };
+        let flushes = self.module.target.architecture() == Architecture::Tesla;
+        let ptx = Ptx { form: &self.module.forms[instruction.form], operands: self.body.operands_of(instruction), flushes };
         self.guard = None;
         self.next_temporary = FIRST_TEMPORARY;
         if let Some(guard) = instruction.guard {

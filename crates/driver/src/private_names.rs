@@ -1,0 +1,75 @@
+//! Gives the private symbols of modules that are compiled together different names.
+//!
+//! A function or variable without a linkage directive is private to its module, so several modules may use one name for different things.
+//! In the file each symbol needs a name of its own: the first module keeps the name, unless it is visible somewhere; in other modules the
+//! number of the module is appended (`table$1`; no identifier of PTX in a function's scope has this form).
+
+use std::borrow::Cow;
+
+use oriole_ptx::ast::{FunctionKind, Initializer, Item, Linkage, Module};
+use oriole_support::Name;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Returns the modules with distinct names for their private symbols. Modules without such symbols are not copied.
+pub fn distinct<'m>(modules: &[&'m Module]) -> Vec<Cow<'m, Module>> {
+    let mut copies: Vec<Cow<'m, Module>> = modules.iter().map(|&module| Cow::Borrowed(module)).collect();
+    if modules.len() < 2 {
+        return copies;
+    }
+    let visible: FxHashSet<&str> =
+        modules.iter().flat_map(|module| symbols(module)).filter(|symbol| !symbol.2).map(|symbol| symbol.0).collect();
+    let mut taken: FxHashSet<&str> = visible;
+    for (number, module) in modules.iter().enumerate() {
+        let private: FxHashSet<(&str, Name)> = symbols(module).filter(|symbol| symbol.2).map(|(text, name, _)| (text, name)).collect();
+        let renamed: Vec<(&str, Name)> = private.into_iter().filter(|(text, _)| !taken.insert(text)).collect();
+        if renamed.is_empty() {
+            continue;
+        }
+        let copy = copies[number].to_mut();
+        let names: FxHashMap<Name, Name> =
+            renamed.into_iter().map(|(text, name)| (name, copy.names.intern(&format!("{text}${number}")))).collect();
+        rename(copy, &names);
+    }
+    copies
+}
+
+/// Returns the functions and variables at module scope: text, name, and whether the symbol is private to the module.
+fn symbols(module: &Module) -> impl Iterator<Item = (&str, Name, bool)> {
+    let functions = module.functions.iter().map(|function| {
+        let is_private = function.kind == FunctionKind::Function && function.linkage == Linkage::Internal;
+        (module.name(function.name), function.name, is_private)
+    });
+    let variables = module.items.iter().filter_map(|item| match item {
+        Item::Variable(id) => Some(&module.variables[*id]),
+        _ => None,
+    });
+    functions.chain(variables.map(|variable| (module.name(variable.name), variable.name, variable.linkage == Linkage::Internal)))
+}
+
+/// Renames functions and variables at module scope, and what refers to them by name.
+fn rename(module: &mut Module, names: &FxHashMap<Name, Name>) {
+    let change = |name: &mut Name| *name = names.get(name).copied().unwrap_or(*name);
+    module.functions.iter_mut().for_each(|function| change(&mut function.name));
+    for item in &mut module.items {
+        match item {
+            Item::Variable(id) => change(&mut module.variables[*id].name),
+            Item::Alias(alias) => {
+                change(&mut alias.name);
+                change(&mut alias.target);
+            }
+            _ => {}
+        }
+    }
+    for initializer in module.variables.iter_mut().filter_map(|variable| variable.initializer.as_deref_mut()) {
+        rename_in(initializer, &change);
+    }
+}
+
+/// Renames the symbols in an initial value.
+fn rename_in(initializer: &mut Initializer, change: &impl Fn(&mut Name)) {
+    match initializer {
+        Initializer::Address { symbol, .. } => change(symbol),
+        Initializer::List(items) => items.iter_mut().for_each(|item| rename_in(item, change)),
+        _ => {}
+    }
+}

@@ -1,0 +1,280 @@
+//! Texture fetches by the four threads of a quad ([`QuadFetch`]), on targets where the texture unit computes the derivatives of
+//! three-dimensional textures, of cube maps and of fetches with a comparison as differences between the threads of a quad.
+//!
+//! A fetch is executed four times, once for each thread of the quad. In round `k` all four threads have the coordinates of thread `k`:
+//! thread 0 exactly, thread 1 plus the derivatives by x, thread 2 plus those by y, thread 3 plus both. Thread 0 then has the result of
+//! thread `k`.
+//!
+//! Threads of the quad that do not take part, because they are elsewhere in the program or have ended, have to execute the instructions
+//! too. They must not lose their registers:
+//!
+//! ```text
+//! B15 = the active threads
+//! active = their quads                all instructions from here on are executed by whole quads
+//! [R1-4] = mark; mark = predicates
+//! active = B15
+//! mark |= 0x200                       only in threads that take part
+//! active = the quads of B15
+//! P0 = mark & 0x200
+//! @!P0 [R1-8...] = scratch and result registers
+//! ...                                 the four rounds
+//! @!P0 scratch and result registers = [R1-8...]
+//! @!P0 predicates = mark; mark = [R1-4]
+//! active = B15
+//! ```
+//!
+//! Example of a round for the first coordinate, with the number of the thread in R23:
+//!
+//! ```text
+//! SHFL.IDX PT, R24, R8, R23, 0x1c03        the coordinate of thread k, in all threads of the quad
+//! SHFL.IDX PT, R22, R11, R23, 0x1c03       its derivative by x
+//! FSWZADD.NDV R24, R22, R24, ZPPPZPPP      added in threads 1 and 3
+//! SHFL.IDX PT, R22, R14, R23, 0x1c03       its derivative by y
+//! FSWZADD.NDV R24, R22, R24, ZPZPPPPP      added in threads 2 and 3
+//! ```
+//!
+//! If thread `k` does not take part, its round uses the operands of the first thread that does, so that the handle is always a valid one.
+//! The sequence is that of ptxas 13.0.88 for functions, without its branches.
+
+use oriole_ir::{Function, Guard, Inst, Location, Op, Opcode, Operand, OperandKind, RegFile, Role, Symbol};
+use oriole_isa::Symbols;
+use oriole_isel::QuadFetch;
+
+use crate::convention::STACK_POINTER;
+
+/// Operand of `SHFL` that divides the warp into quads.
+const WITHIN_QUADS: i64 = 0x1c03;
+/// Bit of the mark register in threads that take part. The predicates are below it.
+const TAKES_PART: i64 = 0x200;
+/// The predicates in the mark register; the first is restored apart from the others.
+const ALL_PREDICATES: i64 = 0x7f;
+const LATER_PREDICATES: i64 = 0x7e;
+/// Function of `LOP3.LUT` for `a & b` and for `a | b`.
+const AND: i64 = 0xc0;
+const OR: i64 = 0xfc;
+
+/// A word for each purpose; see [`QuadFetch`] for the registers of operands and results.
+const TEMPORARY: u8 = QuadFetch::FIRST_SCRATCH;
+/// The thread of the quad whose operands a round uses.
+const THREAD: u8 = TEMPORARY + 1;
+/// First register of the coordinates, then of the components.
+const PLACE: u8 = THREAD + 1;
+/// First register of handle, offsets and the value to compare with.
+const REST: u8 = PLACE + 4;
+/// The threads of the quad that take part, one bit each.
+const PRESENT: u8 = REST + 4;
+/// The first of these threads.
+const FIRST: u8 = PRESENT + 1;
+/// Predicates of the thread, and whether it takes part.
+const MARK: u8 = FIRST + 1;
+
+fn register(number: u8, count: u8) -> Operand {
+    Operand::new(OperandKind::Register { file: RegFile::General, first: number.into(), count })
+}
+
+fn word(number: u8) -> Operand {
+    register(number, 1)
+}
+
+fn predicate(number: u16) -> Operand {
+    Operand::new(OperandKind::Register { file: RegFile::Predicate, first: number, count: 1 })
+}
+
+fn barrier() -> Operand {
+    Operand::new(OperandKind::Register { file: RegFile::Convergence, first: QuadFetch::BARRIER.into(), count: 1 })
+}
+
+fn name(text: &str) -> Operand {
+    Operand::from(Symbol::find(text).unwrap_or(Symbol::NAME_))
+}
+
+/// The instructions written so far.
+struct Writer<'a> {
+    function: &'a mut Function,
+    insts: &'a mut Vec<Inst>,
+    location: Location,
+}
+
+/// Appends the instructions of a fetch, which the call `call` stands for, to `insts`.
+pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut Vec<Inst>) {
+    let location = function.insts[call].location;
+    let mut writer = Writer { function, insts, location };
+    writer.enter();
+    writer.find_present();
+    for thread in 0..4 {
+        writer.round(fetch, thread);
+    }
+    writer.leave();
+}
+
+impl Writer<'_> {
+    fn emit(&mut self, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) {
+        self.emit_guarded(None, opcode, modifiers, operands, results);
+    }
+
+    fn emit_guarded(&mut self, guard: Option<Guard>, opcode: Opcode, modifiers: &[&str], operands: &[Operand], results: usize) {
+        let symbols: Symbols = modifiers.iter().filter_map(|modifier| Symbol::find(modifier)).collect();
+        let inst = self.function.new_inst(Op::Machine(opcode), symbols, guard, operands, results);
+        self.function.insts[inst].location = self.location;
+        self.insts.push(inst);
+    }
+
+    /// Notes the active threads, and activates all threads of their quads.
+    fn activate_quads(&mut self) {
+        self.emit(Opcode::BMOV, &[".32"], &[barrier(), name("MACTIVE")], 1);
+        self.emit(Opcode::BMOV, &[".32", ".PQUAD"], &[name("MACTIVE"), barrier()], 0);
+    }
+
+    /// Activates the noted threads.
+    fn activate_noted(&mut self) {
+        self.emit(Opcode::BMOV, &[".32"], &[name("MACTIVE"), barrier()], 0);
+    }
+
+    /// Sets a predicate if a register has one of the bits of a mask.
+    fn test(&mut self, result: Operand, register: u8, mask: i64) {
+        let operands = [result, Operand::RZ, word(register), mask.into(), Operand::RZ, AND.into(), Operand::PT.inverted_predicate()];
+        self.emit(Opcode::LOP3, &[".LUT"], &operands, 2);
+    }
+
+    fn address(slot: usize) -> [Operand; 3] {
+        let bracket = |operand: Operand| operand.with_role(Role::Bracket(0));
+        let opening = Operand::new(OperandKind::Address(Symbol::NAME_));
+        [opening, bracket(word(STACK_POINTER)), bracket(Operand::from(-4 * (slot as i64 + 1)))]
+    }
+
+    fn store(&mut self, guard: Option<Guard>, slot: usize, register: u8) {
+        let [opening, base, offset] = Self::address(slot);
+        self.emit_guarded(guard, Opcode::STL, &[], &[opening, base, offset, word(register)], 0);
+    }
+
+    fn load(&mut self, guard: Option<Guard>, slot: usize, register: u8) {
+        let [opening, base, offset] = Self::address(slot);
+        self.emit_guarded(guard, Opcode::LDL, &[], &[word(register), opening, base, offset], 1);
+    }
+
+    /// Returns the guard of instructions for threads that do not take part.
+    fn others() -> Option<Guard> {
+        Some(Guard { kind: predicate(0).kind, negated: true })
+    }
+
+    /// Activates the quads, and saves the registers of the threads that do not take part.
+    fn enter(&mut self) {
+        self.activate_quads();
+        self.store(None, 0, MARK);
+        self.emit(Opcode::P2R, &[], &[word(MARK), name("PR"), Operand::RZ, ALL_PREDICATES.into()], 1);
+        self.activate_noted();
+        let operands = [word(MARK), word(MARK), TAKES_PART.into(), Operand::RZ, OR.into(), Operand::PT.inverted_predicate()];
+        self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
+        self.activate_quads();
+        self.test(predicate(0), MARK, TAKES_PART);
+        for (number, register) in saved_registers().enumerate() {
+            self.store(Self::others(), number + 1, register);
+        }
+    }
+
+    /// Restores the registers of the threads that do not take part, and deactivates these threads.
+    fn leave(&mut self) {
+        for (number, register) in saved_registers().enumerate() {
+            self.load(Self::others(), number + 1, register);
+        }
+        self.emit_guarded(Self::others(), Opcode::R2P, &[], &[name("PR"), word(MARK), LATER_PREDICATES.into()], 0);
+        self.test(predicate(0), MARK, 1);
+        self.load(None, 0, MARK);
+        self.activate_noted();
+    }
+
+    /// Finds the threads of the quad that take part, and the first of them.
+    fn find_present(&mut self) {
+        let not_true = Operand::PT.inverted_predicate();
+        self.emit(Opcode::VOTE, &[".ANY"], &[word(PRESENT), Operand::PT, predicate(0)], 2);
+        self.emit(Opcode::S2R, &[], &[word(TEMPORARY), name("SR_LANEID")], 1);
+        let operands = [word(TEMPORARY), word(TEMPORARY), 0x1c.into(), Operand::RZ, AND.into(), not_true];
+        self.emit(Opcode::LOP3, &[".LUT"], &operands, 1);
+        self.emit(Opcode::SHF, &[".R", ".U32", ".HI"], &[word(PRESENT), Operand::RZ, word(TEMPORARY), word(PRESENT)], 1);
+        self.emit(Opcode::MOV, &[], &[word(FIRST), 3.into()], 1);
+        for thread in (0..3).rev() {
+            self.select_thread(FIRST, thread);
+        }
+    }
+
+    /// Sets a register to the number of a thread of the quad if that thread takes part, otherwise to the first one that does.
+    fn select_thread(&mut self, to: u8, thread: i64) {
+        self.test(predicate(1), PRESENT, 1 << thread);
+        let number = if thread == 0 { Operand::RZ } else { thread.into() };
+        self.emit(Opcode::SEL, &[], &[word(to), word(FIRST), number, predicate(1).inverted_predicate()], 1);
+    }
+
+    /// Gives all threads of the quad a word of one of them.
+    fn broadcast(&mut self, to: u8, from: u8, thread: Operand) {
+        self.emit(Opcode::SHFL, &[".IDX"], &[Operand::PT, word(to), word(from), thread, WITHIN_QUADS.into()], 2);
+    }
+
+    /// Fetches for one thread of the quad.
+    fn round(&mut self, fetch: QuadFetch, thread: i64) {
+        self.select_thread(THREAD, thread);
+        let first = PLACE + u8::from(fetch.has_index);
+        for number in 0..fetch.dimensions {
+            let place = first + number;
+            self.broadcast(place, QuadFetch::COORDINATES + number, word(THREAD));
+            for (derivatives, threads) in [(QuadFetch::BY_X, "ZPPPZPPP"), (QuadFetch::BY_Y, "ZPZPPPPP")] {
+                self.broadcast(TEMPORARY, derivatives + number, word(THREAD));
+                self.emit(Opcode::FSWZADD, &[".NDV"], &[word(place), word(TEMPORARY), word(place), name(threads)], 1);
+            }
+        }
+        if fetch.geometry.ends_with("CUBE") {
+            self.project_to_cube(first);
+        }
+        if fetch.has_index {
+            self.broadcast(PLACE, QuadFetch::INDEX, word(THREAD));
+        }
+        let mut rest = vec![QuadFetch::HANDLE];
+        rest.extend(fetch.has_offsets.then_some(QuadFetch::OFFSETS));
+        rest.extend(fetch.has_compare.then_some(QuadFetch::COMPARE));
+        for (to, &from) in (REST..).zip(&rest) {
+            self.broadcast(to, from, word(THREAD));
+        }
+        let mut modifiers = vec![".B"];
+        modifiers.extend(fetch.has_offsets.then_some(".AOFFI"));
+        modifiers.extend(fetch.has_compare.then_some(".DC"));
+        modifiers.push(".NDV");
+        let mut operands: Vec<Operand> = fetch.wants_absent.then(|| predicate(1)).into_iter().collect();
+        operands.extend([register(PLACE + 2, 2), register(PLACE, 2)]);
+        let results = operands.len();
+        let places = fetch.dimensions + u8::from(fetch.has_index);
+        operands.extend([register(PLACE, places), register(REST, rest.len() as u8), name(fetch.geometry)]);
+        self.emit(Opcode::TEX, &modifiers, &operands, results);
+        for component in 0..4 {
+            self.broadcast(TEMPORARY, PLACE + component, Operand::RZ);
+            self.keep(QuadFetch::COMPONENTS + component, thread);
+        }
+        if fetch.wants_absent {
+            let operands = [word(TEMPORARY), Operand::RZ, u32::MAX.into(), predicate(1).inverted_predicate()];
+            self.emit(Opcode::SEL, &[], &operands, 1);
+            self.broadcast(TEMPORARY, TEMPORARY, Operand::RZ);
+            self.keep(QuadFetch::ABSENT, thread);
+        }
+    }
+
+    /// Copies the temporary word to a result in one thread of the quad.
+    fn keep(&mut self, result: u8, thread: i64) {
+        self.emit(Opcode::MOV, &[], &[word(result), word(TEMPORARY), (1_i64 << thread).into()], 1);
+    }
+
+    /// Divides the coordinates of a cube map by the largest magnitude among them.
+    fn project_to_cube(&mut self, first: u8) {
+        let not_true = Operand::PT.inverted_predicate();
+        let [x, y, z] = [0, 1, 2].map(|number| word(first + number));
+        let temporary = word(TEMPORARY);
+        self.emit(Opcode::FMNMX, &[], &[temporary, x.absolute(), y.absolute(), not_true], 1);
+        self.emit(Opcode::FMNMX, &[], &[temporary, temporary, z.absolute(), not_true], 1);
+        self.emit(Opcode::MUFU, &[".RCP"], &[temporary, temporary], 1);
+        for place in [x, y, z] {
+            self.emit(Opcode::FMUL, &[], &[place, place, temporary], 1);
+        }
+    }
+}
+
+/// Returns the registers, except the mark, that threads that do not take part would lose.
+fn saved_registers() -> impl Iterator<Item = u8> {
+    (QuadFetch::ABSENT..QuadFetch::COMPONENTS + 4).chain(QuadFetch::FIRST_SCRATCH..MARK)
+}
