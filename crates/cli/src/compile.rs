@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use oriole_driver::ScheduleKnobs;
 use oriole_ptxas::file_name::unescape;
 
 use crate::batch;
@@ -97,8 +96,8 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         print::out(pass_options::list().as_bytes());
         return ExitCode::SUCCESS;
     }
-    if arguments.sched_choice.wants_help() {
-        print::out(ScheduleKnobs::default().write().as_bytes());
+    if let Some(text) = arguments.sched_choice.help() {
+        print::out(text.as_bytes());
         return ExitCode::SUCCESS;
     }
     let prepared = settings(arguments).and_then(|settings| Ok((settings, jobs(arguments)?)));

@@ -138,7 +138,7 @@ fn enter(arrivals: &mut [u32], entered: &mut Vec<u32>, register: u32, cycles: u3
 }
 
 /// Returns the registers of the results of a block's phis, each with the register that it is copied from at the end of a predecessor.
-fn phi_registers<'f>(
+pub(crate) fn phi_registers<'f>(
     function: &'f Function,
     block: Block,
     predecessor: Block,

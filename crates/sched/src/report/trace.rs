@@ -8,7 +8,7 @@ use std::fmt::Write;
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst};
 
-use crate::backend::{Length, Reason, Schedule, ScheduleMode};
+use crate::backend::{Length, Reason, Schedule, ScheduleMode, Search};
 
 /// One decision, with instructions given by index in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,7 @@ pub struct TracedRegion {
     start: usize,
     before: Length,
     after: Length,
+    search: Search,
     is_better: bool,
 }
 
@@ -39,7 +40,7 @@ impl TracedRegion {
             reason: pick.reason,
             cycle: pick.cycle,
         });
-        TracedRegion { picks: picks.collect(), start, before, after: schedule.length, is_better }
+        TracedRegion { picks: picks.collect(), start, before, after: schedule.length, search: schedule.search, is_better }
     }
 }
 
@@ -79,9 +80,9 @@ pub struct TracedAttempt {
     pub verdict: AttemptVerdict,
     /// All decisions, in issue order.
     pub picks: Vec<TracedPick>,
-    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, and whether the new
-    /// order is used.
-    pub regions: Vec<(usize, Length, Length, bool)>,
+    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, what a search for the
+    /// shortest order found out, and whether the new order is used.
+    pub regions: Vec<(usize, Length, Length, Search, bool)>,
 }
 
 impl TracedAttempt {
@@ -89,7 +90,7 @@ impl TracedAttempt {
     pub fn new(block: Block, insts: &[Inst], mode: ScheduleMode, regions: Vec<TracedRegion>, verdict: AttemptVerdict) -> TracedAttempt {
         let mut traced = TracedAttempt { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
-            traced.regions.push((region.start, region.before, region.after, region.is_better));
+            traced.regions.push((region.start, region.before, region.after, region.search, region.is_better));
             traced.picks.extend(region.picks.into_iter().map(|pick| TracedPick {
                 region: number,
                 cycle: pick.cycle,
@@ -114,11 +115,17 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
             AttemptVerdict::TooManyRegisters { found, allowed } => format!(": dropped, {found} live registers where {allowed} are allowed"),
         };
         let _ = writeln!(text, "phase {phase} {:?} {}{verdict}", attempt.block, attempt.mode.name());
-        for (number, &(start, before, after, is_better)) in attempt.regions.iter().enumerate() {
+        for (number, &(start, before, after, search, is_better)) in attempt.regions.iter().enumerate() {
             let what = if is_better { "new order" } else { "old order stays" };
+            let proof = match search {
+                Search::None => "",
+                Search::Optimal => "; no order is shorter",
+                Search::Ended => "; the search ended without a proof",
+                Search::TooLarge => "; too large to be searched",
+            };
             let _ = writeln!(
                 text,
-                "  region {number} from instruction {start}: issued in {} cycles, results in {}; before {} and {}; {what}",
+                "  region {number} from instruction {start}: issued in {} cycles, results in {}; before {} and {}; {what}{proof}",
                 after.issued, after.done, before.issued, before.done
             );
             picks(&mut text, function, attempt, number);

@@ -1,0 +1,86 @@
+//! Chooses scheduling strategies for a function by its loops, its blocks, its instruction mix and the optimization level
+//! (`--sched-strategy auto`).
+//!
+//! The choice names the strategies that may be better than the default for this kind of code, the most likely one last. Each of them is
+//! compiled through register allocation and phase 110, and the best [`score`](oriole_sched::score) wins; of equal ones the first, which is
+//! the default. So a choice that does not suit costs compile time and never the result by the model.
+//!
+//! | code | strategies |
+//! |---|---|
+//! | -O0, -O1 with a mode, or more than [`LARGE`] instructions | the default |
+//! | every other function | the default, `combined` |
+//! | with a loop of one block | also `loop-aware` |
+//! | with matrix products | also `tensor` |
+//! | more than half of the instructions are multiplications and additions | also `c`, which weighs register banks |
+//!
+//! At -O2 only the default and the last of the list are tried.
+
+use oriole_hardware::Classes;
+use oriole_hardware::units::Unit;
+use oriole_ir::analysis::ControlFlow;
+use oriole_ir::{Function, Op};
+use oriole_sched::backend::Backend;
+
+use crate::schedule::DEFAULT_BACKEND;
+
+/// Number of instructions above which the default is used without a trial.
+const LARGE: usize = 4_000;
+
+/// Properties of a function that decide which strategies may suit it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeKind {
+    /// Number of instructions.
+    instructions: usize,
+    /// Number of matrix products.
+    products: usize,
+    /// Number of instructions of the unit for multiplications and additions.
+    arithmetic: usize,
+    /// Number of blocks that are their own successors.
+    one_block_loops: usize,
+}
+
+impl CodeKind {
+    /// Returns the properties of a function.
+    pub fn of(function: &Function) -> CodeKind {
+        let flow = ControlFlow::compute(function);
+        let mut kind = CodeKind { instructions: 0, products: 0, arithmetic: 0, one_block_loops: 0 };
+        for &block in &function.layout {
+            kind.one_block_loops += usize::from(flow.successors(block).contains(&block));
+            for &inst in &function.blocks[block].insts {
+                kind.instructions += 1;
+                let data = &function.insts[inst];
+                if let Op::Machine(opcode) = data.op {
+                    let unit = Classes::get().of(opcode, &data.modifiers).unit();
+                    kind.products += usize::from(unit == Unit::Tensor);
+                    kind.arithmetic += usize::from(unit == Unit::Fma);
+                }
+            }
+        }
+        kind
+    }
+
+    /// Returns the strategies to try at an optimization level, the default first.
+    pub fn strategies(self, level: u8) -> Vec<Backend> {
+        let mut found = vec![DEFAULT_BACKEND];
+        if level < 2 || self.instructions > LARGE {
+            return found;
+        }
+        found.push(Backend::COMBINED);
+        if 2 * self.arithmetic > self.instructions {
+            found.push(Backend::C);
+        }
+        if self.one_block_loops > 0 {
+            found.push(Backend::LOOP_AWARE);
+        }
+        if self.products > 0 {
+            found.push(Backend::TENSOR);
+        }
+        if level == 2
+            && let Some(last) = found.pop()
+        {
+            found.truncate(1);
+            found.push(last);
+        }
+        found
+    }
+}
