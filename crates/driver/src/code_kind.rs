@@ -8,10 +8,9 @@
 //! | code | strategies |
 //! |---|---|
 //! | -O0, -O1 with a mode, or more than [`LARGE`] instructions | the default |
-//! | every other function | the default, `combined` |
+//! | every other function | the default, `c`, `critical-path`, `combined` |
 //! | with a loop of one block | also `loop-aware` |
 //! | with matrix products | also `tensor` |
-//! | more than half of the instructions are multiplications and additions | also `c`, which weighs register banks |
 //!
 //! At -O2 only the default and the last of the list are tried.
 
@@ -33,8 +32,6 @@ pub struct CodeKind {
     instructions: usize,
     /// Number of matrix products.
     products: usize,
-    /// Number of instructions of the unit for multiplications and additions.
-    arithmetic: usize,
     /// Number of blocks that are their own successors.
     one_block_loops: usize,
 }
@@ -43,7 +40,7 @@ impl CodeKind {
     /// Returns the properties of a function.
     pub fn of(function: &Function) -> CodeKind {
         let flow = ControlFlow::compute(function);
-        let mut kind = CodeKind { instructions: 0, products: 0, arithmetic: 0, one_block_loops: 0 };
+        let mut kind = CodeKind { instructions: 0, products: 0, one_block_loops: 0 };
         for &block in &function.layout {
             kind.one_block_loops += usize::from(flow.successors(block).contains(&block));
             for &inst in &function.blocks[block].insts {
@@ -52,7 +49,6 @@ impl CodeKind {
                 if let Op::Machine(opcode) = data.op {
                     let unit = Classes::get().of(opcode, &data.modifiers).unit();
                     kind.products += usize::from(unit == Unit::Tensor);
-                    kind.arithmetic += usize::from(unit == Unit::Fma);
                 }
             }
         }
@@ -65,10 +61,7 @@ impl CodeKind {
         if level < 2 || self.instructions > LARGE {
             return found;
         }
-        found.push(Backend::COMBINED);
-        if 2 * self.arithmetic > self.instructions {
-            found.push(Backend::C);
-        }
+        found.extend([Backend::C, Backend::CRITICAL_PATH, Backend::COMBINED]);
         if self.one_block_loops > 0 {
             found.push(Backend::LOOP_AWARE);
         }

@@ -85,8 +85,9 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let groups = enter(region, tracker);
     let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
     let new = best_order(region, groups.as_ref(), budget);
-    let best = if new.cost(region) < source.cost(region) { new } else { source };
-    best.into_schedule(region, tracker, Search::None)
+    let exceeded_scarcity = new.is_crowded(region);
+    let best = if new.improves_on(&source, region) { new } else { source };
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
 /// Returns the order of the list scheduler with its corrections.

@@ -121,18 +121,18 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     ];
     proposals.extend(tensor::by_products(region, groups));
     if !region.carried.is_empty() {
-        proposals.push(loop_aware::best_order(region, groups));
+        proposals.push(loop_aware::best_order(region, groups).0);
     }
     if items <= SMALL_REGION {
         proposals.push(backtracking::best_order(region, groups, budget));
     }
-    let is_crowded = |proposal: &Proposal| proposal.peak[0] > region.settings.budget.scarce_above;
-    if let Some(groups) = groups.filter(|_| reduces || proposals.iter().any(is_crowded)) {
+    let exceeded_scarcity = proposals.iter().any(|proposal| proposal.is_crowded(region));
+    if let Some(groups) = groups.filter(|_| reduces || exceeded_scarcity) {
         proposals.push(pressure::backward(region, groups));
     }
     let mut optimum = None;
     if items <= region.settings.knobs.permutation_size {
-        let (proposal, search) = permutation::best_order(region, groups, budget);
+        let (proposal, search, _) = permutation::best_order(region, groups, budget);
         optimum = (search == Search::Optimal).then(|| proposal.cost(region));
         proposals.push(proposal);
     }
@@ -157,7 +157,8 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     let Some((_, best)) = best else { unreachable!("the source order is always proposed") };
     // The proof is about the shared clock alone; ports or iterations may have decided for another order.
     let is_optimal = optimum.is_some_and(|optimum| (best.cost(region).0, best.cost(region).1) <= (optimum.0, optimum.1));
-    best.into_schedule(region, tracker, if is_optimal { Search::Optimal } else { Search::None })
+    let search = if is_optimal { Search::Optimal } else { Search::None };
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, search) }
 }
 
 #[cfg(test)]

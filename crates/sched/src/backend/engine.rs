@@ -160,6 +160,20 @@ impl Proposal {
         (self.excess(region), first, second)
     }
 
+    /// Returns whether the order should replace the original one. Before register allocation, an order above the register budget may:
+    /// the caller then tries again with fewer registers, and learns that more of them would save time.
+    pub(super) fn improves_on(&self, source: &Proposal, region: &Region<'_>) -> bool {
+        if region.settings.mode == ScheduleMode::ReduceReg {
+            return self.cost(region) < source.cost(region);
+        }
+        self.length.is_shorter_than(source.length)
+    }
+
+    /// Returns whether the order has more live registers than are free of cost.
+    pub(super) fn is_crowded(&self, region: &Region<'_>) -> bool {
+        self.peak[0] > region.settings.budget.scarce_above
+    }
+
     /// Moves the tracker to the end of the region and returns the schedule.
     pub(super) fn into_schedule(self, region: &Region<'_>, tracker: &mut PressureTracker, search: Search) -> Schedule {
         let start = region.graph.region.start;

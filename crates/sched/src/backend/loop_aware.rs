@@ -79,22 +79,25 @@ impl Strategy for LoopAware {
 
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
-    best_order(region, groups.as_ref()).into_schedule(region, tracker, Search::None)
+    let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the best order of a region.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
+/// Returns the best order of a region, and whether an order that was tried has more live registers than are free of cost.
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Proposal, bool) {
     let source = Proposal::source(region, groups, Reason::SourceOrder);
     let first = weighted::best_order(region, groups);
+    let mut is_crowded = first.is_crowded(region);
     if region.carried.is_empty() {
-        return if first.cost(region) < source.cost(region) { first } else { source };
+        return (if first.improves_on(&source, region) { first } else { source }, is_crowded);
     }
     let rate = |proposal: &Proposal| {
         let cycles = steady_state(region, &proposal.order).cycles;
         let registers = proposal.peak[0];
         let (first, second) =
             if region.settings.mode == ScheduleMode::ReduceReg { (registers, cycles as i32) } else { (cycles as i32, registers) };
-        (proposal.excess(region), first, second)
+        // As everywhere, an order above the budget may win in the mode for cycles; the caller then tries again with fewer registers.
+        (if region.settings.mode == ScheduleMode::ReduceReg { proposal.excess(region) } else { 0 }, first, second)
     };
     let source_rate = rate(&source);
     let (mut best, mut best_rate) = (source, source_rate);
@@ -105,6 +108,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Propos
             break;
         }
         tried.push(current.order.clone());
+        is_crowded |= current.is_crowded(region);
         let current_rate = rate(&current);
         if current_rate < best_rate {
             (best, best_rate) = (current.clone(), current_rate);
@@ -117,7 +121,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Propos
     }
     // The candidates were measured on changed graphs, so length and trace are made again.
     let reason = if best.order.iter().copied().eq(0..region.graph.items() as u32) { Reason::SourceOrder } else { Reason::LoopCarried };
-    Proposal::new(region, groups, best.order, reason)
+    (Proposal::new(region, groups, best.order, reason), is_crowded)
 }
 
 /// The steady state of an order.

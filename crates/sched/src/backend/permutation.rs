@@ -80,17 +80,20 @@ impl Strategy for Permutation {
 
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter(region, tracker);
-    let (proposal, search) = best_order(region, groups.as_ref(), budget);
-    proposal.into_schedule(region, tracker, search)
+    let (proposal, search, exceeded_scarcity) = best_order(region, groups.as_ref(), budget);
+    Schedule { exceeded_scarcity, ..proposal.into_schedule(region, tracker, search) }
 }
 
-/// Returns the best order that was found, and whether it was proved to be optimal.
-pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> (Proposal, Search) {
+/// Returns the best order that was found, whether it was proved to be optimal, and whether an order that was tried has more live registers
+/// than are free of cost.
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> (Proposal, Search, bool) {
     let knobs = &region.settings.knobs;
     let mut best = Proposal::source(region, groups, Reason::SourceOrder);
     let items = region.graph.items();
     let facts = Facts::new(region);
+    let mut is_crowded = false;
     for other in [run(&facts, groups, &mut ByCriticalPath), weighted::best_order(region, groups)] {
+        is_crowded |= other.is_crowded(region);
         if objective(region, &other) < objective(region, &best) {
             best = other;
         }
@@ -113,7 +116,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
         Search::TooLarge => Reason::TooLarge,
         _ => Reason::SearchEnded,
     };
-    (Proposal::new(region, groups, order, reason), search)
+    (Proposal::new(region, groups, order, reason), search, is_crowded)
 }
 
 /// Returns the figures that the search minimizes.

@@ -49,6 +49,8 @@ impl Backend {
 
     /// The best of several strategies for each region ([`super::combined`]).
     pub const COMBINED: Backend = Backend(12);
+    /// List scheduling by the longest path ([`super::critical_path`]).
+    pub const CRITICAL_PATH: Backend = Backend(5);
     /// Loop bodies by the cycles of an iteration ([`super::loop_aware`]).
     pub const LOOP_AWARE: Backend = Backend(9);
     /// Regions with matrix products ([`super::tensor`]).
@@ -109,8 +111,8 @@ mod tests {
         assert!(Backend::ALL.into_iter().all(|backend| Backend::parse(backend.name()) == Some(backend)));
         assert_eq!(["a", "b", "c", "d"].map(Backend::parse), [Some(Backend::A), Some(Backend::B), Some(Backend::C), None]);
         assert!(Backend::ALL.iter().all(|backend| !backend.strategy().description().is_empty()));
-        let named = [Backend::COMBINED, Backend::LOOP_AWARE, Backend::TENSOR];
-        assert_eq!(named.map(Backend::name), ["combined", "loop-aware", "tensor"]);
+        let named = [Backend::COMBINED, Backend::CRITICAL_PATH, Backend::LOOP_AWARE, Backend::TENSOR];
+        assert_eq!(named.map(Backend::name), ["combined", "critical-path", "loop-aware", "tensor"]);
         assert!(Backend::tried_by_auto().eq(Backend::LETTERS));
     }
 
