@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Makes the folder that bench/measure.py takes to a machine with a GPU.
 
-    bench/bundle.py FOLDER [--arch sm_90a] [--oriole PATH] [--no-oriole-code] [--backends]
+    bench/bundle.py FOLDER [--arch sm_90a] [--oriole PATH] [--no-oriole-code] [--backends] [--strategies [NAME,...]]
     bench/bundle.py FOLDER --kernel-tests RUNNER [--arch sm_90a] [--oriole PATH]
 
 Tests are those of bench/kernels and tools/timing/kernels. Sets of cubins: `ptxas` (-O3), `rescored` (the same with control words of
 `oriole rescore`), `rescheduled` (with the order of `oriole rescore --schedule` as well), `oriole-O3` and `oriole-O0` where Oriole can compile
 the kernel. ptxas is in ORIOLE_ORACLES or .oracles/bin
-(tools/oracles.sh). What `oriole compile --json` says of each kernel goes to FOLDER/figures. On the other machine:
+(tools/oracles.sh). `--strategies` adds a set `strategy-NAME` for each scheduling strategy, or for those that are named. What `oriole compile --json` says of each kernel goes to FOLDER/figures. On the other machine:
 
     python3 measure.py . > table.tsv
 
@@ -47,6 +47,17 @@ def call(command, output=None):
     return None if done.returncode == 0 else (done.stderr or done.stdout).strip().splitlines()[0]
 
 
+def strategies(oriole, wanted):
+    """The names of the strategies in the help of the compiler; all of them, or those that are wanted."""
+    shown = subprocess.run([oriole, "compile", "--sched-strategy", "help"], capture_output=True, text=True, check=True).stdout
+    names = [line.split()[0] for line in shown.splitlines()]
+    if wanted == "all":
+        return names
+    unknown = set(wanted.split(",")) - set(names)
+    assert not unknown, f"no strategies: {unknown}"
+    return wanted.split(",")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
@@ -54,6 +65,13 @@ def main():
     parser.add_argument("--oriole", type=pathlib.Path, default=ROOT / "target/debug/oriole")
     parser.add_argument("--no-oriole-code", action="store_true", help="leave out what Oriole compiles itself")
     parser.add_argument("--backends", action="store_true", help="also a set for each backend of the scheduler")
+    parser.add_argument(
+        "--strategies",
+        nargs="?",
+        const="all",
+        metavar="NAME,...",
+        help="also a set for each scheduling strategy (oriole compile --sched-strategy help), or for those that are named",
+    )
     parser.add_argument("--kernel-tests", type=pathlib.Path, metavar="RUNNER")
     options = parser.parse_args()
     ptxas = pathlib.Path(os.environ.get("ORIOLE_ORACLES") or ROOT / ".oracles/bin") / "ptxas"
@@ -63,6 +81,8 @@ def main():
     compiled = {"oriole-O3": ["-O3"], "oriole-O0": ["-O0"]}
     if options.backends:
         compiled |= {f"oriole-{backend}": ["-O3", "--sched-backend", backend] for backend in BACKENDS}
+    if options.strategies:
+        compiled |= {f"strategy-{name}": ["-O3", "--sched-strategy", name] for name in strategies(options.oriole, options.strategies)}
     sets = ["ptxas", "rescored", "rescheduled"] + ([] if is_plain else list(compiled))
     if options.kernel_tests:
         sources = [(path, path.relative_to(KERNEL_TESTS)) for path in sorted(KERNEL_TESTS.glob("*/*.ptx"))]

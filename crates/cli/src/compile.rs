@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use oriole_driver::ScheduleKnobs;
 use oriole_ptxas::file_name::unescape;
 
 use crate::batch;
@@ -33,10 +32,10 @@ use crate::sched_output::SchedulingOutput;
 #[command(verbatim_doc_comment)]
 pub struct CompileArguments {
     /// PTX files; `-` is standard input
-    #[arg(value_name = "FILE", required_unless_present = "list_passes")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["list_passes", "sched_strategy", "sched_options"])]
     files: Vec<String>,
     /// Where the cubin of a single file goes; `-` is standard output
-    #[arg(short, long, value_name = "OUT", required_unless_present_any = ["list_passes", "stop_after", "out_dir"])]
+    #[arg(short, long, value_name = "OUT", required_unless_present_any = ["list_passes", "stop_after", "out_dir", "sched_strategy", "sched_options"])]
     output: Option<String>,
     /// Folder for the cubins: FILE.ptx becomes DIR/FILE.cubin; created if it does not exist
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
@@ -97,8 +96,8 @@ pub fn run(arguments: &CompileArguments) -> ExitCode {
         print::out(pass_options::list().as_bytes());
         return ExitCode::SUCCESS;
     }
-    if arguments.sched_choice.wants_help() {
-        print::out(ScheduleKnobs::default().write().as_bytes());
+    if let Some(text) = arguments.sched_choice.help() {
+        print::out(text.as_bytes());
         return ExitCode::SUCCESS;
     }
     let prepared = settings(arguments).and_then(|settings| Ok((settings, jobs(arguments)?)));
@@ -151,6 +150,14 @@ fn open_cache(arguments: &CompileArguments) -> Result<Option<Cache>, String> {
 /// Returns the files to compile and where each cubin goes.
 fn jobs(arguments: &CompileArguments) -> Result<Vec<Job<'_>>, String> {
     let files = &arguments.files;
+    // The options that print a list instead of compiling need neither a file nor an output, so the parser cannot require them.
+    if files.is_empty() {
+        return Err("there is no file to compile".to_owned());
+    }
+    let has_output = arguments.output.is_some() || arguments.out_dir.is_some() || arguments.passes.stop_after.is_some();
+    if !has_output {
+        return Err("-o says where the cubin goes".to_owned());
+    }
     if files.len() > 1 {
         if arguments.output.is_some() {
             return Err(format!("-o is for one file, and there are {}; --out-dir writes a cubin for each of them", files.len()));

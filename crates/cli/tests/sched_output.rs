@@ -123,3 +123,52 @@ fn others_read_a_cubin_with_a_record() {
     let padding = lines.iter().rev().take_while(|line| line.contains("NOP")).count() + 1;
     assert_eq!(lines.len() - padding, count, "{record}");
 }
+
+#[test]
+fn strategies_are_listed_and_selected() {
+    let folder = folder("strategies");
+    let help = run(ORIOLE, &folder, &["compile", "--sched-strategy", "help"], "");
+    assert_eq!(help.code, Some(0), "{}", help.stderr);
+    let names: Vec<&str> = help.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    for name in ["auto", "a", "b", "c", "permutation", "backtracking", "loop-aware", "combined"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    for name in &names {
+        compile(&folder, "block_sum.ptx", &["--sched-strategy", name, "--verify"]);
+    }
+    // A backend is a strategy, and the default is backend b.
+    let bytes = |options: &[&str]| {
+        compile(&folder, "block_sum.ptx", options);
+        fs::read(folder.join("out.cubin")).unwrap()
+    };
+    assert_eq!(bytes(&["--sched-strategy", "c"]), bytes(&["--sched-backend", "c"]));
+    assert_eq!(bytes(&["--sched-strategy", "b"]), bytes(&[]));
+    assert_ne!(bytes(&["--sched-strategy", "pressure"]), bytes(&[]));
+}
+
+#[test]
+fn wrong_strategies_are_refused() {
+    let folder = folder("wrong-strategies");
+    for (options, message) in [
+        (&["compile", "saxpy.ptx", "-o", "x", "--sched-strategy", "best"][..], "expected auto, help, a, b, c, permutation"),
+        (&["compile", "saxpy.ptx", "-o", "x", "--sched-backend", "permutation"], "expected a, b, c, by-target or auto"),
+        (&["compile", "saxpy.ptx", "-o", "x", "--sched-strategy", "a", "--sched-backend", "a"], "cannot be used with"),
+        (&["compile", "--sched-strategy", "a"], "there is no file to compile"),
+        (&["compile", "saxpy.ptx", "--sched-strategy", "a"], "-o says where the cubin goes"),
+    ] {
+        let outcome = run(ORIOLE, &folder, options, "");
+        assert_eq!(outcome.code, Some(2), "{options:?}");
+        assert!(outcome.stderr.contains(message), "{options:?}: {}", outcome.stderr);
+    }
+}
+
+/// Without time, the search ends at once and the trace says so; without a limit it proves its orders.
+#[test]
+fn the_time_of_a_search_is_limited() {
+    let folder = folder("budget");
+    let guidance = |options: &[&str]| {
+        compile(&folder, "block_sum.ptx", &[&["--sched-strategy", "permutation", "--sched-guidance", "2"], options].concat()).stderr
+    };
+    assert!(guidance(&[]).contains("no order is shorter in "), "{}", guidance(&[]));
+    compile(&folder, "block_sum.ptx", &["--sched-strategy", "permutation", "--sched-budget", "0", "--verify"]);
+}

@@ -134,7 +134,7 @@ impl History {
         self.is_scheduled = true;
         for attempt in stats.attempts.iter().filter(|attempt| attempt.verdict == AttemptVerdict::Taken) {
             for pick in &attempt.picks {
-                let is_better = attempt.regions.get(pick.region).is_some_and(|&(_, _, _, is_better)| is_better);
+                let is_better = attempt.regions.get(pick.region).is_some_and(|&(.., is_better)| is_better);
                 if is_better {
                     let chosen = Pick::Chosen { phase, cycle: pick.cycle, runner_up: pick.runner_up, reason: pick.reason.text() };
                     self.picks.insert(pick.picked, chosen);

@@ -18,6 +18,7 @@
 pub mod account;
 mod caches;
 mod clock;
+mod code_kind;
 mod compile_function;
 mod compiled;
 mod convention;

@@ -186,8 +186,10 @@ pub enum BackendChoice {
     ByTarget,
     /// This backend.
     One(Backend),
-    /// All backends; the best result is kept.
+    /// All three backends in all modes; the best result is kept.
     Auto,
+    /// The strategies that suit the function; the best result is kept.
+    ByCode,
 }
 
 impl BackendChoice {
@@ -196,6 +198,14 @@ impl BackendChoice {
         match name {
             "auto" => Some(BackendChoice::Auto),
             "by-target" => Some(BackendChoice::ByTarget),
+            _ => Backend::parse(name).filter(|backend| Backend::LETTERS.contains(backend)).map(BackendChoice::One),
+        }
+    }
+
+    /// Parses the name of a strategy on the command line.
+    pub fn parse_strategy(name: &str) -> Option<BackendChoice> {
+        match name {
+            "auto" => Some(BackendChoice::ByCode),
             _ => Backend::parse(name).map(BackendChoice::One),
         }
     }

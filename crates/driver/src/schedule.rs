@@ -25,6 +25,7 @@ use oriole_sched::occupancy_tradeoff::ReducedOccupancy;
 use oriole_sched::resource::Costs;
 use oriole_sched::score::score;
 
+use crate::code_kind::CodeKind;
 use crate::options::{BackendChoice, ModeChoice, Options, Scheduling};
 use crate::registers::HIDDEN_REGISTERS;
 
@@ -45,7 +46,7 @@ const MIN_ESTIMATED_SAVING: f64 = 0.02;
 const CERTAIN_SAVING: f64 = 0.15;
 
 /// The default backend: the one whose code was fastest in measurements on a GPU (docs/scheduling.md).
-const DEFAULT_BACKEND: Backend = Backend::B;
+pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
 
 /// One way to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +86,7 @@ pub struct ScheduleContext<'a> {
 }
 
 /// Returns the plans to try for a function, in order; empty if it is not scheduled.
-pub fn plans(options: &Options, hardware: &Hardware<'_>) -> Vec<Plan> {
+pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) -> Vec<Plan> {
     let Scheduling { mode, backend, .. } = options.scheduling;
     let mode = match mode {
         ModeChoice::Off => return Vec::new(),
@@ -104,8 +105,12 @@ pub fn plans(options: &Options, hardware: &Hardware<'_>) -> Vec<Plan> {
                 ScheduleMode::ReduceReg => &[ScheduleMode::ReduceReg],
                 ScheduleMode::DynBatch => &[ScheduleMode::DynBatch],
             });
-            let all = modes.iter().flat_map(|&mode| Backend::ALL.into_iter().map(move |backend| Plan::new(backend, mode)));
+            let all = modes.iter().flat_map(|&mode| Backend::tried_by_auto().map(move |backend| Plan::new(backend, mode)));
             all.collect()
+        }
+        BackendChoice::ByCode => {
+            let kind = CodeKind::of(function);
+            kind.strategies(options.level).into_iter().map(|strategy| Plan::new(strategy, usual)).collect()
         }
     }
 }

@@ -37,7 +37,7 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
     state.environment();
     let mut trials = schedule::max_trials(instruction_count(&state.function), options);
     let mut best: Option<Best<'a>> = None;
-    for plan in schedule::plans(options, state.input.hardware) {
+    for plan in schedule::plans(&state.function, options, state.input.hardware) {
         if trials == 0 {
             break;
         }

@@ -152,8 +152,12 @@ impl Account<'_> {
         sentences.extend(report.target.as_ref().map(ToString::to_string));
         for pass in &report.passes {
             sentences.push(format!(
-                "phase {}: {} blocks with a new order, {} cycles before, {} after",
-                pass.phase, pass.blocks, pass.cycles_before, pass.cycles_after
+                "phase {}: {} blocks with a new order, {} cycles before, {} after{}",
+                pass.phase,
+                pass.blocks,
+                pass.cycles_before,
+                pass.cycles_after,
+                pass.proof()
             ));
         }
         sentences

@@ -109,7 +109,7 @@ impl Proposer {
     /// Returns all schedulers.
     fn all() -> impl Iterator<Item = Proposer> {
         let fills = [Proposer::Fill(Choice::Position), Proposer::Fill(Choice::Height)];
-        fills.into_iter().chain(Backend::ALL.into_iter().map(Proposer::Backend))
+        fills.into_iter().chain(Backend::tried_by_auto().map(Proposer::Backend))
     }
 
     /// Returns the maximum number of instructions that it schedules at once.
@@ -408,7 +408,7 @@ impl<'a> Planner<'a> {
                     order.extend(order_of);
                 }
                 if let Some(scheduler) = &mut scheduler {
-                    let region = Region { code: &self.code, graph: &graph, costs: self.timing.costs, settings: &settings };
+                    let region = Region { code: &self.code, graph: &graph, costs: self.timing.costs, settings: &settings, carried: &[] };
                     order.extend(scheduler(&region, &mut tracker).order);
                 }
             }

@@ -113,8 +113,9 @@ fn ways(module: &Module, position: usize) -> Vec<Way> {
     ways.push(Way { name: format!("{other} other levels"), ..Way::new(other, (position % 4) as u8) });
     if fits(hopper) && position.is_multiple_of(SPECIAL_STEP) {
         let number = position / SPECIAL_STEP;
-        let backend = ScheduleBackend::ALL[number % ScheduleBackend::ALL.len()];
-        let mode = ScheduleMode::ALL[number / ScheduleBackend::ALL.len() % ScheduleMode::ALL.len()];
+        let letters = ScheduleBackend::LETTERS;
+        let backend = letters[number % letters.len()];
+        let mode = ScheduleMode::ALL[number / letters.len() % ScheduleMode::ALL.len()];
         let mut way = Way { name: "sm_90a other schedulers".to_owned(), ..Way::new(hopper, 3) };
         way.options.scheduling = Scheduling::by(backend, mode);
         ways.push(way);

@@ -60,7 +60,7 @@ fn measure(backend: Backend, instructions: &[Instruction], costs: &Costs, model:
     let mut order = Vec::with_capacity(count);
     for region in code.regions(0..count, backend.strategy().longest_region()) {
         let graph = builder.build(&code, region);
-        order.extend(scheduler(&Region { code: &code, graph: &graph, costs, settings: &settings }, &mut tracker).order);
+        order.extend(scheduler(&Region { code: &code, graph: &graph, costs, settings: &settings, carried: &[] }, &mut tracker).order);
     }
     let scheduling = start.elapsed();
     let start = Instant::now();

@@ -19,13 +19,15 @@ use oriole_hardware::occupancy::Launch;
 use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
 use oriole_support::{Index, IndexVec};
+use rustc_hash::FxHashMap;
 
-use crate::backend::{self, AllocationStage, Backend, Budget, Knobs, Region, RegionScheduler, ScheduleMode, Settings};
+use crate::backend::{self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
 use crate::calls::CallCosts;
+use crate::carried::carried_edges;
 use crate::check::{self, Broken};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
-use crate::in_flight::InFlight;
+use crate::in_flight::{InFlight, phi_registers};
 use crate::occupancy_tradeoff::{BlockOutcome, OccupancyTradeoff, ReducedOccupancy, can_save};
 use crate::pressure::{BlockLiveness, Counts, PressureTracker};
 use crate::report::target::{Bounds, RegisterTarget};
@@ -84,6 +86,8 @@ pub struct Stats {
     pub live_before: i32,
     /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
+    /// Number of regions whose order was searched and proved to be the shortest, and number of those searched without such a proof.
+    pub proved: (usize, usize),
     /// The reduced-occupancy budget that pays off, if any.
     pub tradeoff: Option<ReducedOccupancy>,
     /// The register target. `None` after register allocation.
@@ -169,6 +173,8 @@ struct Scratch<'a, 'm> {
     scheduler: RegionScheduler,
     /// The results that are in flight at the current position.
     in_flight: &'a mut InFlight<'m>,
+    /// Dependences of the current block on its previous execution, if its only region is the body of a loop.
+    carried: Vec<CarriedEdge>,
 }
 
 /// A new order of a block, with its estimated time.
@@ -182,6 +188,8 @@ struct Attempt {
     lower_bound_cycles: u64,
     /// Whether the backend reported that more registers would have given a faster order.
     exceeded_scarcity: bool,
+    /// Number of regions whose order was proved to be the shortest, and number of those searched without such a proof.
+    proved: (usize, usize),
     /// The decisions of each region, if they are traced.
     regions: Vec<TracedRegion>,
 }
@@ -244,9 +252,14 @@ impl Scheduler<'_> {
                 tracker: PressureTracker::new(function.values.len()),
                 scheduler: self.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
+                carried: Vec::new(),
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, Some(&numbers));
+                scratch.carried = self.carried(&chunk_code.code, (*block, range), &flow, || {
+                    let sources: FxHashMap<u32, u32> = phi_registers(function, *block, *block, &numbers).collect();
+                    move |register| sources.get(&register).copied()
+                });
                 let old = old_peaks[*block];
                 let live = LiveValues::of(function, &liveness, *block);
                 let found = self.find_within_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(target, old));
@@ -352,9 +365,11 @@ impl Scheduler<'_> {
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
+                carried: Vec::new(),
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, None);
+                scratch.carried = self.carried(&chunk_code.code, (*block, range), &flow, || Some);
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
@@ -369,6 +384,25 @@ impl Scheduler<'_> {
             }
         }
         Ok(stats)
+    }
+
+    /// Returns the dependences of a block on its previous execution, if the strategy asks for them and the block is a loop with one region.
+    /// `sources` makes the function that maps a register to the one whose value at the end of the block it has at the start.
+    fn carried<F: Fn(u32) -> Option<u32>>(
+        &self,
+        code: &Code,
+        (block, range): (Block, &Range<usize>),
+        flow: &ControlFlow,
+        sources: impl FnOnce() -> F,
+    ) -> Vec<CarriedEdge> {
+        let strategy = self.backend.strategy();
+        if !strategy.uses_loop_edges() || !flow.successors(block).contains(&block) {
+            return Vec::new();
+        }
+        match &code.regions(range.clone(), strategy.longest_region())[..] {
+            [region] => carried_edges(code, region.clone(), self.model, sources()),
+            _ => Vec::new(),
+        }
     }
 
     fn settings(&self, mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
@@ -395,7 +429,7 @@ impl Scheduler<'_> {
 
     /// Schedules the regions of a block. A region whose new order is not faster keeps its old order.
     fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, settings: &Settings) -> Attempt {
-        let Scratch { builder, tracker, scheduler, in_flight } = scratch;
+        let Scratch { builder, tracker, scheduler, in_flight, carried } = scratch;
         in_flight.restart_block();
         let strategy = self.backend.strategy();
         let mut attempt = Attempt {
@@ -404,6 +438,7 @@ impl Scheduler<'_> {
             cycles: 0,
             lower_bound_cycles: 0,
             exceeded_scarcity: false,
+            proved: (0, 0),
             regions: Vec::new(),
         };
         for region in code.regions(range.clone(), strategy.longest_region()) {
@@ -426,9 +461,14 @@ impl Scheduler<'_> {
                 attempt.add_region(code, region, in_flight);
                 continue;
             }
-            let schedule = scheduler(&Region { code, graph: &graph, costs: self.costs, settings }, tracker);
+            let schedule = scheduler(&Region { code, graph: &graph, costs: self.costs, settings, carried }, tracker);
             let is_better = always_use || schedule.length.is_shorter_than(before);
             attempt.exceeded_scarcity |= schedule.exceeded_scarcity;
+            match schedule.search {
+                Search::None => {}
+                Search::Optimal => attempt.proved.0 += 1,
+                Search::Ended | Search::TooLarge => attempt.proved.1 += 1,
+            }
             attempt.cycles += u64::from(if is_better { schedule.length.issued } else { before.issued });
             if self.trace {
                 let start = region.start - range.start;
@@ -460,6 +500,7 @@ impl Scheduler<'_> {
         }
         stats.cycles_before += attempt.cycles_before;
         stats.cycles_after += attempt.cycles;
+        stats.proved = (stats.proved.0 + attempt.proved.0, stats.proved.1 + attempt.proved.1);
         if attempt.order.iter().copied().eq(range.clone()) {
             return Ok(());
         }

@@ -137,7 +137,7 @@ fn record_arrival(arrivals: &mut [u32], maybe_in_flight: &mut Vec<u32>, register
 }
 
 /// Returns pairs of register numbers for the phis of a block: a register of the result, and the register of its source for `predecessor`.
-fn phi_registers<'f>(
+pub(crate) fn phi_registers<'f>(
     function: &'f Function,
     block: Block,
     predecessor: Block,

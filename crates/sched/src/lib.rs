@@ -21,6 +21,7 @@
 //! - [`check`]: a checker that compares the meaning of two orders and shares no logic with the schedulers;
 //! - [`function`]: scheduling of whole functions, before and after register allocation;
 //! - `in_flight`: results in flight across block boundaries;
+//! - `carried`: dependences between consecutive iterations of a loop;
 //! - [`score`]: estimated execution time of a whole function, for choosing among schedules;
 //! - [`occupancy_tradeoff`]: estimate whether a schedule with more registers and lower occupancy would be faster;
 //! - [`report`]: statistics and traces of a schedule for the user.
@@ -36,6 +37,7 @@
 
 pub mod backend;
 pub mod calls;
+mod carried;
 pub mod check;
 pub mod code;
 mod descriptor;

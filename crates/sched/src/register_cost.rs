@@ -8,8 +8,7 @@
 //! [`Tracking::pairs`] (knob 420 of the description) tracks the even and the odd half of a register pair separately: the index is
 //! doubled and the weight is not.
 //!
-//! No scheduling decision reads register costs yet; strategies of that description that are not implemented yet would weigh candidates by
-//! them.
+//! [`crate::resource`] adds the costs up, for the strategy `backtracking`.
 
 use oriole_isa::RegFile;
 

@@ -12,8 +12,7 @@
 //! 1 - 2 = -1 to the pressure.
 //!
 //! [`Resources::schedule`] does all three steps. It returns the [`Undo`] with which [`Resources::undo`] removes the instruction, for
-//! schedulers that backtrack. No decision reads slots yet: the backtracking strategy of the description will. Until then, strategies use
-//! [`Costs`] only.
+//! schedulers that backtrack: the strategy `backtracking` takes its decisions back with it. The other strategies use [`Costs`] only.
 
 use oriole_hardware::machine::Machine;
 use oriole_hardware::units::{Rates, UNITS};

@@ -128,6 +128,10 @@ fn register_limit_is_kept() {
     }
     text.push_str("    EXIT\n}");
     for backend in Backend::ALL {
+        let (_, few) = run_by(backend, &text, ScheduleMode::Ilp, 16);
+        assert!(few.live_after <= 16, "{backend:?}: {} registers", few.live_after);
+    }
+    for backend in Backend::LETTERS {
         let (_, many) = run_by(backend, &text, ScheduleMode::Ilp, 255);
         // With 16 warps per scheduler, 32 registers per thread are free.
         assert!(many.live_after <= 32 && many.live_after > 16, "{} registers", many.live_after);

@@ -59,7 +59,7 @@ fn options([target, level, flags]: [u8; CHOICES], module: &Module) -> Option<Opt
     let scheduling = match flags >> 4 {
         0 => Scheduling { backend: BackendChoice::Auto, ..Scheduling::default() },
         1 => Scheduling::off(),
-        number @ 2..=7 => {
+        number @ 2..=14 => {
             let backend = ScheduleBackend::ALL[usize::from(number) % ScheduleBackend::ALL.len()];
             Scheduling::by(backend, ScheduleMode::ALL[usize::from(flags & 3) % ScheduleMode::ALL.len()])
         }

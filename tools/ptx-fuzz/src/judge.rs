@@ -22,10 +22,10 @@ pub struct Configuration {
     pub scheduler: Option<Scheduler>,
 }
 
-/// A backend of the scheduler and its mode.
+/// A scheduling strategy and its mode.
 pub type Scheduler = (ScheduleBackend, ScheduleMode);
 
-/// Returns all combinations of backend and mode.
+/// Returns all combinations of strategy and mode.
 pub fn schedulers() -> Vec<Scheduler> {
     ScheduleBackend::ALL.into_iter().flat_map(|backend| ScheduleMode::ALL.map(|mode| (backend, mode))).collect()
 }
@@ -40,7 +40,7 @@ impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} -O{}", self.target, self.level)?;
         match self.scheduler {
-            Some((backend, mode)) => write!(f, " --sched-backend {} --sched-mode {}", backend.name(), mode.name()),
+            Some((backend, mode)) => write!(f, " --sched-strategy {} --sched-mode {}", backend.name(), mode.name()),
             None => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use oriole_driver::account::LatencyCase;
-use oriole_driver::{Options, Reports, Scheduling, compile, target_mismatch};
+use oriole_driver::{Options, Reports, ScheduleBackend, Scheduling, compile, target_mismatch};
 use oriole_isa::Target;
 use oriole_ptx_fuzz::generate::{Options as Generation, generate_with};
 use oriole_ptx_fuzz::judge::schedulers;
@@ -34,7 +34,7 @@ fn ways(seed: u64) -> [Options; 3] {
         let reports = Reports { figures: true, ..Reports::default() };
         Options { verify: false, reports, ..Options::new(Target::parse(name).expect("a target")) }
     };
-    let schedulers = schedulers();
+    let schedulers: Vec<_> = schedulers().into_iter().filter(|(backend, _)| ScheduleBackend::LETTERS.contains(backend)).collect();
     let (backend, mode) = schedulers[seed as usize % schedulers.len()];
     let other = options(TARGETS[seed as usize % TARGETS.len()]);
     [

@@ -1,5 +1,7 @@
 //! Compares the predictions of `oriole_sim::timing` with measurements: rank correlation and ratios.
 
+pub mod strategies;
+
 use std::path::Path;
 
 use oriole_driver::{Options, compile};

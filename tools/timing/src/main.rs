@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Parser, Subcommand};
 use oriole_isa::Target;
 use oriole_sim::timing::Effort;
+use oriole_timing_check::strategies::{self, Distances};
 use oriole_timing_check::{Agreement, Measurement, compile_ours, predict, read_test};
 
 #[derive(Parser)]
@@ -39,12 +42,31 @@ enum Command {
         /// COMPILER=FOLDER of cubins as they were measured.
         cubins: Vec<String>,
     },
+    /// Compile kernel tests with every scheduling strategy, and print predicted cycles and registers, separated by tabs.
+    Strategies {
+        files: Vec<PathBuf>,
+        #[arg(long, default_value = "sm_90a")]
+        arch: String,
+        /// Strategies to compare; all without it.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+    },
+    /// Print how far the strategies are from the shortest order, on the regions of PTX files that have up to 24 instructions.
+    Distance {
+        files: Vec<PathBuf>,
+        #[arg(long, default_value = "sm_90a")]
+        arch: String,
+    },
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Predict { files, cubin, arch, clock, reasons } => predict_files(&files, cubin.as_deref(), &arch, clock, reasons),
         Command::Compare { kernels, measured, cubins } => compare(&kernels, &measured, &cubins),
+        Command::Strategies { files, arch, only, jobs } => by_strategy(&files, &arch, &only, jobs),
+        Command::Distance { files, arch } => distance(&files, &arch),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,6 +75,60 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints a line for each kernel and strategy, in the order of the files.
+fn by_strategy(files: &[PathBuf], arch: &str, only: &[String], jobs: usize) -> Result<(), String> {
+    let target = Target::parse(arch).ok_or_else(|| format!("{arch} is no target"))?;
+    let all = strategies::names();
+    let names: Vec<&str> = if only.is_empty() { all } else { only.iter().map(String::as_str).collect() };
+    let next = AtomicUsize::new(0);
+    let lines: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                while let Some((number, file)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, files.get(at)?))) {
+                    let text = of_kernel(file, target, &names);
+                    eprint!(".");
+                    if let Ok(mut lines) = lines.lock() {
+                        lines.push((number, text));
+                    }
+                }
+            });
+        }
+    });
+    eprintln!();
+    let mut lines = lines.into_inner().map_err(|error| error.to_string())?;
+    lines.sort_unstable();
+    lines.iter().for_each(|(_, text)| print!("{text}"));
+    Ok(())
+}
+
+/// Returns the lines of one kernel: name, strategy, predicted cycles, registers; or what failed.
+fn of_kernel(file: &Path, target: Target, names: &[&str]) -> String {
+    let kernel = file.file_stem().unwrap_or_default().to_string_lossy();
+    let (test, text) = match read_test(file) {
+        Ok(read) => read,
+        Err(message) => return format!("# {message}\n"),
+    };
+    let line = |name: &&str| match strategies::outcome(&test, &text, target, name) {
+        Ok(outcome) => format!("{kernel}\t{name}\t{}\t{}\n", outcome.cycles, outcome.registers),
+        Err(message) => format!("# {kernel} {name}: {}\n", message.lines().next().unwrap_or_default()),
+    };
+    names.iter().map(line).collect()
+}
+
+fn distance(files: &[PathBuf], arch: &str) -> Result<(), String> {
+    let target = Target::parse(arch).ok_or_else(|| format!("{arch} is no target"))?;
+    let mut distances = Distances::default();
+    for file in files {
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        if let Err(message) = distances.add(&text, target) {
+            eprintln!("{}: {}", file.display(), message.lines().next().unwrap_or_default());
+        }
+    }
+    print!("{}", distances.table());
+    Ok(())
 }
 
 fn predict_files(files: &[PathBuf], cubin: Option<&Path>, arch: &str, clock: Option<u32>, reasons: usize) -> Result<(), String> {

@@ -50,6 +50,7 @@ impl Length {
 }
 
 /// State of the pipeline while an order is issued.
+#[derive(Clone)]
 pub(super) struct Clock<'a> {
     pub costs: &'a Costs,
     /// First cycle in which the next instruction can issue.

@@ -108,6 +108,17 @@ knobs! {
     "tree-register-cycles" tree_register_cycles: f64 = 16.0, "C: cycles that a register is worth where registers are scarce.";
     "tree-conflict-cycles" tree_conflict_cycles: f64 = 0.125, "C: cycles that a bank conflict is worth beyond those that its warp waits: other warps wait too.";
     "tree-reuse-slack" tree_reuse_slack: i32 = 2, "C: cycles of priority that are given up for an operand in the reuse cache.";
+    "search-steps" search_steps: usize = 400_000, "permutation, backtracking, combined: steps of all searches of a function together.";
+    "search-milliseconds" search_milliseconds: Option<u32> = None, "permutation, backtracking, combined: time of all searches of a function, as --sched-budget; auto: no limit.";
+    "permutation-size" permutation_size: usize = 24, "permutation: items of the largest region that is searched, 32 at most.";
+    "permutation-steps" permutation_steps: usize = 20_000, "permutation: partial orders that are looked at for a region.";
+    "backtrack-stall" backtrack_stall: u32 = 3, "backtracking: stall cycles above which decisions are taken back.";
+    "backtrack-depth" backtrack_depth: usize = 8, "backtracking: decisions that may be taken back at once.";
+    "backtrack-tries" backtrack_tries: usize = 256, "backtracking: other decisions that are tried in a region.";
+    "depth-stall" depth_stall: u32 = 6, "depth-first: stall cycles for which a chain is not left.";
+    "loop-rounds" loop_rounds: usize = 4, "loop-aware: schedules of a loop body, each with what the one before leaves in flight.";
+    "tensor-spacing" tensor_spacing: u32 = 2, "tensor: matrix products between two loads that are ready.";
+    "scoreboard-limit" scoreboard_limit: usize = 6, "scoreboard: results in flight above which no further one is started.";
     "tree-solutions" tree_solutions: usize = 4_096, "C: solutions that are kept for regions that look alike.";
 }
 

@@ -10,18 +10,37 @@
 //! | B | a forward and a backward list scheduling pass; the priority is a weighted sum | [`weighted`] |
 //! | C | several list schedules with ordered trees as ready lists; the best score wins | [`tree`] |
 //!
-//! The three follow the schedulers in a published description of ptxas. Each module lists where it departs from that description.
+//! | `permutation` | branch and bound: the shortest order of small regions, with proof | [`permutation`] |
+//! | `backtracking` | list scheduling that takes back decisions that lead to a stall | [`backtracking`] |
+//! | `critical-path`, `latency`, `scoreboard`, `tensor` | list scheduling by other priorities ([`engine`]) | one module each |
+//! | `depth-first`, `pressure` | orders with few live registers | [`depth_first`], [`pressure`] |
+//! | `loop-aware` | fewest cycles per iteration | [`loop_aware`] |
+//! | `combined` | the best of several for each region | [`combined`] |
+//!
+//! They follow the schedulers in a published description of ptxas. Each module lists where it departs from that description.
 //! [`registry`] is the table of all strategies; `docs/contributing.md` has a checklist for new ones.
 
+mod backtracking;
+mod budget;
 mod clock;
+mod combined;
+mod critical_path;
+mod depth_first;
+mod engine;
 mod knobs;
+mod latency;
 mod list;
+mod loop_aware;
+mod permutation;
 mod ports;
+mod pressure;
 mod reason;
 mod registry;
 mod schedule;
+mod scoreboard;
 mod settings;
 mod strategy;
+mod tensor;
 mod tree;
 mod weighted;
 
@@ -30,6 +49,6 @@ pub use knobs::Knobs;
 pub(crate) use ports::measure_allocated;
 pub use reason::Reason;
 pub use registry::Backend;
-pub use schedule::{Pick, Schedule};
+pub use schedule::{Pick, Schedule, Search};
 pub use settings::{AllocationStage, Budget, ScheduleMode, Settings};
-pub use strategy::{Region, RegionScheduler, Strategy};
+pub use strategy::{CarriedEdge, Region, RegionScheduler, Strategy};

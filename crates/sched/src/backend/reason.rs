@@ -32,11 +32,11 @@ pub enum Reason {
     YieldRelated,
     /// A: the winner has less contention for its unit, for scoreboards and for registers.
     Contention,
-    /// A: the winner stalls for fewer cycles.
+    /// A and the strategies with a priority of their own: the winner stalls for fewer cycles.
     Cost,
     /// A: the winner has the lower earliest issue cycle.
     EarliestCycle,
-    /// A: the winner has the longer critical path to the end of the region.
+    /// A and the strategies with a priority of their own: the winner has the longer critical path to the end of the region.
     DependencyCycle,
     /// A: the winner has the earlier deadline, the latest issue cycle that does not lengthen the region.
     Deadline,
@@ -64,16 +64,42 @@ pub enum Reason {
     LeastCost,
     /// C: the winner has more operands in the reuse cache, or fewer operands in the same register bank.
     Ports,
-    /// C: no order of the region scored better than the original one.
+    /// C and others: no order of the region was better than the original one.
     SourceOrder,
     /// C: an identical region was scheduled before, and its order was used again.
     Remembered,
+    /// critical-path, pressure: more items become ready after the winner.
+    Opens,
+    /// depth-first, pressure: the winner is next to the item that was placed last in its dependency chain.
+    Chain,
+    /// latency: more cycles of memory latency depend on the winner.
+    MemoryPath,
+    /// latency: the operands of the winner are older, so another chain continues.
+    Interleaved,
+    /// permutation: the order was proved to be the shortest.
+    Optimal,
+    /// permutation: the order is the best that was found before the budget ended.
+    SearchEnded,
+    /// permutation: the region is too large to be searched.
+    TooLarge,
+    /// backtracking: the runner-up issued here at first, was taken back, and the winner led to a shorter order.
+    TakenBack,
+    /// loop-aware: the order has the fewest cycles per iteration in the steady state.
+    LoopCarried,
+    /// tensor: the winner accumulates into other registers than the product before it.
+    Alternates,
+    /// tensor: a load is due between the matrix products, or is not due yet.
+    Spaced,
+    /// scoreboard: the runner-up would start one more result in flight than there are scoreboards.
+    FewerScoreboards,
+    /// scoreboard: the winner reads a result in flight, which frees its scoreboard.
+    FreesScoreboard,
 }
 
 impl Reason {
     /// All reasons, in the order of the variants.
     #[cfg(test)]
-    pub(super) const ALL: [Reason; 31] = [
+    pub(super) const ALL: [Reason; 44] = [
         Reason::OnlyOne,
         Reason::PressureOverflow,
         Reason::Batch,
@@ -105,6 +131,19 @@ impl Reason {
         Reason::Ports,
         Reason::SourceOrder,
         Reason::Remembered,
+        Reason::Opens,
+        Reason::Chain,
+        Reason::MemoryPath,
+        Reason::Interleaved,
+        Reason::Optimal,
+        Reason::SearchEnded,
+        Reason::TooLarge,
+        Reason::TakenBack,
+        Reason::LoopCarried,
+        Reason::Alternates,
+        Reason::Spaced,
+        Reason::FewerScoreboards,
+        Reason::FreesScoreboard,
     ];
 
     /// Returns the reason as text that completes the sentence "it goes first because ...".
@@ -141,6 +180,19 @@ impl Reason {
             Reason::Ports => "more of its operands are in the reuse cache, or fewer share a bank",
             Reason::SourceOrder => "no other order scored better than that of the source",
             Reason::Remembered => "a region that looks the same was ordered like this",
+            Reason::Opens => "more becomes ready after it",
+            Reason::Chain => "it continues the chain that was placed last",
+            Reason::MemoryPath => "more memory latency depends on it",
+            Reason::Interleaved => "its operands are older: the chains alternate",
+            Reason::Optimal => "the search proved that no order is shorter",
+            Reason::SearchEnded => "it is the best order that was found before the budget ended",
+            Reason::TooLarge => "the region is too large for the search; a list schedule was used",
+            Reason::TakenBack => "the other was taken back: it led to a stall",
+            Reason::LoopCarried => "this order takes fewer cycles per iteration",
+            Reason::Alternates => "it accumulates into other registers than the product before",
+            Reason::Spaced => "loads and matrix products alternate",
+            Reason::FewerScoreboards => "the other would need one more scoreboard",
+            Reason::FreesScoreboard => "it frees a scoreboard",
         }
     }
 }

@@ -1,14 +1,39 @@
-//! The table of scheduling strategies. Names and help texts of `--sched-backend`, and the strategies that `auto` tries, come from it.
+//! The table of scheduling strategies. Names and help texts of `--sched-strategy` and `--sched-backend`, and the strategies that `auto` tries,
+//! come from it.
 
 use std::fmt;
 
+use super::backtracking::Backtracking;
+use super::combined::Combined;
+use super::critical_path::CriticalPath;
+use super::depth_first::DepthFirst;
+use super::latency::Latency;
 use super::list::ListScheduling;
+use super::loop_aware::LoopAware;
+use super::permutation::Permutation;
+use super::pressure::Pressure;
+use super::scoreboard::Scoreboard;
 use super::strategy::Strategy;
+use super::tensor::Tensor;
 use super::tree::TreeScheduling;
 use super::weighted::WeightedScheduling;
 
 /// All strategies. A [`Backend`] is an index into this table.
-const STRATEGIES: [&dyn Strategy; 3] = [&ListScheduling, &WeightedScheduling, &TreeScheduling];
+const STRATEGIES: [&dyn Strategy; 13] = [
+    &ListScheduling,
+    &WeightedScheduling,
+    &TreeScheduling,
+    &Permutation,
+    &Backtracking,
+    &CriticalPath,
+    &DepthFirst,
+    &Latency,
+    &Pressure,
+    &LoopAware,
+    &Tensor,
+    &Scoreboard,
+    &Combined,
+];
 
 /// The strategy that schedules a function.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +47,19 @@ impl Backend {
     /// List scheduling with ordered trees, several attempts per region ([`super::tree`]).
     pub const C: Backend = Backend(2);
 
-    /// All backends, in the order of the table.
+    /// The best of several strategies for each region ([`super::combined`]).
+    pub const COMBINED: Backend = Backend(12);
+    /// List scheduling by the longest path ([`super::critical_path`]).
+    pub const CRITICAL_PATH: Backend = Backend(5);
+    /// Loop bodies by the cycles of an iteration ([`super::loop_aware`]).
+    pub const LOOP_AWARE: Backend = Backend(9);
+    /// Regions with matrix products ([`super::tensor`]).
+    pub const TENSOR: Backend = Backend(10);
+
+    /// The three schedulers of the published description, which `--sched-backend` names.
+    pub const LETTERS: [Backend; 3] = [Backend::A, Backend::B, Backend::C];
+
+    /// All strategies, in the order of the table.
     pub const ALL: [Backend; STRATEGIES.len()] = {
         let mut all = [Backend(0); STRATEGIES.len()];
         let mut number = 0;
@@ -43,7 +80,12 @@ impl Backend {
         self.strategy().name()
     }
 
-    /// Returns the backend with this name on the command line.
+    /// Returns the strategies that a search over whole compilations tries ([`Strategy::is_tried_by_auto`]).
+    pub fn tried_by_auto() -> impl Iterator<Item = Backend> {
+        Backend::ALL.into_iter().filter(|backend| backend.strategy().is_tried_by_auto())
+    }
+
+    /// Returns the strategy with this name on the command line.
     pub fn parse(name: &str) -> Option<Backend> {
         Backend::ALL.into_iter().find(|backend| backend.name() == name)
     }
@@ -69,6 +111,9 @@ mod tests {
         assert!(Backend::ALL.into_iter().all(|backend| Backend::parse(backend.name()) == Some(backend)));
         assert_eq!(["a", "b", "c", "d"].map(Backend::parse), [Some(Backend::A), Some(Backend::B), Some(Backend::C), None]);
         assert!(Backend::ALL.iter().all(|backend| !backend.strategy().description().is_empty()));
+        let named = [Backend::COMBINED, Backend::CRITICAL_PATH, Backend::LOOP_AWARE, Backend::TENSOR];
+        assert_eq!(named.map(Backend::name), ["combined", "critical-path", "loop-aware", "tensor"]);
+        assert!(Backend::tried_by_auto().eq(Backend::LETTERS));
     }
 
     #[test]

@@ -26,6 +26,19 @@ pub struct Region<'a> {
     pub costs: &'a Costs,
     /// Goal, stage, register budget and parameters.
     pub settings: &'a Settings,
+    /// Dependences on the previous iteration, if the region is the whole body of a loop; empty otherwise.
+    pub carried: &'a [CarriedEdge],
+}
+
+/// A dependence of an item on an item of the previous iteration of the loop whose body is the region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CarriedEdge {
+    /// Node of the item that writes a register.
+    pub from: u32,
+    /// Node of the item that reads the register in the next iteration.
+    pub to: u32,
+    /// Minimum number of cycles from issue to issue.
+    pub latency: u32,
 }
 
 /// Schedules one region after the other. It may keep what it has learnt from earlier regions of the same function.
@@ -35,10 +48,10 @@ pub type RegionScheduler = Box<dyn FnMut(&Region<'_>, &mut PressureTracker) -> S
 
 /// A scheduling algorithm.
 pub trait Strategy {
-    /// Returns the name for `--sched-backend`, for reports and for profiles.
+    /// Returns the name for `--sched-strategy` and `--sched-backend`, for reports and for profiles.
     fn name(&self) -> &'static str;
 
-    /// Returns a description of a few words, for help texts.
+    /// Returns a description of one line, for help texts.
     fn description(&self) -> &'static str;
 
     /// Returns the reasons that a trace of this strategy may give for a decision.
@@ -66,5 +79,16 @@ pub trait Strategy {
     /// bound, to learn whether it wants more registers ([`Schedule::exceeded_scarcity`]).
     fn reports_register_demand(&self) -> bool {
         true
+    }
+
+    /// Returns whether `--sched-backend auto` and `oriole rescore --schedule` try the strategy on every function. Each strategy that they
+    /// try is a whole compilation, so the set must stay small.
+    fn is_tried_by_auto(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the strategy uses [`Region::carried`]. The caller computes these edges only on request.
+    fn uses_loop_edges(&self) -> bool {
+        false
     }
 }

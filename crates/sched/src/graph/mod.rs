@@ -135,6 +135,18 @@ impl Graph {
         self.barrier_latencies[node as usize].into()
     }
 
+    /// Returns the graph of a loop body in the steady state. Items wait for operands of the previous iteration until the cycles in `starts`,
+    /// and the next iteration needs results the cycles in `tails` after their items issue. The graph's own starts are dropped: the
+    /// previous iteration is where they come from.
+    pub(crate) fn with_loop(&self, starts: &[u32], tails: &[u32]) -> Graph {
+        let mut graph = self.clone();
+        graph.starts = starts.to_vec();
+        for (tail, &carried) in graph.tails.iter_mut().zip(tails) {
+            *tail = (*tail).max(carried.min(u16::MAX.into()) as u16);
+        }
+        graph
+    }
+
     /// Returns, for each node, the first cycle in which its operands from before the region are available: 0, or more if such an operand
     /// is still in flight when the region starts.
     pub fn start_cycles(&self) -> Vec<u32> {

@@ -41,6 +41,18 @@ pub struct PassSummary {
     pub live_before: i32,
     /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
+    /// Number of regions whose order was searched and proved to be the shortest, and number of those searched without such a proof.
+    pub proved: (usize, usize),
+}
+
+impl PassSummary {
+    /// Returns what a search proved, as the end of a sentence; empty if nothing was searched.
+    pub fn proof(&self) -> String {
+        match self.proved {
+            (0, 0) => String::new(),
+            (proved, open) => format!("; no order is shorter in {proved} of {} searched regions", proved + open),
+        }
+    }
 }
 
 /// The input of the guidance text of one function.
@@ -68,12 +80,12 @@ pub fn text(subject: &Subject<'_>, level: u8) -> String {
     if level >= TARGET_LEVEL {
         let _ = writeln!(text, "  scheduled by {}", subject.scheduler);
         for pass in subject.passes {
-            let PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after } = pass;
+            let PassSummary { phase, blocks, cycles_before, cycles_after, live_before, live_after, .. } = pass;
             let _ = write!(text, "  phase {phase}: {blocks} blocks with a new order, {cycles_before} cycles before, {cycles_after} after");
             if *live_after > 0 {
                 let _ = write!(text, "; {live_before} registers live before, {live_after} after");
             }
-            text.push('\n');
+            let _ = writeln!(text, "{}", pass.proof());
         }
         if let Some(target) = subject.target {
             let _ = writeln!(text, "  {target}");

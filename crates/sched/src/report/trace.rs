@@ -8,7 +8,7 @@ use std::fmt::Write;
 use oriole_ir::text::print_inst;
 use oriole_ir::{Block, Function, Inst};
 
-use crate::backend::{Length, Reason, Schedule, ScheduleMode};
+use crate::backend::{Length, Reason, Schedule, ScheduleMode, Search};
 
 /// One scheduling decision; instructions are indices in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,8 @@ pub struct TracedRegion {
     before: Length,
     /// Length of the new order.
     after: Length,
+    /// What an exhaustive search found out about the new order.
+    search: Search,
     /// Whether the new order is used.
     is_better: bool,
 }
@@ -43,7 +45,7 @@ impl TracedRegion {
             reason: pick.reason,
             cycle: pick.cycle,
         });
-        TracedRegion { picks: picks.collect(), start, before, after: schedule.length, is_better }
+        TracedRegion { picks: picks.collect(), start, before, after: schedule.length, search: schedule.search, is_better }
     }
 }
 
@@ -83,9 +85,9 @@ pub struct TracedAttempt {
     pub verdict: AttemptVerdict,
     /// All decisions, in issue order.
     pub picks: Vec<TracedPick>,
-    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, and whether the new
-    /// order is used.
-    pub regions: Vec<(usize, Length, Length, bool)>,
+    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, what a search for the
+    /// shortest order found out, and whether the new order is used.
+    pub regions: Vec<(usize, Length, Length, Search, bool)>,
 }
 
 impl TracedAttempt {
@@ -93,7 +95,7 @@ impl TracedAttempt {
     pub fn new(block: Block, insts: &[Inst], mode: ScheduleMode, regions: Vec<TracedRegion>, verdict: AttemptVerdict) -> TracedAttempt {
         let mut traced = TracedAttempt { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
-            traced.regions.push((region.start, region.before, region.after, region.is_better));
+            traced.regions.push((region.start, region.before, region.after, region.search, region.is_better));
             traced.picks.extend(region.picks.into_iter().map(|pick| TracedPick {
                 region: number,
                 cycle: pick.cycle,
@@ -119,11 +121,17 @@ pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> Strin
             AttemptVerdict::TooManyRegisters { found, allowed } => format!(": dropped, {found} live registers where {allowed} are allowed"),
         };
         let _ = writeln!(text, "phase {phase} {:?} {}{verdict}", attempt.block, attempt.mode.name());
-        for (number, &(start, before, after, is_better)) in attempt.regions.iter().enumerate() {
+        for (number, &(start, before, after, search, is_better)) in attempt.regions.iter().enumerate() {
             let what = if is_better { "new order" } else { "old order stays" };
+            let proof = match search {
+                Search::None => "",
+                Search::Optimal => "; no order is shorter",
+                Search::Ended => "; the search ended without a proof",
+                Search::TooLarge => "; too large to be searched",
+            };
             let _ = writeln!(
                 text,
-                "  region {number} from instruction {start}: issued in {} cycles, results in {}; before {} and {}; {what}",
+                "  region {number} from instruction {start}: issued in {} cycles, results in {}; before {} and {}; {what}{proof}",
                 after.issued, after.done, before.issued, before.done
             );
             append_picks(&mut text, function, attempt, number);

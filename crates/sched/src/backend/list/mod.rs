@@ -130,11 +130,15 @@ impl Strategy for ListScheduling {
     fn largest_function(&self) -> usize {
         LARGEST_FUNCTION
     }
+
+    fn is_tried_by_auto(&self) -> bool {
+        true
+    }
 }
 
 /// Schedules a region. The tracker must be at the start of the region, and is then at its end.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
-    let Region { code, graph, costs, settings } = *region;
+    let Region { code, graph, costs, settings, .. } = *region;
     let heights = graph.heights();
     let mut scheduler = ListScheduler {
         code,

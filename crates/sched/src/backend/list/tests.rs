@@ -33,7 +33,7 @@ fn run_with(code: &Code, mode: ScheduleMode, budget: Budget, live_in: &[u16], li
         let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
         let settings = Settings { mode, stage: AllocationStage::Pre, budget, knobs, trace };
-        (schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings }, &mut tracker), tracker)
+        (schedule(&Region { code, graph: &graph, costs: &costs, settings: &settings, carried: &[] }, &mut tracker), tracker)
     };
     let (schedule, tracker) = scheduled(true);
     let (untraced, _) = scheduled(false);

@@ -74,9 +74,11 @@ mod score;
 mod search;
 
 use super::clock::{Clock, release};
+use super::engine::{Proposal, issue_cycles};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
 use super::strategy::{Region, RegionScheduler, Strategy};
+use super::weighted::registers::Groups;
 use crate::pressure::PressureTracker;
 use cache::Solutions;
 use problem::Problem;
@@ -125,11 +127,15 @@ impl Strategy for TreeScheduling {
     fn falls_back_to_original(&self) -> bool {
         true
     }
+
+    fn is_tried_by_auto(&self) -> bool {
+        true
+    }
 }
 
 /// Schedules a region, or takes its order from `solutions` if an identical region was scheduled before.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, solutions: &mut Solutions) -> Schedule {
-    let Region { code, graph, costs, settings } = *region;
+    let Region { code, graph, costs, settings, .. } = *region;
     tracker.enter_region(code, graph.region.clone());
     let problem = Problem::new(code, graph, costs, settings, tracker);
     let signature = (problem.items() <= cache::MAX_CACHED_ITEMS).then(|| problem.signature());
@@ -145,6 +151,15 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, solutions: &mut 
         }
     };
     Schedule { exceeded_scarcity, ..replay(&problem, &order, picks, tracker) }
+}
+
+/// Returns the order of the region, for strategies that compare several orders. The tracker must have entered the region and stays there.
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, tracker: &PressureTracker) -> Proposal {
+    let problem = Problem::new(region.code, region.graph, region.costs, region.settings, tracker);
+    let (order, picks, _) = solve(&problem);
+    let cycles = if picks.is_empty() { Vec::new() } else { issue_cycles(region, &order) };
+    let picks = picks.into_iter().zip(cycles).map(|(pick, cycle)| Pick { cycle, ..pick }).collect();
+    Proposal { picks, ..Proposal::new(region, groups, order, Reason::SourceOrder) }
 }
 
 /// Returns trace entries without a second-best candidate, with the same reason for all items; none if tracing is off.

@@ -31,7 +31,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let (live_in, live_out) = (numbers(live.0), numbers(live.1));
     let mut tracker = PressureTracker::new(code.groups().len());
     tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
-    let schedule = schedule(&Region { code, graph: &graph, costs: &costs, settings }, &mut tracker, solutions);
+    let schedule = schedule(&Region { code, graph: &graph, costs: &costs, settings, carried: &[] }, &mut tracker, solutions);
     assert_eq!(check::check(code, region.clone(), &schedule.order), Ok(()));
     assert_eq!(schedule.length, estimate(code, &graph, &costs, schedule.order.iter().copied()));
     let picked: Vec<usize> = schedule.picks.iter().map(|pick| pick.picked).collect();
@@ -39,7 +39,7 @@ fn run_with(code: &Code, settings: &Settings, live: (&[u16], &[u16]), solutions:
     let untraced = Settings { trace: false, ..*settings };
     let mut tracker_again = PressureTracker::new(code.groups().len());
     tracker_again.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
-    let region = Region { code, graph: &graph, costs: &costs, settings: &untraced };
+    let region = Region { code, graph: &graph, costs: &costs, settings: &untraced, carried: &[] };
     let untraced = super::schedule(&region, &mut tracker_again, &mut Solutions::default());
     assert_eq!((&untraced.order, untraced.picks.len()), (&schedule.order, 0), "a trace changes nothing, and is not made unasked");
     assert!(schedule.picks.iter().all(|pick| pick.runner_up != Some(pick.picked)));

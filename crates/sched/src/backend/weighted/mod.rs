@@ -55,11 +55,12 @@
 
 mod pass;
 mod ready;
-mod registers;
+pub(super) mod registers;
 mod score;
-mod view;
+pub(super) mod view;
 
 use super::clock::{Clock, Length, lower_bound, release};
+use super::engine::Proposal;
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule};
 use super::settings::{AllocationStage, ScheduleMode, Settings};
@@ -103,33 +104,52 @@ impl Strategy for WeightedScheduling {
     fn reports_register_demand(&self) -> bool {
         false
     }
+
+    fn is_tried_by_auto(&self) -> bool {
+        true
+    }
 }
 
 /// Schedules a region. The tracker must be at the start of the region, and is then at its end.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
-    let Region { code, graph, costs, settings } = *region;
+    let Region { code, graph, settings, .. } = *region;
     tracker.enter_region(code, graph.region.clone());
     let counts_registers = settings.stage == AllocationStage::Pre;
     let groups = counts_registers.then(|| Groups::new(code, graph, tracker));
-    let groups = groups.as_ref();
+    let best = best_attempt(region, groups.as_ref());
+    for &position in &best.order {
+        tracker.step(code, &code.items[position]);
+    }
+    best.into_schedule(settings)
+}
+
+/// Returns the order of the region, for strategies that compare several orders. `groups` is `None` after register allocation.
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
+    let best = best_attempt(region, groups);
+    let peak = best.peak;
+    let schedule = best.into_schedule(region.settings);
+    let order = schedule.order.iter().map(|position| (position - region.graph.region.start) as u32).collect();
+    Proposal { order, picks: schedule.picks, length: schedule.length, peak }
+}
+
+/// Runs both passes and returns the better order.
+fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
+    let Region { code, graph, costs, settings, .. } = *region;
+    let counts_registers = groups.is_some();
     let weights = Weights::new(settings, groups);
     let live_out_tails = LiveOutTails::of(code, graph);
     let work = UnitUse::of_region(code, graph, costs);
     let forward = Pass::new(DirectedGraph::forward(graph, &live_out_tails), &work, settings, &weights, groups, None).run();
     let forward = Attempt::new(code, graph, costs, groups, &live_out_tails, forward);
     // Shortcut: a backward pass cannot improve an order that has the length of the lower bound.
-    let best = if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
+    if !counts_registers && !settings.trace && forward.is_shortest(code, graph, costs) {
         forward
     } else {
         let cycles = Some(&forward.cycles[..]);
         let backward = Pass::new(DirectedGraph::backward(graph, &live_out_tails), &work, settings, &weights, groups, cycles).run();
         let backward = Attempt::new(code, graph, costs, groups, &live_out_tails, backward);
         if backward.is_better_than(&forward, settings) { backward } else { forward }
-    };
-    for &position in &best.order {
-        tracker.step(code, &code.items[position]);
     }
-    best.into_schedule(settings)
 }
 
 /// The order of one pass, with its issue cycles on the common clock.
@@ -211,7 +231,7 @@ impl Attempt {
                 pick.cycle = self.cycles[pick.picked - first];
             }
         }
-        Schedule { order: self.order, length: self.length, exceeded_scarcity: false, picks: self.picks }
+        Schedule { order: self.order, length: self.length, picks: self.picks, ..Schedule::default() }
     }
 }
 

@@ -17,7 +17,7 @@
 use rustc_hash::FxHashMap;
 
 use super::view::Direction;
-use crate::code::{Code, REGISTER_CLASSES};
+use crate::code::{Code, REGISTER_CLASSES, RegisterClass};
 use crate::graph::Graph;
 use crate::pressure::{Counts, PressureTracker};
 
@@ -36,7 +36,7 @@ struct Group {
 }
 
 /// The register groups of a region that have a budget, with their readers and writers.
-pub(super) struct Groups {
+pub(in crate::backend) struct Groups {
     groups: Vec<Group>,
     /// By item: the start in `group_lists` of the register groups that it reads, and of those that it writes. The last entry marks the end.
     items: Vec<(u32, u32)>,
@@ -50,7 +50,7 @@ pub(super) struct Groups {
 
 impl Groups {
     /// Collects the groups of a region. The tracker must have entered the region.
-    pub(super) fn new(code: &Code, graph: &Graph, tracker: &PressureTracker) -> Groups {
+    pub(in crate::backend) fn new(code: &Code, graph: &Graph, tracker: &PressureTracker) -> Groups {
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         let mut found = Groups {
             groups: Vec::new(),
@@ -115,14 +115,37 @@ impl Groups {
         (self.first_reader, self.readers) = (first, readers);
     }
 
-    fn reads(&self, node: u32) -> &[u32] {
+    /// Returns the local numbers of the groups that an item reads.
+    pub(in crate::backend) fn reads(&self, node: u32) -> &[u32] {
         let (first, end) = self.items[node as usize];
         &self.group_lists[first as usize..end as usize]
     }
 
-    fn writes(&self, node: u32) -> &[u32] {
+    /// Returns the local numbers of the groups that an item writes.
+    pub(in crate::backend) fn writes(&self, node: u32) -> &[u32] {
         let (first, end) = (self.items[node as usize].1, self.items[node as usize + 1].0);
         &self.group_lists[first as usize..end as usize]
+    }
+
+    /// Returns for each group whether it is live at the start of the region.
+    pub(in crate::backend) fn live_at_start(&self) -> Vec<bool> {
+        self.groups.iter().map(|group| group.live_at_start).collect()
+    }
+
+    /// Returns for each group the number of items of the region that read it.
+    pub(in crate::backend) fn reader_counts(&self) -> Vec<u32> {
+        (0..self.groups.len() as u32).map(|group| self.readers(group).len() as u32).collect()
+    }
+
+    /// Returns for each group the number of its general registers; 0 for groups of other classes.
+    pub(in crate::backend) fn general_weights(&self) -> Vec<u32> {
+        let is_general = |group: &Group| group.class == RegisterClass::General as u8;
+        self.groups.iter().map(|group| if is_general(group) { group.weight.into() } else { 0 }).collect()
+    }
+
+    /// Returns whether a group is accessed after the region, or live at the end of the block.
+    pub(in crate::backend) fn is_used_after(&self, group: u32) -> bool {
+        self.groups[group as usize].used_after_region
     }
 
     fn readers(&self, group: u32) -> &[u32] {
@@ -131,12 +154,12 @@ impl Groups {
     }
 
     /// Returns the number of live registers of each class at the start of the region.
-    pub(super) fn at_start(&self) -> Counts {
+    pub(in crate::backend) fn at_start(&self) -> Counts {
         self.at_start
     }
 
     /// Returns the number of live registers of each class at the end of the region.
-    pub(super) fn at_end(&self) -> Counts {
+    pub(in crate::backend) fn at_end(&self) -> Counts {
         let mut counts = self.at_start;
         for group in &self.groups {
             counts[group.class as usize] += i32::from(group.weight) * (i32::from(group.is_live_at_end()) - i32::from(group.live_at_start));
@@ -152,7 +175,8 @@ impl Group {
 }
 
 /// The live registers at the current position of a pass.
-pub(super) struct Live<'a> {
+#[derive(Clone)]
+pub(in crate::backend) struct Live<'a> {
     groups: &'a Groups,
     direction: Direction,
     /// By register group: whether it is live at the current position.
@@ -168,7 +192,7 @@ pub(super) struct Live<'a> {
 
 impl<'a> Live<'a> {
     /// Returns the state at the boundary of the region at which the pass starts.
-    pub(super) fn new(groups: &'a Groups, direction: Direction) -> Live<'a> {
+    pub(in crate::backend) fn new(groups: &'a Groups, direction: Direction) -> Live<'a> {
         let is_live = |group: &Group| if direction == Direction::Forward { group.live_at_start } else { group.is_live_at_end() };
         let left = |group: u32| {
             let readers = groups.readers(group);
@@ -186,17 +210,17 @@ impl<'a> Live<'a> {
     }
 
     /// Returns the number of live registers of each class at the current position.
-    pub(super) fn now(&self) -> Counts {
+    pub(in crate::backend) fn now(&self) -> Counts {
         self.now
     }
 
     /// Returns the maximum number of live registers of each class so far.
-    pub(super) fn peak(&self) -> Counts {
+    pub(in crate::backend) fn peak(&self) -> Counts {
         self.peak
     }
 
     /// Returns how the number of live registers of each class would change if `node` were placed next.
-    pub(super) fn change(&self, node: u32) -> Counts {
+    pub(in crate::backend) fn change(&self, node: u32) -> Counts {
         let mut change = [0; REGISTER_CLASSES];
         let mut add = |group: &Group, sign: i32| change[group.class as usize] += sign * i32::from(group.weight);
         let (reads, writes) = (self.groups.reads(node), self.groups.writes(node));
@@ -236,7 +260,7 @@ impl<'a> Live<'a> {
     }
 
     /// Places an item and updates the live registers. Calls `changed` for each item for which [`Live::change`] may have a new result.
-    pub(super) fn step(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
+    pub(in crate::backend) fn step(&mut self, node: u32, changed: &mut impl FnMut(u32)) {
         match self.direction {
             Direction::Forward => self.step_forward(node, changed),
             Direction::Backward => self.step_backward(node, changed),

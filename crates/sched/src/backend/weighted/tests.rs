@@ -38,7 +38,7 @@ fn run(code: &Code, settings: &Settings, live_in: &[u16], live_out: &[u16]) -> (
     let scheduled = |settings: &Settings| {
         let mut tracker = PressureTracker::new(code.groups().len());
         tracker.enter_block(code, 0..code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
-        (schedule(&Region { code, graph: &graph, costs: &costs(), settings }, &mut tracker), tracker)
+        (schedule(&Region { code, graph: &graph, costs: &costs(), settings, carried: &[] }, &mut tracker), tracker)
     };
     let (schedule, tracker) = scheduled(settings);
     let (untraced, _) = scheduled(&Settings { trace: false, ..*settings });
@@ -163,6 +163,7 @@ fn branch_operands_are_ready_in_time() {
             graph: &graph,
             costs: &costs(),
             settings: &settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED),
+            carried: &[],
         },
         &mut tracker,
     );
@@ -272,7 +273,7 @@ fn tracker_is_at_the_region_end_after_scheduling() {
             old.enter_region(&code, region.clone());
             code.items[region].iter().for_each(|item| old.step(&code, item));
             let settings = ilp(Budget::new(ScheduleMode::Ilp, [12, 6, 6, 8], 0, &Knobs::default()));
-            schedule(&Region { code: &code, graph: &graph, costs: &costs(), settings: &settings }, &mut new);
+            schedule(&Region { code: &code, graph: &graph, costs: &costs(), settings: &settings, carried: &[] }, &mut new);
             assert_eq!(old.live(), new.live());
         }
     }

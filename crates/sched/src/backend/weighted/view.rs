@@ -8,7 +8,7 @@ use crate::code::{Code, OrderEffect};
 use crate::graph::Graph;
 
 /// Results that are read after the region.
-pub(super) struct LiveOutTails {
+pub(in crate::backend) struct LiveOutTails {
     /// For each item, the number of cycles before the end of the region by which it should issue; 0 if its results do not leave the region.
     pub tails: Vec<u32>,
     /// Items whose results the scheduling barrier at the end of the region reads.
@@ -17,7 +17,7 @@ pub(super) struct LiveOutTails {
 
 impl LiveOutTails {
     /// Finds the results of a region that are read after it.
-    pub(super) fn of(code: &Code, graph: &Graph) -> LiveOutTails {
+    pub(in crate::backend) fn of(code: &Code, graph: &Graph) -> LiveOutTails {
         let nodes = 0..graph.items() as u32;
         let tails: Vec<u32> = nodes.clone().map(|node| graph.tail(node)).collect();
         let barrier = code.items.get(graph.region.end).filter(|item| item.effect == OrderEffect::SchedBarrier);
@@ -31,7 +31,7 @@ impl LiveOutTails {
 
 /// Direction of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Direction {
+pub(in crate::backend) enum Direction {
     /// From the first instruction to the last.
     Forward,
     /// From the last instruction to the first.
@@ -40,14 +40,14 @@ pub(super) enum Direction {
 
 /// An edge to a node that the pass places later.
 #[derive(Clone, Copy)]
-pub(super) struct Link {
+pub(in crate::backend) struct Link {
     pub node: u32,
     /// Minimum number of cycles between the two issues.
     pub latency: u16,
 }
 
 /// A dependency graph in the direction of a pass. Cycles count from the boundary of the region at which the pass starts.
-pub(super) struct DirectedGraph<'g> {
+pub(in crate::backend) struct DirectedGraph<'g> {
     pub graph: &'g Graph,
     pub direction: Direction,
     /// By node: its first index in `links`; the last element is the number of links.
@@ -68,7 +68,7 @@ pub(super) struct DirectedGraph<'g> {
 
 impl<'g> DirectedGraph<'g> {
     /// Returns the graph as it is. Latencies of results that leave the region lengthen the critical paths.
-    pub(super) fn forward(graph: &'g Graph, live_out_tails: &LiveOutTails) -> DirectedGraph<'g> {
+    pub(in crate::backend) fn forward(graph: &'g Graph, live_out_tails: &LiveOutTails) -> DirectedGraph<'g> {
         let nodes = graph.nodes();
         let mut view = DirectedGraph::empty(graph, Direction::Forward);
         view.links.reserve(graph.edge_count());
@@ -89,7 +89,7 @@ impl<'g> DirectedGraph<'g> {
 
     /// Returns the mirrored graph. An item whose results leave the region can be placed from the cycle of its tail on: cycles count from
     /// the end of the region, so the item then issues early enough for its readers.
-    pub(super) fn backward(graph: &'g Graph, live_out_tails: &LiveOutTails) -> DirectedGraph<'g> {
+    pub(in crate::backend) fn backward(graph: &'g Graph, live_out_tails: &LiveOutTails) -> DirectedGraph<'g> {
         let nodes = graph.nodes();
         let mut view = DirectedGraph::empty(graph, Direction::Backward);
         for node in 0..nodes {
@@ -130,7 +130,7 @@ impl<'g> DirectedGraph<'g> {
     }
 
     /// Converts a node to its rank, its position in the original order in the direction of the pass; also converts a rank to its node.
-    pub(super) fn rank(&self, node: u32) -> u32 {
+    pub(in crate::backend) fn rank(&self, node: u32) -> u32 {
         match self.direction {
             Direction::Forward => node,
             Direction::Backward => self.graph.items() as u32 - 1 - node,
@@ -140,7 +140,7 @@ impl<'g> DirectedGraph<'g> {
     /// Propagates the placement of `node` in cycle `at` along its links, and appends the items that become ready to `ready`.
     ///
     /// A join is not placed: when all nodes before the join are placed, it is released at once.
-    pub(super) fn release(&mut self, node: u32, at: u32, ready: &mut Vec<u32>) {
+    pub(in crate::backend) fn release(&mut self, node: u32, at: u32, ready: &mut Vec<u32>) {
         let mut joins = std::mem::take(&mut self.joins);
         joins.push((node, at));
         while let Some((node, at)) = joins.pop() {

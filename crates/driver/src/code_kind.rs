@@ -1,0 +1,109 @@
+//! Chooses scheduling strategies for a function by its loops, its blocks, its instruction mix and the optimization level
+//! (`--sched-strategy auto`).
+//!
+//! The choice names the strategies that may be better than the default for this kind of code, the most likely one last. Each of them is
+//! compiled through register allocation and phase 110, and the best [`score`](oriole_sched::score) wins; of equal ones the first, which is
+//! the default. So a choice that does not suit costs compile time and never the result by the model.
+//!
+//! | code | strategies |
+//! |---|---|
+//! | -O0, -O1 with a mode, or more than [`LARGE`] instructions | the default |
+//! | every other function | the default, `c`, `critical-path`, `combined` |
+//! | with a loop of one block | also `loop-aware` |
+//! | with matrix products | also `tensor` |
+//!
+//! At -O2 only the default and the last of the list are tried.
+
+use oriole_hardware::Classes;
+use oriole_hardware::units::Unit;
+use oriole_ir::analysis::ControlFlow;
+use oriole_ir::{Function, Op};
+use oriole_sched::backend::Backend;
+
+use crate::schedule::DEFAULT_BACKEND;
+
+/// Number of instructions above which the default is used without a trial.
+const LARGE: usize = 4_000;
+
+/// Properties of a function that decide which strategies may suit it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeKind {
+    /// Number of instructions.
+    instructions: usize,
+    /// Number of matrix products.
+    products: usize,
+    /// Number of blocks that are their own successors.
+    one_block_loops: usize,
+}
+
+impl CodeKind {
+    /// Returns the properties of a function.
+    pub fn of(function: &Function) -> CodeKind {
+        let flow = ControlFlow::compute(function);
+        let mut kind = CodeKind { instructions: 0, products: 0, one_block_loops: 0 };
+        for &block in &function.layout {
+            kind.one_block_loops += usize::from(flow.successors(block).contains(&block));
+            for &inst in &function.blocks[block].insts {
+                kind.instructions += 1;
+                let data = &function.insts[inst];
+                if let Op::Machine(opcode) = data.op {
+                    let unit = Classes::get().of(opcode, &data.modifiers).unit();
+                    kind.products += usize::from(unit == Unit::Tensor);
+                }
+            }
+        }
+        kind
+    }
+
+    /// Returns the strategies to try at an optimization level, the default first.
+    pub fn strategies(self, level: u8) -> Vec<Backend> {
+        let mut found = vec![DEFAULT_BACKEND];
+        if level < 2 || self.instructions > LARGE {
+            return found;
+        }
+        found.extend([Backend::C, Backend::CRITICAL_PATH, Backend::COMBINED]);
+        if self.one_block_loops > 0 {
+            found.push(Backend::LOOP_AWARE);
+        }
+        if self.products > 0 {
+            found.push(Backend::TENSOR);
+        }
+        if level == 2
+            && let Some(last) = found.pop()
+        {
+            found.truncate(1);
+            found.push(last);
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str, level: u8) -> Vec<&'static str> {
+        let function = oriole_ir::text::parse(text).expect("a function").remove(0);
+        CodeKind::of(&function).strategies(level).into_iter().map(Backend::name).collect()
+    }
+
+    const STRAIGHT: &str = "func kernel @f {\nbb0:\n    R0 = FADD R1, R2\n    EXIT\n}";
+    const LOOP: &str = "func kernel @f {\nbb0:\n    R0 = FADD R0, R2\n    @P0 BRA bb0\n    BRA bb1\nbb1:\n    EXIT\n}";
+    const PRODUCT: &str = "func kernel @f {\nbb0:\n    R4:R7 = HMMA.16816.F32 R20:R23, R24:R25, R4:R7\n    EXIT\n}";
+
+    #[test]
+    fn code_decides() {
+        assert_eq!(names(STRAIGHT, 3), ["b", "c", "critical-path", "combined"]);
+        assert_eq!(names(LOOP, 3), ["b", "c", "critical-path", "combined", "loop-aware"]);
+        assert_eq!(names(PRODUCT, 3), ["b", "c", "critical-path", "combined", "tensor"]);
+    }
+
+    #[test]
+    fn low_levels_and_large_functions_try_less() {
+        assert_eq!(names(LOOP, 1), ["b"]);
+        assert_eq!(names(LOOP, 2), ["b", "loop-aware"]);
+        let mut large = "func kernel @f {\nbb0:\n".to_owned();
+        (0..=LARGE).for_each(|_| large.push_str("    R0 = FADD R1, R2\n"));
+        assert_eq!(names(&(large + "    EXIT\n}"), 3), ["b"]);
+    }
+}

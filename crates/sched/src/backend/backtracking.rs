@@ -1,0 +1,495 @@
+//! Strategy `backtracking`: a list scheduler that takes back its last decisions when they lead to a stall.
+//!
+//! Items are issued by the critical path. Where the best candidate stalls for more than `backtrack-stall` cycles, or exceeds the register
+//! budget, the last `backtrack-depth` decisions are taken back one after the other: at each of them the runner-up issues instead, and the
+//! list schedule continues up to the same number of items. The continuation replaces the old one if its *estimate* is lower: registers
+//! above the budget, then the largest critical path of the items that are left, counted from the cycle in which they can issue. So a
+//! greedy choice that hurts a few steps later is corrected. A decision is changed once at most, and a region takes at most `backtrack-tries` continuations; so the
+//! time is O(n log n + tries × depth × n_ready).
+//!
+//! Registers and units are tracked by [`Resources`], whose [`Undo`] restores the state before an item.
+//!
+//! Example: the unit of `M0` and `M1` (reciprocals) takes an item every 8 cycles; `M1` starts the longer chain but `M0` is ready first.
+//!
+//! ```text
+//! greedy        M0 A  ....... M1 ... B     M1 stalls for 6 cycles: its unit is busy
+//! taken back    A M1 ....... M0 B          the runner-up A issues first, then M1
+//! ```
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | trigger | "excessive stalls or resource conflicts" | stall cycles, registers above the budget | the two that the clock shows |
+//! | alternatives | a different selection | the runner-up of each undone decision | the other candidates rank lower still |
+//! | judgement | not given | a lower bound of the remaining length | two partial orders with different items must be compared |
+
+use oriole_isa::RegFile;
+
+use super::budget::SearchBudget;
+use super::clock::Clock;
+use super::engine::{Facts, Proposal, enter};
+use super::reason::Reason;
+use super::schedule::{Pick, Schedule, Search};
+use super::settings::ScheduleMode;
+use super::strategy::{Region, RegionScheduler, Strategy};
+use super::weighted::registers::Groups;
+use crate::graph::Graph;
+use crate::pressure::PressureTracker;
+use crate::register_cost::{RegisterDescriptor, Tracking};
+use crate::resource::{RegisterOperand, ResourceSlot, Resources, Undo, Work};
+
+/// Number of candidates compared per step.
+const WINDOW: usize = 24;
+/// Maximum number of items in a region. A step is linear in the number of ready items, because each must be restored in its place.
+const LONGEST_REGION: usize = 512;
+
+/// The strategy `backtracking`.
+pub(super) struct Backtracking;
+
+impl Strategy for Backtracking {
+    fn name(&self) -> &'static str {
+        "backtracking"
+    }
+
+    fn description(&self) -> &'static str {
+        "list schedule that takes back its last decisions when they lead to a stall"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        &[
+            Reason::OnlyOne,
+            Reason::PressureOverflow,
+            Reason::Registers,
+            Reason::Cost,
+            Reason::DependencyCycle,
+            Reason::Position,
+            Reason::TakenBack,
+            Reason::SourceOrder,
+        ]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        let mut budget = SearchBudget::default();
+        Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
+    }
+
+    fn falls_back_to_original(&self) -> bool {
+        true
+    }
+
+    fn longest_region(&self) -> usize {
+        LONGEST_REGION
+    }
+}
+
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
+    let groups = enter(region, tracker);
+    let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
+    let new = best_order(region, groups.as_ref(), budget);
+    let exceeded_scarcity = new.is_crowded(region);
+    let best = if new.improves_on(&source, region) { new } else { source };
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
+}
+
+/// Returns the order of the list scheduler with its corrections.
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> Proposal {
+    let knobs = &region.settings.knobs;
+    let facts = Facts::new(region);
+    let mut trail = Trail::new(&facts, groups);
+    let mut tries = budget.start(knobs, knobs.backtrack_tries);
+    // Decisions before this step are final: each was changed once, or is too far back.
+    let mut fixed = 0;
+    while trail.steps.len() < region.graph.items() {
+        let (best, runner_up) = trail.candidates();
+        let is_bad = best.stall > knobs.backtrack_stall || best.excess > 0;
+        if is_bad && tries > 0 && !trail.steps.is_empty() {
+            let from = trail.steps.len().saturating_sub(knobs.backtrack_depth).max(fixed);
+            trail.correct(from, &mut tries, budget);
+            fixed = trail.steps.len();
+            continue;
+        }
+        trail.issue(best.node, decision(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
+    }
+    trail.into_proposal(region, groups)
+}
+
+/// A ready item with the figures of its comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Candidate {
+    node: u32,
+    /// Registers above the budget after it; 0 if it takes none.
+    excess: i32,
+    /// Registers that it frees where they are scarce; 0 otherwise.
+    freed: i32,
+    stall: u32,
+    height: u32,
+}
+
+impl Candidate {
+    /// Returns the sort key; the lowest wins.
+    fn key(&self) -> (i32, i32, u32, std::cmp::Reverse<u32>, u32) {
+        (self.excess, -self.freed, self.stall, std::cmp::Reverse(self.height), self.node)
+    }
+}
+
+/// Returns the comparison that decided.
+fn decision(best: &Candidate, other: Option<&Candidate>) -> Reason {
+    let Some(other) = other else { return Reason::OnlyOne };
+    if best.excess != other.excess {
+        Reason::PressureOverflow
+    } else if best.freed != other.freed {
+        Reason::Registers
+    } else if best.stall != other.stall {
+        Reason::Cost
+    } else if best.height != other.height {
+        Reason::DependencyCycle
+    } else {
+        Reason::Position
+    }
+}
+
+/// A decision with what is needed to take it back.
+struct Step<'a> {
+    node: u32,
+    runner_up: Option<u32>,
+    reason: Reason,
+    /// The clock before the item issued.
+    clock: Clock<'a>,
+    /// Earliest cycles that the item changed, with their old values.
+    earliest: Vec<(u32, u32)>,
+    /// Index of the item in the ready list, and the length of the ready list without it.
+    place: usize,
+    ready: usize,
+    undo: Undo,
+    /// Register groups that became live or dead, with their old state.
+    changed: Vec<(u32, bool)>,
+}
+
+/// A partial order that can be taken back item by item. Vectors are indexed by node or by register group.
+struct Trail<'a, 'g> {
+    facts: &'a Facts<'a>,
+    groups: Option<&'g Groups>,
+    steps: Vec<Step<'a>>,
+    clock: Clock<'a>,
+    earliest: Vec<u32>,
+    left: Vec<u32>,
+    ready: Vec<u32>,
+    resources: Resources,
+    slot: ResourceSlot,
+    /// For each register group: whether it is live, and the number of its readers that have not issued.
+    live: Vec<bool>,
+    readers: Vec<u32>,
+    /// For each register group, the number of its first general register in [`Resources`]. The last entry marks the end.
+    first_registers: Vec<u32>,
+    /// Live general registers at the start of the region.
+    at_start: i32,
+}
+
+impl<'a, 'g> Trail<'a, 'g> {
+    fn new(facts: &'a Facts<'a>, groups: Option<&'g Groups>) -> Trail<'a, 'g> {
+        let graph = facts.region.graph;
+        let mut first_registers = vec![0];
+        for weight in groups.map_or_else(Vec::new, Groups::general_weights) {
+            first_registers.push(first_registers.last().copied().unwrap_or(0) + weight);
+        }
+        Trail {
+            first_registers,
+            facts,
+            groups,
+            steps: Vec::with_capacity(graph.items()),
+            clock: Clock::new(facts.region.costs),
+            earliest: graph.start_cycles(),
+            left: graph.dependences().to_vec(),
+            ready: (0..graph.items() as u32).filter(|&node| graph.dependences()[node as usize] == 0).collect(),
+            resources: Resources::new(Tracking::default()),
+            slot: ResourceSlot::default(),
+            live: groups.map_or_else(Vec::new, Groups::live_at_start),
+            readers: groups.map_or_else(Vec::new, Groups::reader_counts),
+            at_start: groups.map_or(0, |groups| groups.at_start()[0]),
+        }
+    }
+
+    /// Returns the general registers that are live now.
+    fn pressure(&self) -> i32 {
+        self.at_start + self.slot.pressure()
+    }
+
+    /// Returns the resource needs of an item at the current position: a register that it reads for the last time is a last use.
+    fn work(&self, node: u32) -> Work {
+        let item = self.facts.item(node);
+        let costs = self.facts.region.costs;
+        let mut operands = Vec::new();
+        if let Some(groups) = self.groups {
+            let mut push = |group: u32, written: bool, last_use: bool| {
+                for register in self.first_registers[group as usize]..self.first_registers[group as usize + 1] {
+                    operands.push(RegisterOperand { register: RegisterDescriptor::new(RegFile::General, register), written, last_use });
+                }
+            };
+            for &group in groups.reads(node) {
+                let is_last = self.readers[group as usize] == 1 && !groups.is_used_after(group) && self.live[group as usize];
+                push(group, false, is_last);
+            }
+            for &group in groups.writes(node) {
+                if !self.live[group as usize] && (groups.is_used_after(group) || self.readers[group as usize] > 0) {
+                    push(group, true, false);
+                }
+            }
+        }
+        Work { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
+    }
+
+    fn candidate(&self, node: u32) -> Candidate {
+        let settings = self.facts.region.settings;
+        let free = self.clock.free.get(self.facts.unit(node)).copied().unwrap_or(0);
+        let work = self.work(node);
+        let count = |is_counted: fn(&RegisterOperand) -> bool| work.operands.iter().filter(|operand| is_counted(operand)).count() as i32;
+        let change = count(|operand| operand.written) - count(|operand| operand.last_use);
+        let pressure = self.pressure();
+        let saves = self.groups.is_some() && (settings.mode == ScheduleMode::ReduceReg || pressure > settings.budget.scarce_above);
+        Candidate {
+            node,
+            excess: if change > 0 { (pressure + change - settings.budget.registers[0]).max(0) } else { 0 },
+            freed: if saves { -change } else { 0 },
+            stall: self.earliest[node as usize].max(free).saturating_sub(self.clock.cycle),
+            height: self.facts.heights[node as usize],
+        }
+    }
+
+    /// Returns the best candidate and the runner-up.
+    fn candidates(&self) -> (Candidate, Option<Candidate>) {
+        // Of a long ready list, the items that can issue soonest and have the longest paths are compared in full.
+        let mut window: Vec<u32> = self.ready.clone();
+        if window.len() > WINDOW {
+            let key = |node: &u32| {
+                (
+                    self.earliest[*node as usize].saturating_sub(self.clock.cycle),
+                    std::cmp::Reverse(self.facts.heights[*node as usize]),
+                    *node,
+                )
+            };
+            window.select_nth_unstable_by_key(WINDOW, key);
+            window.truncate(WINDOW);
+        }
+        let (mut best, mut second): (Option<Candidate>, Option<Candidate>) = (None, None);
+        for node in window {
+            let candidate = self.candidate(node);
+            if best.is_none_or(|best| candidate.key() < best.key()) {
+                second = best.replace(candidate);
+            } else if second.is_none_or(|second| candidate.key() < second.key()) {
+                second = Some(candidate);
+            }
+        }
+        let Some(best) = best else { unreachable!("an acyclic graph always has a ready item") };
+        (best, second)
+    }
+
+    /// Issues an item.
+    fn issue(&mut self, node: u32, reason: Reason, runner_up: Option<u32>) {
+        let work = self.work(node);
+        let clock = self.clock.clone();
+        let undo = self.resources.schedule(&work, &mut self.slot);
+        let mut changed = Vec::new();
+        if let Some(groups) = self.groups {
+            let live = &mut self.live;
+            let mut set = |group: u32, value: bool| {
+                let old = std::mem::replace(&mut live[group as usize], value);
+                if old != value {
+                    changed.push((group, old));
+                }
+            };
+            for &group in groups.reads(node) {
+                self.readers[group as usize] -= 1;
+                if self.readers[group as usize] == 0 && !groups.is_used_after(group) {
+                    set(group, false);
+                }
+            }
+            for &group in groups.writes(node) {
+                if groups.is_used_after(group) || self.readers[group as usize] > 0 {
+                    set(group, true);
+                }
+            }
+        }
+        let place = self.ready.iter().position(|&ready| ready == node).unwrap_or(0);
+        self.ready.swap_remove(place);
+        let item = self.facts.item(node);
+        let at = self.clock.issue(item.class, item.opcode.is_none(), self.earliest[node as usize]);
+        let mut step = Step { node, runner_up, reason, clock, earliest: Vec::new(), place, ready: self.ready.len(), undo, changed };
+        self.release(node, at, &mut step.earliest);
+        self.steps.push(step);
+    }
+
+    /// Propagates the issue of a node to its successors, and notes the old values.
+    fn release(&mut self, node: u32, at: u32, changed: &mut Vec<(u32, u32)>) {
+        let graph: &'a Graph = self.facts.region.graph;
+        for edge in graph.successors(node) {
+            let to = edge.node as usize;
+            changed.push((edge.node, self.earliest[to]));
+            self.earliest[to] = self.earliest[to].max(at + u32::from(edge.latency));
+            self.left[to] -= 1;
+            if self.left[to] == 0 {
+                if to < graph.items() {
+                    self.ready.push(edge.node);
+                } else {
+                    self.release(edge.node, self.earliest[to], changed);
+                }
+            }
+        }
+    }
+
+    /// Takes back the last item.
+    fn take_back(&mut self) -> Option<(u32, Option<u32>, Reason)> {
+        let step = self.steps.pop()?;
+        self.ready.truncate(step.ready);
+        // The inverse of `swap_remove`: the item at `place` returns to the end.
+        self.ready.push(step.node);
+        let last = self.ready.len() - 1;
+        self.ready.swap(step.place, last);
+        for &(node, earliest) in step.earliest.iter().rev() {
+            self.earliest[node as usize] = earliest;
+            self.left[node as usize] += 1;
+        }
+        self.clock = step.clock;
+        self.resources.undo(step.undo, &mut self.slot);
+        for &(group, old) in step.changed.iter().rev() {
+            self.live[group as usize] = old;
+        }
+        if let Some(groups) = self.groups {
+            groups.reads(step.node).iter().for_each(|&group| self.readers[group as usize] += 1);
+        }
+        Some((step.node, step.runner_up, step.reason))
+    }
+
+    /// Returns an estimate of the partial order: registers above the budget, and a lower bound of its length in cycles.
+    fn estimate(&self) -> (i32, u32) {
+        let path = |&node: &u32| {
+            let free = self.clock.free.get(self.facts.unit(node)).copied().unwrap_or(0);
+            self.earliest[node as usize].max(self.clock.cycle).max(free) + self.facts.heights[node as usize]
+        };
+        let length = self.ready.iter().map(path).max().unwrap_or(0).max(self.clock.cycle);
+        let left = (self.facts.region.graph.items() - self.steps.len()) as u32;
+        let budget = self.facts.region.settings.budget.registers[0];
+        (if self.groups.is_some() { (self.pressure() - budget).max(0) } else { 0 }, length.max(self.clock.cycle + left))
+    }
+
+    /// Issues the best candidate, then tries other decisions from step `from` on, the latest first. Keeps the first that is better.
+    fn correct(&mut self, from: usize, tries: &mut usize, budget: &mut SearchBudget) {
+        // The greedy step shows what the stall costs.
+        let (best, runner_up) = self.candidates();
+        self.issue(best.node, decision(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
+        let goal = self.steps.len();
+        let old = self.estimate();
+        let mut tail: Vec<(u32, Option<u32>, Reason)> = Vec::new();
+        while self.steps.len() > from && *tries > 0 {
+            let Some(step) = self.take_back() else { break };
+            tail.push(step);
+            let Some(other) = step.1.filter(|other| self.ready.contains(other)) else { continue };
+            *tries -= 1;
+            if budget.step() {
+                *tries = 0;
+            }
+            let at = self.steps.len();
+            self.issue(other, Reason::TakenBack, Some(step.0));
+            while self.steps.len() < goal {
+                let (best, runner_up) = self.candidates();
+                self.issue(best.node, decision(&best, runner_up.as_ref()), runner_up.map(|other| other.node));
+            }
+            if self.estimate() < old {
+                return;
+            }
+            while self.steps.len() > at {
+                self.take_back();
+            }
+        }
+        // Nothing was better: the old decisions return.
+        while let Some((node, runner_up, reason)) = tail.pop() {
+            self.issue(node, reason, runner_up);
+        }
+    }
+
+    fn into_proposal(self, region: &Region<'_>, groups: Option<&Groups>) -> Proposal {
+        let order = self.steps.iter().map(|step| step.node).collect();
+        let mut proposal = Proposal::new(region, groups, order, Reason::OnlyOne);
+        let position = |node: u32| region.graph.region.start + node as usize;
+        for (pick, step) in proposal.picks.iter_mut().zip(&self.steps) {
+            *pick = Pick { runner_up: step.runner_up.map(position), reason: step.reason, ..*pick };
+        }
+        proposal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Knobs;
+    use super::super::critical_path::CriticalPath;
+    use super::super::engine::testing::Bench;
+    use super::super::settings::{AllocationStage, Budget};
+    use super::*;
+
+    /// Two reciprocals share a unit that takes one every 8 cycles; the one that is ready second has the longer chain after it.
+    const LINES: [&str; 8] = [
+        "FADD R10, R0, R1",
+        "MUFU.RCP R20, R0",
+        "FADD R21, R20, R1",
+        "MUFU.RCP R11, R10",
+        "FADD R12, R11, R1",
+        "FADD R13, R12, R1",
+        "FADD R14, R13, R1",
+        "FADD R15, R14, R1",
+    ];
+
+    #[test]
+    fn a_decision_that_blocks_a_unit_is_taken_back() {
+        let mut bench = Bench::new(&LINES);
+        bench.settings.stage = AllocationStage::Post;
+        bench.settings.knobs = Knobs { backtrack_stall: 2, ..Knobs::default() };
+        let (greedy, _) = bench.run(&CriticalPath, &[], &[]);
+        let (schedule, _) = bench.run(&Backtracking, &[], &[]);
+        assert!(schedule.length.is_shorter_than(greedy.length), "{:?} instead of {:?}", schedule.length, greedy.length);
+        let of = |position| schedule.order.iter().position(|&at| at == position);
+        assert!(of(3) < of(1), "{:?}", schedule.order);
+        assert!(schedule.picks.iter().any(|pick| pick.reason == Reason::TakenBack));
+    }
+
+    #[test]
+    fn without_tries_it_is_the_list_schedule() {
+        let mut bench = Bench::new(&LINES);
+        bench.settings.stage = AllocationStage::Post;
+        bench.settings.knobs = Knobs { backtrack_tries: 0, ..Knobs::default() };
+        let (schedule, _) = bench.run(&Backtracking, &[], &[]);
+        assert!(schedule.picks.iter().all(|pick| pick.reason != Reason::TakenBack));
+    }
+
+    #[test]
+    fn a_chain_stays_as_it_is() {
+        let lines = ["MUFU.RCP R10, R0", "MUFU.RCP R11, R10", "MUFU.RCP R12, R11"];
+        let (schedule, _) = Bench::new(&lines).run(&Backtracking, &[0], &[12]);
+        assert_eq!(schedule.order, [0, 1, 2]);
+    }
+
+    /// Taking back restores everything: the ready list, the clock, registers and units.
+    #[test]
+    fn taking_back_restores_the_state() {
+        let mut bench = Bench::new(&LINES);
+        bench.settings.budget = Budget::UNLIMITED;
+        let region = bench.region();
+        let mut tracker = PressureTracker::new(bench.code.groups().len());
+        tracker.enter_block(&bench.code, 0..8, crate::pressure::BlockLiveness { live_in: &[], live_out: &[] });
+        let groups = enter(&region, &mut tracker);
+        let facts = Facts::new(&region);
+        let mut trail = Trail::new(&facts, groups.as_ref());
+        let state = |trail: &Trail<'_, '_>| {
+            let figures = (trail.clock.cycle, trail.clock.free, trail.slot, trail.live.clone(), trail.readers.clone());
+            (trail.ready.clone(), trail.earliest.clone(), trail.left.clone(), figures)
+        };
+        let mut states = Vec::new();
+        for _ in 0..LINES.len() {
+            states.push(state(&trail));
+            let (best, _) = trail.candidates();
+            trail.issue(best.node, Reason::OnlyOne, None);
+        }
+        assert!(trail.ready.is_empty());
+        while let Some(before) = states.pop() {
+            trail.take_back();
+            assert_eq!(state(&trail), before);
+        }
+    }
+}

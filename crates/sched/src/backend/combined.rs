@@ -1,0 +1,198 @@
+//! Strategy `combined`: schedules each region by several strategies and keeps the shortest order.
+//!
+//! | region | strategies |
+//! |---|---|
+//! | every one | backend B, backend C, `critical-path`, `latency`, `backtracking` |
+//! | at most `permutation-size` items | also `permutation` |
+//! | the body of a loop | also `loop-aware`; the cycles per iteration decide |
+//! | two or more matrix products | also `tensor` |
+//! | in mode `reduce-reg`, or more live registers than are free of cost | also `pressure` |
+//!
+//! Orders are compared by registers above the budget, then by cycles, then by registers. Cycles are those until the region can be left and
+//! those until its results are available; after register allocation they include register banks and the reuse cache. The original order
+//! takes part and wins ties. A region whose original order is at its lower bound is not scheduled. The time is the sum of the times of the
+//! strategies, about ten times that of backend B.
+//!
+//! The description of ptxas has a "combined pass for complex code patterns" and says no more about it.
+
+use super::backtracking;
+use super::budget::SearchBudget;
+use super::clock::lower_bound;
+use super::critical_path::ByCriticalPath;
+use super::engine::{Facts, Proposal, cycles_with_ports, enter, run};
+use super::latency::ByMemoryPath;
+use super::loop_aware::{self, steady_state};
+use super::permutation;
+use super::pressure;
+use super::reason::Reason;
+use super::schedule::{Schedule, Search};
+use super::settings::{AllocationStage, ScheduleMode};
+use super::strategy::{Region, RegionScheduler, Strategy};
+use super::tensor;
+use super::tree;
+use super::weighted;
+use crate::pressure::PressureTracker;
+
+/// Largest region that every strategy is tried on. On larger ones only the linear ones are.
+const SMALL_REGION: usize = 512;
+
+/// The strategy `combined`.
+pub(super) struct Combined;
+
+impl Strategy for Combined {
+    fn name(&self) -> &'static str {
+        "combined"
+    }
+
+    fn description(&self) -> &'static str {
+        "the best of several strategies for each region"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        &[
+            Reason::OnlyOne,
+            Reason::PressureOverflow,
+            Reason::Batch,
+            Reason::Registers,
+            Reason::Cost,
+            Reason::DependencyCycle,
+            Reason::RegisterDelta,
+            Reason::WeightedRegisters,
+            Reason::WeightedParallelism,
+            Reason::WeightedForward,
+            Reason::Position,
+            Reason::Priority,
+            Reason::ResultLatency,
+            Reason::RejectedForWait,
+            Reason::RejectedForRegisters,
+            Reason::RejectedForWrite,
+            Reason::LeastCost,
+            Reason::Ports,
+            Reason::SourceOrder,
+            Reason::Opens,
+            Reason::Chain,
+            Reason::MemoryPath,
+            Reason::Interleaved,
+            Reason::Optimal,
+            Reason::SearchEnded,
+            Reason::TooLarge,
+            Reason::TakenBack,
+            Reason::LoopCarried,
+            Reason::Alternates,
+            Reason::Spaced,
+        ]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        let mut budget = SearchBudget::default();
+        Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
+    }
+
+    fn falls_back_to_original(&self) -> bool {
+        true
+    }
+
+    fn uses_loop_edges(&self) -> bool {
+        true
+    }
+}
+
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
+    let groups = enter(region, tracker);
+    let groups = groups.as_ref();
+    let source = Proposal::source(region, groups, Reason::SourceOrder);
+    let reduces = region.settings.mode == ScheduleMode::ReduceReg;
+    let is_at_bound = source.excess(region) == 0
+        && region.settings.stage == AllocationStage::Pre
+        && !reduces
+        && region.carried.is_empty()
+        && !lower_bound(region.code, region.graph, region.costs).is_shorter_than(source.length);
+    if is_at_bound {
+        return source.into_schedule(region, tracker, Search::Optimal);
+    }
+    let facts = Facts::new(region);
+    let items = region.graph.items();
+    let mut proposals = vec![
+        source,
+        weighted::best_order(region, groups),
+        tree::best_order(region, groups, tracker),
+        run(&facts, groups, &mut ByCriticalPath),
+        run(&facts, groups, &mut ByMemoryPath::new(region)),
+    ];
+    proposals.extend(tensor::by_products(region, groups));
+    if !region.carried.is_empty() {
+        proposals.push(loop_aware::best_order(region, groups).0);
+    }
+    if items <= SMALL_REGION {
+        proposals.push(backtracking::best_order(region, groups, budget));
+    }
+    let exceeded_scarcity = proposals.iter().any(|proposal| proposal.is_crowded(region));
+    if let Some(groups) = groups.filter(|_| reduces || exceeded_scarcity) {
+        proposals.push(pressure::backward(region, groups));
+    }
+    let mut optimum = None;
+    if items <= region.settings.knobs.permutation_size {
+        let (proposal, search, _) = permutation::best_order(region, groups, budget);
+        optimum = (search == Search::Optimal).then(|| proposal.cost(region));
+        proposals.push(proposal);
+    }
+    let rate = |proposal: &Proposal| {
+        // The body of a loop is rated by its iterations, everything else by one pass.
+        let cycles = if region.carried.is_empty() {
+            cycles_with_ports(region, &proposal.order)
+        } else {
+            steady_state(region, &proposal.order).cycles
+        };
+        let registers = proposal.peak[0].max(0) as u32;
+        let (first, second) = if reduces { (registers, cycles) } else { (cycles, registers) };
+        (proposal.excess(region), first, second)
+    };
+    let mut best: Option<((i32, u32, u32), Proposal)> = None;
+    for proposal in proposals {
+        let rated = rate(&proposal);
+        if best.as_ref().is_none_or(|(best, _)| rated < *best) {
+            best = Some((rated, proposal));
+        }
+    }
+    let Some((_, best)) = best else { unreachable!("the source order is always proposed") };
+    // The proof is about the shared clock alone; ports or iterations may have decided for another order.
+    let is_optimal = optimum.is_some_and(|optimum| (best.cost(region).0, best.cost(region).1) <= (optimum.0, optimum.1));
+    let search = if is_optimal { Search::Optimal } else { Search::None };
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, search) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::critical_path::CriticalPath;
+    use super::super::engine::testing::Bench;
+    use super::super::latency::Latency;
+    use super::super::permutation::Permutation;
+    use super::*;
+
+    #[test]
+    fn no_strategy_that_is_tried_is_shorter() {
+        let lines = [
+            "FADD R10, R0, R1",
+            "MUFU.RCP R20, R0",
+            "FADD R21, R20, R1",
+            "MUFU.RCP R11, R10",
+            "FADD R12, R11, R1",
+            "LDS R30, [R2]",
+            "FADD R31, R30, R12",
+        ];
+        let bench = Bench::new(&lines);
+        let length = |strategy: &dyn Strategy| bench.run(strategy, &[0, 1, 2], &[21, 31]).0.length;
+        let combined = length(&Combined);
+        let others: [&dyn Strategy; 4] = [&CriticalPath, &Latency, &Permutation, &weighted::WeightedScheduling];
+        assert!(others.into_iter().all(|other| !length(other).is_shorter_than(combined)), "{combined:?}");
+        assert!(combined.is_shorter_than(bench.before()));
+    }
+
+    #[test]
+    fn an_order_at_its_bound_stays() {
+        let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1"];
+        let (schedule, _) = Bench::new(&lines).run(&Combined, &[0, 1], &[12]);
+        assert_eq!(schedule.order, [0, 1, 2]);
+        assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::SourceOrder));
+    }
+}

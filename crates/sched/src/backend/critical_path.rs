@@ -1,0 +1,78 @@
+//! Strategy `critical-path`: list scheduling by the longest path to the end of the region.
+//!
+//! Among the candidates that stall least, the one with the longest critical path issues; of equal ones, the one after which more items
+//! become ready. This is the classical list schedule, without the register weights of backend B and without the memory bits of backend A.
+//! O(n log n) for *n* items.
+//!
+//! Example: the loads L0 and L1 take 30 cycles, the sums A0 and A1 wait for them, and X is an independent sum. `L0 A0 L1 A1 X` becomes
+//! `L0 L1 X A0 A1`: the loads have the longest paths, and X fills the wait.
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | result | priority weights for other strategies | an order | the engine needs no separate weight pass |
+//! | path | from the graph's root | to the end of the region, with the results that leave it | what remains decides |
+
+use super::engine::{CRITERIA, Candidate, Facts, Priority, engine_reasons, schedule_by};
+use super::reason::Reason;
+use super::strategy::{RegionScheduler, Strategy};
+
+/// The priority: stall cycles, critical path, items that become ready.
+pub(super) struct ByCriticalPath;
+
+impl Priority for ByCriticalPath {
+    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::DependencyCycle, Reason::Opens];
+
+    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        [-i64::from(candidate.stall), candidate.height.into(), candidate.opens.into(), 0, 0]
+    }
+}
+
+/// The strategy `critical-path`.
+pub(super) struct CriticalPath;
+
+impl Strategy for CriticalPath {
+    fn name(&self) -> &'static str {
+        "critical-path"
+    }
+
+    fn description(&self) -> &'static str {
+        "list schedule by the longest path to the end of the region"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        engine_reasons![Cost, DependencyCycle, Opens]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(|region, tracker| schedule_by(region, tracker, &mut ByCriticalPath))
+    }
+
+    fn reports_register_demand(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::testing::Bench;
+    use super::*;
+
+    #[test]
+    fn the_longest_path_goes_first() {
+        let lines = ["FADD R20, R0, R1", "FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1", "FADD R21, R0, R1"];
+        let bench = Bench::new(&lines);
+        let (schedule, _) = bench.run(&CriticalPath, &[0, 1], &[12, 20, 21]);
+        // The chain R10, R11, R12 has a latency of 4 each; the two other sums fill its waits.
+        assert_eq!(schedule.order, [1, 0, 4, 2, 3]);
+        assert_eq!(schedule.picks[0].reason, Reason::DependencyCycle);
+        assert!(schedule.length.is_shorter_than(bench.before()));
+    }
+
+    #[test]
+    fn a_chain_stays_as_it_is() {
+        let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1"];
+        let (schedule, _) = Bench::new(&lines).run(&CriticalPath, &[0, 1], &[12]);
+        assert_eq!(schedule.order, [0, 1, 2]);
+        assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::OnlyOne));
+    }
+}

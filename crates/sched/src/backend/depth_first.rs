@@ -1,0 +1,123 @@
+//! Strategy `depth-first`: follows each dependency chain to its end before it starts the next.
+//!
+//! A candidate whose latest predecessor issued last wins, as long as it stalls for at most `depth-stall` cycles; so the order is a
+//! depth-first walk of the dependency graph. Values are read soon after they are computed, which keeps few of them live, and chains whose
+//! links take longer (loads) are left and resumed when their results arrive. O(n log n) for *n* items.
+//!
+//! Example: two chains of additions with a latency of 4 cycles.
+//!
+//! ```text
+//! original     A0 B0 A1 B1 A2 B2        4 values live
+//! depth-first  A0 A1 A2 B0 B1 B2        2 values live, three stalls of 3 cycles each
+//! ```
+//!
+//! The order takes more cycles for one warp than that of `critical-path`. It pays where registers limit the number of warps, and many
+//! warps hide the stalls. In mode `ilp` before register allocation the order is used where it needs fewer registers or fewer cycles than
+//! the original order; after allocation only where it needs fewer cycles.
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | walk | recursive, from the roots | the ready list, ordered by the latest predecessor | an item must wait for all its predecessors |
+//! | long chains | no limit | a stall of more than `depth-stall` cycles leaves the chain | a load in the chain would stall the warp for hundreds of cycles |
+
+use super::engine::{CRITERIA, Candidate, Facts, Priority, Proposal, engine_reasons, enter, run};
+use super::reason::Reason;
+use super::schedule::{Schedule, Search};
+use super::strategy::{Region, RegionScheduler, Strategy};
+use crate::pressure::PressureTracker;
+
+/// The priority: stalls beyond the limit, the chain, the critical path.
+struct ByChain {
+    /// Stall cycles that a chain may take at each step.
+    tolerated: u32,
+}
+
+impl Priority for ByChain {
+    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Chain, Reason::DependencyCycle];
+
+    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        let stall = candidate.stall.saturating_sub(self.tolerated);
+        [-i64::from(stall), candidate.fed_at.into(), candidate.height.into(), 0, 0]
+    }
+}
+
+/// The strategy `depth-first`.
+pub(super) struct DepthFirst;
+
+impl Strategy for DepthFirst {
+    fn name(&self) -> &'static str {
+        "depth-first"
+    }
+
+    fn description(&self) -> &'static str {
+        "follows each dependency chain to its end: few live values, more stalls"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        engine_reasons![Cost, Chain, DependencyCycle, SourceOrder]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    fn falls_back_to_original(&self) -> bool {
+        true
+    }
+}
+
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter(region, tracker);
+    let facts = Facts::new(region);
+    let proposal = run(&facts, groups.as_ref(), &mut ByChain { tolerated: region.settings.knobs.depth_stall });
+    keep_fewer_registers(region, proposal, Proposal::source(region, groups.as_ref(), Reason::SourceOrder)).into_schedule(
+        region,
+        tracker,
+        Search::None,
+    )
+}
+
+/// Returns the new order if it needs fewer registers than the source order, or as many and fewer cycles. After register allocation, only
+/// cycles count.
+pub(super) fn keep_fewer_registers(region: &Region<'_>, new: Proposal, source: Proposal) -> Proposal {
+    let cost = |proposal: &Proposal| {
+        let cycles = proposal.length.issued + proposal.length.done;
+        (proposal.excess(region), proposal.peak[0], cycles)
+    };
+    if cost(&new) < cost(&source) { new } else { source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::testing::Bench;
+    use super::*;
+
+    #[test]
+    fn chains_are_not_interleaved() {
+        let first = ["FADD R10, R0, R1", "FADD R20, R0, R1", "FADD R30, R0, R1"];
+        let second = ["FADD R11, R10, R1", "FADD R21, R20, R1", "FADD R31, R30, R1"];
+        let stores = ["STS [R2], R11", "STS [R2+0x4], R21", "STS [R2+0x8], R31"];
+        let lines: Vec<&str> = first.into_iter().chain(second).chain(stores).collect();
+        let bench = Bench::new(&lines);
+        let (schedule, peak) = bench.run(&DepthFirst, &[0, 1, 2], &[]);
+        assert_eq!(schedule.order, [0, 3, 6, 1, 4, 7, 2, 5, 8]);
+        assert_eq!(schedule.picks[1].reason, Reason::Chain);
+        // R0, R1, R2 and one value of the chain; the original order has three values of the chains, R1 and R2.
+        assert_eq!(peak, 4);
+    }
+
+    #[test]
+    fn a_load_in_the_chain_is_left() {
+        let lines = ["LDG.E R10, desc[UR4][R2.64]", "FADD R11, R10, R0", "FADD R20, R0, R1", "FADD R21, R20, R1"];
+        let (schedule, _) = Bench::new(&lines).run(&DepthFirst, &[0, 1, 2, 3], &[11, 21]);
+        assert_eq!(schedule.order, [0, 2, 3, 1], "the sums issue while the load is in flight");
+    }
+
+    #[test]
+    fn an_order_that_saves_nothing_is_not_used() {
+        let lines = ["FADD R10, R0, R1", "FADD R20, R0, R1", "FADD R11, R10, R1", "FADD R21, R20, R1"];
+        let (schedule, _) = Bench::new(&lines).run(&DepthFirst, &[0, 1], &[10, 11, 20, 21]);
+        assert_eq!(schedule.order, [0, 1, 2, 3], "all four results stay live, so no order needs fewer registers");
+        assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::SourceOrder));
+    }
+}

@@ -1,0 +1,502 @@
+//! The list scheduler that the strategies with a priority function of their own share.
+//!
+//! Input: a region and a [`Priority`]. Output: a [`Proposal`]: an order with its length, its registers and the reason of each decision.
+//!
+//! At each step the engine compares a window of the ready list: the available items with the highest [`Priority::rank`], those that come
+//! first in the original order, and those whose operands arrive next. Two criteria come before those of the strategy, because every order
+//! must fit into the registers: an item that exceeds the register budget loses, and while registers are scarce, or in mode `reduce-reg`,
+//! the item that leaves more of them free wins. The strategy's own criteria ([`Priority::measure`]) follow, then the original order.
+//!
+//! Example with the criteria "stall cycles, then critical path" and three ready items:
+//!
+//! ```text
+//! item                 stall  critical path
+//! FADD R3, R10, R0       12         8          loses: it waits for a load
+//! LDG  R11, [R4]          0       310          issues: no stall, longest path
+//! FADD R0, R1, R2         0        12          runner-up; the reason is the critical path
+//! ```
+//!
+//! The window has a fixed size, so a region of *n* items takes O(n log n) time.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
+
+use oriole_hardware::units::UNITS;
+
+use super::clock::{Clock, Length, estimate, release};
+use super::ports::{self, measure_order};
+use super::reason::Reason;
+use super::schedule::{Pick, Schedule, Search};
+use super::settings::{AllocationStage, ScheduleMode};
+use super::strategy::Region;
+use super::weighted::registers::{Groups, Live};
+use super::weighted::view::Direction;
+use crate::code::Item;
+use crate::pressure::{Counts, PressureTracker};
+
+/// Maximum number of criteria of a strategy.
+pub(super) const CRITERIA: usize = 5;
+/// Number of candidates taken by rank, by original order and by time.
+const WINDOW: (usize, usize, usize) = (14, 8, 8);
+/// Latency in cycles from which on an item is worth starting early.
+pub(super) const LONG_LATENCY: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 1;
+
+/// Figures of a region that do not depend on the order. Vectors are indexed by node.
+pub(super) struct Facts<'a> {
+    pub region: Region<'a>,
+    /// Critical path from the issue of each node to the end of the region, in cycles.
+    pub heights: Vec<u32>,
+    /// Whether some successor of the item waits for its scoreboard.
+    pub sets_scoreboard: Vec<bool>,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn new(region: &Region<'a>) -> Facts<'a> {
+        let graph = region.graph;
+        let nodes = 0..graph.items() as u32;
+        Facts {
+            region: *region,
+            heights: graph.heights(),
+            sets_scoreboard: nodes.map(|node| graph.successors(node).iter().any(|edge| edge.scoreboard)).collect(),
+        }
+    }
+
+    /// Returns the item of a node.
+    pub(super) fn item(&self, node: u32) -> &'a Item {
+        &self.region.code.items[self.region.graph.region.start + node as usize]
+    }
+
+    /// Returns the unit of a node; [`UNITS`] for a pseudo operation.
+    pub(super) fn unit(&self, node: u32) -> usize {
+        let item = self.item(node);
+        if item.opcode.is_some() { self.region.costs.unit(item.class) } else { UNITS }
+    }
+}
+
+/// A ready item with the figures that criteria may use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub node: u32,
+    /// Cycles that the warp stalls if the item issues next.
+    pub stall: u32,
+    /// Critical path from its issue to the end of the region, in cycles.
+    pub height: u32,
+    /// Number of items for which it is the last predecessor that has not issued.
+    pub opens: u32,
+    /// Change of the number of live registers of each class; zeros after register allocation.
+    pub change: Counts,
+    /// Number of the step at which its latest predecessor issued, from 1; 0 without predecessors.
+    pub fed_at: u32,
+    /// Whether its readers wait for a scoreboard.
+    pub sets_scoreboard: bool,
+    /// Whether it waits for the scoreboard of an earlier item.
+    pub awaits_scoreboard: bool,
+    /// Number of instructions in flight that hold a scoreboard.
+    pub scoreboards_in_use: usize,
+    /// Number of the current step, from 1.
+    pub step: u32,
+}
+
+/// A priority function.
+pub(super) trait Priority {
+    /// The reason that a trace gives for each criterion of [`Priority::measure`], in the same order.
+    const CRITERIA: &'static [Reason];
+
+    /// Returns the rank by which available items are put forward for comparison: the highest first.
+    fn rank(&self, facts: &Facts<'_>, node: u32) -> i64 {
+        facts.heights[node as usize].into()
+    }
+
+    /// Returns the value of each criterion. The first criterion in which two candidates differ decides; the higher value wins.
+    fn measure(&self, facts: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA];
+
+    /// Notes that a candidate has issued.
+    fn issued(&mut self, _facts: &Facts<'_>, _candidate: &Candidate) {}
+}
+
+/// An order of a region with its figures.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Proposal {
+    /// Nodes in issue order.
+    pub order: Vec<u32>,
+    /// Trace, in issue order; empty if tracing is off.
+    pub picks: Vec<Pick>,
+    /// Length on the shared clock.
+    pub length: Length,
+    /// Maximum number of live registers of each class; zeros after register allocation.
+    pub peak: Counts,
+}
+
+impl Proposal {
+    /// Returns the original order of a region.
+    pub(super) fn source(region: &Region<'_>, groups: Option<&Groups>, reason: Reason) -> Proposal {
+        Proposal::new(region, groups, (0..region.graph.items() as u32).collect(), reason)
+    }
+
+    /// Measures an order. Every decision of its trace has the same reason.
+    pub(super) fn new(region: &Region<'_>, groups: Option<&Groups>, order: Vec<u32>, reason: Reason) -> Proposal {
+        let start = region.graph.region.start;
+        let length = estimate(region.code, region.graph, region.costs, order.iter().map(|&node| start + node as usize));
+        let mut proposal = Proposal { peak: peak(groups, &order), order, picks: Vec::new(), length };
+        if region.settings.trace {
+            let cycles = issue_cycles(region, &proposal.order);
+            let pick = |(&node, &cycle): (&u32, &u32)| Pick { picked: start + node as usize, runner_up: None, reason, cycle };
+            proposal.picks = proposal.order.iter().zip(&cycles).map(pick).collect();
+        }
+        proposal
+    }
+
+    /// Returns the number of registers above the budget, summed over all classes.
+    pub(super) fn excess(&self, region: &Region<'_>) -> i32 {
+        excess(&self.peak, region)
+    }
+
+    /// Returns the figures by which two orders are compared, lower is better: registers above the budget first; then cycles, then
+    /// registers, and in `reduce-reg` the other way round.
+    pub(super) fn cost(&self, region: &Region<'_>) -> (i32, u32, u32) {
+        let cycles = self.length.issued + self.length.done;
+        let registers = self.peak[0].max(0) as u32;
+        let (first, second) = if region.settings.mode == ScheduleMode::ReduceReg { (registers, cycles) } else { (cycles, registers) };
+        (self.excess(region), first, second)
+    }
+
+    /// Returns whether the order should replace the original one. Before register allocation, an order above the register budget may:
+    /// the caller then tries again with fewer registers, and learns that more of them would save time.
+    pub(super) fn improves_on(&self, source: &Proposal, region: &Region<'_>) -> bool {
+        if region.settings.mode == ScheduleMode::ReduceReg {
+            return self.cost(region) < source.cost(region);
+        }
+        self.length.is_shorter_than(source.length)
+    }
+
+    /// Returns whether the order has more live registers than are free of cost.
+    pub(super) fn is_crowded(&self, region: &Region<'_>) -> bool {
+        self.peak[0] > region.settings.budget.scarce_above
+    }
+
+    /// Moves the tracker to the end of the region and returns the schedule.
+    pub(super) fn into_schedule(self, region: &Region<'_>, tracker: &mut PressureTracker, search: Search) -> Schedule {
+        let start = region.graph.region.start;
+        let order: Vec<usize> = self.order.iter().map(|&node| start + node as usize).collect();
+        order.iter().for_each(|&position| tracker.step(region.code, &region.code.items[position]));
+        Schedule {
+            exceeded_scarcity: self.peak[0] > region.settings.budget.scarce_above,
+            order,
+            length: self.length,
+            picks: self.picks,
+            search,
+        }
+    }
+}
+
+/// Returns the register groups of a region before register allocation. Moves the tracker into the region.
+pub(super) fn enter(region: &Region<'_>, tracker: &mut PressureTracker) -> Option<Groups> {
+    tracker.enter_region(region.code, region.graph.region.clone());
+    (region.settings.stage == AllocationStage::Pre).then(|| Groups::new(region.code, region.graph, tracker))
+}
+
+/// Returns the number of registers above the budget, summed over all classes.
+pub(super) fn excess(peak: &Counts, region: &Region<'_>) -> i32 {
+    peak.iter().zip(region.settings.budget.registers).map(|(peak, budget)| (peak - budget).max(0)).sum()
+}
+
+/// Returns the maximum number of live registers of an order.
+pub(super) fn peak(groups: Option<&Groups>, order: &[u32]) -> Counts {
+    groups.map_or([0; 4], |groups| {
+        let mut live = Live::new(groups, Direction::Forward);
+        order.iter().for_each(|&node| live.step(node, &mut |_| {}));
+        live.peak()
+    })
+}
+
+/// Returns the issue cycle of each item of an order, in its order.
+pub(super) fn issue_cycles(region: &Region<'_>, order: &[u32]) -> Vec<u32> {
+    let Region { code, graph, costs, .. } = *region;
+    let (mut earliest, mut left, mut clock) = (graph.start_cycles(), graph.dependences().to_vec(), Clock::new(costs));
+    let issue = |&node: &u32| {
+        let item = &code.items[graph.region.start + node as usize];
+        let at = clock.issue(item.class, item.opcode.is_none(), earliest[node as usize]);
+        release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
+        at
+    };
+    order.iter().map(issue).collect()
+}
+
+/// Returns the cycles until the end of the region and until its results, added up. After register allocation, bank conflicts count too.
+pub(super) fn cycles_with_ports(region: &Region<'_>, order: &[u32]) -> u32 {
+    let Region { code, graph, costs, settings, .. } = *region;
+    let tails = ports::tails(code, graph);
+    let is_allocated = settings.stage == AllocationStage::Post;
+    let ports = if is_allocated { ports::ports_of_region(code, graph, costs) } else { Vec::new() };
+    let found = measure_order(code, graph, costs, (&tails, &ports), order.iter().copied());
+    found.exit + found.length.done
+}
+
+/// State of the engine. Vectors are indexed by node.
+struct Engine<'a, 'g> {
+    facts: &'a Facts<'a>,
+    live: Option<Live<'g>>,
+    clock: Clock<'a>,
+    earliest: Vec<u32>,
+    left: Vec<u32>,
+    fed_at: Vec<u32>,
+    awaits_scoreboard: Vec<bool>,
+    /// Items whose operands are available, by rank.
+    available: BTreeSet<(Reverse<i64>, u32)>,
+    /// All ready items, in the original order.
+    by_position: BTreeSet<u32>,
+    /// Items whose operands are not available yet, by time.
+    waiting: BTreeSet<(u32, u32)>,
+    step: u32,
+}
+
+/// Schedules a region by a priority function.
+pub(super) fn run(facts: &Facts<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
+    let graph = facts.region.graph;
+    let mut engine = Engine {
+        facts,
+        live: groups.map(|groups| Live::new(groups, Direction::Forward)),
+        clock: Clock::new(facts.region.costs),
+        earliest: graph.start_cycles(),
+        left: graph.dependences().to_vec(),
+        fed_at: vec![0; graph.nodes()],
+        awaits_scoreboard: vec![false; graph.nodes()],
+        available: BTreeSet::new(),
+        by_position: BTreeSet::new(),
+        waiting: BTreeSet::new(),
+        step: 1,
+    };
+    let mut proposal = Proposal { order: Vec::with_capacity(graph.items()), ..Proposal::default() };
+    (0..graph.items() as u32).filter(|&node| graph.dependences()[node as usize] == 0).for_each(|node| engine.insert(node, priority));
+    while proposal.order.len() < graph.items() {
+        let (best, runner_up) = engine.pick(priority);
+        let at = engine.place(&best, priority);
+        proposal.length.add(at, graph.tail(best.node));
+        proposal.order.push(best.node);
+        if facts.region.settings.trace {
+            let position = |node: u32| graph.region.start + node as usize;
+            let reason = runner_up.map_or(Reason::OnlyOne, |(_, reason)| reason);
+            let runner_up = runner_up.map(|(node, _)| position(node));
+            proposal.picks.push(Pick { picked: position(best.node), runner_up, reason, cycle: at });
+        }
+    }
+    proposal.peak = engine.live.as_ref().map_or([0; 4], Live::peak);
+    proposal
+}
+
+impl Engine<'_, '_> {
+    fn insert(&mut self, node: u32, priority: &impl Priority) {
+        self.by_position.insert(node);
+        let earliest = self.earliest[node as usize];
+        if earliest > self.clock.cycle {
+            self.waiting.insert((earliest, node));
+        } else {
+            self.available.insert((Reverse(priority.rank(self.facts, node)), node));
+        }
+    }
+
+    /// Moves the items whose operands have arrived to the available ones.
+    fn advance(&mut self, priority: &impl Priority) {
+        while let Some(&(earliest, node)) = self.waiting.first().filter(|entry| entry.0 <= self.clock.cycle) {
+            self.waiting.remove(&(earliest, node));
+            self.available.insert((Reverse(priority.rank(self.facts, node)), node));
+        }
+    }
+
+    /// Returns the best candidate, and the runner-up with the criterion that decided. The runner-up is exact only when tracing.
+    fn pick(&mut self, priority: &impl Priority) -> (Candidate, Option<(u32, Reason)>) {
+        self.advance(priority);
+        let by_rank = self.available.iter().take(WINDOW.0).map(|&(_, node)| node);
+        let by_position = self.by_position.iter().take(WINDOW.1).copied();
+        let by_time = self.waiting.iter().take(WINDOW.2).map(|&(_, node)| node);
+        let mut window: Vec<u32> = by_rank.chain(by_position).chain(by_time).collect();
+        window.sort_unstable();
+        window.dedup();
+        let settings = self.facts.region.settings;
+        let live = self.live.as_ref().map_or([0; 4], Live::now);
+        let saves = self.live.is_some() && (settings.mode == ScheduleMode::ReduceReg || live[0] > settings.budget.scarce_above);
+        let mut best: Option<(Candidate, Values)> = None;
+        let mut second: Option<(Candidate, Values)> = None;
+        for node in window {
+            let candidate = self.candidate(node);
+            let over = |class: usize| live[class] + candidate.change[class] - settings.budget.registers[class];
+            let taken = (0..candidate.change.len()).filter(|&class| candidate.change[class] > 0);
+            let excess = taken.map(over).max().unwrap_or(0).max(0);
+            let freed = if saves { -candidate.change[0] } else { 0 };
+            let values = Values { room: [(-excess).into(), freed.into()], own: priority.measure(self.facts, &candidate) };
+            if best.as_ref().is_none_or(|(_, best)| values.cmp(best).is_gt()) {
+                second = best.replace((candidate, values));
+            } else if settings.trace && second.as_ref().is_none_or(|(_, second)| values.cmp(second).is_gt()) {
+                second = Some((candidate, values));
+            }
+        }
+        let Some((best, values)) = best else { unreachable!("an acyclic graph always has a ready item") };
+        let runner_up = second.map(|(other, less)| (other.node, values.reason(&less, priority_reasons(priority))));
+        (best, runner_up)
+    }
+
+    fn candidate(&self, node: u32) -> Candidate {
+        let (facts, index) = (self.facts, node as usize);
+        let graph = facts.region.graph;
+        let unit = facts.unit(node);
+        let free = self.clock.free.get(unit).copied().unwrap_or(0);
+        Candidate {
+            node,
+            stall: self.earliest[index].max(free).saturating_sub(self.clock.cycle),
+            height: facts.heights[index],
+            opens: graph.successors(node).iter().filter(|edge| self.left[edge.node as usize] == 1).count() as u32,
+            change: self.live.as_ref().map_or([0; 4], |live| live.change(node)),
+            fed_at: self.fed_at[index],
+            sets_scoreboard: facts.sets_scoreboard[index],
+            awaits_scoreboard: self.awaits_scoreboard[index],
+            scoreboards_in_use: self.clock.scoreboards_in_use(),
+            step: self.step,
+        }
+    }
+
+    /// Issues a candidate and returns its issue cycle.
+    fn place(&mut self, best: &Candidate, priority: &mut impl Priority) -> u32 {
+        let (facts, graph, node) = (self.facts, self.facts.region.graph, best.node);
+        let earliest = self.earliest[node as usize];
+        self.by_position.remove(&node);
+        if !self.waiting.remove(&(earliest, node)) {
+            self.available.remove(&(Reverse(priority.rank(facts, node)), node));
+        }
+        let item = facts.item(node);
+        let at = self.clock.issue(item.class, item.opcode.is_none(), earliest);
+        priority.issued(facts, best);
+        if let Some(live) = &mut self.live {
+            live.step(node, &mut |_| {});
+        }
+        let mut until = None;
+        for edge in graph.successors(node) {
+            self.fed_at[edge.node as usize] = self.step;
+            if edge.scoreboard {
+                self.awaits_scoreboard[edge.node as usize] = true;
+                until = until.max(Some(at + u32::from(edge.latency)));
+            }
+        }
+        if let Some(until) = until {
+            self.clock.hold_scoreboard(until);
+        }
+        self.step += 1;
+        let mut released = Vec::new();
+        release(graph, node, at, &mut self.earliest, &mut self.left, &mut |node| released.push(node));
+        released.into_iter().for_each(|node| self.insert(node, priority));
+        at
+    }
+}
+
+fn priority_reasons<P: Priority>(_: &P) -> &'static [Reason] {
+    P::CRITERIA
+}
+
+/// The values of all criteria of a candidate; the higher wins.
+struct Values {
+    /// Registers: above the budget, and freed.
+    room: [i64; 2],
+    own: [i64; CRITERIA],
+}
+
+impl Values {
+    fn cmp(&self, other: &Values) -> Ordering {
+        self.room.cmp(&other.room).then(self.own.cmp(&other.own))
+    }
+
+    /// Returns the criterion that decided against `less`.
+    fn reason(&self, less: &Values, own: &[Reason]) -> Reason {
+        const ROOM: [Reason; 2] = [Reason::PressureOverflow, Reason::Registers];
+        let room = ROOM.iter().zip(self.room.iter().zip(less.room));
+        let own = own.iter().zip(self.own.iter().zip(less.own));
+        room.chain(own).find(|(_, (value, less))| *value != less).map_or(Reason::Position, |(reason, _)| *reason)
+    }
+}
+
+/// Adds the reasons that every strategy of the engine may give to those of its criteria.
+macro_rules! engine_reasons {
+    ($($own:ident),* $(,)?) => {
+        &[Reason::OnlyOne, Reason::PressureOverflow, Reason::Registers, Reason::Position, $(Reason::$own),*]
+    };
+}
+pub(super) use engine_reasons;
+
+/// Schedules a region by a priority function and keeps the tracker up to date.
+pub(super) fn schedule_by(region: &Region<'_>, tracker: &mut PressureTracker, priority: &mut impl Priority) -> Schedule {
+    let groups = enter(region, tracker);
+    let facts = Facts::new(region);
+    run(&facts, groups.as_ref(), priority).into_schedule(region, tracker, Search::None)
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    //! Helpers for the tests of strategies.
+
+    use super::super::settings::{Budget, Settings};
+    use super::super::strategy::{CarriedEdge, Strategy};
+    use super::super::{Knobs, estimate};
+    use super::*;
+    use crate::check;
+    use crate::code::{Code, from_machine};
+    use crate::graph::{Builder, Graph};
+    use crate::pressure::BlockLiveness;
+    use crate::resource::Costs;
+    use oriole_hardware::{Model, Profile};
+    use oriole_isa::{RegFile, Target, parse};
+
+    /// A region on sm_90a.
+    pub(in super::super) struct Bench {
+        pub code: Code,
+        pub graph: Graph,
+        pub costs: Costs,
+        pub settings: Settings,
+        pub carried: Vec<CarriedEdge>,
+    }
+
+    impl Bench {
+        pub(in super::super) fn new(lines: &[&str]) -> Bench {
+            let target = Target::parse("sm_90a").unwrap();
+            let code = from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>());
+            let graph = Builder::new(Model::of(target), code.registers()).build(&code, 0..code.items.len());
+            let settings = Settings {
+                mode: ScheduleMode::Ilp,
+                stage: AllocationStage::Pre,
+                budget: Budget::UNLIMITED,
+                knobs: Knobs::default(),
+                trace: true,
+            };
+            Bench { code, graph, costs: Costs::new(&Profile::of(target)), settings, carried: Vec::new() }
+        }
+
+        pub(in super::super) fn region(&self) -> Region<'_> {
+            Region { code: &self.code, graph: &self.graph, costs: &self.costs, settings: &self.settings, carried: &self.carried }
+        }
+
+        /// Schedules the code with and without a trace. Checks the order, the length and the reasons. Returns the schedule and the
+        /// maximum number of live general registers.
+        pub(in super::super) fn run(&self, strategy: &dyn Strategy, live_in: &[u16], live_out: &[u16]) -> (Schedule, i32) {
+            let numbers =
+                |list: &[u16]| list.iter().filter_map(|&number| from_machine::register(RegFile::General, number)).collect::<Vec<_>>();
+            let (live_in, live_out) = (numbers(live_in), numbers(live_out));
+            let scheduled = |trace| {
+                let mut tracker = PressureTracker::new(self.code.groups().len());
+                tracker.enter_block(&self.code, 0..self.code.items.len(), BlockLiveness { live_in: &live_in, live_out: &live_out });
+                let settings = Settings { trace, ..self.settings };
+                let schedule = strategy.scheduler()(&Region { settings: &settings, ..self.region() }, &mut tracker);
+                (schedule, tracker)
+            };
+            let (schedule, tracker) = scheduled(true);
+            let (untraced, _) = scheduled(false);
+            assert_eq!((&untraced.order, untraced.picks.len()), (&schedule.order, 0), "a trace changes nothing, and is not made unasked");
+            assert_eq!(check::check(&self.code, 0..self.code.items.len(), &schedule.order), Ok(()));
+            assert_eq!(schedule.length, estimate(&self.code, &self.graph, &self.costs, schedule.order.iter().copied()));
+            assert!(schedule.picks.iter().map(|pick| pick.picked).eq(schedule.order.iter().copied()));
+            assert!(schedule.picks.iter().all(|pick| strategy.reasons().contains(&pick.reason)), "{:?}", schedule.picks);
+            (schedule, tracker.peak()[0])
+        }
+
+        /// Returns the length of the original order.
+        pub(in super::super) fn before(&self) -> Length {
+            estimate(&self.code, &self.graph, &self.costs, 0..self.code.items.len())
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Strategy `latency`: hides memory latency by starting loads, and what their addresses need, as early as possible.
+//!
+//! The *memory path* of an item is the largest sum of long latencies (20 cycles or more) on a path from its issue to the end of the region.
+//! A candidate that can issue without a stall wins; of those the one with the longer memory path; of equal ones the one that depends on
+//! the older results, so that independent chains alternate. The rest is decided by the critical path. O(n log n) for *n* items.
+//!
+//! Example: `L1` loads through a pointer that `A` computes; the chain `X0..X9` of sums takes 40 cycles.
+//!
+//! ```text
+//! critical path      X0 40 cycles, A 35 cycles        starts with X0
+//! memory path        X0 0, A 30, L1 30                starts with A and L1; X0..X9 run while L1 is in flight
+//! ```
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | interleaving | "aggressive", no rule given | readers of older results first | the reader of the newest result would stall |
+//! | memory classes | hot and cold spaces | the latency of each edge in the model | one rule for loads, textures and special functions |
+
+use super::engine::{CRITERIA, Candidate, Facts, LONG_LATENCY, Priority, engine_reasons, enter, run};
+use super::reason::Reason;
+use super::schedule::{Schedule, Search};
+use super::strategy::{Region, RegionScheduler, Strategy};
+use crate::pressure::PressureTracker;
+
+/// The priority: no stall, memory path, age of the operands, critical path.
+pub(super) struct ByMemoryPath {
+    /// For each node, the largest sum of long latencies on a path to the end of the region, in cycles.
+    paths: Vec<u32>,
+}
+
+impl ByMemoryPath {
+    pub(super) fn new(region: &Region<'_>) -> ByMemoryPath {
+        let graph = region.graph;
+        let is_long = |latency: u32| latency >= LONG_LATENCY;
+        let mut paths = vec![0; graph.nodes()];
+        // Reverse topological order: the successors of a node are done before it.
+        for &node in graph.order.iter().rev() {
+            let long = |latency: u32| if is_long(latency) { latency } else { 0 };
+            let below = graph.successors(node).iter().map(|edge| paths[edge.node as usize] + long(edge.latency.into()));
+            let own = if (node as usize) < graph.items() { long(graph.tail(node)) } else { 0 };
+            paths[node as usize] = below.max().unwrap_or(0).max(own);
+        }
+        ByMemoryPath { paths }
+    }
+}
+
+impl Priority for ByMemoryPath {
+    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
+
+    fn rank(&self, facts: &Facts<'_>, node: u32) -> i64 {
+        (i64::from(self.paths[node as usize]) << 32) + i64::from(facts.heights[node as usize])
+    }
+
+    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        let path = self.paths[candidate.node as usize];
+        [-i64::from(candidate.stall), path.into(), -i64::from(candidate.fed_at), candidate.height.into(), 0]
+    }
+}
+
+/// The strategy `latency`.
+pub(super) struct Latency;
+
+impl Strategy for Latency {
+    fn name(&self) -> &'static str {
+        "latency"
+    }
+
+    fn description(&self) -> &'static str {
+        "starts loads and their addresses first and alternates between independent chains"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        engine_reasons![Cost, MemoryPath, Interleaved, DependencyCycle]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    fn reports_register_demand(&self) -> bool {
+        false
+    }
+}
+
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter(region, tracker);
+    let facts = Facts::new(region);
+    run(&facts, groups.as_ref(), &mut ByMemoryPath::new(region)).into_schedule(region, tracker, Search::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::critical_path::CriticalPath;
+    use super::super::engine::testing::Bench;
+    use super::*;
+
+    /// A long chain of sums, and a load whose address takes one instruction.
+    fn chain_and_load() -> Vec<String> {
+        let mut lines: Vec<String> = (0..120).map(|at| format!("FADD R10, R10, {}", at + 1)).collect();
+        lines.push("IADD3 R4, R2, 0x10, RZ".to_owned());
+        lines.push("LDS R20, [R4]".to_owned());
+        lines.push("FADD R21, R20, R20".to_owned());
+        lines
+    }
+
+    #[test]
+    fn the_address_of_a_load_goes_before_a_longer_chain() {
+        let lines = chain_and_load();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let bench = Bench::new(&lines);
+        let (schedule, _) = bench.run(&Latency, &[2, 10], &[10, 21]);
+        assert_eq!(schedule.order[0], 120, "the address");
+        assert_eq!(schedule.picks[0].reason, Reason::MemoryPath);
+        let load = schedule.order.iter().position(|&position| position == 121);
+        assert!(load < Some(4), "{load:?}");
+        // The chain of sums is the critical path, so the other strategy starts with it.
+        let (other, _) = bench.run(&CriticalPath, &[2, 10], &[10, 21]);
+        assert_eq!(other.order[0], 0);
+    }
+
+    #[test]
+    fn independent_chains_alternate() {
+        let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R20, R0, R1", "FADD R21, R20, R1"];
+        let (schedule, _) = Bench::new(&lines).run(&Latency, &[0, 1], &[11, 21]);
+        assert_eq!(schedule.order, [0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn one_chain_stays_as_it_is() {
+        let lines = ["LDS R10, [R0]", "FADD R11, R10, R1", "STS [R0], R11"];
+        let (schedule, _) = Bench::new(&lines).run(&Latency, &[0, 1], &[]);
+        assert_eq!(schedule.order, [0, 1, 2]);
+    }
+}

@@ -1,0 +1,238 @@
+//! Strategy `loop-aware`: orders the body of a loop for the cycles of an iteration in the steady state.
+//!
+//! Other strategies minimize the length of one pass through the body. Between two iterations the pipeline does not run empty: a result that
+//! the next iteration reads late may arrive late, and one that it reads first should be computed early. [`Region::carried`] has these
+//! dependences. The strategy works on loops whose body is one region:
+//!
+//! 1. Schedule the body by backend B.
+//! 2. Issue four iterations of the order on the shared clock. The difference of the last three ends is the cost of the order.
+//! 3. From the steady state, take the cycle in which each carried operand arrives (the *start* of its reader), and the cycle by which each
+//!    carried result is needed (the *tail* of its writer). Schedule again with these figures, by backend B and by the critical path.
+//! 4. Repeat until an order occurs twice, at most `loop-rounds` times. The cheapest order wins, the original one included.
+//!
+//! Each round is O(n log n) for *n* items. Regions that are not the body of a loop are scheduled by backend B.
+//!
+//! Example: `S` is a sum of the previous iteration and a load `L` of this one; `X` and `Y` do not depend on them.
+//!
+//! ```text
+//! one pass       L X Y S     L first, S last: 4 + 26 cycles, whatever the iteration before did
+//! loop-carried   S of the next iteration waits for S of this one (4 cycles) and for L (30 cycles): S first is no gain, L early is
+//! ```
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | trip count | awareness of it | none: the steady state counts | the body cannot be duplicated here, so a trip count changes nothing |
+//! | registers | awareness of them | the register budget comes first | as in all strategies |
+
+use super::clock::{Clock, release};
+use super::critical_path::ByCriticalPath;
+use super::engine::{Facts, Proposal, enter, run};
+use super::reason::Reason;
+use super::schedule::{Schedule, Search};
+use super::settings::ScheduleMode;
+use super::strategy::{Region, RegionScheduler, Strategy};
+use super::weighted;
+use super::weighted::registers::Groups;
+use crate::graph::Graph;
+use crate::pressure::PressureTracker;
+
+/// Number of iterations that are issued to reach the steady state; the first is not counted.
+const ITERATIONS: u32 = 4;
+
+/// The strategy `loop-aware`.
+pub(super) struct LoopAware;
+
+impl Strategy for LoopAware {
+    fn name(&self) -> &'static str {
+        "loop-aware"
+    }
+
+    fn description(&self) -> &'static str {
+        "loop bodies of one block: fewest cycles per iteration, with latencies across iterations"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        &[
+            Reason::LoopCarried,
+            Reason::SourceOrder,
+            Reason::OnlyOne,
+            Reason::PressureOverflow,
+            Reason::WeightedRegisters,
+            Reason::WeightedParallelism,
+            Reason::WeightedForward,
+            Reason::Position,
+        ]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    fn falls_back_to_original(&self) -> bool {
+        true
+    }
+
+    fn uses_loop_edges(&self) -> bool {
+        true
+    }
+}
+
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter(region, tracker);
+    let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
+}
+
+/// Returns the best order of a region, and whether an order that was tried has more live registers than are free of cost.
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Proposal, bool) {
+    let source = Proposal::source(region, groups, Reason::SourceOrder);
+    let first = weighted::best_order(region, groups);
+    let mut is_crowded = first.is_crowded(region);
+    if region.carried.is_empty() {
+        return (if first.improves_on(&source, region) { first } else { source }, is_crowded);
+    }
+    let rate = |proposal: &Proposal| {
+        let cycles = steady_state(region, &proposal.order).cycles;
+        let registers = proposal.peak[0];
+        let (first, second) =
+            if region.settings.mode == ScheduleMode::ReduceReg { (registers, cycles as i32) } else { (cycles as i32, registers) };
+        // As everywhere, an order above the budget may win in the mode for cycles; the caller then tries again with fewer registers.
+        (if region.settings.mode == ScheduleMode::ReduceReg { proposal.excess(region) } else { 0 }, first, second)
+    };
+    let source_rate = rate(&source);
+    let (mut best, mut best_rate) = (source, source_rate);
+    let mut tried: Vec<Vec<u32>> = Vec::new();
+    let mut current = first;
+    for _ in 0..region.settings.knobs.loop_rounds.max(1) {
+        if tried.contains(&current.order) {
+            break;
+        }
+        tried.push(current.order.clone());
+        is_crowded |= current.is_crowded(region);
+        let current_rate = rate(&current);
+        if current_rate < best_rate {
+            (best, best_rate) = (current.clone(), current_rate);
+        }
+        let graph = in_steady_state(region, &steady_state(region, &current.order));
+        let inner = Region { graph: &graph, ..*region };
+        let by_path = run(&Facts::new(&inner), groups, &mut ByCriticalPath);
+        let by_weights = weighted::best_order(&inner, groups);
+        current = if rate(&by_path) < rate(&by_weights) { by_path } else { by_weights };
+    }
+    // The candidates were measured on changed graphs, so length and trace are made again.
+    let reason = if best.order.iter().copied().eq(0..region.graph.items() as u32) { Reason::SourceOrder } else { Reason::LoopCarried };
+    (Proposal::new(region, groups, best.order, reason), is_crowded)
+}
+
+/// The steady state of an order.
+pub(super) struct SteadyState {
+    /// Cycles of the iterations after the first.
+    pub cycles: u32,
+    /// Issue cycle of each item in the last iteration but one, from the start of that iteration.
+    issued: Vec<u32>,
+    /// Cycles from the start of that iteration to the start of the next.
+    period: u32,
+}
+
+/// Issues several iterations of an order.
+pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
+    let Region { code, graph, costs, carried, .. } = *region;
+    let mut clock = Clock::new(costs);
+    let mut previous: Vec<Option<u32>> = vec![None; graph.items()];
+    let (mut first_end, mut starts) = (0, Vec::new());
+    let mut issued = Vec::new();
+    for iteration in 0..ITERATIONS {
+        let start = clock.cycle;
+        starts.push(start);
+        let mut earliest = vec![start; graph.nodes()];
+        for edge in carried {
+            if let Some(at) = previous[edge.from as usize] {
+                let earliest = &mut earliest[edge.to as usize];
+                *earliest = (*earliest).max(at + edge.latency);
+            }
+        }
+        let mut left = graph.dependences().to_vec();
+        let mut exit = start;
+        for &node in order {
+            let item = &code.items[graph.region.start + node as usize];
+            let at = clock.issue(item.class, item.opcode.is_none(), earliest[node as usize]);
+            previous[node as usize] = Some(at);
+            exit = exit.max(at + graph.barrier_latency(node));
+            release(graph, node, at, &mut earliest, &mut left, &mut |_| {});
+        }
+        // The branch issues when its operands are there.
+        clock.cycle = clock.cycle.max(exit) + 1;
+        if iteration == 0 {
+            first_end = clock.cycle;
+        }
+        if iteration + 2 == ITERATIONS {
+            issued = previous.iter().map(|at| at.map_or(0, |at| at - start)).collect();
+        }
+    }
+    let period = starts[ITERATIONS as usize - 1] - starts[ITERATIONS as usize - 2];
+    SteadyState { cycles: clock.cycle - first_end, issued, period }
+}
+
+/// Returns the graph of the region with the starts and tails of the steady state.
+fn in_steady_state(region: &Region<'_>, state: &SteadyState) -> Graph {
+    let mut starts = vec![0; region.graph.items()];
+    let mut tails: Vec<u32> = vec![0; region.graph.items()];
+    for edge in region.carried {
+        let arrival = (state.issued[edge.from as usize] + edge.latency).saturating_sub(state.period);
+        let start = &mut starts[edge.to as usize];
+        *start = arrival.max(*start);
+        // The reader issues this many cycles after the end of the iteration; the writer must be earlier by the latency.
+        let tail = &mut tails[edge.from as usize];
+        *tail = edge.latency.saturating_sub(state.issued[edge.to as usize]).max(*tail);
+    }
+    region.graph.with_loop(&starts, &tails)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::testing::Bench;
+    use super::super::settings::AllocationStage;
+    use super::super::strategy::CarriedEdge;
+    use super::*;
+
+    /// Item 0 reads what the load 1 of the iteration before loads; items 2 and 3 are a recurrence of their own.
+    fn two_recurrences() -> Bench {
+        let lines = ["FADD R10, R1, R1", "LDS R4, [R2]", "MUFU.RCP R5, R3", "FADD R6, R5, R1"];
+        let mut bench = Bench::new(&lines);
+        bench.settings.stage = AllocationStage::Post;
+        bench.carried = vec![CarriedEdge { from: 1, to: 0, latency: 30 }, CarriedEdge { from: 3, to: 2, latency: 4 }];
+        bench
+    }
+
+    #[test]
+    fn a_late_operand_does_not_delay_the_recurrence() {
+        let bench = two_recurrences();
+        let (schedule, _) = bench.run(&LoopAware, &[], &[]);
+        assert!(schedule.order[0] != 0, "{:?}", schedule.order);
+        assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::LoopCarried));
+        let region = bench.region();
+        let cycles = |order: &[u32]| steady_state(&region, order).cycles;
+        let nodes: Vec<u32> = schedule.order.iter().map(|&position| position as u32).collect();
+        assert!(cycles(&nodes) < cycles(&[0, 1, 2, 3]), "{} and {}", cycles(&nodes), cycles(&[0, 1, 2, 3]));
+    }
+
+    /// A load that waits for itself: an iteration takes its latency, whatever else there is.
+    #[test]
+    fn the_period_of_a_recurrence_is_its_latency() {
+        let mut bench = Bench::new(&["LDS R4, [R4]", "FADD R10, R0, R1", "FADD R11, R10, R1"]);
+        bench.carried = vec![CarriedEdge { from: 0, to: 0, latency: 33 }];
+        let state = steady_state(&bench.region(), &[0, 1, 2]);
+        assert_eq!((state.period, state.cycles), (33, 3 * 33));
+    }
+
+    #[test]
+    fn code_without_a_loop_is_scheduled_as_by_b() {
+        let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
+        let bench = Bench::new(&lines);
+        let (schedule, _) = bench.run(&LoopAware, &[0, 1], &[11, 21]);
+        let (other, _) = bench.run(&weighted::WeightedScheduling, &[0, 1], &[11, 21]);
+        assert_eq!(schedule.order, other.order);
+        let (chain, _) = Bench::new(&lines[..2]).run(&LoopAware, &[0], &[11]);
+        assert!(chain.picks.iter().all(|pick| pick.reason == Reason::SourceOrder));
+    }
+}

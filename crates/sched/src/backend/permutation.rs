@@ -1,0 +1,469 @@
+//! Strategy `permutation`: finds the shortest order of a small region by branch and bound, and says when it has proved that it is one.
+//!
+//! The search issues ready items in all orders, depth first. A partial order is abandoned if no completion of it can be shorter than the
+//! best order so far. Lower bounds of a partial order:
+//!
+//! 1. **Slots.** Each item has a *head* (the first cycle in which it may issue, from the partial order and its dependences) and a *tail*
+//!    (cycles from its issue to the end). With one issue slot per cycle and items that occupy it for one cycle, issuing the available item
+//!    with the longest tail is optimal if the dependences are otherwise ignored (Jackson's rule), so the result is a lower bound.
+//! 2. **Units.** A unit is busy for the sum of the cycles of its items, less those of the last one.
+//!
+//! A partial order is also abandoned if another one has issued the same items and is nowhere worse: not later on the clock, on any unit
+//! or in any operand, and with no more registers. The search starts with the best of three orders: the original one, that of
+//! `critical-path` and that of backend B. If that order reaches the lower bound of the region, nothing is searched.
+//!
+//! The result is optimal with respect to the shared clock: first the registers above the budget, then `issued + done` of [`Length`];
+//! in mode `reduce-reg` the live registers come before the cycles. Regions of more than `permutation-size` items, and those whose search
+//! does not end within `permutation-steps`, get the best order so far, and the trace says that it is not proved. Exponential in the worst
+//! case; the steps bound it, and each step takes O(n²) time for *n* items, at most 32.
+//!
+//! Example: items with their latencies, `A -4-> B`, `C -2-> D`, one unit.
+//!
+//! ```text
+//! A C D B    issue 0 1 3 4     issued 5
+//! C A D B    issue 0 1 2 5     issued 6, abandoned after C A: B has head 5 and tail 1, and 5 + 1 is not less than 5
+//! ```
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | search | all permutations | branch and bound with dominance | 24 items have up to 10^23 permutations |
+//! | larger blocks | a heuristic | the best of the three starting orders | the same |
+
+use std::ops::ControlFlow;
+
+use oriole_hardware::units::UNITS;
+use rustc_hash::FxHashMap;
+
+use super::budget::SearchBudget;
+use super::clock::{Clock, Length, lower_bound, release};
+use super::critical_path::ByCriticalPath;
+use super::engine::{Facts, Proposal, enter, excess, run};
+use super::reason::Reason;
+use super::schedule::{Schedule, Search};
+use super::settings::ScheduleMode;
+use super::strategy::{Region, RegionScheduler, Strategy};
+use super::weighted;
+use super::weighted::registers::{Groups, Live};
+use super::weighted::view::Direction;
+use crate::pressure::PressureTracker;
+
+/// Largest region that can be searched: sets of items are bits of a word.
+const MOST_ITEMS: usize = 32;
+/// Maximum number of partial orders that are kept for one set of issued items.
+const MOST_SEEN: usize = 8;
+
+/// The strategy `permutation`.
+pub(super) struct Permutation;
+
+impl Strategy for Permutation {
+    fn name(&self) -> &'static str {
+        "permutation"
+    }
+
+    fn description(&self) -> &'static str {
+        "branch and bound: the shortest order of small regions, with proof"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        &[Reason::Optimal, Reason::SearchEnded, Reason::TooLarge, Reason::SourceOrder]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        let mut budget = SearchBudget::default();
+        Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
+    }
+
+    fn falls_back_to_original(&self) -> bool {
+        true
+    }
+}
+
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
+    let groups = enter(region, tracker);
+    let (proposal, search, exceeded_scarcity) = best_order(region, groups.as_ref(), budget);
+    Schedule { exceeded_scarcity, ..proposal.into_schedule(region, tracker, search) }
+}
+
+/// Returns the best order that was found, whether it was proved to be optimal, and whether an order that was tried has more live registers
+/// than are free of cost.
+pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> (Proposal, Search, bool) {
+    let knobs = &region.settings.knobs;
+    let mut best = Proposal::source(region, groups, Reason::SourceOrder);
+    let items = region.graph.items();
+    let facts = Facts::new(region);
+    let mut is_crowded = false;
+    for other in [run(&facts, groups, &mut ByCriticalPath), weighted::best_order(region, groups)] {
+        is_crowded |= other.is_crowded(region);
+        if objective(region, &other) < objective(region, &best) {
+            best = other;
+        }
+    }
+    let reaches_bound = is_shortest(region, &best);
+    let (order, search) = if reaches_bound {
+        (best.order, Search::Optimal)
+    } else if items > knobs.permutation_size.min(MOST_ITEMS) {
+        (best.order, Search::TooLarge)
+    } else {
+        let steps = budget.start(knobs, knobs.permutation_steps);
+        let mut tree = Tree::new(&facts, groups, best.order, (best.length, excess(&best.peak, region), best.peak[0]), steps);
+        let ended = tree.search(budget);
+        (tree.order, if ended { Search::Optimal } else { Search::Ended })
+    };
+    let is_source = order.iter().copied().eq(0..items as u32);
+    let reason = match search {
+        Search::Optimal => Reason::Optimal,
+        _ if is_source => Reason::SourceOrder,
+        Search::TooLarge => Reason::TooLarge,
+        _ => Reason::SearchEnded,
+    };
+    (Proposal::new(region, groups, order, reason), search, is_crowded)
+}
+
+/// Returns the figures that the search minimizes.
+fn objective(region: &Region<'_>, proposal: &Proposal) -> (i32, u32) {
+    let cost = proposal.cost(region);
+    (cost.0, cost.1)
+}
+
+/// Returns whether an order is within the register budget and has the length of the lower bound of the region.
+fn is_shortest(region: &Region<'_>, proposal: &Proposal) -> bool {
+    let bound = lower_bound(region.code, region.graph, region.costs);
+    region.settings.mode != ScheduleMode::ReduceReg && proposal.excess(region) == 0 && !bound.is_shorter_than(proposal.length)
+}
+
+/// A partial order. Vectors are indexed by node.
+#[derive(Clone)]
+struct Partial<'a, 'g> {
+    /// Issued items, one bit each.
+    issued: u32,
+    clock: Clock<'a>,
+    earliest: Vec<u32>,
+    left: Vec<u32>,
+    length: Length,
+    live: Option<Live<'g>>,
+}
+
+/// The part of a partial order that decides which completions it has.
+struct Seen {
+    cycle: u32,
+    free: [u32; UNITS],
+    length: Length,
+    earliest: Vec<u32>,
+    peak: [i32; 4],
+}
+
+/// The search of one region.
+struct Tree<'a, 'g> {
+    facts: &'a Facts<'a>,
+    /// Cycles from the issue of each node to the issue of the last item of a path.
+    to_last_issue: Vec<u32>,
+    /// The best order so far, and its objective.
+    order: Vec<u32>,
+    best: (i32, u32),
+    current: Vec<u32>,
+    seen: FxHashMap<u32, Vec<Seen>>,
+    groups: Option<&'g Groups>,
+    steps: usize,
+}
+
+impl<'a, 'g> Tree<'a, 'g> {
+    fn new(
+        facts: &'a Facts<'a>,
+        groups: Option<&'g Groups>,
+        order: Vec<u32>,
+        (length, excess, registers): (Length, i32, i32),
+        steps: usize,
+    ) -> Tree<'a, 'g> {
+        let graph = facts.region.graph;
+        let mut to_last_issue = vec![0; graph.nodes()];
+        for &node in graph.order.iter().rev() {
+            let below = graph.successors(node).iter().map(|edge| to_last_issue[edge.node as usize] + u32::from(edge.latency));
+            to_last_issue[node as usize] = below.max().unwrap_or(0);
+        }
+        let mut tree = Tree { facts, to_last_issue, order, best: (0, 0), current: Vec::new(), seen: FxHashMap::default(), groups, steps };
+        tree.best = tree.objective(length, excess, registers);
+        tree
+    }
+
+    /// Returns the figures to minimize. Works for bounds too: each argument may be a lower bound.
+    fn objective(&self, length: Length, excess: i32, registers: i32) -> (i32, u32) {
+        let is_reduced = self.facts.region.settings.mode == ScheduleMode::ReduceReg;
+        let cycles = length.issued + length.done;
+        (excess, if is_reduced { (registers.max(0) as u32) << 16 | cycles.min(0xffff) } else { cycles })
+    }
+
+    /// Searches all orders. Returns whether the search came to its end, so that the best order is optimal.
+    fn search(&mut self, budget: &mut SearchBudget) -> bool {
+        let graph = self.facts.region.graph;
+        let start = Partial {
+            issued: 0,
+            clock: Clock::new(self.facts.region.costs),
+            earliest: graph.start_cycles(),
+            left: graph.dependences().to_vec(),
+            length: Length::default(),
+            live: self.groups.map(|groups| Live::new(groups, Direction::Forward)),
+        };
+        self.extend(&start, budget).is_continue()
+    }
+
+    /// Tries all completions of a partial order. Breaks if the budget is used up.
+    fn extend(&mut self, partial: &Partial<'a, 'g>, budget: &mut SearchBudget) -> ControlFlow<()> {
+        let facts = self.facts;
+        let items = facts.region.graph.items() as u32;
+        if self.current.len() == items as usize {
+            let objective = self.objective_of(partial, partial.length);
+            if objective < self.best {
+                (self.best, self.order) = (objective, self.current.clone());
+            }
+            return ControlFlow::Continue(());
+        }
+        let start = |node: u32| {
+            let free = partial.clock.free.get(facts.unit(node)).copied().unwrap_or(0);
+            partial.earliest[node as usize].max(partial.clock.cycle).max(free)
+        };
+        let is_ready = |&node: &u32| partial.issued & (1 << node) == 0 && partial.left[node as usize] == 0;
+        let mut ready: Vec<u32> = (0..items).filter(is_ready).collect();
+        // The most promising first, so that a good order is found early and prunes the rest.
+        ready.sort_by_key(|&node| (start(node), std::cmp::Reverse(facts.heights[node as usize]), node));
+        for &node in &ready {
+            if self.steps == 0 || budget.step() {
+                return ControlFlow::Break(());
+            }
+            self.steps -= 1;
+            let next = self.issue(partial, node);
+            if self.bound(&next) >= self.best || self.is_dominated(&next) {
+                continue;
+            }
+            self.current.push(node);
+            let flow = self.extend(&next, budget);
+            self.current.pop();
+            flow?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Returns the partial order with one more item.
+    fn issue(&self, partial: &Partial<'a, 'g>, node: u32) -> Partial<'a, 'g> {
+        let (mut next, graph, item) = (partial.clone(), self.facts.region.graph, self.facts.item(node));
+        let at = next.clock.issue(item.class, item.opcode.is_none(), next.earliest[node as usize]);
+        next.issued |= 1 << node;
+        next.length.add(at, graph.tail(node));
+        if let Some(live) = &mut next.live {
+            live.step(node, &mut |_| {});
+        }
+        release(graph, node, at, &mut next.earliest, &mut next.left, &mut |_| {});
+        next
+    }
+
+    fn objective_of(&self, partial: &Partial<'a, 'g>, length: Length) -> (i32, u32) {
+        let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
+        self.objective(length, excess(&peak, &self.facts.region), peak[0])
+    }
+
+    /// Returns a lower bound on the objective of all completions of a partial order.
+    fn bound(&self, partial: &Partial<'a, 'g>) -> (i32, u32) {
+        let (facts, graph) = (self.facts, self.facts.region.graph);
+        let items = graph.items();
+        let is_open = |node: u32| node as usize >= items || partial.issued & (1 << node) == 0;
+        // Heads: dependences among the items that have not issued delay them further.
+        let mut heads: Vec<u32> = partial.earliest.iter().map(|&earliest| earliest.max(partial.clock.cycle)).collect();
+        for &node in graph.order.iter().filter(|&&node| is_open(node)) {
+            for edge in graph.successors(node) {
+                let to = edge.node as usize;
+                heads[to] = heads[to].max(heads[node as usize] + u32::from(edge.latency));
+            }
+        }
+        let mut length = partial.length;
+        let mut slots: Vec<(u32, u32, u32)> = Vec::with_capacity(items);
+        let mut busy = [(0, 0, u32::MAX); UNITS];
+        for node in (0..items as u32).filter(|&node| is_open(node)) {
+            let (head, done) = (heads[node as usize], facts.heights[node as usize].max(1));
+            if facts.item(node).opcode.is_none() {
+                length.issued = length.issued.max(head + self.to_last_issue[node as usize] + 1);
+                length.done = length.done.max(head + done);
+                continue;
+            }
+            let unit = facts.unit(node);
+            let cycles = facts.region.costs.cycles(facts.item(node).class).max(1) as u32;
+            let (sum, longest, first) = &mut busy[unit];
+            (*sum, *longest, *first) = (*sum + cycles, cycles.max(*longest), (*first).min(head.max(partial.clock.free[unit])));
+            slots.push((head.max(partial.clock.free[unit]), self.to_last_issue[node as usize] + 1, done));
+        }
+        for (sum, longest, first) in busy.into_iter().filter(|(sum, ..)| *sum > 0) {
+            length.issued = length.issued.max(first + (sum - longest) + 1);
+        }
+        length.issued = length.issued.max(one_slot(&slots, |slot| slot.1));
+        length.done = length.done.max(one_slot(&slots, |slot| slot.2)).max(length.issued);
+        self.objective_of(partial, length)
+    }
+
+    /// Returns whether an earlier partial order with the same items is nowhere worse; keeps the partial order otherwise.
+    fn is_dominated(&mut self, partial: &Partial<'a, 'g>) -> bool {
+        let cycle = partial.clock.cycle;
+        let items = self.facts.region.graph.items() as u32;
+        let is_open = |node: usize| node >= items as usize || partial.issued & (1 << node) == 0;
+        let earliest: Vec<u32> =
+            partial.earliest.iter().enumerate().map(|(node, &at)| if is_open(node) { at.max(cycle) } else { 0 }).collect();
+        let free = partial.clock.free.map(|free| free.max(cycle));
+        let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
+        let seen = self.seen.entry(partial.issued).or_default();
+        let dominates = |other: &Seen| {
+            let all = |first: &[u32], second: &[u32]| first.iter().zip(second).all(|(first, second)| first <= second);
+            other.cycle <= cycle
+                && other.length.issued <= partial.length.issued
+                && other.length.done <= partial.length.done
+                && all(&other.free, &free)
+                && all(&other.earliest, &earliest)
+                && other.peak.iter().zip(peak).all(|(other, peak)| *other <= peak)
+        };
+        if seen.iter().any(dominates) {
+            return true;
+        }
+        if seen.len() < MOST_SEEN {
+            seen.push(Seen { cycle, free, length: partial.length, earliest, peak });
+        }
+        false
+    }
+}
+
+/// Returns the minimum, over all orders of items that take one issue slot each, of the maximum of issue cycle plus tail. An item is a head
+/// and its tails; `tail` selects one. Jackson's rule: in each cycle, the available item with the longest tail issues.
+fn one_slot(slots: &[(u32, u32, u32)], tail: impl Fn(&(u32, u32, u32)) -> u32) -> u32 {
+    let mut open: Vec<(u32, u32)> = slots.iter().map(|slot| (slot.0, tail(slot))).collect();
+    let (mut cycle, mut longest) = (0, 0);
+    while !open.is_empty() {
+        let first = open.iter().map(|slot| slot.0).min().unwrap_or(cycle);
+        cycle = cycle.max(first);
+        let available = open.iter().enumerate().filter(|(_, slot)| slot.0 <= cycle);
+        let Some((index, _)) = available.max_by_key(|(_, slot)| slot.1) else { break };
+        longest = longest.max(cycle + open.swap_remove(index).1);
+        cycle += 1;
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::testing::Bench;
+    use super::super::settings::{AllocationStage, Budget};
+    use super::super::{Knobs, estimate};
+    use super::*;
+
+    /// Returns the smallest objective over all permutations that keep the dependences, by plain enumeration.
+    fn shortest(bench: &Bench) -> u32 {
+        fn walk(bench: &Bench, order: &mut Vec<usize>, left: &mut [u32], best: &mut u32) {
+            let items = bench.graph.items();
+            if order.len() == items {
+                let length = estimate(&bench.code, &bench.graph, &bench.costs, order.iter().copied());
+                *best = (*best).min(length.issued + length.done);
+                return;
+            }
+            for node in 0..items {
+                if left[node] > 0 || order.contains(&node) {
+                    continue;
+                }
+                let edges = bench.graph.successors(node as u32);
+                edges.iter().for_each(|edge| left[edge.node as usize] -= 1);
+                order.push(node);
+                walk(bench, order, left, best);
+                order.pop();
+                edges.iter().for_each(|edge| left[edge.node as usize] += 1);
+            }
+        }
+        assert_eq!(bench.graph.nodes(), bench.graph.items(), "the enumeration knows no joins");
+        let mut best = u32::MAX;
+        walk(bench, &mut Vec::new(), &mut bench.graph.dependences().to_vec(), &mut best);
+        best
+    }
+
+    /// Random straight-line code of loads, special functions, sums and products, from a linear congruential generator.
+    fn random_lines(seed: u64, count: usize) -> Vec<String> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let line = |at: usize| {
+            let source = |pick: u64| if at == 0 || pick == 0 { 0 } else { 10 + (pick as usize - 1) % at };
+            let (first, second) = (source(next(at as u64 + 1)), source(next(at as u64 + 1)));
+            let result = 10 + at;
+            match next(5) {
+                0 => format!("LDS R{result}, [R{first}]"),
+                1 => format!("MUFU.RCP R{result}, R{first}"),
+                2 => format!("DADD R{}, R{}, R2", 60 + 2 * at, 2),
+                3 => format!("IMAD R{result}, R{first}, R{second}, R0"),
+                _ => format!("FADD R{result}, R{first}, R{second}"),
+            }
+        };
+        (0..count).map(line).collect()
+    }
+
+    #[test]
+    fn the_result_equals_that_of_enumeration() {
+        let mut improved = 0;
+        for seed in 0..60 {
+            let lines = random_lines(seed, 7);
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let mut bench = Bench::new(&lines);
+            bench.settings.stage = AllocationStage::Post;
+            let (schedule, _) = bench.run(&Permutation, &[], &[]);
+            assert_eq!(schedule.search, Search::Optimal, "{lines:?}");
+            assert_eq!(schedule.length.issued + schedule.length.done, shortest(&bench), "{lines:#?}");
+            improved += u32::from(schedule.length.is_shorter_than(bench.before()));
+        }
+        assert!(improved > 20, "{improved} of 60");
+    }
+
+    #[test]
+    fn an_order_at_its_bound_is_proved_without_a_search() {
+        let mut bench = Bench::new(&["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R12, R11, R1"]);
+        bench.settings.knobs = Knobs { permutation_steps: 0, ..Knobs::default() };
+        let (schedule, _) = bench.run(&Permutation, &[0, 1], &[12]);
+        assert_eq!((schedule.order, schedule.search), (vec![0, 1, 2], Search::Optimal));
+    }
+
+    /// Without steps, and in a region that is too large, the best starting order is used, and nothing is claimed.
+    #[test]
+    fn nothing_is_claimed_without_proof() {
+        let lines = random_lines(5, 20);
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let mut bench = Bench::new(&lines);
+        bench.settings.stage = AllocationStage::Post;
+        let (best, _) = bench.run(&Permutation, &[], &[]);
+        assert_eq!(best.search, Search::Optimal);
+        for (knobs, search) in [
+            (Knobs { permutation_steps: 0, ..Knobs::default() }, Search::Ended),
+            (Knobs { permutation_size: 19, ..Knobs::default() }, Search::TooLarge),
+        ] {
+            bench.settings.knobs = knobs;
+            let (schedule, _) = bench.run(&Permutation, &[], &[]);
+            if schedule.search != Search::Optimal {
+                assert_eq!(schedule.search, search);
+            }
+            assert!(!schedule.length.is_shorter_than(best.length));
+        }
+    }
+
+    /// Four loads and their sums: the shortest order has all loads in flight, but the budget allows two.
+    #[test]
+    fn the_register_budget_comes_first() {
+        let pairs = |at: usize| [format!("LDS R{}, [R1+{:#x}]", 10 + at, 4 * at), format!("FADD R0, R0, R{}", 10 + at)];
+        let lines: Vec<String> = (0..4).flat_map(pairs).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let mut bench = Bench::new(&lines);
+        let (_, many) = bench.run(&Permutation, &[0, 1], &[0]);
+        bench.settings.budget = Budget { registers: [4, 6, 6, 60], scarce_above: 4 };
+        let (schedule, few) = bench.run(&Permutation, &[0, 1], &[0]);
+        assert_eq!((many > 4, few <= 4, schedule.search), (true, true, Search::Optimal));
+        bench.settings.mode = ScheduleMode::ReduceReg;
+        let (_, fewest) = bench.run(&Permutation, &[0, 1], &[0]);
+        assert_eq!(fewest, 3, "R0, R1 and one loaded value");
+    }
+
+    #[test]
+    fn one_slot_follows_jackson() {
+        // Heads 0, 0, 1 and tails 1, 5, 7: cycle 0 the tail 5, cycle 1 the tail 7, cycle 2 the tail 1.
+        assert_eq!(one_slot(&[(0, 1, 0), (0, 5, 0), (1, 7, 0)], |slot| slot.1), 8);
+        assert_eq!(one_slot(&[], |slot| slot.1), 0);
+    }
+}

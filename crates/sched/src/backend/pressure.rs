@@ -1,0 +1,184 @@
+//! Strategy `pressure`: places each definition as close to its uses as possible.
+//!
+//! The region is scheduled from its end to its start. An item is ready when all its readers are placed. The item that ends the most live
+//! registers wins (its results become live there, its operands stay live above it); of equal ones the one whose reader was placed
+//! last, so that a definition comes directly before its use; then the later one of the original order. Walking backward, the number of live registers of a
+//! value's whole range is decided when its last reader is placed, which a forward list schedule cannot know. O(n log n) for *n* items.
+//!
+//! The order is used if it needs fewer live registers than the original order, or as many in fewer cycles. After register allocation an
+//! order cannot save registers, and the strategy schedules by the critical path.
+//!
+//! Example: `R1..R4` are loaded first and added to a sum one after the other.
+//!
+//! ```text
+//! original   L1 L2 L3 L4 A1 A2 A3 A4     5 live registers
+//! pressure   L1 A1 L2 A2 L3 A3 L4 A4     2 live registers
+//! ```
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | direction | not given | backward | a definition close to its use means late, and the use must be placed first |
+//! | cycles | ignored | break ties | they are free where registers are equal |
+
+use std::collections::BTreeSet;
+
+use super::critical_path::ByCriticalPath;
+use super::depth_first::keep_fewer_registers;
+use super::engine::{Facts, Proposal, engine_reasons, enter, run};
+use super::reason::Reason;
+use super::schedule::{Pick, Schedule, Search};
+use super::strategy::{Region, RegionScheduler, Strategy};
+use super::weighted::registers::{Groups, Live};
+use super::weighted::view::Direction;
+use crate::pressure::PressureTracker;
+
+/// Number of candidates compared per step: those whose reader was placed last, and the last ones of the original order.
+const WINDOW: (usize, usize) = (24, 8);
+
+/// The strategy `pressure`.
+pub(super) struct Pressure;
+
+impl Strategy for Pressure {
+    fn name(&self) -> &'static str {
+        "pressure"
+    }
+
+    fn description(&self) -> &'static str {
+        "places each definition next to its uses: the fewest live registers"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        engine_reasons![Cost, DependencyCycle, Opens, RegisterDelta, Chain, SourceOrder]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    fn falls_back_to_original(&self) -> bool {
+        true
+    }
+}
+
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter(region, tracker);
+    let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
+    let new = match &groups {
+        Some(groups) => backward(region, groups),
+        None => run(&Facts::new(region), None, &mut ByCriticalPath),
+    };
+    keep_fewer_registers(region, new, source).into_schedule(region, tracker, Search::None)
+}
+
+/// Returns the order of the backward pass.
+pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
+    let graph = region.graph;
+    let nodes = graph.nodes();
+    let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); nodes];
+    let mut left = vec![0_u32; nodes];
+    for node in 0..nodes as u32 {
+        for edge in graph.successors(node) {
+            predecessors[edge.node as usize].push(node);
+            left[node as usize] += 1;
+        }
+    }
+    let mut live = Live::new(groups, Direction::Backward);
+    // Ready items by the step at which their first-placed reader was placed, and by position; the last entry of each comes first.
+    let mut by_reader: BTreeSet<(u32, u32)> = BTreeSet::new();
+    let mut by_position: BTreeSet<u32> = BTreeSet::new();
+    let mut fed_at = vec![0_u32; nodes];
+    let mut open: Vec<u32> = (0..nodes as u32).filter(|&node| left[node as usize] == 0).collect();
+    let (mut order, mut picks) = (Vec::with_capacity(graph.items()), Vec::new());
+    let mut step = 0;
+    loop {
+        while let Some(node) = open.pop() {
+            if (node as usize) < graph.items() {
+                by_reader.insert((fed_at[node as usize], node));
+                by_position.insert(node);
+            } else {
+                // A join takes no slot: its predecessors are as ready as it is.
+                for &before in &predecessors[node as usize] {
+                    fed_at[before as usize] = fed_at[before as usize].max(fed_at[node as usize]);
+                    left[before as usize] -= 1;
+                    if left[before as usize] == 0 {
+                        open.push(before);
+                    }
+                }
+            }
+        }
+        let recent = by_reader.iter().rev().take(WINDOW.0).map(|&(_, node)| node);
+        let late = by_position.iter().rev().take(WINDOW.1).copied();
+        let key = |node: u32| (-live.change(node)[0], fed_at[node as usize], node);
+        let mut keys: Vec<(i32, u32, u32)> = recent.chain(late).map(key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let Some(&best) = keys.last() else { break };
+        let node = best.2;
+        if region.settings.trace {
+            let second = keys.len().checked_sub(2).map(|at| keys[at]);
+            let reason = match second {
+                None => Reason::OnlyOne,
+                Some(second) if second.0 != best.0 => Reason::RegisterDelta,
+                Some(second) if second.1 != best.1 => Reason::Chain,
+                Some(_) => Reason::Position,
+            };
+            let position = |node: u32| graph.region.start + node as usize;
+            picks.push(Pick { picked: position(node), runner_up: second.map(|second| position(second.2)), reason, cycle: 0 });
+        }
+        step += 1;
+        by_reader.remove(&(fed_at[node as usize], node));
+        by_position.remove(&node);
+        live.step(node, &mut |_| {});
+        order.push(node);
+        for &before in &predecessors[node as usize] {
+            fed_at[before as usize] = step;
+            left[before as usize] -= 1;
+            if left[before as usize] == 0 {
+                open.push(before);
+            }
+        }
+    }
+    order.reverse();
+    picks.reverse();
+    let mut proposal = Proposal::new(region, Some(groups), order, Reason::Position);
+    for (pick, timed) in picks.iter_mut().zip(&proposal.picks) {
+        pick.cycle = timed.cycle;
+    }
+    proposal.picks = picks;
+    proposal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::testing::Bench;
+    use super::super::settings::AllocationStage;
+    use super::*;
+
+    #[test]
+    fn loads_move_down_to_their_readers() {
+        let loads: Vec<String> = (0..6).map(|at| format!("LDS R{}, [R1+{:#x}]", 10 + at, 4 * at)).collect();
+        let sums: Vec<String> = (0..6).map(|at| format!("FADD R0, R0, R{}", 10 + at)).collect();
+        let lines: Vec<&str> = loads.iter().chain(&sums).map(String::as_str).collect();
+        let bench = Bench::new(&lines);
+        let (schedule, peak) = bench.run(&Pressure, &[0, 1], &[0]);
+        assert_eq!(schedule.order, [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]);
+        // R0, R1 and one loaded value; the original order has six loaded values.
+        assert_eq!(peak, 3);
+    }
+
+    #[test]
+    fn an_order_with_fewest_registers_stays() {
+        let lines = ["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R0, R0, R11"];
+        let (schedule, _) = Bench::new(&lines).run(&Pressure, &[0, 1], &[0]);
+        assert_eq!(schedule.order, [0, 1, 2, 3]);
+        assert!(schedule.picks.iter().all(|pick| pick.reason == Reason::SourceOrder));
+    }
+
+    #[test]
+    fn cycles_count_after_allocation() {
+        let mut bench = Bench::new(&["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R2, R2, R11"]);
+        bench.settings.stage = AllocationStage::Post;
+        let (schedule, _) = bench.run(&Pressure, &[0, 1, 2], &[0, 2]);
+        assert_eq!(schedule.order, [0, 2, 1, 3]);
+    }
+}

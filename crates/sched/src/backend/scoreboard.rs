@@ -1,0 +1,118 @@
+//! Strategy `scoreboard`: an order that never has more results in flight than there are scoreboards, where one exists.
+//!
+//! A warp has six scoreboards. If a seventh instruction of variable latency issues, it shares a scoreboard with an earlier one, and the
+//! reader of the earlier result waits for both (a *false wait*). So a candidate that starts another result loses while
+//! `scoreboard-limit` results are in flight and another candidate reads one of them; among the others, a reader of a result that has arrived
+//! wins, because it frees the scoreboard. Stalls come first up to the length of a fixed latency. The rest is decided by the critical path. O(n log n) for *n* items.
+//!
+//! Example: nine loads, each with a sum, and two scoreboards for the sake of the example.
+//!
+//! ```text
+//! critical-path   L0 L1 L2 L3 ... A0 A1 A2 A3   L2 shares the scoreboard of L0: A0 waits for L2 too
+//! scoreboard      L0 L1 A0 L2 A1 L3 A2 A3       two results in flight at any time
+//! ```
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | means | reuse of barrier registers | the order | the assignment of scoreboards is a pass of its own (phase 115), which reuses them |
+
+use super::engine::{CRITERIA, Candidate, Facts, Priority, engine_reasons, enter, run};
+use super::reason::Reason;
+use super::schedule::{Schedule, Search};
+use super::strategy::{Region, RegionScheduler, Strategy};
+use crate::pressure::PressureTracker;
+
+/// The priority: scoreboards, stalls, readers of results that have arrived, critical path.
+struct ByScoreboards {
+    /// Results that may be in flight at once.
+    limit: usize,
+}
+
+impl Priority for ByScoreboards {
+    const CRITERIA: &'static [Reason] = &[Reason::FewerScoreboards, Reason::Cost, Reason::FreesScoreboard, Reason::DependencyCycle];
+
+    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        let crowds = candidate.sets_scoreboard && candidate.scoreboards_in_use >= self.limit;
+        let frees = candidate.awaits_scoreboard && !candidate.sets_scoreboard;
+        [-i64::from(crowds), -i64::from(candidate.stall), frees.into(), candidate.height.into(), 0]
+    }
+}
+
+/// The strategy `scoreboard`.
+pub(super) struct Scoreboard;
+
+impl Strategy for Scoreboard {
+    fn name(&self) -> &'static str {
+        "scoreboard"
+    }
+
+    fn description(&self) -> &'static str {
+        "keeps the results in flight within the six scoreboards of a warp"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        engine_reasons![FewerScoreboards, Cost, FreesScoreboard, DependencyCycle]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    fn reports_register_demand(&self) -> bool {
+        false
+    }
+}
+
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter(region, tracker);
+    let facts = Facts::new(region);
+    let limit = region.settings.knobs.scoreboard_limit;
+    run(&facts, groups.as_ref(), &mut ByScoreboards { limit }).into_schedule(region, tracker, Search::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Knobs;
+    use super::super::critical_path::CriticalPath;
+    use super::super::engine::testing::Bench;
+    use super::*;
+
+    /// Returns the maximum number of loads that have issued and whose sum has not.
+    fn most_in_flight(order: &[usize], loads: usize) -> usize {
+        let (mut open, mut most) = (0, 0);
+        for &position in order {
+            if position % 2 == 0 {
+                open += 1;
+            } else {
+                open -= 1;
+            }
+            most = most.max(open);
+        }
+        assert_eq!(order.len(), 2 * loads);
+        most
+    }
+
+    #[test]
+    fn loads_in_flight_stay_within_the_limit() {
+        let pair = |at: usize| [format!("LDS R{}, [R1+{:#x}]", 10 + at, 4 * at), format!("FADD R{}, R{}, R0", 30 + at, 10 + at)];
+        let lines: Vec<String> = (0..12).flat_map(pair).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let mut bench = Bench::new(&lines);
+        let live_out: Vec<u16> = (30..42).collect();
+        let (all, _) = bench.run(&CriticalPath, &[0, 1], &live_out);
+        assert!(most_in_flight(&all.order, 12) > 6);
+        for limit in [3, 6] {
+            bench.settings.knobs = Knobs { scoreboard_limit: limit, ..Knobs::default() };
+            let (schedule, _) = bench.run(&Scoreboard, &[0, 1], &live_out);
+            let most = most_in_flight(&schedule.order, 12);
+            assert!(most <= limit && most > 1, "{most} in flight where {limit} are allowed");
+        }
+    }
+
+    #[test]
+    fn few_loads_are_not_held_back() {
+        let lines = ["LDS R10, [R1]", "FADD R11, R10, R0", "LDS R20, [R1+0x4]", "FADD R21, R20, R0"];
+        let (schedule, _) = Bench::new(&lines).run(&Scoreboard, &[0, 1], &[11, 21]);
+        assert_eq!(schedule.order, [0, 2, 1, 3]);
+    }
+}

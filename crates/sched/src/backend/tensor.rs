@@ -1,0 +1,186 @@
+//! Strategy `tensor`: orders regions with matrix products.
+//!
+//! A matrix product occupies the tensor unit for several cycles and its result takes tens of cycles. The unit stays busy if
+//!
+//! - consecutive products accumulate into different registers, so that none waits for the one before (`Alternates`);
+//! - the loads of the next operands (`LDSM`, `LDS`, `LDGSTS`) are spread between the products, one after every `tensor-spacing` products,
+//!   instead of all before them or all after them (`Spaced`);
+//! - a product that can issue goes before other arithmetic (`Batch`).
+//!
+//! Among products the longer critical path decides, so that the waits of asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their order
+//! with the accesses, come as late as the graph allows. O(n log n) for *n* items. Regions with fewer than two products are scheduled by
+//! backend B. The order is used if it is shorter than the original one on the shared clock.
+//!
+//! Example: two accumulators, `P0 P1` and `Q0 Q1`, and two loads for the next step.
+//!
+//! ```text
+//! original   P0 P1 Q0 Q1 L0 L1      P1 waits for P0, Q1 for Q0
+//! tensor     P0 Q0 L0 P1 Q1 L1      products alternate, a load after every second one
+//! ```
+//!
+//! | topic | description of ptxas | here | why |
+//! |---|---|---|---|
+//! | products | `HMMA`, `BMMA`, `BGMMA` | everything on the tensor unit except `WGMMA` | warp-group products are scheduling barriers |
+//! | grouping | consecutive products | consecutive, with loads in between | the load unit is idle otherwise |
+
+use oriole_hardware::units::Unit;
+use oriole_isa::Opcode;
+
+use super::engine::{CRITERIA, Candidate, Facts, Priority, Proposal, enter, run};
+use super::reason::Reason;
+use super::schedule::{Schedule, Search};
+use super::strategy::{Region, RegionScheduler, Strategy};
+use super::weighted;
+use super::weighted::registers::Groups;
+use crate::code::OrderEffect;
+use crate::pressure::PressureTracker;
+
+/// Smallest number of products for which the order matters.
+const FEWEST_PRODUCTS: usize = 2;
+
+/// The priority: stalls, loads in their places, products, other accumulators, critical path.
+struct ByProducts {
+    /// Products between two loads.
+    spacing: u32,
+    /// Products since the last load.
+    since_load: u32,
+    /// Step of the product that issued last; 0 for none.
+    last_product: u32,
+}
+
+/// Returns whether an item is a matrix product.
+fn is_product(facts: &Facts<'_>, node: u32) -> bool {
+    facts.unit(node) == Unit::Tensor.index()
+}
+
+/// Returns whether an item loads operands of later products.
+fn is_load(facts: &Facts<'_>, node: u32) -> bool {
+    let item = facts.item(node);
+    matches!(item.effect, OrderEffect::Access(_)) && (facts.sets_scoreboard[node as usize] || item.opcode == Some(Opcode::LDGSTS))
+}
+
+impl Priority for ByProducts {
+    const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Spaced, Reason::Batch, Reason::Alternates, Reason::DependencyCycle];
+
+    fn measure(&self, facts: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+        let (product, load) = (is_product(facts, candidate.node), is_load(facts, candidate.node));
+        // A load is due after `spacing` products; before, it gives way to products. Without any product so far, loads go first.
+        let is_due = self.last_product == 0 || self.since_load >= self.spacing;
+        let place = i64::from(load && is_due) - i64::from(load && !is_due);
+        // A product that reads the result of the product before it (`fed_at`) continues the same accumulator.
+        let alternates = !product || candidate.fed_at == 0 || candidate.fed_at != self.last_product;
+        [-i64::from(candidate.stall), place, product.into(), alternates.into(), candidate.height.into()]
+    }
+
+    fn issued(&mut self, facts: &Facts<'_>, candidate: &Candidate) {
+        if is_product(facts, candidate.node) {
+            (self.since_load, self.last_product) = (self.since_load + 1, candidate.step);
+        } else if is_load(facts, candidate.node) {
+            self.since_load = 0;
+        }
+    }
+}
+
+/// The strategy `tensor`.
+pub(super) struct Tensor;
+
+impl Strategy for Tensor {
+    fn name(&self) -> &'static str {
+        "tensor"
+    }
+
+    fn description(&self) -> &'static str {
+        "matrix products: alternates accumulators and spreads loads between products"
+    }
+
+    fn reasons(&self) -> &'static [Reason] {
+        &[
+            Reason::OnlyOne,
+            Reason::PressureOverflow,
+            Reason::Registers,
+            Reason::Position,
+            Reason::Cost,
+            Reason::Spaced,
+            Reason::Batch,
+            Reason::Alternates,
+            Reason::DependencyCycle,
+            Reason::SourceOrder,
+            Reason::WeightedRegisters,
+            Reason::WeightedParallelism,
+            Reason::WeightedForward,
+        ]
+    }
+
+    fn scheduler(&self) -> RegionScheduler {
+        Box::new(schedule)
+    }
+
+    fn falls_back_to_original(&self) -> bool {
+        true
+    }
+}
+
+fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
+    let groups = enter(region, tracker);
+    let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
+    let new = by_products(region, groups.as_ref()).unwrap_or_else(|| weighted::best_order(region, groups.as_ref()));
+    let exceeded_scarcity = new.is_crowded(region);
+    let best = if new.improves_on(&source, region) { new } else { source };
+    Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
+}
+
+/// Returns the order by products; `None` if the region has too few of them.
+pub(super) fn by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
+    let facts = Facts::new(region);
+    let products = (0..region.graph.items() as u32).filter(|&node| is_product(&facts, node)).count();
+    let spacing = region.settings.knobs.tensor_spacing;
+    (products >= FEWEST_PRODUCTS).then(|| run(&facts, groups, &mut ByProducts { spacing, since_load: 0, last_product: 0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::testing::Bench;
+    use super::super::settings::AllocationStage;
+    use super::*;
+
+    fn bench(lines: &[&str]) -> Bench {
+        let mut bench = Bench::new(lines);
+        bench.settings.stage = AllocationStage::Post;
+        bench
+    }
+
+    #[test]
+    fn accumulators_alternate() {
+        let lines = [
+            "HMMA.16816.F32 R4, R20, R24, R4",
+            "HMMA.16816.F32 R4, R28, R32, R4",
+            "HMMA.16816.F32 R8, R20, R36, R8",
+            "HMMA.16816.F32 R8, R28, R38, R8",
+        ];
+        let bench = bench(&lines);
+        let (schedule, _) = bench.run(&Tensor, &[], &[]);
+        assert_eq!(schedule.order, [0, 2, 1, 3]);
+        assert!(schedule.length.is_shorter_than(bench.before()));
+    }
+
+    #[test]
+    fn loads_are_spread_between_products() {
+        let product = |at: usize| format!("HMMA.16816.F32 R{}, R100, R104, R{}", 4 + 4 * at, 4 + 4 * at);
+        let mut lines: Vec<String> = (0..6).map(product).collect();
+        lines.extend((0..3).map(|at| format!("LDS R{}, [R1+{:#x}]", 200 + at, 4 * at)));
+        lines.extend((0..3).map(|at| format!("FADD R{}, R{}, R2", 210 + at, 200 + at)));
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let (schedule, _) = bench(&lines).run(&Tensor, &[], &[]);
+        let loads: Vec<usize> = (6..9).filter_map(|load| schedule.order.iter().position(|&position| position == load)).collect();
+        assert!(loads.windows(2).all(|pair| pair[1] > pair[0] + 1), "no two loads are adjacent: {:?}", schedule.order);
+    }
+
+    #[test]
+    fn code_without_products_is_scheduled_as_by_b() {
+        let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
+        let bench = bench(&lines);
+        let (schedule, _) = bench.run(&Tensor, &[], &[]);
+        let (other, _) = bench.run(&weighted::WeightedScheduling, &[], &[]);
+        assert_eq!(schedule.order, other.order);
+    }
+}
