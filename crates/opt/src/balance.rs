@@ -1,7 +1,7 @@
 //! Moves additions and left shifts from the integer unit (ALU) to the multiply unit (FMA) until both have the same load.
 //!
 //! A sum of two numbers and a left shift can execute on the integer unit (`IADD3`, `SHF`) or on the multiply unit (`VIADD`, `IMAD` with a
-//! factor of 1 or a power of two). Instruction selection always emits the first form. If the integer unit is busy for more cycles of a
+//! factor of 1 or a power of two; `IMAD.X` if a carry is added). Instruction selection always emits the first form. If the integer unit is busy for more cycles of a
 //! block than the multiply unit, some of these instructions are moved, spread evenly over the block, until the two loads are equal; with
 //! many resident warps both units then work in parallel. For example, four sums in a block become two `IADD3` and two `VIADD`.
 //!
@@ -138,8 +138,8 @@ fn balance(function: &mut Function, block: Block, encodability: &mut Encodabilit
     wanted
 }
 
-/// An equivalent instruction: opcode, modifiers, sources, and the number of sources in use.
-type Alternative = (Opcode, &'static [Symbol], [Operand; 3], usize);
+/// An equivalent instruction: opcode, modifiers, sources.
+type Alternative = (Opcode, &'static [Symbol], SmallVec<[Operand; 4]>);
 
 /// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.
 fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: &mut EncodabilityCache) -> Option<Draft> {
@@ -153,11 +153,29 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
             let [a, b] = *summands.as_slice() else { return None };
             let one = Operand::from(1);
             smallvec![
-                (Opcode::VIADD, &[][..], [a, b, b], 2),
-                (Opcode::VIADD, &[][..], [b, a, a], 2),
-                (Opcode::IMAD, &[][..], [a, one, b], 3),
-                (Opcode::IMAD, &[][..], [b, one, a], 3),
+                (Opcode::VIADD, &[][..], smallvec![a, b]),
+                (Opcode::VIADD, &[][..], smallvec![b, a]),
+                (Opcode::IMAD, &[][..], smallvec![a, one, b]),
+                (Opcode::IMAD, &[][..], smallvec![b, one, a]),
             ]
+        }
+        (Opcode::IADD3, [Symbol::X]) => {
+            let [summands @ .., carry, never] = sources.as_slice() else { return None };
+            if *never != Operand::PT.inverted_predicate() {
+                return None;
+            }
+            let summands: SmallVec<[Operand; 3]> = summands.iter().copied().filter(|source| !is_zero(source)).collect();
+            let (zero, one) = (Operand::RZ, Operand::from(1));
+            let orders: SmallVec<[[Operand; 3]; 2]> = match *summands.as_slice() {
+                [] => smallvec![[zero, zero, zero]],
+                [a] => smallvec![[zero, zero, a]],
+                [a, b] => smallvec![[a, one, b], [b, one, a]],
+                _ => return None,
+            };
+            // A factor has no sign.
+            let has_plain_factor = |order: &[Operand; 3]| order[0].signs.is_empty();
+            let form = |[a, b, c]: [Operand; 3]| (Opcode::IMAD, &[Symbol::X][..], smallvec![a, b, c, *carry]);
+            orders.into_iter().filter(has_plain_factor).map(form).collect()
         }
         (Opcode::SHF, [Symbol::L, Symbol::U32]) => {
             let [a, distance, zero] = *sources.as_slice() else { return None };
@@ -165,13 +183,13 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
             if !is_zero(&zero) || is_zero(&a) {
                 return None;
             }
-            smallvec![(Opcode::IMAD, &[Symbol::U32][..], [a, Operand::from(1_u32 << distance), zero], 3)]
+            smallvec![(Opcode::IMAD, &[Symbol::U32][..], smallvec![a, Operand::from(1_u32 << distance), zero])]
         }
         _ => return None,
     };
-    alternatives.into_iter().find_map(|(opcode, modifiers, sources, count)| {
+    alternatives.into_iter().find_map(|(opcode, modifiers, sources)| {
         let mut operands: SmallVec<[Operand; 8]> = smallvec![function.operands(inst)[0]];
-        operands.extend(sources.into_iter().take(count));
+        operands.extend(sources);
         operands.extend(function.sources(inst).iter().copied().filter(|operand| operand.role != Role::Plain));
         let draft = Draft { opcode, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 };
         encodability.is_encodable(function, inst, &draft).then_some(draft)
