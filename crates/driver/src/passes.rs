@@ -145,6 +145,7 @@ passes! {
     102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls";
     103 "clear-barriers",   All,        required, Allocate, clear_barriers,   "clears callee-saved convergence barriers, where the target needs that";
     104 "prologue",         All,        required, Allocate, insert_prologue,  "sets up the stack pointer, and saves and restores registers";
+    106 "balance-moves",    AtLeast(2), optional, Allocate, balance_moves,    "moves copies of registers to the less busy unit";
     110 "post-schedule",    Scheduled,  optional, Allocate, post_schedule,    "reorders instructions within blocks, after register allocation";
     111 "guard-copies",     All,        required, Emit,     guard_copies,     "inserts idle shared loads before asynchronous copies";
     112 "settle-products",  All,        required, Emit,     settle_products,  "inserts waits and fences for the registers of warpgroup matrix products";
@@ -446,6 +447,11 @@ fn clear_barriers(state: &mut FunctionState<'_>) -> Outcome {
 fn insert_prologue(state: &mut FunctionState<'_>) -> Outcome {
     let (target, has_spills) = (state.target(), state.spill_bytes() > 0);
     prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![Failure::from(Fault::TooMuch(excess))])
+}
+
+fn balance_moves(state: &mut FunctionState<'_>) -> Outcome {
+    opt::balance::run_moves(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
 }
 
 fn post_schedule(state: &mut FunctionState<'_>) -> Outcome {

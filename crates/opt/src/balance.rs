@@ -8,6 +8,9 @@
 //! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on machines that add faster than they
 //! multiply, because there both units execute integer additions.
 //!
+//! The moves of register allocation are balanced after it ([`run_moves`]): `IMAD.U32` with zero factors, which nvdisasm prints as
+//! `IMAD.MOV.U32`, is a move on the multiply unit.
+//!
 //! Multiply-adds of pairs of halves can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on that for doubles, where a
 //! machine has a fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number
 //! of them. The result takes four cycles more, so a block with a single one stays as it is.
@@ -27,7 +30,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut 
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
         let unit_cycles = UnitCycles::of(hardware);
         for at in 0..function.layout.len() {
-            moved += balance(function, function.layout[at], encodability, &unit_cycles);
+            moved += balance(function, function.layout[at], encodability, &unit_cycles, &[Opcode::IADD3, Opcode::SHF]);
         }
     }
     if has_fast_doubles(hardware) {
@@ -36,6 +39,16 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut 
         }
     }
     moved
+}
+
+/// Balances the units in every block of a function with physical registers, by the moves that register allocation has inserted. Returns the
+/// number of moves that became products.
+pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
+    if hardware.rates.integer_add > hardware.rates.integer_multiply {
+        return 0;
+    }
+    let unit_cycles = UnitCycles::of(hardware);
+    (0..function.layout.len()).map(|at| balance(function, function.layout[at], encodability, &unit_cycles, &[Opcode::MOV])).sum()
 }
 
 /// Returns whether the unit for doubles has at least half as many lanes as that for singles.
@@ -104,8 +117,14 @@ impl UnitCycles {
     }
 }
 
-/// Balances one block. Returns the number of instructions moved.
-fn balance(function: &mut Function, block: Block, encodability: &mut EncodabilityCache, unit_cycles: &UnitCycles) -> usize {
+/// Balances one block by instructions with these opcodes. Returns the number of instructions moved.
+fn balance(
+    function: &mut Function,
+    block: Block,
+    encodability: &mut EncodabilityCache,
+    unit_cycles: &UnitCycles,
+    opcodes: &[Opcode],
+) -> usize {
     let (mut integer, mut product) = (0, 0);
     for &inst in &function.blocks[block].insts {
         let data = &function.insts[inst];
@@ -119,7 +138,7 @@ fn balance(function: &mut Function, block: Block, encodability: &mut Encodabilit
     }
     let mut movable: Vec<(Inst, Draft)> = Vec::new();
     for &inst in &function.blocks[block].insts {
-        if let Some(opcode @ (Opcode::IADD3 | Opcode::SHF)) = function.insts[inst].op.machine() {
+        if let Some(opcode) = function.insts[inst].op.machine().filter(|opcode| opcodes.contains(opcode)) {
             movable.extend(multiply_form(function, inst, opcode, encodability).map(|draft| (inst, draft)));
         }
     }
@@ -176,6 +195,10 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
             let has_plain_factor = |order: &[Operand; 3]| order[0].signs.is_empty();
             let form = |[a, b, c]: [Operand; 3]| (Opcode::IMAD, &[Symbol::X][..], smallvec![a, b, c, *carry]);
             orders.into_iter().filter(has_plain_factor).map(form).collect()
+        }
+        (Opcode::MOV, []) => {
+            let [source] = *sources.as_slice() else { return None };
+            smallvec![(Opcode::IMAD, &[Symbol::U32][..], smallvec![Operand::RZ, Operand::RZ, source])]
         }
         (Opcode::SHF, [Symbol::L, Symbol::U32]) => {
             let [a, distance, zero] = *sources.as_slice() else { return None };

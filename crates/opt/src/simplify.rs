@@ -52,11 +52,14 @@ pub enum Rule {
     NoCarryIn,
     /// A sum or a logic operation that joins the bits of two opposite shifts.
     Funnel,
+    /// A choice between equal numbers, or by a known predicate.
+    Select,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 7] = [Rule::Shift, Rule::Product, Rule::Logic, Rule::Sum, Rule::NoCarry, Rule::NoCarryIn, Rule::Funnel];
+    pub const ALL: [Rule; 8] =
+        [Rule::Shift, Rule::Product, Rule::Logic, Rule::Sum, Rule::NoCarry, Rule::NoCarryIn, Rule::Funnel, Rule::Select];
 }
 
 /// Counts of what the pass changed.
@@ -100,13 +103,14 @@ impl Simplifier {
     fn simplify(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
         let mut before = SmallVec::new();
         let Some(opcode) = function.insts[inst].op.machine() else { return before };
-        if !matches!(opcode, Opcode::SHF | Opcode::IMAD | Opcode::LOP3 | Opcode::IADD3) || !is_plain(function, inst) {
+        if !matches!(opcode, Opcode::SHF | Opcode::IMAD | Opcode::LOP3 | Opcode::IADD3 | Opcode::SEL) || !is_plain(function, inst) {
             return before;
         }
         match opcode {
             Opcode::SHF => self.shift(function, inst),
             Opcode::IMAD => self.product(function, inst),
             Opcode::LOP3 => self.logic(function, inst),
+            Opcode::SEL => self.select(function, inst),
             _ => {
                 self.drop_carry_in(function, inst);
                 before = self.drop_carries(function, inst);
@@ -234,6 +238,29 @@ impl Simplifier {
             return None;
         }
         self.funnel(function, inst, sources[first], sources[second])
+    }
+
+    /// `SEL` of equal numbers, or with a known predicate.
+    fn select(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+        let ([_], &[a, b, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
+        if !function.insts[inst].modifiers.is_empty() || !a.signs.is_empty() || !b.signs.is_empty() {
+            return None;
+        }
+        let words = [a, b].map(|source| self.known(function).word(&source));
+        let is_same = a.kind == b.kind || words[0].is_some() && words[0] == words[1];
+        let chosen = match self.known(function).truth(&predicate) {
+            _ if is_same => a,
+            Some(true) => a,
+            Some(false) => b,
+            None => return None,
+        };
+        // A number needs no register.
+        let chosen = match self.known(function).word(&chosen) {
+            Some(0) => Operand::RZ,
+            Some(number) => Operand::from(number),
+            None => chosen,
+        };
+        self.copy(function, inst, chosen, Rule::Select)
     }
 
     /// Replaces the carries that an `IADD3.X` reads, if they are never set: `IADD3` has no carries.

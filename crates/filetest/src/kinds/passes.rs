@@ -110,6 +110,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "reduce" => _ = reduce::run(function, target),
         "aggregate" => _ = aggregate::run(function, target),
         "balance" => _ = balance::run(function, &Hardware::built_in(target), encodability),
+        "balance-moves" => _ = balance::run_moves(function, &Hardware::built_in(target), encodability),
         "guard-copies" => guard_copies::run(function),
         "allocate" => match back_end::allocated(function, target, register_limit(options))? {
             Ok((allocated, _)) => *function = allocated,

@@ -12,6 +12,8 @@ impl Combiner {
     /// Combines a minimum or maximum with the computation of one of its sources.
     pub(super) fn combine_extreme(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         let ([a, b], predicate) = parts(function, inst)?;
+        // Two sources cannot be numbers, but one of them can be the zero register.
+        let [a, b] = [a, b].map(|source| if source.integer() == Some(0) { Operand::RZ } else { source });
         let modifiers = function.insts[inst].modifiers.clone();
         let result = function.results(inst)[0];
         for (source, other) in [(a, b), (b, a)] {

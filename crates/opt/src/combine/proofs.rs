@@ -110,6 +110,7 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
             (u64::from(joined(modifiers, holds, word(2) == 1)), 0)
         }
         (Opcode::IMAD, []) => (word(0).wrapping_mul(word(1)).wrapping_add(word(2)), 0),
+        (Opcode::SEL, []) => (if word(2) == 1 { word(0) } else { word(1) }, 0),
         (Opcode::SHF, modifiers) => (shifted(modifiers, word(2) << 32 | word(0), word(1) as u32), 0),
         (Opcode::VIMNMX, modifiers) => (chosen(modifiers, &[word(0), word(1)], word(2) == 1), 0),
         (Opcode::VIMNMX3, modifiers) => (chosen(modifiers, &[word(0), word(1), word(2)], word(3) == 1), 0),

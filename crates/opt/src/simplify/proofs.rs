@@ -69,6 +69,12 @@ fn every_rule_is_exercised_and_exact() {
     for sources in ["%0, RZ, RZ", "RZ, RZ, %1", "RZ, RZ, RZ", "%0, %1, RZ", "%0, RZ, 0x1", "-%0, RZ, RZ"] {
         note(check(&format!("%2:R, %3:P, %4:P = IADD3 {sources}\n%5:R, PT, PT = IADD3.X %0, RZ, RZ, %3, %4"), "%2, %5"));
     }
+    for sources in ["%0, %0", "RZ, 0x0", "%3, 0x7", "%0, %1", "0x7, %0"] {
+        for predicate in ["%2", "!%2", "PT", "!PT"] {
+            let compare = "%2:P, PT = ISETP.LT.AND %0, %1, PT\n%3:R = MOV 0x7";
+            note(check(&format!("{compare}\n%4:R = SEL {sources}, {predicate}"), "%4"));
+        }
+    }
     for rule in Rule::ALL {
         assert!(applied[rule as usize] > 0, "{rule:?} is never applied");
     }
