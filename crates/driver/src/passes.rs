@@ -113,23 +113,25 @@ passes! {
     5   "select",           All,        required, Optimize, select,           "selects machine instructions for the PTX instructions";
     14  "construct-ssa",    All,        required, Optimize, construct_ssa,    "gives each value one definition";
     15  "straighten",       AtLeast(1), optional, Optimize, straighten,       "merges blocks that always follow each other";
-    16  "contract",         AtLeast(1), optional, Optimize, contract,         "joins floating-point products and sums into multiply-adds, unless --fmad=false";
-    17  "fuse",             AtLeast(1), optional, Optimize, fuse,             "forms multiply-adds of 64-bit addresses";
-    18  "split-index",      AtLeast(1), optional, Optimize, split_index,      "moves the constant part of an array index to the offset of the access";
-    19  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
-    20  "tie-loads",        AtLeast(1), optional, Optimize, tie_loads,        "lets guarded vector loads write over the old values";
-    21  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
-    22  "narrow",           AtLeast(1), optional, Optimize, narrow,           "computes only the lower half of 64-bit numbers whose upper half is not read";
-    23  "hoist",            AtLeast(2), optional, Optimize, hoist,            "moves computations and loads that do not change in a loop before the loop";
-    24  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
-    25  "unroll",           AtLeast(2), optional, Optimize, unroll,           "replaces short loops by their iterations, and joins iterations of others";
-    26  "contract-again",   AtLeast(2), optional, Optimize, contract_again,   "the same for products and sums that unrolling brought together";
-    27  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
-    28  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
-    29  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
-    30  "forward-stores",   AtLeast(2), optional, Optimize, forward_stores,   "forwards stored words to loads, and removes repeated loads and overwritten stores";
-    31  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
-    32  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
+    16  "simplify",         AtLeast(1), optional, Optimize, simplify,         "drops integer arithmetic on known halves, and forms funnel shifts";
+    17  "contract",         AtLeast(1), optional, Optimize, contract,         "joins floating-point products and sums into multiply-adds, unless --fmad=false";
+    18  "fuse",             AtLeast(1), optional, Optimize, fuse,             "forms multiply-adds of 64-bit addresses";
+    19  "split-index",      AtLeast(1), optional, Optimize, split_index,      "moves the constant part of an array index to the offset of the access";
+    20  "legalize",         All,        required, Optimize, legalize,         "makes every instruction encodable on the target";
+    21  "tie-loads",        AtLeast(1), optional, Optimize, tie_loads,        "lets guarded vector loads write over the old values";
+    22  "forward",          AtLeast(1), optional, Optimize, forward,          "copy propagation: replaces reads of a copy by reads of the copied value";
+    23  "narrow",           AtLeast(1), optional, Optimize, narrow,           "computes only the lower half of 64-bit numbers whose upper half is not read";
+    24  "hoist",            AtLeast(2), optional, Optimize, hoist,            "moves computations and loads that do not change in a loop before the loop";
+    25  "merge",            AtLeast(1), optional, Optimize, merge,            "common-subexpression elimination along the dominator tree";
+    26  "unroll",           AtLeast(2), optional, Optimize, unroll,           "replaces short loops by their iterations, and joins iterations of others";
+    27  "contract-again",   AtLeast(2), optional, Optimize, contract_again,   "the same for products and sums that unrolling brought together";
+    28  "simplify-again",   AtLeast(1), optional, Optimize, simplify,         "the same for what unrolling made known";
+    29  "fold",             AtLeast(1), optional, Optimize, fold,             "folds constants into instructions, and constant additions into address offsets";
+    30  "join-phis",        AtLeast(1), optional, Optimize, join_phis,        "joins the phis of the registers of a matrix accumulator";
+    31  "combine",          AtLeast(1), optional, Optimize, combine,          "combines logic trees, sums of products and shifts, and signs into one instruction";
+    32  "forward-stores",   AtLeast(2), optional, Optimize, forward_stores,   "forwards stored words to loads, and removes repeated loads and overwritten stores";
+    33  "vector-loads",     AtLeast(2), optional, Optimize, vector_loads,     "joins loads of neighbouring words of shared memory";
+    34  "forward-again",    AtLeast(1), optional, Optimize, forward,          "copy propagation in the code that merge and fold left";
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
     64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
@@ -144,6 +146,7 @@ passes! {
     102 "return-addresses", All,        required, Allocate, return_addresses, "writes return addresses before calls, and the instructions of texture fetches by quads";
     103 "clear-barriers",   All,        required, Allocate, clear_barriers,   "clears callee-saved convergence barriers, where the target needs that";
     104 "prologue",         All,        required, Allocate, insert_prologue,  "sets up the stack pointer, and saves and restores registers";
+    106 "balance-moves",    AtLeast(2), optional, Allocate, balance_moves,    "moves copies of registers to the less busy unit";
     110 "post-schedule",    Scheduled,  optional, Allocate, post_schedule,    "reorders instructions within blocks, after register allocation";
     111 "guard-copies",     All,        required, Emit,     guard_copies,     "inserts idle shared loads before asynchronous copies";
     112 "settle-products",  All,        required, Emit,     settle_products,  "inserts waits and fences for the registers of warpgroup matrix products";
@@ -236,6 +239,11 @@ fn construct_ssa(state: &mut FunctionState<'_>) -> Outcome {
 fn straighten(state: &mut FunctionState<'_>) -> Outcome {
     let target = state.target();
     opt::straighten::run(&mut state.function, target);
+    Ok(())
+}
+
+fn simplify(state: &mut FunctionState<'_>) -> Outcome {
+    opt::simplify::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 
@@ -448,6 +456,11 @@ fn clear_barriers(state: &mut FunctionState<'_>) -> Outcome {
 fn insert_prologue(state: &mut FunctionState<'_>) -> Outcome {
     let (target, has_spills) = (state.target(), state.spill_bytes() > 0);
     prologue::run(&mut state.function, target, has_spills).map_err(|excess| vec![Failure::from(Fault::TooMuch(excess))])
+}
+
+fn balance_moves(state: &mut FunctionState<'_>) -> Outcome {
+    opt::balance::run_moves(&mut state.function, state.input.hardware, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
 }
 
 fn post_schedule(state: &mut FunctionState<'_>) -> Outcome {

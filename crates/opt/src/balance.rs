@@ -2,12 +2,16 @@
 //! cycles.
 //!
 //! A sum of two integers and a left shift can execute on the integer unit (`IADD3`, `SHF`) or on the multiply unit (`VIADD`, `IMAD` with a
-//! factor of 1 or a power of two). Instruction selection always emits the first form. If the integer unit is busy for more cycles of a
+//! factor of 1 or a power of two; `IMAD.X` if a carry is added). Instruction selection always emits the first form. If the integer unit is
+//! busy for more cycles of a
 //! block than the multiply unit, some of these instructions are moved, spread evenly over the block, until the two loads are equal; with
 //! many resident warps both units then work in parallel. For example, four sums in a block become two `IADD3` and two `VIADD`.
 //!
 //! The latency of a moved instruction may grow by a cycle. ptxas does the same. Nothing is moved on GPUs whose integer additions are faster
 //! than their multiplications, because there both units execute integer additions.
+//!
+//! The moves of register allocation are balanced after it ([`run_moves`]): `IMAD.U32` with zero factors, which nvdisasm prints as
+//! `IMAD.MOV.U32`, is a move on the multiply unit.
 //!
 //! Packed FP16 multiply-adds can also execute on two units: `HFMA2` on the multiply unit, `HFMA2.MMA` on the FP64 unit, if the GPU has a
 //! fast one. Every second `HFMA2` of a block becomes an `HFMA2.MMA`, as in ptxas' code, until both units have the same number of them. The
@@ -28,7 +32,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut 
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
         let unit_cycles = UnitCycles::of(hardware);
         for at in 0..function.layout.len() {
-            moved += balance(function, function.layout[at], encodability, &unit_cycles);
+            moved += balance(function, function.layout[at], encodability, &unit_cycles, &[Opcode::IADD3, Opcode::SHF]);
         }
     }
     if has_fast_doubles(hardware) {
@@ -37,6 +41,16 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut 
         }
     }
     moved
+}
+
+/// Balances the units in every block of a function with physical registers, by the moves that register allocation has inserted. Returns the
+/// number of moves that became products.
+pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
+    if hardware.rates.integer_add > hardware.rates.integer_multiply {
+        return 0;
+    }
+    let unit_cycles = UnitCycles::of(hardware);
+    (0..function.layout.len()).map(|at| balance(function, function.layout[at], encodability, &unit_cycles, &[Opcode::MOV])).sum()
 }
 
 /// Returns whether the FP64 unit has at least half as many lanes as the FP32 unit.
@@ -105,8 +119,14 @@ impl UnitCycles {
     }
 }
 
-/// Balances one block. Returns the number of instructions moved.
-fn balance(function: &mut Function, block: Block, encodability: &mut EncodabilityCache, unit_cycles: &UnitCycles) -> usize {
+/// Balances one block by instructions with these opcodes. Returns the number of instructions moved.
+fn balance(
+    function: &mut Function,
+    block: Block,
+    encodability: &mut EncodabilityCache,
+    unit_cycles: &UnitCycles,
+    opcodes: &[Opcode],
+) -> usize {
     let (mut integer, mut product) = (0, 0);
     for &inst in &function.blocks[block].insts {
         let data = &function.insts[inst];
@@ -120,7 +140,7 @@ fn balance(function: &mut Function, block: Block, encodability: &mut Encodabilit
     }
     let mut movable: Vec<(Inst, Draft)> = Vec::new();
     for &inst in &function.blocks[block].insts {
-        if let Some(opcode @ (Opcode::IADD3 | Opcode::SHF)) = function.insts[inst].op.machine() {
+        if let Some(opcode) = function.insts[inst].op.machine().filter(|opcode| opcodes.contains(opcode)) {
             movable.extend(multiply_form(function, inst, opcode, encodability).map(|draft| (inst, draft)));
         }
     }
@@ -139,8 +159,8 @@ fn balance(function: &mut Function, block: Block, encodability: &mut Encodabilit
     wanted
 }
 
-/// An equivalent instruction: opcode, modifiers, sources (unused ones last), and the number of sources in use.
-type Alternative = (Opcode, &'static [Symbol], [Operand; 3], usize);
+/// An equivalent instruction: opcode, modifiers, sources.
+type Alternative = (Opcode, &'static [Symbol], SmallVec<[Operand; 4]>);
 
 /// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.
 fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: &mut EncodabilityCache) -> Option<Draft> {
@@ -154,11 +174,33 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
             let [a, b] = *summands.as_slice() else { return None };
             let one = Operand::from(1);
             smallvec![
-                (Opcode::VIADD, &[][..], [a, b, b], 2),
-                (Opcode::VIADD, &[][..], [b, a, a], 2),
-                (Opcode::IMAD, &[][..], [a, one, b], 3),
-                (Opcode::IMAD, &[][..], [b, one, a], 3),
+                (Opcode::VIADD, &[][..], smallvec![a, b]),
+                (Opcode::VIADD, &[][..], smallvec![b, a]),
+                (Opcode::IMAD, &[][..], smallvec![a, one, b]),
+                (Opcode::IMAD, &[][..], smallvec![b, one, a]),
             ]
+        }
+        (Opcode::IADD3, [Symbol::X]) => {
+            let [summands @ .., carry, never] = sources.as_slice() else { return None };
+            if *never != Operand::PT.inverted_predicate() {
+                return None;
+            }
+            let summands: SmallVec<[Operand; 3]> = summands.iter().copied().filter(|source| !is_zero(source)).collect();
+            let (zero, one) = (Operand::RZ, Operand::from(1));
+            let orders: SmallVec<[[Operand; 3]; 2]> = match *summands.as_slice() {
+                [] => smallvec![[zero, zero, zero]],
+                [a] => smallvec![[zero, zero, a]],
+                [a, b] => smallvec![[a, one, b], [b, one, a]],
+                _ => return None,
+            };
+            // A factor has no sign.
+            let has_plain_factor = |order: &[Operand; 3]| order[0].signs.is_empty();
+            let form = |[a, b, c]: [Operand; 3]| (Opcode::IMAD, &[Symbol::X][..], smallvec![a, b, c, *carry]);
+            orders.into_iter().filter(has_plain_factor).map(form).collect()
+        }
+        (Opcode::MOV, []) => {
+            let [source] = *sources.as_slice() else { return None };
+            smallvec![(Opcode::IMAD, &[Symbol::U32][..], smallvec![Operand::RZ, Operand::RZ, source])]
         }
         (Opcode::SHF, [Symbol::L, Symbol::U32]) => {
             let [a, distance, zero] = *sources.as_slice() else { return None };
@@ -166,13 +208,13 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
             if !is_zero(&zero) || is_zero(&a) {
                 return None;
             }
-            smallvec![(Opcode::IMAD, &[Symbol::U32][..], [a, Operand::from(1_u32 << distance), zero], 3)]
+            smallvec![(Opcode::IMAD, &[Symbol::U32][..], smallvec![a, Operand::from(1_u32 << distance), zero])]
         }
         _ => return None,
     };
-    alternatives.into_iter().find_map(|(opcode, modifiers, sources, count)| {
+    alternatives.into_iter().find_map(|(opcode, modifiers, sources)| {
         let mut operands: SmallVec<[Operand; 8]> = smallvec![function.operands(inst)[0]];
-        operands.extend(sources.into_iter().take(count));
+        operands.extend(sources);
         operands.extend(function.sources(inst).iter().copied().filter(|operand| operand.role != Role::Plain));
         let draft = Draft { opcode, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 };
         encodability.is_encodable(function, inst, &draft).then_some(draft)

@@ -13,6 +13,9 @@
 //! %1 = SHF.L.U32 %0, 0x2, RZ
 //! %3 = IADD3 %1, %2, RZ                                     becomes   %3 = LEA %0, %2, 0x2
 //!
+//! %2 = IADD3 %0, %1, RZ
+//! %4 = VIMNMX %2, %3, !PT                                   becomes   %4 = VIADDMNMX %0, %1, %3, !PT
+//!
 //! %2:P = ISETP.LT.AND %0, %1, PT
 //! %4:P = PLOP3.LUT %2, %3, PT, 0x80, 0x0                    becomes   %4:P = ISETP.LT.AND %0, %1, %3
 //!
@@ -27,11 +30,13 @@
 //! **Before** and **after**: SSA, all instructions encodable. One walk in layout order; the cost is linear in the size of the function.
 
 mod conditions;
+mod extremes;
 mod logic;
 #[cfg(test)]
-mod proofs;
+pub(crate) mod proofs;
 mod signs;
 mod sums;
+mod wide_sums;
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Role};
 use oriole_isa::{Opcode, Symbol};
@@ -58,6 +63,10 @@ pub enum Rule {
     ShiftedSum,
     /// A 64-bit sum whose summand is a left shift becomes two `LEA`.
     WideShiftedSum,
+    /// A 64-bit sum whose summand is a 64-bit sum becomes one sum of three.
+    WideSum,
+    /// The minimum or maximum of a minimum or maximum of the same kind, or of a sum, becomes one instruction.
+    Extreme,
     /// A floating-point operation on a negated or absolute value applies the sign itself.
     Sign,
     /// A logic operation on a comparison and another predicate becomes part of the comparison.
@@ -66,8 +75,18 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 8] =
-        [Rule::Logic, Rule::TrivialLogic, Rule::Sum, Rule::ProductSum, Rule::ShiftedSum, Rule::WideShiftedSum, Rule::Sign, Rule::Condition];
+    pub const ALL: [Rule; 10] = [
+        Rule::Logic,
+        Rule::TrivialLogic,
+        Rule::Sum,
+        Rule::ProductSum,
+        Rule::ShiftedSum,
+        Rule::WideShiftedSum,
+        Rule::WideSum,
+        Rule::Extreme,
+        Rule::Sign,
+        Rule::Condition,
+    ];
 }
 
 /// Counts of what the pass changed.
@@ -89,6 +108,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
                 Opcode::LOP3 => combiner.combine_logic(function, inst),
                 Opcode::IADD3 => combiner.combine_sum(function, inst),
                 Opcode::PLOP3 => combiner.combine_condition(function, inst),
+                Opcode::VIMNMX => combiner.combine_extreme(function, inst),
                 Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => combiner.absorb_signs(function, inst, opcode),
                 _ => None,
             };

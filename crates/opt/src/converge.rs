@@ -35,6 +35,9 @@
 //! **Limits.** The hardware has 16 barrier registers, and barrier registers are never spilled. Where regions are nested deeper than
 //! [`MAX_NESTING`], the outermost ones get no barrier.
 //!
+//! **Synchronizations.** A `WARPSYNC` of all threads is deleted where the warp is converged: where no divergent branch and no call leads to,
+//! after another one, and after the barrier of a region that a converged warp enters.
+//!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
 
@@ -42,10 +45,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Target};
-use oriole_isa::{Opcode, Symbols};
+use oriole_isa::{Opcode, Symbol, Symbols};
 use oriole_support::Index;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
+use crate::definitions::Definitions;
+use crate::known::Known;
 use crate::redirect_edges::redirect_edges;
 
 /// Maximum number of convergence barriers live at one point of the program; two less than the hardware has.
@@ -76,7 +82,7 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
     let mut stats = Stats::default();
     let mut flow = ControlFlow::compute(function);
     if !has_conditions(function, &flow) {
-        stats.synchronizations_removed = remove_synchronizations(function, &flow, &[]);
+        stats.synchronizations_removed = remove_synchronizations(function, &flow, &[], &[]);
         return stats;
     }
     let mut analyses = CfgAnalyses::compute(function, &flow);
@@ -86,8 +92,8 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
         flow = ControlFlow::compute(function);
         analyses = CfgAnalyses::compute(function, &flow);
     }
-    stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent);
     if divergent.is_empty() {
+        stats.synchronizations_removed = remove_synchronizations(function, &flow, &[], &[]);
         return stats;
     }
     let mut regions = find_regions(function, &flow, &analyses, &divergent, &mut stats);
@@ -98,6 +104,7 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
     regions.retain(|region| gathering.is_empty() || !passes_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
+    stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent, &regions);
     insert_barriers(function, &regions);
     stats
 }
@@ -355,48 +362,89 @@ fn split_exit(function: &mut Function, block: Block, after: Block, barrier: Oper
     }
 }
 
-/// Deletes each `WARPSYNC` of all threads in code that no divergent branch and no call leads to: there the warp is still converged. Returns
-/// the number of instructions deleted.
-fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergent: &[Block]) -> usize {
-    let mut may_be_diverged = vec![false; function.blocks.len()];
-    let calls = flow.reverse_post_order().iter().copied().filter(|&block| has_call(function, block));
-    let mut work: Vec<Block> = divergent.iter().copied().chain(calls).flat_map(|block| flow.successors(block).iter().copied()).collect();
-    while let Some(block) = work.pop() {
-        if !std::mem::replace(&mut may_be_diverged[block.position()], true) {
-            work.extend(flow.successors(block));
-        }
-    }
+/// Deletes each `WARPSYNC` of all threads in code where the warp is converged, unless it also orders memory. Returns the number of
+/// instructions deleted.
+fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergent: &[Block], regions: &[Region]) -> usize {
     // A function other than a kernel may be called by a diverged warp.
     if function.kind != oriole_ir::FunctionKind::Kernel {
         return 0;
     }
+    let definitions = Definitions::compute(function);
+    let has_synchronization =
+        |block: &Block| function.blocks[*block].insts.iter().any(|&inst| is_full_synchronization(function, &definitions, inst));
+    if !flow.reverse_post_order().iter().any(has_synchronization) {
+        return 0;
+    }
+    let starts_diverged = diverged_blocks(function, flow, &definitions, divergent, regions);
     let mut removed = 0;
     for &block in flow.reverse_post_order() {
-        // A call may return a diverged warp in the middle of the block.
-        if may_be_diverged[block.position()] || has_call(function, block) {
-            continue;
-        }
+        let mut is_diverged = starts_diverged[block.position()];
         let mut insts = std::mem::take(&mut function.blocks[block].insts);
         let before = insts.len();
-        insts.retain(|&inst| !is_full_synchronization(function, inst));
+        insts.retain(|&inst| {
+            let is_redundant = !is_diverged && is_full_synchronization(function, &definitions, inst) && function.insts[inst].memory.is_none();
+            is_diverged = after(function, &definitions, inst, is_diverged);
+            !is_redundant
+        });
         removed += before - insts.len();
         function.blocks[block].insts = insts;
     }
     removed
 }
 
-fn has_call(function: &Function, block: Block) -> bool {
-    function.blocks[block].insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::CALL))
+/// Returns whether a warp may be diverged after an instruction, if it is or is not before. A call may return some threads only, and a
+/// synchronization of some threads leaves the others behind; one of all threads joins them.
+fn after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged: bool) -> bool {
+    let data = &function.insts[inst];
+    match data.op.machine() {
+        Some(Opcode::CALL) => true,
+        Some(Opcode::WARPSYNC) if data.modifiers.contains(&Symbol::EXCLUSIVE) => true,
+        Some(Opcode::WARPSYNC) if is_full_synchronization(function, definitions, inst) => false,
+        _ => is_diverged,
+    }
 }
 
-/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads that has no other purpose. A `WARPSYNC` that also orders memory
-/// (`bar.warp.sync`) has a memory access attached and must stay.
-fn is_full_synchronization(function: &Function, inst: Inst) -> bool {
+/// Returns by block whether a diverged warp may start it. A warp diverges at a divergent branch and in a call. At the exit of a region it
+/// is converged again if it was at the entry: the barrier has recorded all threads, and all that have not exited meet.
+fn diverged_blocks(function: &Function, flow: &ControlFlow, definitions: &Definitions, divergent: &[Block], regions: &[Region]) -> Vec<bool> {
+    let mut is_exit = vec![false; function.blocks.len()];
+    let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
+    for region in regions {
+        is_exit[region.exit.position()] = true;
+        exits.entry(region.entry).or_default().push(region.exit);
+    }
+    let ends_diverged =
+        |block: Block, start: bool| function.blocks[block].insts.iter().fold(start, |state, &inst| after(function, definitions, inst, state));
+    let is_divergent: FxHashSet<Block> = divergent.iter().copied().collect();
+    let mut starts_diverged = vec![false; function.blocks.len()];
+    // Blocks that start converged are visited once, those that start diverged once more.
+    let mut work: Vec<(Block, bool)> = flow.reverse_post_order().iter().map(|&block| (block, false)).collect();
+    while let Some((block, start)) = work.pop() {
+        let end = ends_diverged(block, start);
+        let inside = flow.successors(block).iter().copied().filter(|next| !is_exit[next.position()]);
+        let spoiled: SmallVec<[Block; 4]> = inside.filter(|_| end || is_divergent.contains(&block)).collect();
+        // A barrier records the threads that are there together.
+        let late_exits = exits.get(&block).into_iter().flatten().copied().filter(|_| end);
+        for next in spoiled.into_iter().chain(late_exits) {
+            if !std::mem::replace(&mut starts_diverged[next.position()], true) {
+                work.push((next, true));
+            }
+        }
+    }
+    starts_diverged
+}
+
+/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads. One that also orders memory (`bar.warp.sync`) has a memory access
+/// attached.
+fn is_full_synchronization(function: &Function, definitions: &Definitions, inst: Inst) -> bool {
     let data = &function.insts[inst];
+    if !data.is_machine(Opcode::WARPSYNC) {
+        return false;
+    }
     let is_full = match function.operands(inst) {
-        [] => data.modifiers.as_slice() == [oriole_isa::Symbol::ALL],
-        [mask] => data.modifiers.is_empty() && mask.integer().is_some_and(|mask| mask as u32 == u32::MAX),
+        [] => data.modifiers.as_slice() == [Symbol::ALL],
+        [mask] => data.modifiers.is_empty() && Known::new(function, definitions).word(mask) == Some(u32::MAX),
         _ => false,
     };
-    data.is_machine(Opcode::WARPSYNC) && data.guard.is_none() && data.memory.is_none() && is_full
+    data.guard.is_none() && is_full
 }

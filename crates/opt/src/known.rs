@@ -3,7 +3,7 @@
 use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Pseudo, RegFile, Signs, Value};
 use oriole_isa::Opcode;
 
-use crate::definitions::Definitions;
+use crate::definitions::{Definitions, KnownWord};
 
 /// Maximum number of dependent instructions to look through.
 const MAX_DEPTH: usize = 6;
@@ -43,8 +43,9 @@ impl<'a> Known<'a> {
     /// Returns the value that an operand reads and its defining instruction; `None` if that is guarded, or if the operand is not a whole
     /// single register.
     fn definition(&self, operand: &Operand) -> Option<(Value, Inst)> {
-        let part = operand.part().filter(|part| part.count == 1 && self.function.values[part.value].width == 1)?;
-        Some((part.value, self.definitions.unguarded(self.function, part.value)?))
+        let part = self.definitions.origin(self.function, operand.part().filter(|part| part.count == 1)?);
+        let is_single = self.function.values[part.value].width == 1;
+        Some((part.value, self.definitions.unguarded(self.function, part.value).filter(|_| is_single)?))
     }
 
     /// Returns whether an instruction has exactly these modifiers.
@@ -61,10 +62,15 @@ impl<'a> Known<'a> {
             OperandKind::Integer(number) => Some(number as u32),
             OperandKind::Zero(RegFile::General | RegFile::Uniform) => Some(0),
             OperandKind::Value(part) => {
-                if let Some((_, number)) = self.assumed.filter(|assumed| assumed.0 == part.value) {
+                if part.count == 1
+                    && let Some(KnownWord::Integer(number)) = self.definitions.known_content(self.function, part)
+                {
                     return Some(number);
                 }
                 let (value, inst) = self.definition(operand)?;
+                if let Some((_, number)) = self.assumed.filter(|assumed| assumed.0 == value) {
+                    return Some(number);
+                }
                 self.deeper()?.word_of_result(value, inst)
             }
             _ => None,
@@ -228,6 +234,11 @@ impl<'a> Known<'a> {
             }
             Op::Machine(Opcode::SGXT | Opcode::USGXT) if self.has_modifiers(inst, &[".U32"]) => match operands[2].integer() {
                 Some(bits @ 0..=31) => (1 << bits) - 1,
+                _ => any,
+            },
+            // The lowest bits of a left shift are zero.
+            Op::Machine(Opcode::SHF | Opcode::USHF) if self.has_modifiers(inst, &[".L", ".U32"]) => match operands[2].integer() {
+                Some(bits @ 0..=31) => (deeper.maximum(&operands[1]).min(any) << bits).min(any) >> bits << bits,
                 _ => any,
             },
             Op::Machine(Opcode::SHF | Opcode::USHF)

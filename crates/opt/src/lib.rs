@@ -2,10 +2,10 @@
 //!
 //! Each pass is one file with one entry point, `run`. The driver runs the passes in this order:
 //!
-//! 1. [`straighten`] merges straight-line blocks; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable yet;
+//! 1. [`straighten`] merges straight-line blocks; [`simplify`] drops arithmetic on known halves; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable yet;
 //!    [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
-//! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`],
+//! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`], [`combine`],
 //!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make
 //!    atomic operations cheaper. These passes keep instructions legal: before a change they check that the target has an encoding form for
 //!    the result ([`oriole_ir::machine::is_encodable`]).
@@ -43,6 +43,7 @@ pub mod reduce;
 pub mod remarks;
 mod rewrite;
 pub mod settle_products;
+pub mod simplify;
 pub mod split_index;
 pub mod straighten;
 pub mod tie_loads;

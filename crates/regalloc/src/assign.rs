@@ -51,6 +51,8 @@ impl Assigner<'_> {
         if !is_entry {
             self.enter_block(block);
         }
+        let length = self.inputs.lengths[block];
+        self.reservations.enter(self.function, &self.inputs.liveness, &mut self.hints, block, length);
         self.in_flight.note_loop_entry(block, &self.registers.usable.without(&self.registers.free));
         // The old list stays in the function: terminators, phis and liveness of the block are still read until the blocks are rewritten.
         let insts = std::mem::take(&mut self.function.blocks[block].insts);

@@ -5,6 +5,7 @@
 //! | [`Inputs`] | environment, control flow, liveness | nothing while a register file is allocated |
 //! | [`Hints`] | webs of values that should be in related registers | choices of registers |
 //! | [`InFlight`] | registers that asynchronous instructions may still read | the walk |
+//! | [`Reservations`] | registers that loop-carried values return to | the walk |
 //! | [`RegisterFile`] | which value is in which register at the current point | the walk, instruction by instruction |
 //! | [`Walk`] | next uses and definitions of values | the walk |
 //! | [`Spills`] | dropped values, their slots and shadows | the walk and the edges |
@@ -23,6 +24,7 @@ use crate::inputs::Inputs;
 use crate::outcome::{AllocateError, Allocation};
 use crate::register_file::RegisterFile;
 use crate::registers::{Reg, RegisterSet};
+use crate::reservations::Reservations;
 use crate::spill::Spills;
 use crate::walk::Walk;
 
@@ -47,6 +49,7 @@ pub(crate) struct Assigner<'a> {
     pub inputs: Inputs<'a>,
     pub hints: Hints,
     pub in_flight: InFlight,
+    pub reservations: Reservations,
     pub registers: RegisterFile,
     pub walk: Walk,
     pub spills: Spills,
@@ -63,6 +66,7 @@ impl<'a> Assigner<'a> {
             inputs: Inputs::new(function, env),
             hints: Hints::default(),
             in_flight: InFlight::default(),
+            reservations: Reservations::default(),
             registers: RegisterFile::new(),
             walk: Walk::new(function.entry()),
             spills: Spills::new(env.stack_pointer),
@@ -84,6 +88,10 @@ impl<'a> Assigner<'a> {
         }
         if file == RegFile::General && self.has_banks {
             choose_banks(&mut self.hints, self.function, &self.inputs.liveness, &self.inputs.flow);
+        }
+        self.reservations = Reservations::default();
+        if file == RegFile::General {
+            self.reservations = Reservations::find(self.function, &self.inputs.flow, &self.inputs.liveness, file);
         }
         self.registers.start_file(self.function, self.inputs.env.usable_registers(file));
         self.walk.start_file(values);
@@ -114,7 +122,8 @@ impl<'a> Assigner<'a> {
 
     /// Chooses registers for a value among `free` and returns the first; `None` if no aligned gap is wide enough. See
     /// [`Hints::choose_registers`]. Operands of asynchronous matrix products that run across a back edge prefer registers that the next
-    /// iteration does not write early ([`InFlight`]).
+    /// iteration does not write early ([`InFlight`]); other values prefer registers that are not reserved for a value that arrives earlier
+    /// ([`Reservations`]).
     pub fn choose_registers(&mut self, value: Value, free: &RegisterSet) -> Option<Reg> {
         let class = self.function.values[value];
         if let Some(avoided) = self.in_flight.registers_to_avoid(&mut self.hints, value)
@@ -127,6 +136,18 @@ impl<'a> Assigner<'a> {
                 return Some(place);
             }
             self.in_flight.forget_late_reads();
+        }
+        if let Some(choice) = self.reservations.choice(value, free, self.hints.used()) {
+            let has_wish = self.hints.wish(value).is_some_and(|place| choice.open.has_all(place, class.width));
+            if !has_wish
+                && class.width == 1
+                && let Some(place) = self.hints.choose_registers(value, class, &choice.preferred)
+            {
+                return Some(place);
+            }
+            if let Some(place) = self.hints.choose_registers(value, class, &choice.open) {
+                return Some(place);
+            }
         }
         self.hints.choose_registers(value, class, free)
     }

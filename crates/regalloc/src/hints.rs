@@ -235,6 +235,17 @@ impl Hints {
         self.nodes[web.root].implied_register.and_then(|place| u16::try_from(place + web.offset).ok()).map(Reg::new)
     }
 
+    /// Returns the first register that a value should get; `None` if no value of its web has a place yet.
+    pub fn wish(&mut self, value: Value) -> Option<Reg> {
+        let web = self.web(value);
+        self.place(web)
+    }
+
+    /// Returns one more than the highest register that has been chosen in the current file.
+    pub fn used(&self) -> u16 {
+        self.used
+    }
+
     /// Returns the size of a web and the offset of the value in it.
     fn extent(&self, web: Web) -> Extent {
         let node = &self.nodes[web.root];

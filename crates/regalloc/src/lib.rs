@@ -29,7 +29,7 @@
 //! | `liveness`, `dead_parts`, `hints` | next uses and register pressure; last reads of single registers of tuples; coalescing hints |
 //! | `moves`, `emit` | parallel copies; move instructions for every pair of files |
 //! | `frame`, `spill` | spill slots; stores, reloads and recomputed values |
-//! | `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, one part each |
+//! | `reservations`, `register_file`, `walk`, `borders`, `inputs`, `assigner` | the state of the allocator, one part each |
 //! | `inst_state`, `make_room`, `repack`, `emit_inst` | one instruction: the decisions, windows for tuples, the emitted code |
 //! | `allocate_copy`, `allocate_inst` | one copy or pack; one other instruction |
 //! | `enter_block`, `edges`, `rewrite`, `slots` | starts of blocks; edges; the rewritten blocks; sharing of spill slots |
@@ -79,6 +79,7 @@ mod products;
 mod register_file;
 mod registers;
 mod repack;
+mod reservations;
 mod rewrite;
 mod slots;
 mod spill;

@@ -11,7 +11,7 @@ use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
     aggregate, balance, combine, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, hoist, if_convert,
-    insert_yields, legalize, merge, narrow, reduce, split_index, straighten, tie_loads, unroll, vector_loads,
+    insert_yields, legalize, merge, narrow, reduce, simplify, split_index, straighten, tie_loads, unroll, vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -21,7 +21,7 @@ use crate::kinds::back_end;
 use crate::pipeline;
 
 /// Passes that may leave instructions without an encoding, which `legalize` rewrites.
-const BEFORE_LEGALIZATION: [&str; 5] = ["construct-ssa", "straighten", "contract", "fuse", "split-index"];
+const BEFORE_LEGALIZATION: [&str; 6] = ["construct-ssa", "straighten", "simplify", "contract", "fuse", "split-index"];
 
 /// Lists the functions that instruction selection makes from PTX.
 pub fn isel(file: &TestFile, target: Option<Target>, _: &TestKind) -> Lines {
@@ -87,6 +87,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
     match pass {
         "construct-ssa" => construct_ssa(function),
         "straighten" => _ = straighten::run(function, target),
+        "simplify" | "simplify-again" => _ = simplify::run(function, encodability),
         "fuse" => _ = fuse::run(function, target),
         "legalize" => return Ok(legalize::run(function, encodability).err().map(|error| error.to_string())),
         "forward" => _ = forward::run(function, target),
@@ -109,6 +110,7 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "reduce" => _ = reduce::run(function, target),
         "aggregate" => _ = aggregate::run(function, target),
         "balance" => _ = balance::run(function, &Hardware::built_in(target), encodability),
+        "balance-moves" => _ = balance::run_moves(function, &Hardware::built_in(target), encodability),
         "guard-copies" => guard_copies::run(function),
         "allocate" => match back_end::allocated(function, target, register_limit(options))? {
             Ok((allocated, _)) => *function = allocated,

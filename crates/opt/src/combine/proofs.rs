@@ -16,11 +16,11 @@ use crate::legalize::EncodabilityCache;
 /// Four words whose bits form all 16 combinations.
 const LOGIC_WORDS: [u32; 4] = [0xff00_ff00, 0xf0f0_f0f0, 0xcccc_cccc, 0xaaaa_aaaa];
 /// Inputs for the integer rules.
-const WORDS: [u32; 8] = [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX, 0x89ab_cdef, 0x5555_5555, 0x0001_0000];
+pub(crate) const WORDS: [u32; 8] = [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX, 0x89ab_cdef, 0x5555_5555, 0x0001_0000];
 /// Inputs for the floating-point rules: zero, subnormal numbers, the smallest normal number, ordinary numbers, infinity, NaN.
 const FLOATS: [u32; 10] = [0, 1, 0x007f_ffff, 0x0080_0000, 0x3f80_0000, 0x4049_0fdb, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000, 0x3300_0000];
 
-fn target() -> Target {
+pub(crate) fn target() -> Target {
     Target::parse("sm_90a").expect("the target exists")
 }
 
@@ -29,7 +29,7 @@ type State = HashMap<(OperandKindKey, u8), u32>;
 type OperandKindKey = oriole_ir::Value;
 
 /// Interprets the instructions of one block, with `inputs` as the values of `ENTRY`. Returns the words that `KEEP` reads.
-fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
+pub(crate) fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
     let mut state = State::new();
     let mut kept = Vec::new();
     for &inst in &function.blocks[function.entry()].insts {
@@ -89,7 +89,10 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
             let sum = word(0) + word(1) + word(2);
             (sum, sum >> 32)
         }
-        (Opcode::IADD3, [Symbol::X]) => (word(0) + word(1) + word(2) + word(3) + word(4), 0),
+        (Opcode::IADD3, [Symbol::X]) => {
+            let sum = word(0) + word(1) + word(2) + word(3) + word(4);
+            (sum, sum >> 32)
+        }
         (Opcode::PLOP3, [Symbol::LUT]) => {
             let row = [0, 1, 2].map(|at| word(at) == 1);
             (u64::from(logic::look_up(word(3) as u8, row)), 0)
@@ -107,8 +110,11 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
             (u64::from(joined(modifiers, holds, word(2) == 1)), 0)
         }
         (Opcode::IMAD, []) => (word(0).wrapping_mul(word(1)).wrapping_add(word(2)), 0),
-        (Opcode::SHF, [Symbol::L, Symbol::U32]) => (word(0) << word(1), 0),
-        (Opcode::SHF, [Symbol::L, Symbol::U64, Symbol::HI]) => ((word(2) << 32 | word(0)) << word(1) >> 32, 0),
+        (Opcode::SEL, []) => (if word(2) == 1 { word(0) } else { word(1) }, 0),
+        (Opcode::SHF, modifiers) => (shifted(modifiers, word(2) << 32 | word(0), word(1) as u32), 0),
+        (Opcode::VIMNMX, modifiers) => (chosen(modifiers, &[word(0), word(1)], word(2) == 1), 0),
+        (Opcode::VIMNMX3, modifiers) => (chosen(modifiers, &[word(0), word(1), word(2)], word(3) == 1), 0),
+        (Opcode::VIADDMNMX, modifiers) => (chosen(modifiers, &[word(0) + word(1), word(2)], word(3) == 1), 0),
         (Opcode::LEA, []) => {
             let sum = u64::from((word(0) << word(2)) as u32) + word(1);
             (sum, sum >> 32)
@@ -141,9 +147,31 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
     };
     let results: Vec<Operand> = function.results(inst).to_vec();
     write(state, &results[0], result as u32);
-    if let Some(predicate) = results.get(1) {
-        write(state, predicate, u32::from(carry != 0));
+    // The first carry says whether a sum carries, the second whether it carries twice.
+    for (predicate, least) in results[1..].iter().zip(1..) {
+        write(state, predicate, u32::from(carry >= least));
     }
+}
+
+/// Returns a word of a pair of words shifted by a distance.
+fn shifted(modifiers: &[Symbol], pair: u64, distance: u32) -> u64 {
+    let has = |symbol| modifiers.contains(&symbol);
+    let width = if has(Symbol::U64) || has(Symbol::S64) { 64 } else { 32 };
+    let distance = if has(Symbol::W) { distance % width } else { distance.min(width) };
+    let shifted = match (has(Symbol::L), has(Symbol::S32) || has(Symbol::S64)) {
+        (true, _) => u128::from(pair) << distance,
+        (false, true) => (i128::from(pair as i64) >> distance) as u128,
+        (false, false) => u128::from(pair) >> distance,
+    } as u64;
+    if has(Symbol::HI) { shifted >> 32 } else { shifted & 0xffff_ffff }
+}
+
+/// Returns the smallest or the greatest of some words.
+fn chosen(modifiers: &[Symbol], words: &[u64], is_minimum: bool) -> u64 {
+    let order = |word: u64| if modifiers == [Symbol::U32] { i64::from(word as u32) } else { i64::from(word as i32) };
+    let ordered = words.iter().map(|&word| order(word));
+    let found = if is_minimum { ordered.min() } else { ordered.max() };
+    u64::from(found.unwrap_or_default() as u32)
 }
 
 /// Returns the bits of the smaller or the greater of two floating-point numbers. NaN is returned only if both are NaN; -0 is smaller than
@@ -206,7 +234,7 @@ fn flush(number: f32, flushes: bool) -> f32 {
 }
 
 /// Returns a function of one block with `inputs` input registers and the instructions `body`, which keeps the register `kept`.
-fn parse(inputs: usize, body: &str, kept: &str) -> Function {
+pub(crate) fn parse(inputs: usize, body: &str, kept: &str) -> Function {
     let registers: Vec<String> = (0..inputs).map(|number| format!("%{number}:R")).collect();
     let program = format!("func kernel @rule ssa {{\nbb0:\n    {} = ENTRY\n{body}\n    KEEP {kept}\n    EXIT\n}}\n", registers.join(", "));
     text::parse(&program).unwrap_or_else(|error| panic!("{error:?}\n{program}")).remove(0)
@@ -248,6 +276,23 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
              %7:R, %8:P, PT = IADD3 %5, %2, RZ\n%9:R, PT, PT = IADD3.X %6, %3, RZ, %8, !PT"
         );
         cases.push((4, wide, "%7, %9", &WORDS));
+    }
+    for zero in ["RZ", "%0"] {
+        let inner = format!("%5:R, %6:P, PT = IADD3 %0, %1, RZ\n%7:R, PT, PT = IADD3.X %2, {zero}, RZ, %6, !PT\n");
+        for (lower, upper) in [("%5, %3, RZ", "%7, %4, RZ"), ("%3, RZ, %5", "%4, %7, RZ"), ("%5, 0x5, RZ", "%7, RZ, RZ")] {
+            let outer = format!("%8:R, %9:P, PT = IADD3 {lower}\n%10:R, PT, PT = IADD3.X {upper}, %9, !PT");
+            cases.push((5, format!("{inner}{outer}"), "%8, %10", &WORDS));
+        }
+    }
+    for ty in ["", ".U32"] {
+        for which in ["PT", "!PT"] {
+            for inner in ["VIMNMX# %0, %1, PT", "VIMNMX# %0, %1, !PT", "VIMNMX# %0, 0x7, !PT", "IADD3 %0, %1, RZ", "IADD3 %0, -%1, RZ", "IADD3 %0, -4, RZ"] {
+                for outer in ["%3, %2", "%2, %3", "%3, 0x9", "%3, RZ"] {
+                    let inner = inner.replace('#', ty);
+                    cases.push((3, format!("%3:R = {inner}\n%4:R = VIMNMX{ty} {outer}, {which}"), "%4", &WORDS));
+                }
+            }
+        }
     }
     for sign in ["-%0", "|%0|", "-|%0|", "%0"] {
         for inner in [format!("{sign}, -RZ"), format!("-RZ, {sign}")] {

@@ -12,7 +12,7 @@ use crate::rewrite::Draft;
 const MAX_SHIFT_READERS: u32 = 2;
 
 /// The summands of an addition, without zeros.
-type Terms = SmallVec<[Operand; 5]>;
+pub(super) type Terms = SmallVec<[Operand; 5]>;
 
 impl Combiner {
     /// Combines an addition with the computation of one of its summands.
@@ -21,7 +21,7 @@ impl Combiner {
             return None;
         }
         if function.insts[inst].modifiers.as_slice() == [Symbol::X] {
-            return self.combine_wide_shift(function, inst);
+            return self.combine_wide_shift(function, inst).or_else(|| self.combine_wide_sum(function, inst));
         }
         let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
         let terms = terms(function, inst).filter(|_| !has_carry)?;
@@ -175,7 +175,7 @@ fn left_shift(function: &Function, inst: Inst) -> Option<(Operand, Operand)> {
 }
 
 /// Returns the nonzero summands of an `IADD3`; `None` if one has a sign other than negation, or if an operand is tied.
-fn terms(function: &Function, inst: Inst) -> Option<Terms> {
+pub(super) fn terms(function: &Function, inst: Inst) -> Option<Terms> {
     let sources = function.sources(inst);
     let is_sum = |operand: &Operand| {
         operand.role == Role::Plain && operand.signs.without(Signs::NEGATE).is_empty() && operand.suffixes().next().is_none()

@@ -1,0 +1,54 @@
+//! Minima and maxima of three numbers, and of a sum and a number.
+
+use oriole_ir::{Function, Inst, Operand, OperandKind, RegFile};
+use oriole_isa::{Opcode, Symbol};
+use smallvec::{SmallVec, smallvec};
+
+use super::sums::terms;
+use super::{Combiner, Rule, draft};
+use crate::rewrite::Draft;
+
+impl Combiner {
+    /// Combines a minimum or maximum with the computation of one of its sources.
+    pub(super) fn combine_extreme(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
+        let ([a, b], predicate) = parts(function, inst)?;
+        // Two sources cannot be numbers, but one of them can be the zero register.
+        let [a, b] = [a, b].map(|source| if source.integer() == Some(0) { Operand::RZ } else { source });
+        let modifiers = function.insts[inst].modifiers.clone();
+        let result = function.results(inst)[0];
+        for (source, other) in [(a, b), (b, a)] {
+            let (drafts, absorbed) = if let Some(inner) = self.absorbable(function, inst, &source, Opcode::VIMNMX, &modifiers)
+                && let Some(([x, y], of_inner)) = parts(function, inner)
+                && of_inner == predicate
+            {
+                let three = |a: Operand, b: Operand, c: Operand| draft(Opcode::VIMNMX3, &modifiers, result, &[a, b, c, predicate]);
+                let drafts: SmallVec<[Draft; 6]> =
+                    smallvec![three(x, y, other), three(x, other, y), three(other, x, y), three(other, y, x), three(y, other, x), three(y, x, other)];
+                (drafts, inner)
+            } else if let Some(sum) = self.absorbable(function, inst, &source, Opcode::IADD3, &[])
+                && let Some([x, y]) = terms(function, sum).and_then(|terms| <[Operand; 2]>::try_from(terms.as_slice()).ok())
+            {
+                let sum_with = |a: Operand, b: Operand| draft(Opcode::VIADDMNMX, &modifiers, result, &[a, b, other, predicate]);
+                (smallvec![sum_with(x, y), sum_with(y, x)], sum)
+            } else {
+                continue;
+            };
+            if let Some(found) = self.first_encodable(function, inst, drafts) {
+                self.replace(function, inst, found, &[absorbed]);
+                return Some(Rule::Extreme);
+            }
+        }
+        None
+    }
+}
+
+/// Returns the sources of a minimum or maximum of words, and the predicate that chooses between the two.
+fn parts(function: &Function, inst: Inst) -> Option<([Operand; 2], Operand)> {
+    let data = &function.insts[inst];
+    let &[a, b, predicate] = function.sources(inst) else { return None };
+    let is_word = matches!(data.modifiers.as_slice(), [] | [Symbol::U32] | [Symbol::S32]);
+    let is_choice = predicate.kind == OperandKind::Zero(RegFile::Predicate);
+    let is_single = function.results(inst).iter().skip(1).all(|result| result.value().is_none());
+    let is_plain = [a, b].iter().all(|source| source.signs.is_empty() && source.suffixes().next().is_none());
+    (data.is_machine(Opcode::VIMNMX) && data.guard.is_none() && is_word && is_choice && is_single && is_plain).then_some(([a, b], predicate))
+}

@@ -1,0 +1,105 @@
+//! 64-bit sums of three numbers.
+//!
+//! ```text
+//! %6:R, %7:P, PT = IADD3 %0, %2, RZ
+//! %8:R, PT, PT = IADD3.X %1, %3, RZ, %7, !PT
+//! %9:R, %10:P, PT = IADD3 %6, %4, RZ                    becomes   %9:R, %10:P, %12:P = IADD3 %0, %2, %4
+//! %11:R, PT, PT = IADD3.X %8, %5, RZ, %10, !PT                    %11:R, PT, PT = IADD3.X %1, %3, %5, %10, %12
+//! ```
+//!
+//! The sum of three words carries at most twice: the first carry says whether at least once, the second whether twice.
+
+use oriole_ir::{Class, Function, Inst, Operand, Value};
+use oriole_isa::{Opcode, Symbol};
+use oriole_support::Index;
+use smallvec::SmallVec;
+
+use super::sums::{Terms, terms};
+use super::{Combiner, Rule};
+use crate::legalize::order;
+use crate::rewrite::Draft;
+
+/// The two additions of a 64-bit sum.
+struct WideSum {
+    lower: Inst,
+    upper: Inst,
+}
+
+impl Combiner {
+    /// Combines a 64-bit sum with the 64-bit sum that is one of its summands, at the addition of the upper halves.
+    pub(super) fn combine_wide_sum(&mut self, function: &mut Function, upper: Inst) -> Option<Rule> {
+        let outer = self.wide_sum(function, upper)?;
+        let [lower_terms, upper_terms] = [plain_terms(function, outer.lower)?, plain_terms(function, outer.upper)?];
+        let (inner, lower_sources, upper_sources) = (0..lower_terms.len()).find_map(|lower_at| {
+            (0..upper_terms.len()).find_map(|upper_at| {
+                let inner_upper = self.absorbable(function, upper, &upper_terms[upper_at], Opcode::IADD3, &[Symbol::X])?;
+                let inner = self.wide_sum(function, inner_upper)?;
+                let is_lower = self.absorbable_sum(function, outer.lower, &lower_terms[lower_at]) == Some(inner.lower);
+                let lower = joined(&lower_terms, lower_at, &plain_terms(function, inner.lower)?)?;
+                let upper = joined(&upper_terms, upper_at, &plain_terms(function, inner.upper)?)?;
+                is_lower.then_some((inner, lower, upper))
+            })
+        })?;
+        let [sum, carry, ..] = *function.results(outer.lower) else { return None };
+        let twice: Value = function.new_value(Class::P);
+        let twice = Operand::from(function.whole(twice));
+        let modifiers = function.insts[outer.lower].modifiers.clone();
+        let operands = [sum, carry, twice].into_iter().chain(lower_sources).collect();
+        let lower = Draft { opcode: Opcode::IADD3, modifiers, operands, result_count: 3 };
+        let results: SmallVec<[Operand; 3]> = function.results(outer.upper).iter().copied().collect();
+        let result_count = results.len();
+        let modifiers = function.insts[outer.upper].modifiers.clone();
+        let operands = results.into_iter().chain(upper_sources).chain([carry, twice]).collect();
+        let upper = Draft { opcode: Opcode::IADD3, modifiers, operands, result_count };
+        let lower = self.first_encodable(function, outer.lower, order::orders(&lower))?;
+        let upper = self.first_encodable(function, outer.upper, order::orders(&upper))?;
+        self.reads.resize(function.values.len(), 0);
+        if let Some(value) = twice.value() {
+            self.definitions.set(value, outer.lower);
+        }
+        self.replace(function, outer.lower, lower, &[]);
+        self.replace(function, outer.upper, upper, &[inner.upper, inner.lower]);
+        Some(Rule::WideSum)
+    }
+
+    /// Matches the addition of the upper halves of a 64-bit sum. Both additions are unguarded, and no other instruction reads the carry.
+    fn wide_sum(&self, function: &Function, upper: Inst) -> Option<WideSum> {
+        let [_, _, _, carry, never] = function.sources(upper) else { return None };
+        let is_upper = *never == Operand::PT.inverted_predicate() && carry.signs.is_empty();
+        let has_carry_out = function.results(upper).iter().skip(1).any(|result| result.value().is_some());
+        if !is_upper || has_carry_out || function.results(upper).len() != 3 || function.insts[upper].guard.is_some() {
+            return None;
+        }
+        let lower = self.definitions.unguarded(function, carry.value()?)?;
+        let [_, first, second] = *function.results(lower) else { return None };
+        let is_lower = function.insts[lower].is_machine(Opcode::IADD3) && function.insts[lower].modifiers.is_empty();
+        let is_carry = first.value() == carry.value() && second.value().is_none();
+        let is_near = self.homes[lower.position()] == self.homes[upper.position()];
+        let is_only_reader = self.reads[carry.value()?.position()] == 1;
+        (is_lower && is_carry && is_near && is_only_reader).then_some(WideSum { lower, upper })
+    }
+
+    /// Returns the addition with a carry that computes a source which only `reader` reads.
+    fn absorbable_sum(&self, function: &Function, reader: Inst, source: &Operand) -> Option<Inst> {
+        let register = self.register(function, source)?;
+        let inst = self.definitions.unguarded(function, register.value)?;
+        let is_first = function.results(inst).first().and_then(Operand::value) == Some(register.value);
+        let is_near = self.homes[inst.position()] == self.homes[reader.position()];
+        let is_only_reader = self.reads[register.value.position()] == 1;
+        (function.insts[inst].is_machine(Opcode::IADD3) && is_first && is_near && is_only_reader).then_some(inst)
+    }
+}
+
+/// Returns the summands of an addition if none has a sign.
+fn plain_terms(function: &Function, inst: Inst) -> Option<Terms> {
+    terms(function, inst).filter(|terms| terms.iter().all(|term| term.signs.is_empty()))
+}
+
+/// Returns three summands: those of an outer sum, with the one at `at` replaced by those of the inner sum. `None` if there are more.
+fn joined(outer: &Terms, at: usize, inner: &Terms) -> Option<[Operand; 3]> {
+    let others = outer.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term);
+    let mut all: Terms = inner.iter().copied().chain(others).collect();
+    let is_short = all.len() <= 3;
+    all.resize(3, Operand::RZ);
+    is_short.then(|| [all[0], all[1], all[2]])
+}

@@ -1,0 +1,363 @@
+//! Simplifies integer instructions of which a part is known.
+//!
+//! 64-bit integers are computed in two halves, of which programs often know one: the upper half of a zero-extended number is zero, and a
+//! shift by 32 moves a half. [`Rule`] lists the rewrites. Examples:
+//!
+//! ```text
+//! %2:R = SHF.R.U64 %0, 0x20, %1              becomes   %2:R = COPY %1
+//! %2:R = IMAD %0, RZ, %1                     becomes   %2:R = COPY %1
+//! %2:R = LOP3.LUT %0, -1, RZ, 0xc0, !PT      becomes   %2:R = COPY %0
+//!
+//! %2:R = SHF.L.U32 %0, 0xd, RZ               (a << 13) + (b >> 19): a carry is not possible
+//! %3:R = SHF.R.U32.HI RZ, 0x13, %1
+//! %4:R, %5:P, PT = IADD3 %2, %3, RZ          becomes   %4:R = SHF.L.W.U32.HI %1, 0xd, %0
+//! %6:R, PT, PT = IADD3.X %0, RZ, RZ, %5, !PT becomes   %6:R = COPY %0
+//! ```
+//!
+//! A rotation of a 64-bit number, which PTX writes as two shifts and a sum or a disjunction, thus becomes two funnel shifts, or a copy of
+//! each half if it rotates by 32. The pass runs twice: first so that the passes for products, loops and addresses see the simple
+//! instructions, and again after unrolling, which makes more operands known. A test interprets programs for every rule before and after the
+//! pass (`simplify/proofs.rs`).
+//!
+//! **Before**: SSA. **After**: SSA; every new instruction is encodable. One walk in layout order; the cost is linear in the size of the
+//! function, because what is known is found by looking through a bounded number of instructions.
+
+#[cfg(test)]
+mod proofs;
+
+use oriole_ir::{Function, Inst, Op, Operand, OperandKind, Part, Pseudo, RegFile, Role};
+use oriole_isa::{Opcode, Symbol, Symbols};
+use smallvec::{SmallVec, smallvec};
+
+use crate::dead;
+use crate::definitions::Definitions;
+use crate::known::{Known, logic};
+use crate::legalize::EncodabilityCache;
+use crate::rewrite::{Draft, Prelude};
+
+/// A rewrite of the pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// A shift by a known distance that moves whole words, or of a pair with a half that is zero.
+    Shift,
+    /// A product with zero.
+    Product,
+    /// A logic operation that returns one of its sources or a number.
+    Logic,
+    /// A sum with at most one summand that is not zero.
+    Sum,
+    /// A sum that never carries: the carry becomes a known predicate.
+    NoCarry,
+    /// A sum that reads carries which are never set.
+    NoCarryIn,
+    /// A sum or a logic operation that joins the bits of two opposite shifts.
+    Funnel,
+    /// A choice between equal numbers, or by a known predicate.
+    Select,
+}
+
+impl Rule {
+    /// All rules.
+    pub const ALL: [Rule; 8] =
+        [Rule::Shift, Rule::Product, Rule::Logic, Rule::Sum, Rule::NoCarry, Rule::NoCarryIn, Rule::Funnel, Rule::Select];
+}
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of applications of each rule, in the order of [`Rule::ALL`].
+    pub applied: [usize; Rule::ALL.len()],
+}
+
+/// Simplifies the instructions of a whole function.
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
+    let mut simplifier =
+        Simplifier { definitions: Definitions::compute(function), encodability: encodability.take(), stats: Stats::default() };
+    for at in 0..function.layout.len() {
+        let block = function.layout[at];
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut all = Vec::with_capacity(insts.len());
+        for inst in insts {
+            all.extend(simplifier.simplify(function, inst));
+            all.push(inst);
+        }
+        function.blocks[block].insts = all;
+    }
+    let stats = simplifier.stats;
+    simplifier.encodability.put_back(encodability);
+    if stats != Stats::default() {
+        dead::run(function, encodability.target());
+    }
+    stats
+}
+
+/// The state of the pass.
+struct Simplifier {
+    definitions: Definitions,
+    encodability: EncodabilityCache,
+    stats: Stats,
+}
+
+impl Simplifier {
+    /// Simplifies one instruction. Returns new instructions to insert before it.
+    fn simplify(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
+        let mut before = SmallVec::new();
+        let Some(opcode) = function.insts[inst].op.machine() else { return before };
+        if !matches!(opcode, Opcode::SHF | Opcode::IMAD | Opcode::LOP3 | Opcode::IADD3 | Opcode::SEL) || !is_plain(function, inst) {
+            return before;
+        }
+        match opcode {
+            Opcode::SHF => self.shift(function, inst),
+            Opcode::IMAD => self.product(function, inst),
+            Opcode::LOP3 => self.logic(function, inst),
+            Opcode::SEL => self.select(function, inst),
+            _ => {
+                self.drop_carry_in(function, inst);
+                before = self.drop_carries(function, inst);
+                self.sum(function, inst)
+            }
+        };
+        before
+    }
+
+    fn known<'a>(&'a self, function: &'a Function) -> Known<'a> {
+        Known::new(function, &self.definitions)
+    }
+
+    fn is_zero(&self, function: &Function, operand: &Operand) -> bool {
+        self.known(function).word(operand) == Some(0)
+    }
+
+    fn count(&mut self, rule: Rule) {
+        self.stats.applied[rule as usize] += 1;
+    }
+
+    /// Makes an instruction a copy of an operand, which becomes its only result.
+    fn copy(&mut self, function: &mut Function, inst: Inst, source: Operand, rule: Rule) -> Option<()> {
+        let result = function.results(inst)[0];
+        if source.part().is_some_and(|part| function.values[part.value].file == RegFile::General) {
+            function.insts[inst].op = Op::Pseudo(Pseudo::Copy);
+            function.insts[inst].modifiers = Symbols::new();
+            function.set_operands(inst, &[result, source], 1);
+            self.count(rule);
+            return Some(());
+        }
+        let draft = Draft { opcode: Opcode::MOV, modifiers: Symbols::new(), operands: smallvec![result, source], result_count: 1 };
+        self.store(function, inst, draft, rule)
+    }
+
+    /// Stores a draft if the target can encode it.
+    fn store(&mut self, function: &mut Function, inst: Inst, draft: Draft, rule: Rule) -> Option<()> {
+        if !self.encodability.is_encodable(function, inst, &draft) {
+            return None;
+        }
+        draft.store(function, inst);
+        self.count(rule);
+        Some(())
+    }
+
+    /// `SHF` by a known distance.
+    fn shift(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+        let ([result], &[low, amount, high]) = (function.results(inst), function.sources(inst)) else { return None };
+        let result = *result;
+        if !low.signs.is_empty() || !high.signs.is_empty() {
+            return None;
+        }
+        let distance = self.known(function).word(&amount)?;
+        let has_high = !self.is_zero(function, &high);
+        let has_low = !self.is_zero(function, &low);
+        let left = |a: Operand, by: u32| shift_draft(&[Symbol::L, Symbol::U32], result, [a, by.into(), Operand::RZ]);
+        let right = |a: Operand, by: u32| shift_draft(&[Symbol::R, Symbol::U32, Symbol::HI], result, [Operand::RZ, by.into(), a]);
+        let right_signed = |a: Operand, by: u32| shift_draft(&[Symbol::R, Symbol::S32, Symbol::HI], result, [Operand::RZ, by.into(), a]);
+        let zero = Operand::RZ;
+        let simpler = match (function.insts[inst].modifiers.as_slice(), distance) {
+            ([Symbol::L, Symbol::U32], _) if has_high => return None,
+            ([Symbol::L, Symbol::U32], 0) => Ok(low),
+            ([Symbol::L, Symbol::U32], _) if !has_low || distance >= 32 => Ok(zero),
+            ([Symbol::L, Symbol::U64, Symbol::HI], 0) => Ok(high),
+            ([Symbol::L, Symbol::U64, Symbol::HI], 32) => Ok(low),
+            ([Symbol::L, Symbol::U64, Symbol::HI], 64..) => Ok(zero),
+            ([Symbol::L, Symbol::U64, Symbol::HI], 33..) => Err(left(low, distance - 32)),
+            ([Symbol::L, Symbol::U64, Symbol::HI], _) if !has_low => Err(left(high, distance)),
+            ([Symbol::R, Symbol::U64 | Symbol::S64], 0) => Ok(low),
+            ([Symbol::R, Symbol::U64 | Symbol::S64], 32) => Ok(high),
+            ([Symbol::R, Symbol::U64], 64..) => Ok(zero),
+            ([Symbol::R, Symbol::U64], 33..) => Err(right(high, distance - 32)),
+            ([Symbol::R, Symbol::S64], 33..) => Err(right_signed(high, (distance - 32).min(31))),
+            ([Symbol::R, Symbol::U64 | Symbol::S64], _) if !has_high => Err(right(low, distance)),
+            ([Symbol::R, Symbol::U32 | Symbol::S32, Symbol::HI], _) if has_low => return None,
+            ([Symbol::R, Symbol::U32 | Symbol::S32, Symbol::HI], 0) => Ok(high),
+            ([Symbol::R, Symbol::U32 | Symbol::S32, Symbol::HI], _) if !has_high => Ok(zero),
+            ([Symbol::R, Symbol::U32, Symbol::HI], 32..) => Ok(zero),
+            _ => return None,
+        };
+        match simpler {
+            Ok(source) => self.copy(function, inst, source, Rule::Shift),
+            Err(draft) => self.store(function, inst, draft, Rule::Shift),
+        }
+    }
+
+    /// `IMAD` with a factor of zero.
+    fn product(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+        let ([_], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return None };
+        let is_word = matches!(function.insts[inst].modifiers.as_slice(), [] | [Symbol::U32]);
+        let is_absent = is_word && c.signs.is_empty() && (self.is_zero(function, &a) || self.is_zero(function, &b));
+        if is_absent { self.copy(function, inst, c, Rule::Product) } else { None }
+    }
+
+    /// `LOP3` that is one of its sources, zero, or all ones; or that joins two opposite shifts.
+    fn logic(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+        let ([_], &[a, b, c, table, never]) = (function.results(inst), function.sources(inst)) else { return None };
+        let table = table.integer()?;
+        let is_logic = function.insts[inst].modifiers.as_slice() == [Symbol::LUT] && never == Operand::PT.inverted_predicate();
+        let sources = [a, b, c];
+        if !is_logic || sources.iter().any(|source| !source.signs.is_empty()) {
+            return None;
+        }
+        let words = sources.map(|source| self.known(function).word(&source));
+        // The sources as columns of the truth table. Known words have the same bit everywhere, or are unknown here.
+        let column = |at: usize| match words[at] {
+            Some(0) => 0,
+            Some(u32::MAX) => 0xff,
+            _ => [0xf0, 0xcc, 0xaa][at],
+        };
+        let columns = [column(0), column(1), column(2)];
+        let value = logic(table, columns[0], columns[1], columns[2]) & 0xff;
+        if value == 0 || value == 0xff {
+            let number = if value == 0 { Operand::RZ } else { Operand::from(u32::MAX) };
+            return self.copy(function, inst, number, Rule::Logic);
+        }
+        if let Some(at) = (0..3).find(|&at| columns[at] == value && sources[at].part().is_some()) {
+            return self.copy(function, inst, sources[at], Rule::Logic);
+        }
+        let shifted: SmallVec<[usize; 3]> = (0..3).filter(|&at| words[at] != Some(0)).collect();
+        let &[first, second] = shifted.as_slice() else { return None };
+        // The bits of opposite shifts are never set together, so what the table says about that does not matter.
+        let both = columns[first] & columns[second];
+        if value & !both != (columns[first] | columns[second]) & !both {
+            return None;
+        }
+        self.funnel(function, inst, sources[first], sources[second])
+    }
+
+    /// `SEL` of equal numbers, or with a known predicate.
+    fn select(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+        let ([_], &[a, b, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
+        if !function.insts[inst].modifiers.is_empty() || !a.signs.is_empty() || !b.signs.is_empty() {
+            return None;
+        }
+        let words = [a, b].map(|source| self.known(function).word(&source));
+        let is_same = a.kind == b.kind || words[0].is_some() && words[0] == words[1];
+        let chosen = match self.known(function).truth(&predicate) {
+            _ if is_same => a,
+            Some(true) => a,
+            Some(false) => b,
+            None => return None,
+        };
+        // A number needs no register.
+        let chosen = match self.known(function).word(&chosen) {
+            Some(0) => Operand::RZ,
+            Some(number) => Operand::from(number),
+            None => chosen,
+        };
+        self.copy(function, inst, chosen, Rule::Select)
+    }
+
+    /// Replaces the carries that an `IADD3.X` reads, if they are never set: `IADD3` has no carries.
+    fn drop_carry_in(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+        let &[a, b, c, carry, other] = function.sources(inst) else { return None };
+        let is_never = |operand: &Operand| self.known(function).truth(operand) == Some(false);
+        let is_plain = [a, b, c].iter().all(|source| source.signs.is_empty());
+        let is_sum = function.insts[inst].modifiers.as_slice() == [Symbol::X] && is_plain && is_never(&carry) && is_never(&other);
+        if !is_sum {
+            return None;
+        }
+        let results = function.insts[inst].result_count();
+        let operands = function.operands(inst)[..results + 3].iter().copied().collect();
+        let draft = Draft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: results };
+        self.store(function, inst, draft, Rule::NoCarryIn)
+    }
+
+    /// Lets a known predicate take the place of carries that are never set. Returns the instruction that computes it.
+    fn drop_carries(&mut self, function: &mut Function, inst: Inst) -> SmallVec<[Inst; 4]> {
+        let mut prelude = Prelude::before(function, inst);
+        let (&[sum, carry, other], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return prelude.insts };
+        let is_read = carry.value().is_some() || other.value().is_some();
+        if !is_read || !function.insts[inst].modifiers.is_empty() {
+            return prelude.insts;
+        }
+        let known = self.known(function);
+        let most: u64 = [a, b, c].iter().map(|source| known.maximum(source)).sum();
+        let operands: SmallVec<[Operand; 8]> = smallvec![sum, Operand::PT, Operand::PT, a, b, c];
+        let draft = Draft { opcode: Opcode::IADD3, modifiers: Symbols::new(), operands, result_count: 3 };
+        if most > u64::from(u32::MAX) || self.store(function, inst, draft, Rule::NoCarry).is_none() {
+            return prelude.insts;
+        }
+        let operands = [carry, other, Operand::PT, Operand::PT, Operand::PT, 0.into(), 0.into()];
+        prelude.push(function, Op::Machine(Opcode::PLOP3), &[Symbol::LUT], &operands, 2);
+        for &new in &prelude.insts {
+            function.defined(new).for_each(|value| self.definitions.set(value, new));
+        }
+        prelude.insts
+    }
+
+    /// `IADD3` of at most one summand that is not zero, or of two opposite shifts.
+    fn sum(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
+        let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
+        if !function.insts[inst].modifiers.is_empty() || has_carry || function.sources(inst).len() != 3 {
+            return None;
+        }
+        if function.sources(inst).iter().any(|source| !source.signs.is_empty()) {
+            return None;
+        }
+        let terms: SmallVec<[Operand; 3]> =
+            function.sources(inst).iter().copied().filter(|source| !self.is_zero(function, source)).collect();
+        match *terms.as_slice() {
+            [] => self.copy(function, inst, Operand::RZ, Rule::Sum),
+            [term] => self.copy(function, inst, term, Rule::Sum),
+            [first, second] => self.funnel(function, inst, first, second),
+            _ => None,
+        }
+    }
+
+    /// Joins `a << n` and `b >> 32 - n`.
+    fn funnel(&mut self, function: &mut Function, inst: Inst, first: Operand, second: Operand) -> Option<()> {
+        let (high, low, distance) = [(first, second), (second, first)].into_iter().find_map(|(left, right)| {
+            let [high, distance, zero] = self.shift_of(function, &left, &[Symbol::L, Symbol::U32])?;
+            let [other_zero, complement, low] = self.shift_of(function, &right, &[Symbol::R, Symbol::U32, Symbol::HI])?;
+            let [distance, complement] = [self.known(function).word(&distance)?, self.known(function).word(&complement)?];
+            let is_opposite = (1..32).contains(&distance) && distance.checked_add(complement) == Some(32);
+            let is_single = self.is_zero(function, &zero) && self.is_zero(function, &other_zero);
+            (is_opposite && is_single).then_some((high, low, distance))
+        })?;
+        let result = function.results(inst)[0];
+        let draft = shift_draft(&[Symbol::L, Symbol::W, Symbol::U32, Symbol::HI], result, [low, distance.into(), high]);
+        self.store(function, inst, draft, Rule::Funnel)
+    }
+
+    /// Returns the sources of the shift with these modifiers that computes a register.
+    fn shift_of(&self, function: &Function, operand: &Operand, modifiers: &[Symbol]) -> Option<[Operand; 3]> {
+        let part: Part = self.definitions.origin(function, operand.part().filter(|part| part.count == 1)?);
+        let shift = self.definitions.unguarded(function, part.value)?;
+        let is_shift = function.insts[shift].is_machine(Opcode::SHF) && function.insts[shift].modifiers.as_slice() == modifiers;
+        let sources: [Operand; 3] = function.sources(shift).try_into().ok()?;
+        (is_shift && is_plain(function, shift)).then_some(sources)
+    }
+}
+
+/// Returns whether an instruction has no guard and only operands without a role or suffix.
+fn is_plain(function: &Function, inst: Inst) -> bool {
+    let is_plain = |operand: &Operand| operand.role == Role::Plain && operand.suffixes().next().is_none();
+    let is_whole = |part: Part| part == function.whole(part.value);
+    let writes_whole = function.results(inst).iter().all(|result| match result.kind {
+        OperandKind::Value(part) => is_whole(part),
+        _ => true,
+    });
+    function.insts[inst].guard.is_none() && writes_whole && function.operands(inst).iter().all(is_plain)
+}
+
+/// Returns the draft of a shift.
+fn shift_draft(modifiers: &[Symbol], result: Operand, [low, distance, high]: [Operand; 3]) -> Draft {
+    let operands = smallvec![result, low, distance, high];
+    Draft { opcode: Opcode::SHF, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }
+}

@@ -1,0 +1,142 @@
+//! Registers that loop-carried values return to.
+//!
+//! A value that a loop carries arrives at the end of the loop in the register of its phi, or is moved there. When the old content of that
+//! register is dead and the new value is not computed yet, the register looks free, and a value that lives until after the arrival would
+//! take it:
+//!
+//! ```text
+//! bb1:  R4 = PHI R4, bb0, %3, bb1
+//!       %1 = LOP3 R4, ..            R4 is dead here; %1 in R4 would force %3 to another register, and a move to R4 in each iteration
+//!       %3 = LOP3 .., ..            arrives in R4
+//!       .. = IADD3 %1, %3
+//! ```
+//!
+//! The register is therefore reserved in the block that defines the new value: values that die before the arrival may take it, and prefer it
+//! to others; values that live longer take other registers, unless the function would need more registers because of that.
+
+use oriole_ir::{Block, Function, Op, Operand, OperandKind, Pseudo, RegFile, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::hints::Hints;
+use crate::liveness::{Flow, Liveness};
+use crate::operands::part_in;
+use crate::registers::{Reg, RegisterSet};
+
+/// Registers are allocated in groups of this size.
+const GROUP: u32 = 8;
+
+/// Number of registers of a file, at most.
+const MOST: u16 = 256;
+
+/// The reservations of the block that is being walked.
+#[derive(Default)]
+pub(crate) struct Reservations {
+    /// Values that a loop carries to its next iteration, and those that are packed into such values.
+    carried: FxHashSet<Value>,
+    /// Number of registers that the function needs in any case.
+    needed: u32,
+    /// The reserved registers.
+    arrivals: Vec<Arrival>,
+    reserved: RegisterSet,
+    /// By value that the block defines: the position of its last use; `u32::MAX` if it lives beyond the block.
+    last_uses: FxHashMap<Value, u32>,
+}
+
+/// A reserved register, and the value that arrives there.
+struct Arrival {
+    register: Reg,
+    value: Value,
+    /// Position of the instruction that defines the value.
+    position: u32,
+}
+
+/// The registers for a value.
+pub(crate) struct Choice {
+    /// Registers that the value can have without being in the way.
+    pub open: RegisterSet,
+    /// Those of them that are reserved for values that arrive when the value is dead.
+    pub preferred: RegisterSet,
+}
+
+impl Reservations {
+    /// Finds the values that loops carry.
+    pub fn find(function: &Function, flow: &Flow, liveness: &Liveness, file: RegFile) -> Reservations {
+        let mut found = Reservations::default();
+        for around in flow.order().iter().filter_map(|&block| flow.loops.innermost(block).map(|around| (block, around))) {
+            let (header, around) = around;
+            if flow.loops.get(around).header != header {
+                continue;
+            }
+            for &phi in function.phis(header) {
+                for pair in function.sources(phi).chunks_exact(2) {
+                    let is_carried = matches!(pair[1].kind, OperandKind::Block(from) if flow.loops.contains(around, from));
+                    found.carried.extend(part_in(function, &pair[0], file).filter(|_| is_carried).map(|part| part.value));
+                }
+            }
+        }
+        if found.carried.is_empty() {
+            return found;
+        }
+        for file_inst in liveness.file_insts().iter().rev() {
+            let is_pack = matches!(function.insts[file_inst.inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack));
+            let mut results = function.results(file_inst.inst).iter().filter_map(Operand::value);
+            if is_pack && results.any(|value| found.carried.contains(&value)) {
+                let sources = function.sources(file_inst.inst).iter().filter_map(|source| part_in(function, source, file));
+                found.carried.extend(sources.filter(|&part| part == function.whole(part.value)).map(|part| part.value));
+            }
+        }
+        found.needed = liveness.pressure.iter().copied().max().unwrap_or(0).next_multiple_of(GROUP);
+        found
+    }
+
+    /// Begins with a block of this number of instructions.
+    pub fn enter(&mut self, function: &Function, liveness: &Liveness, hints: &mut Hints, block: Block, length: u32) {
+        self.arrivals.clear();
+        self.last_uses.clear();
+        self.reserved = RegisterSet::EMPTY;
+        if self.carried.is_empty() {
+            return;
+        }
+        for &file_inst in liveness.file_insts_of(block) {
+            if matches!(function.insts[file_inst.inst].op, Op::Pseudo(_)) {
+                continue;
+            }
+            for write in liveness.writes(file_inst).iter().filter(|write| self.carried.contains(&write.value)) {
+                let width = function.values[write.value].width;
+                let place = hints.wish(write.value).filter(|place| place.number() + u16::from(width) <= MOST);
+                let Some(place) = place else { continue };
+                self.reserved.insert(place, width);
+                let arrival = |register| Arrival { register, value: write.value, position: file_inst.position };
+                self.arrivals.extend(place.tuple(width).map(arrival));
+            }
+        }
+        if self.arrivals.is_empty() {
+            return;
+        }
+        for &file_inst in liveness.file_insts_of(block) {
+            for (access, is_write) in
+                liveness.reads(file_inst).iter().map(|access| (access, false)).chain(liveness.writes(file_inst).iter().map(|access| (access, true)))
+            {
+                if is_write || self.last_uses.contains_key(&access.value) {
+                    let last = if access.next.is_after_block(length) { u32::MAX } else { file_inst.position };
+                    self.last_uses.insert(access.value, last);
+                }
+            }
+        }
+    }
+
+    /// Returns the registers for a value that the current block defines; `None` if the block has no reservations, or does not define it.
+    pub fn choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<Choice> {
+        if self.arrivals.is_empty() {
+            return None;
+        }
+        let last_use = *self.last_uses.get(&value)?;
+        let mut avoided = RegisterSet::EMPTY;
+        for arrival in self.arrivals.iter().filter(|arrival| arrival.position < last_use && arrival.value != value) {
+            avoided.insert(arrival.register, 1);
+        }
+        let affordable = RegisterSet::first(self.needed.max(u32::from(used)));
+        let open = free.without(&avoided).and(&affordable);
+        Some(Choice { open, preferred: open.and(&self.reserved) })
+    }
+}
