@@ -18,6 +18,13 @@
 //!
 //! %1 = FADD -%0, -RZ
 //! %3 = FADD %1, %2                                          becomes   %3 = FADD -%0, %2
+//!
+//! %1:P = PLOP3.LUT %0, PT, PT, 0xf, 0x0
+//! @%1 BRA bb1                                               becomes   @!%0 BRA bb1
+//!
+//! %1 = LOP3.LUT %0[1], 0x80000000, RZ, 0x3c, !PT
+//! %2:R2 = PACK %0[0], %1
+//! %4:R2 = DADD %2, %3                                       becomes   %4:R2 = DADD -%0, %3
 //! ```
 //!
 //! The integer rules apply only if the value has no other readers and is computed in the same block: otherwise nothing is saved, or the
@@ -27,11 +34,13 @@
 //! **Before** and **after**: SSA, all instructions encodable. One walk in layout order; the cost is linear in the size of the function.
 
 mod conditions;
+mod inversions;
 mod logic;
 #[cfg(test)]
 mod proofs;
 mod signs;
 mod sums;
+mod wide_signs;
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Role};
 use oriole_isa::{Opcode, Symbol};
@@ -62,12 +71,26 @@ pub enum Rule {
     Sign,
     /// A logic operation on a comparison and another predicate.
     Condition,
+    /// A guard or source that is an inverted predicate.
+    Inversion,
+    /// A double-precision operation on a negated or absolute value.
+    WideSign,
 }
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 8] =
-        [Rule::Logic, Rule::TrivialLogic, Rule::Sum, Rule::ProductSum, Rule::ShiftedSum, Rule::WideShiftedSum, Rule::Sign, Rule::Condition];
+    pub const ALL: [Rule; 10] = [
+        Rule::Logic,
+        Rule::TrivialLogic,
+        Rule::Sum,
+        Rule::ProductSum,
+        Rule::ShiftedSum,
+        Rule::WideShiftedSum,
+        Rule::Sign,
+        Rule::Condition,
+        Rule::Inversion,
+        Rule::WideSign,
+    ];
 }
 
 /// Counts of what the pass changed.
@@ -85,11 +108,15 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         for number in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[number];
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
+            if combiner.absorb_inversions(function, inst, opcode) {
+                combiner.stats.applied[Rule::Inversion as usize] += 1;
+            }
             let rule = match opcode {
                 Opcode::LOP3 => combiner.combine_logic(function, inst),
                 Opcode::IADD3 => combiner.combine_sum(function, inst),
                 Opcode::PLOP3 => combiner.combine_condition(function, inst),
                 Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => combiner.absorb_signs(function, inst, opcode),
+                Opcode::DADD | Opcode::DMUL | Opcode::DFMA | Opcode::DSETP => combiner.absorb_wide_signs(function, inst, opcode),
                 _ => None,
             };
             if let Some(rule) = rule {

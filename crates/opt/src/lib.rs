@@ -6,7 +6,7 @@
 //!    [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`],
-//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper. These passes keep
+//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper, [`uniform_numbers`] keeps doubles in uniform registers. These passes keep
 //!    instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
@@ -47,5 +47,6 @@ pub mod split_index;
 pub mod straighten;
 pub mod tie_loads;
 pub mod uniform;
+pub mod uniform_numbers;
 pub mod unroll;
 pub mod vector_loads;

@@ -10,6 +10,8 @@
 //! request a schedule that keeps only a percentage of the warps ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`].
 //! [`Stats::tradeoff`] predicts whether such a schedule is worth trying ([`crate::occupancy_tradeoff`]).
 
+mod conflicts;
+
 use std::ops::Range;
 
 use oriole_hardware::Model;
