@@ -14,8 +14,8 @@
 //!
 //! The threads of a diverged warp share the uniform registers, so a number must stay in its register until the last thread has read it. The
 //! moves are therefore in the first block of a kernel, where the warp is converged, and the pass changes nothing if any other block writes
-//! a uniform register, or if the kernel calls functions: then no later instruction can overwrite a number, whatever path other threads
-//! take.
+//! a uniform register: then no later instruction can overwrite a number, whatever path other threads take. Functions that a kernel calls do
+//! not write the uniform registers of the kernel.
 //!
 //! Of all numbers, the [`MAX_NUMBERS`] that are read most often are taken; a read in a loop counts as several.
 //!
@@ -34,6 +34,8 @@ use crate::rewrite::{Draft, Prelude, piece};
 
 /// Maximum number of doubles in uniform registers: about half of the 63 registers, because addresses and descriptors need some too.
 const MAX_NUMBERS: usize = 16;
+/// The same for kernels that call functions. They have the registers for themselves that functions do not use, 27 of 63.
+const MAX_NUMBERS_WITH_CALLS: usize = 11;
 /// Minimum number of reads, each counted as often as it is executed by estimate. A number that is read once gains nothing.
 const MIN_READS: f64 = 2.0;
 /// Number of the register that stands for the uniform registers while a form is searched.
@@ -66,7 +68,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
     numbers.retain(|number| number.executions >= MIN_READS);
     // The sort is stable: of numbers that are read equally often, the first in the code are taken.
     numbers.sort_by(|one, other| other.executions.total_cmp(&one.executions));
-    numbers.truncate(MAX_NUMBERS);
+    numbers.truncate(if has_calls(function) { MAX_NUMBERS_WITH_CALLS } else { MAX_NUMBERS });
     let mut stats = Stats::default();
     let mut moves: Vec<Inst> = Vec::new();
     for number in &numbers {
@@ -111,16 +113,18 @@ fn has_doubles(function: &Function) -> bool {
     function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_double))
 }
 
-/// Returns whether no block but the first writes uniform registers, and no instruction calls a function.
+/// Returns whether a function calls others.
+fn has_calls(function: &Function) -> bool {
+    let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
+    function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_call))
+}
+
+/// Returns whether no block but the first writes uniform registers.
 fn keeps_uniform_registers(function: &Function) -> bool {
     let entry = function.entry();
     let is_uniform = |file: RegFile| matches!(file, RegFile::Uniform | RegFile::UniformPredicate);
     let writes = |inst: Inst| function.defined(inst).any(|value| is_uniform(function.values[value].file));
-    let is_call = |inst: Inst| function.insts[inst].is_machine(Opcode::CALL);
-    function.layout.iter().all(|&block| {
-        let insts = &function.blocks[block].insts;
-        !insts.iter().any(|&inst| is_call(inst) || block != entry && writes(inst))
-    })
+    function.layout.iter().all(|&block| block == entry || !function.blocks[block].insts.iter().any(|&inst| writes(inst)))
 }
 
 /// Returns the doubles that instructions read from general registers and could read from uniform ones, in the order of the code.
