@@ -137,6 +137,7 @@ passes! {
     64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
     66  "reduce",           AtLeast(1), optional, Optimize, reduce,           "replaces atomic operations whose old value is not read by reductions and counters";
     67  "aggregate",        AtLeast(2), optional, Optimize, aggregate,        "lets one thread perform the atomic operations of a warp on one address";
+    68  "uniform-numbers",  AtLeast(2), optional, Optimize, uniform_numbers,  "keeps doubles that are read repeatedly in uniform registers";
     90  "converge",         All,        required, Optimize, converge,         "inserts convergence barriers around divergent branches";
     92  "give-way",         All,        required, Optimize, give_way,         "inserts YIELD into loops that may wait for other threads";
     94  "balance",          AtLeast(1), optional, Optimize, balance,          "moves additions, shifts and multiply-adds of halves to the less busy unit";
@@ -345,6 +346,11 @@ fn join_phis(state: &mut FunctionState<'_>) -> Outcome {
 
 fn uniform(state: &mut FunctionState<'_>) -> Outcome {
     opt::uniform::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
+}
+
+fn uniform_numbers(state: &mut FunctionState<'_>) -> Outcome {
+    opt::uniform_numbers::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 

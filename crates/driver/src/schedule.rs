@@ -195,7 +195,13 @@ pub fn after_allocation(
     if options.scheduling.knobs.post_schedule.map_or(!plan.after_allocation, |wanted| wanted == 0) {
         return Ok(Stats::default());
     }
-    with_scheduler(plan, context, environment, options, &[], |scheduler| scheduler.run_on_registers(function))
+    with_scheduler(plan, context, environment, options, &[], |scheduler| {
+        let mut stats = scheduler.run_on_registers(function)?;
+        if options.scheduling.backend == BackendChoice::Default {
+            stats.blocks += scheduler.avoid_conflicts(function)?.blocks;
+        }
+        Ok(stats)
+    })
 }
 
 /// Returns the estimated execution time of a scheduled function, for comparison with other schedules of the same function.

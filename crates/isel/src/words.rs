@@ -12,6 +12,8 @@ pub(crate) type Pair = [Operand; 2];
 
 /// The position of a word's sign bit.
 pub(crate) const SIGN_BIT: u32 = 31;
+/// The number of bits of a word.
+const WORD_BITS: u32 = 32;
 
 impl Select<'_> {
     /// Returns a source of up to 32 bits, extended to 32 bits with zeros or copies of the sign as its type requires.
@@ -88,12 +90,20 @@ impl Select<'_> {
 
     /// Emits a 64-bit left shift; the result is 0 for amounts above 63.
     pub(crate) fn pair_shift_left(&mut self, a: Pair, amount: Operand) -> Pair {
+        if let Some(rest) = beyond_word(&amount) {
+            let high = if rest == 0 { a[0] } else { self.shift_left(a[0], rest.into()) };
+            return [Operand::RZ, high];
+        }
         let high = self.b.define(Class::R, "SHF.L.U64.HI $, {}, {}, {}", &[a[0], amount, a[1]]);
         [self.shift_left(a[0], amount), high]
     }
 
     /// Emits a 64-bit right shift; for amounts above 63 the result is 0, or all copies of the sign.
     pub(crate) fn pair_shift_right(&mut self, a: Pair, amount: Operand, is_signed: bool) -> Pair {
+        if let Some(rest) = beyond_word(&amount) {
+            let low = if rest == 0 { a[1] } else { self.shift_right(a[1], rest.into(), is_signed) };
+            return [low, if is_signed { self.sign_mask(a[1]) } else { Operand::RZ }];
+        }
         let template = if is_signed { "SHF.R.S64 $, {}, {}, {}" } else { "SHF.R.U64 $, {}, {}, {}" };
         let low = self.b.define(Class::R, template, &[a[0], amount, a[1]]);
         [low, self.shift_right(a[1], amount, is_signed)]
@@ -184,6 +194,12 @@ impl Select<'_> {
         }
         self.predicate_logic(0b1100, predicate, Operand::PT)
     }
+}
+
+/// Returns by how much a known distance of a 64-bit shift exceeds a word, if it does: one word of the result is then the other word of the
+/// source, shifted by the rest, and needs no funnel shift.
+fn beyond_word(amount: &Operand) -> Option<u32> {
+    amount.integer().and_then(|amount| u32::try_from(amount).ok()?.checked_sub(WORD_BITS))
 }
 
 /// Extends the bits of a number of a type to 64 bits, with zeros or copies of the sign as the type requires.

@@ -21,6 +21,13 @@
 //!
 //! %1 = FADD -%0, -RZ
 //! %3 = FADD %1, %2                                          becomes   %3 = FADD -%0, %2
+//!
+//! %1:P = PLOP3.LUT %0, PT, PT, 0xf, 0x0
+//! @%1 BRA bb1                                               becomes   @!%0 BRA bb1
+//!
+//! %1 = LOP3.LUT %0[1], 0x80000000, RZ, 0x3c, !PT
+//! %2:R2 = PACK %0[0], %1
+//! %4:R2 = DADD %2, %3                                       becomes   %4:R2 = DADD -%0, %3
 //! ```
 //!
 //! The integer rules apply only if the value has no other readers and is computed in the same block: otherwise nothing is saved, or the
@@ -31,11 +38,13 @@
 
 mod conditions;
 mod extremes;
+mod inversions;
 mod logic;
 #[cfg(test)]
 pub(crate) mod proofs;
 mod signs;
 mod sums;
+mod wide_signs;
 mod wide_sums;
 
 use oriole_ir::{Block, Function, Inst, Op, Operand, OperandKind, Part, Role};
@@ -71,6 +80,10 @@ pub enum Rule {
     Sign,
     /// A logic operation on a comparison and another predicate becomes part of the comparison.
     Condition,
+    /// A guard or source that is an inverted predicate becomes the predicate with the opposite sense.
+    Inversion,
+    /// A double-precision operation on a negated or absolute value applies the sign itself.
+    WideSign,
 }
 
 impl Rule {
@@ -86,6 +99,8 @@ impl Rule {
         Rule::Extreme,
         Rule::Sign,
         Rule::Condition,
+        Rule::Inversion,
+        Rule::WideSign,
     ];
 }
 
@@ -104,12 +119,16 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         for number in 0..function.blocks[block].insts.len() {
             let inst = function.blocks[block].insts[number];
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
+            if combiner.absorb_inversions(function, inst, opcode) {
+                combiner.stats.applied[Rule::Inversion as usize] += 1;
+            }
             let rule = match opcode {
                 Opcode::LOP3 => combiner.combine_logic(function, inst),
                 Opcode::IADD3 => combiner.combine_sum(function, inst),
                 Opcode::PLOP3 => combiner.combine_condition(function, inst),
                 Opcode::VIMNMX => combiner.combine_extreme(function, inst),
                 Opcode::FADD | Opcode::FMUL | Opcode::FFMA | Opcode::FSETP | Opcode::FMNMX => combiner.absorb_signs(function, inst, opcode),
+                Opcode::DADD | Opcode::DMUL | Opcode::DFMA | Opcode::DSETP => combiner.absorb_wide_signs(function, inst, opcode),
                 _ => None,
             };
             if let Some(rule) = rule {

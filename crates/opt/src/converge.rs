@@ -25,7 +25,8 @@
 //! - no path leads from *D* back to *D* around *P*: no thread sets the barrier twice before it waits.
 //!
 //! If the reconvergence point is a loop header, the edges that enter the loop and the back edges first get separate blocks to reconverge
-//! in. A region that still violates a condition gets no barrier. That only costs time: operations that need the whole warp have their own
+//! in. A loop whose back edges are partly before and partly after a reconvergence point becomes two nested loops ([`split_shared_headers`]),
+//! so that the barrier can be set before the inner one. A region that still violates a condition gets no barrier. That only costs time: operations that need the whole warp have their own
 //! `WARPSYNC`.
 //!
 //! There is no barrier in two more cases. Threads that would only exit together need not wait for each other. Threads also must not wait
@@ -45,7 +46,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use oriole_ir::analysis::{ControlFlow, Dominators, Loops, PostDominators, Uniformity};
 use oriole_ir::{Block, Class, Function, Inst, Op, Operand, OperandKind, Target};
-use oriole_isa::{Opcode, Symbol, Symbols};
+use oriole_isa::{Effect, Opcode, Symbol, Symbols};
 use oriole_support::Index;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -89,6 +90,10 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
     let divergent = divergent_branches(function, &flow, &analyses);
     // Splitting headers adds blocks but no branches with a condition, so `divergent` stays valid. The analyses do not.
     if split_loop_headers(function, &flow, &analyses, &divergent) {
+        flow = ControlFlow::compute(function);
+        analyses = CfgAnalyses::compute(function, &flow);
+    }
+    if split_shared_headers(function, &flow, &analyses, &divergent) {
         flow = ControlFlow::compute(function);
         analyses = CfgAnalyses::compute(function, &flow);
     }
@@ -169,6 +174,66 @@ fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &Cf
         }
     }
     changed
+}
+
+/// Makes two nested loops of a loop with several back edges, if threads that stay in a part of the loop for different numbers of iterations
+/// meet in the rest of it. Returns whether the function was changed.
+///
+/// ```text
+/// bb1:  ... ; @P0 BRA bb2 ; BRA bb3         bb4:  BRA bb1                   (the new header of the outer loop)
+/// bb2:  ... ; BRA bb1             becomes   bb1:  ... ; @P0 BRA bb2 ; BRA bb3
+/// bb3:  ... ; @P1 BRA bb1 ; EXIT            bb2:  ... ; BRA bb1
+///                                           bb3:  ... ; @P1 BRA bb4 ; EXIT
+/// ```
+///
+/// Threads that take the branch in `bb1` meet the others in `bb3`. A barrier cannot be set in `bb1`, which threads pass several times before
+/// they are in `bb3`; it can be set in `bb4`, which they pass once. The inner loop has the back edges that threads reach without passing
+/// the meeting point. A loop in which threads may wait for each other stays as it is: the thread that is waited for must not wait at the
+/// meeting point.
+fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
+    let CfgAnalyses { post_dominators, loops, .. } = analyses;
+    let mut seen: FxHashSet<Block> = FxHashSet::default();
+    for &branch in divergent {
+        let (Some(meeting), Some(around)) = (post_dominators.immediate(branch), loops.innermost(branch)) else { continue };
+        let header = loops.get(around).header;
+        let is_candidate = meeting != header && loops.contains(around, meeting) && !loops.get(around).is_irreducible;
+        if !is_candidate || seen.contains(&header) || !post_dominators.dominates(meeting, header) || may_wait(function, loops.blocks(around)) {
+            continue;
+        }
+        let before = reached_before(flow, header, meeting);
+        let mut predecessors: Vec<Block> = flow.predecessors(header).iter().copied().filter(|&block| flow.is_reachable(block)).collect();
+        predecessors.sort_unstable();
+        predecessors.dedup();
+        let (inner, outer): (Vec<Block>, Vec<Block>) = predecessors.into_iter().partition(|block| before.contains(block));
+        // Without a back edge after the meeting point, the barrier already can be set before the loop.
+        if !inner.is_empty() && outer.iter().any(|&block| loops.contains(around, block)) {
+            seen.insert(header);
+            redirect_edges(function, header, &outer);
+        }
+    }
+    !seen.is_empty()
+}
+
+/// Returns the blocks that a path from `start` reaches before `end`, `start` included if it is not `end`.
+fn reached_before(flow: &ControlFlow, start: Block, end: Block) -> FxHashSet<Block> {
+    let mut seen: FxHashSet<Block> = FxHashSet::default();
+    let mut work: Vec<Block> = vec![start];
+    while let Some(block) = work.pop() {
+        if block != end && seen.insert(block) {
+            work.extend(flow.successors(block));
+        }
+    }
+    seen
+}
+
+/// Returns whether threads may wait for each other in some blocks: they access memory atomically or in order, or call functions.
+fn may_wait(function: &Function, blocks: &[Block]) -> bool {
+    let waits = |inst: Inst| {
+        let data = &function.insts[inst];
+        let is_strong = data.memory.is_some_and(|id| crate::insert_yields::is_strong(&function.accesses[id]));
+        is_strong || matches!(data.op.effect(), Effect::Updates | Effect::Barrier) || data.is_machine(Opcode::CALL)
+    };
+    blocks.iter().any(|&block| function.blocks[block].insts.iter().any(|&inst| waits(inst)))
 }
 
 /// Returns the regions that get a barrier, with the placement rules of the module comment.

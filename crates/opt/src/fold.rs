@@ -150,6 +150,7 @@ impl Folder {
         self.combine_additions(function, inst, opcode);
         self.drop_fill(function, inst, opcode);
         self.fold_known_predicates(function, inst, opcode);
+        self.fold_full_mask(function, inst, opcode);
         let takes_immediates = opcode.properties().effect == Effect::None || opcode == Opcode::SHFL;
         while self.fold_constant(function, inst, opcode, takes_immediates) {
             self.stats.constants += 1;
@@ -263,6 +264,25 @@ impl Folder {
                 draft.store(function, inst);
                 self.stats.constants += 1;
             }
+        }
+    }
+
+    /// Makes a `WARPSYNC` whose mask is known to name all threads one of all threads, which `converge` deletes where the warp is converged.
+    fn fold_full_mask(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) {
+        if opcode != Opcode::WARPSYNC || !function.insts[inst].modifiers.is_empty() {
+            return;
+        }
+        let &[mask] = function.operands(inst) else { return };
+        let Some(part) = mask.part().filter(|part| part.count == 1 && function.values[part.value].file == RegFile::General) else { return };
+        if self.definitions.known_content(function, part) != Some(KnownWord::Integer(u32::MAX)) {
+            return;
+        }
+        let all = Draft { opcode, modifiers: [Symbol::ALL].into_iter().collect(), operands: SmallVec::new(), result_count: 0 };
+        let full = Draft { operands: smallvec![Operand::from(i64::from(u32::MAX))], modifiers: [].into_iter().collect(), ..all.clone() };
+        let fitting = [all, full].into_iter().find(|draft| self.encodability.is_encodable(function, inst, draft));
+        if let Some(draft) = fitting {
+            draft.store(function, inst);
+            self.stats.constants += 1;
         }
     }
 

@@ -88,6 +88,6 @@ fn is_plain_branch(function: &Function, inst: Inst) -> bool {
 }
 
 /// Returns whether an access is volatile or has an ordering stronger than weak.
-fn is_strong(access: &MemoryAccess) -> bool {
+pub(crate) fn is_strong(access: &MemoryAccess) -> bool {
     access.volatile || access.order != Order::Weak
 }

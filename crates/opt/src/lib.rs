@@ -48,5 +48,6 @@ pub mod split_index;
 pub mod straighten;
 pub mod tie_loads;
 pub mod uniform;
+pub mod uniform_numbers;
 pub mod unroll;
 pub mod vector_loads;

@@ -11,6 +11,8 @@
 //! ([`Scheduler::occupancy_percent`]) and compare the two by [`crate::score`]. [`Stats::tradeoff`] predicts whether such a schedule is
 //! worth trying ([`crate::occupancy_tradeoff`]).
 
+mod conflicts;
+
 use std::ops::Range;
 
 use oriole_hardware::Model;

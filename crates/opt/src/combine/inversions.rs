@@ -1,0 +1,80 @@
+//! Predicates that are read inverted instead of being inverted by an instruction.
+//!
+//! ```text
+//! %1:P = PLOP3.LUT %0, PT, PT, 0xf, 0x0
+//! @%1 BRA bb1                                 becomes     @!%0 BRA bb1
+//! %4 = SEL %2, %3, %1                         becomes     %4 = SEL %2, %3, !%0
+//! ```
+//!
+//! Guards have a bit for the inversion, and so have most predicate sources. A logic operation that returns one of its sources as it is is
+//! looked through in the same way.
+
+use oriole_ir::{Function, Guard, Inst, Operand, OperandKind, Part, RegFile, Role, Signs};
+use oriole_isa::{Opcode, Symbol};
+
+use super::Combiner;
+use super::logic::look_up;
+use crate::rewrite::Draft;
+
+impl Combiner {
+    /// Makes the guard and the predicate sources of an instruction read predicates that are only inverted for it. Returns whether it
+    /// changed.
+    pub(super) fn absorb_inversions(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> bool {
+        let mut changed = false;
+        if let Some(Guard { kind: OperandKind::Value(part), negated }) = function.insts[inst].guard
+            && let Some((origin, is_inverted)) = self.inverted(function, part)
+        {
+            self.count_reads(function, inst, -1);
+            function.insts[inst].guard = Some(Guard { kind: OperandKind::Value(origin), negated: negated != is_inverted });
+            self.count_reads(function, inst, 1);
+            changed = true;
+        }
+        for at in function.insts[inst].result_count()..function.operands(inst).len() {
+            let operand = function.operands(inst)[at];
+            let Some(part) = operand.part().filter(|_| operand.role == Role::Plain && operand.suffixes().next().is_none()) else { continue };
+            let Some((origin, is_inverted)) = self.inverted(function, part) else { continue };
+            let mut new = Draft::of(function, inst, opcode);
+            let signs = if is_inverted { operand.signs.toggled(Signs::NOT) } else { operand.signs };
+            new.operands[at] = Operand { kind: OperandKind::Value(origin), signs, ..operand };
+            if let Some(new) = self.first_encodable(function, inst, [new]) {
+                self.replace(function, inst, new, &[]);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Returns the predicate that a predicate is the inversion or a copy of, and whether it is inverted, if an unguarded `PLOP3` computes it.
+    fn inverted(&self, function: &Function, part: Part) -> Option<(Part, bool)> {
+        if function.values[part.value].file != RegFile::Predicate {
+            return None;
+        }
+        let inst = self.definitions.unguarded(function, part.value)?;
+        let data = &function.insts[inst];
+        if !data.is_machine(Opcode::PLOP3) || data.modifiers.as_slice() != [Symbol::LUT] {
+            return None;
+        }
+        let &[result, Operand::PT] = function.results(inst) else { return None };
+        let &[a, b, c, table, _] = function.sources(inst) else { return None };
+        let table = table.integer()? as u8;
+        let mut origin = None;
+        for source in [a, b, c] {
+            match source.kind {
+                OperandKind::Zero(RegFile::Predicate) => {}
+                OperandKind::Value(read) if origin.is_none() => origin = Some(read),
+                _ => return None,
+            }
+        }
+        let origin = origin.filter(|read| read.count == 1 && function.values[read.value].file == RegFile::Predicate)?;
+        let value = |bit: bool| {
+            let row = [a, b, c].map(|source| (source.part().is_none() || bit) != source.signs.has(Signs::NOT));
+            look_up(table, row)
+        };
+        let is_inverted = match (value(false), value(true)) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => return None,
+        };
+        (result.value() == Some(part.value)).then_some((origin, is_inverted))
+    }
+}

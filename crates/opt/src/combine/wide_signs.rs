@@ -1,0 +1,65 @@
+//! Negations and absolute values of doubles as signs of the operands that read them.
+//!
+//! ```text
+//! %1 = LOP3.LUT %0[1], 0x80000000, RZ, 0x3c, !PT
+//! %2:R2 = PACK %0[0], %1
+//! %4:R2 = DADD %2, %3                         becomes     %4:R2 = DADD -%0, %3
+//! ```
+//!
+//! `neg.f64` and `abs.f64` are selected as logic operations on the upper word. A source of a double-precision instruction has the same
+//! two operations as modifiers, which act on the sign bit alone, so the bits that the instruction sees are the same.
+
+use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role, Signs};
+use oriole_isa::{Opcode, Symbol};
+
+use super::signs::combined;
+use super::{Combiner, Rule};
+use crate::rewrite::{Draft, piece};
+
+/// The sign bit of the upper word.
+const SIGN: u32 = 1 << 31;
+
+impl Combiner {
+    /// Replaces sources that are doubles with a changed sign by the doubles with signs.
+    pub(super) fn absorb_wide_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
+        let mut applied = None;
+        for at in function.insts[inst].result_count()..function.operands(inst).len() {
+            let operand = function.operands(inst)[at];
+            let Some((part, signs)) = self.signed_double(function, &operand) else { continue };
+            let mut new = Draft::of(function, inst, opcode);
+            new.operands[at] = Operand { signs: combined(operand.signs, signs), kind: OperandKind::Value(part), ..operand };
+            if let Some(new) = self.first_encodable(function, inst, [new]) {
+                self.replace(function, inst, new, &[]);
+                applied = Some(Rule::WideSign);
+            }
+        }
+        applied
+    }
+
+    /// Returns the double and the signs that a source is.
+    fn signed_double(&self, function: &Function, operand: &Operand) -> Option<(Part, Signs)> {
+        let part = operand.part().filter(|part| part.count == 2 && operand.role == Role::Plain && operand.suffixes().next().is_none())?;
+        if function.values[part.value].file != RegFile::General {
+            return None;
+        }
+        let (low, changed) = (self.definitions.origin(function, piece(part, 0)), self.definitions.origin(function, piece(part, 1)));
+        let inst = self.definitions.unguarded(function, changed.value)?;
+        let data = &function.insts[inst];
+        if !data.is_machine(Opcode::LOP3) || data.modifiers.as_slice() != [Symbol::LUT] {
+            return None;
+        }
+        let is_only = function.results(inst).iter().skip(1).all(|result| result.value().is_none());
+        let is_first = function.results(inst).first().and_then(Operand::value) == Some(changed.value);
+        let &[high, mask, Operand::RZ, table, _] = function.sources(inst) else { return None };
+        let signs = match (mask.integer()? as u32, table.integer()? as u8) {
+            (SIGN, 0x3c) => Signs::NEGATE,
+            (mask, 0xc0) if mask == !SIGN => Signs::ABSOLUTE,
+            (SIGN, 0xfc) => Signs::ABSOLUTE.with(Signs::NEGATE),
+            _ => return None,
+        };
+        let high = self.definitions.origin(function, high.part().filter(|_| high.signs.is_empty())?);
+        let is_pair = high.value == low.value && high.first == low.first + 1 && low.first.is_multiple_of(2);
+        let is_aligned = function.values[low.value].align >= 2;
+        (is_only && is_first && is_pair && is_aligned).then_some((Part { count: 2, ..low }, signs))
+    }
+}

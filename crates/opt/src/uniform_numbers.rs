@@ -1,0 +1,176 @@
+//! Keeps double-precision numbers that are read repeatedly in uniform registers.
+//!
+//! A double has 64 bits, but an immediate operand only its upper 32. Other numbers take two moves and a register pair in every thread, and
+//! the register allocator repeats the moves where registers are scarce. Double-precision instructions can read one source from uniform
+//! registers, which a warp has for itself:
+//!
+//! ```text
+//! bb0:  ...                                    bb0:  %8:UR = UMOV 0x55555554 ; %9:UR = UMOV 0x3fb55555 ; %10:UR2 = PACK %8, %9
+//! bb1:  %1:R = MOV 0x55555554                  bb1:  %5:R2 = DFMA %4, %4, %10
+//!       %2:R = MOV 0x3fb55555
+//!       %3:R2 = PACK %1, %2
+//!       %5:R2 = DFMA %4, %4, %3
+//! ```
+//!
+//! The threads of a diverged warp share the uniform registers, so a number must stay in its register until the last thread has read it. The
+//! moves are therefore in the first block of a kernel, where the warp is converged, and the pass changes nothing if any other block writes
+//! a uniform register: then no later instruction can overwrite a number, whatever path other threads take. Functions that a kernel calls do
+//! not write the uniform registers of the kernel.
+//!
+//! Of all numbers, the [`MAX_NUMBERS`] that are read most often are taken; a read in a loop counts as several.
+//!
+//! **Before** and **after**: SSA, all instructions encodable. No later pass may write uniform registers outside the first block. The cost is
+//! linear in the size of the function, but for sorting the numbers.
+
+use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
+use oriole_ir::{Class, Function, FunctionKind, Inst, Op, Operand, OperandKind, RegFile, Role};
+use oriole_isa::{Opcode, Pipe};
+use rustc_hash::FxHashMap;
+
+use crate::dead;
+use crate::definitions::{Definitions, KnownWord};
+use crate::legalize::EncodabilityCache;
+use crate::rewrite::{Draft, Prelude, piece};
+
+/// Maximum number of doubles in uniform registers: about half of the 63 registers, because addresses and descriptors need some too.
+const MAX_NUMBERS: usize = 16;
+/// The same for kernels that call functions. They have the registers for themselves that functions do not use, 27 of 63.
+const MAX_NUMBERS_WITH_CALLS: usize = 11;
+/// Minimum number of reads, each counted as often as it is executed by estimate. A number that is read once gains nothing.
+const MIN_READS: f64 = 2.0;
+/// Number of the register that stands for the uniform registers while a form is searched.
+const EXAMPLE_REGISTER: u16 = 4;
+
+/// Counts of what the pass changed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Number of doubles in uniform registers.
+    pub numbers: usize,
+    /// Number of operands that read them.
+    pub reads: usize,
+}
+
+/// A double and the operands that are this double.
+struct Number {
+    bits: u64,
+    /// Estimated number of executions of the reads.
+    executions: f64,
+    /// Instructions, and positions of operands.
+    reads: Vec<(Inst, usize)>,
+}
+
+/// Moves doubles of a kernel to uniform registers.
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
+    if function.kind != FunctionKind::Kernel || !has_doubles(function) || !keeps_uniform_registers(function) {
+        return Stats::default();
+    }
+    let mut numbers = find(function, encodability);
+    numbers.retain(|number| number.executions >= MIN_READS);
+    // The sort is stable: of numbers that are read equally often, the first in the code are taken.
+    numbers.sort_by(|one, other| other.executions.total_cmp(&one.executions));
+    numbers.truncate(if has_calls(function) { MAX_NUMBERS_WITH_CALLS } else { MAX_NUMBERS });
+    let mut stats = Stats::default();
+    let mut moves: Vec<Inst> = Vec::new();
+    for number in &numbers {
+        let Some(first) = function.blocks[function.entry()].insts.iter().copied().find(|&inst| function.insts[inst].op.machine().is_some())
+        else {
+            break;
+        };
+        let mut prelude = Prelude::before(function, first);
+        let words = [number.bits as u32, (number.bits >> 32) as u32];
+        let halves = words.map(|word| prelude.define(function, Class::UR, Opcode::UMOV, &[], &[Operand::from(word)]));
+        let pair = prelude.pack(function, RegFile::Uniform, &halves);
+        let mut reads = 0;
+        for &(inst, at) in &number.reads {
+            let Some(opcode) = function.insts[inst].op.machine() else { continue };
+            // An earlier replacement may have taken the only place for a uniform register.
+            if fits(function, inst, opcode, at, encodability) {
+                let mut draft = Draft::of(function, inst, opcode);
+                draft.operands[at].kind = pair.kind;
+                draft.store(function, inst);
+                reads += 1;
+            }
+        }
+        if reads > 0 {
+            moves.extend(prelude.insts);
+            stats.numbers += 1;
+            stats.reads += reads;
+        }
+    }
+    if stats.numbers > 0 {
+        let entry = function.entry();
+        let insts = &mut function.blocks[entry].insts;
+        let first = insts.iter().position(|&inst| matches!(function.insts[inst].op, Op::Machine(_))).unwrap_or(insts.len());
+        insts.splice(first..first, moves);
+        dead::run(function, encodability.target());
+    }
+    stats
+}
+
+/// Returns whether a function has double-precision instructions.
+fn has_doubles(function: &Function) -> bool {
+    let is_double = |inst: &Inst| function.insts[*inst].op.machine().is_some_and(|opcode| opcode.properties().pipe == Pipe::Double);
+    function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_double))
+}
+
+/// Returns whether a function calls others.
+fn has_calls(function: &Function) -> bool {
+    let is_call = |inst: &Inst| function.insts[*inst].is_machine(Opcode::CALL);
+    function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_call))
+}
+
+/// Returns whether no block but the first writes uniform registers.
+fn keeps_uniform_registers(function: &Function) -> bool {
+    let entry = function.entry();
+    let is_uniform = |file: RegFile| matches!(file, RegFile::Uniform | RegFile::UniformPredicate);
+    let writes = |inst: Inst| function.defined(inst).any(|value| is_uniform(function.values[value].file));
+    function.layout.iter().all(|&block| block == entry || !function.blocks[block].insts.iter().any(|&inst| writes(inst)))
+}
+
+/// Returns the doubles that instructions read from general registers and could read from uniform ones, in the order of the code.
+fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<Number> {
+    let definitions = Definitions::compute(function);
+    let flow = ControlFlow::compute(function);
+    let loops = Loops::compute(function, &flow);
+    let mut numbers: Vec<Number> = Vec::new();
+    let mut places: FxHashMap<u64, usize> = FxHashMap::default();
+    for &block in &function.layout {
+        let executions = LoopModel::TEN_ITERATIONS.executions(loops.depth(block));
+        for &inst in &function.blocks[block].insts {
+            let Some(opcode) = function.insts[inst].op.machine().filter(|opcode| opcode.properties().pipe == Pipe::Double) else { continue };
+            for at in function.insts[inst].result_count()..function.operands(inst).len() {
+                let Some(bits) = known_double(function, &definitions, &function.operands(inst)[at]) else { continue };
+                if !fits(function, inst, opcode, at, encodability) {
+                    continue;
+                }
+                let place = *places.entry(bits).or_insert(numbers.len());
+                if place == numbers.len() {
+                    numbers.push(Number { bits, executions: 0.0, reads: Vec::new() });
+                }
+                numbers[place].executions += executions;
+                numbers[place].reads.push((inst, at));
+            }
+        }
+    }
+    numbers
+}
+
+/// Returns the bits of a pair of general registers whose content is known.
+fn known_double(function: &Function, definitions: &Definitions, operand: &Operand) -> Option<u64> {
+    let part = operand.part().filter(|part| part.count == 2 && operand.role == Role::Plain && operand.suffixes().next().is_none())?;
+    if function.values[part.value].file != RegFile::General {
+        return None;
+    }
+    let word = |number: u8| match definitions.known_content(function, piece(part, number)) {
+        Some(KnownWord::Integer(word)) => Some(u64::from(word)),
+        _ => None,
+    };
+    Some(word(1)? << 32 | word(0)?)
+}
+
+/// Returns whether an instruction can read an operand from uniform registers.
+fn fits(function: &Function, inst: Inst, opcode: Opcode, at: usize, encodability: &mut EncodabilityCache) -> bool {
+    let mut draft = Draft::of(function, inst, opcode);
+    draft.operands[at].kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 2 };
+    encodability.is_encodable(function, inst, &draft)
+}

@@ -1,0 +1,104 @@
+//! Schedules blocks again that lose many cycles to bank conflicts of their registers.
+//!
+//! Backend B does not know the register banks. A warp that is not waiting for anything else then loses a cycle wherever an instruction
+//! reads two registers of one bank that the reuse cache does not hold: in a loop of multiply-adds up to a third of all cycles. Backend C
+//! orders such a block by what the reuse cache holds. Its order is taken if it has fewer conflicts and does not take longer.
+
+use oriole_ir::Function;
+use oriole_ir::analysis::{ControlFlow, Loops};
+
+use super::{ChunkCode, ScheduleError, Scheduler, Scratch, Stats, chunks};
+use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode, measure_allocated};
+use crate::code::{Code, from_ir, from_machine};
+use crate::graph::Builder;
+use crate::in_flight::InFlight;
+use crate::pressure::{BlockLiveness, PressureTracker};
+
+/// A block is scheduled again if its conflicts cost at least this part of its issue slots.
+const MIN_CONFLICTS: f64 = 0.1;
+/// Maximum number of instructions of a block that is scheduled again.
+const MAX_ITEMS: usize = 1024;
+
+impl Scheduler<'_> {
+    /// Schedules the blocks of loops again that lose cycles to bank conflicts, on physical registers.
+    pub fn avoid_conflicts(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
+        let mut stats = Stats::default();
+        let flow = ControlFlow::compute(function);
+        let loops = Loops::compute(function, &flow);
+        let mut builder = Builder::new(self.model, from_machine::empty().registers());
+        let blocks = function.layout.clone().into_iter().filter(|&block| {
+            let is_short = function.blocks[block].insts.len() <= MAX_ITEMS;
+            is_short && loops.depth(block) > 0 && self.cost(function, &mut builder, &function.blocks[block].insts).is_conflicting()
+        });
+        let blocks: Vec<_> = blocks.collect();
+        if blocks.is_empty() {
+            return Ok(stats);
+        }
+        let other = Scheduler { backend: Backend::C, ..*self };
+        let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
+        for chunk in chunks(function, other.backend.strategy().largest_function()) {
+            let push = |code: &mut Code, inst| from_ir::push_allocated(code, function, inst);
+            let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
+            chunk_code.walk_latches(function, &flow, &mut in_flight, None);
+            let mut scratch = Scratch {
+                builder: Builder::new(self.model, chunk_code.code.registers()),
+                tracker: PressureTracker::new(chunk_code.code.groups().len()),
+                scheduler: other.backend.strategy().scheduler(),
+                in_flight: &mut in_flight,
+            };
+            for (block, range) in &chunk_code.blocks {
+                scratch.in_flight.enter_block(function, &flow, *block, None);
+                if !blocks.contains(block) {
+                    scratch.in_flight.restart_block();
+                    range.clone().for_each(|position| scratch.in_flight.step(&chunk_code.code, &chunk_code.code.items[position]));
+                    scratch.in_flight.finish_block(&chunk_code.code, *block, range.clone());
+                    continue;
+                }
+                scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
+                let settings = other.settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
+                let attempt = other.attempt(&chunk_code.code, range, &mut scratch, &settings);
+                let old = function.blocks[*block].insts.clone();
+                let new: Vec<_> = attempt.order.iter().map(|position| old[position - range.start]).collect();
+                let (before, after) = (self.cost(function, &mut builder, &old), self.cost(function, &mut builder, &new));
+                let attempt = (after.conflicts < before.conflicts && after.cycles <= before.cycles).then_some(attempt);
+                match &attempt {
+                    Some(attempt) => scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied()),
+                    None => scratch.in_flight.finish_block(&chunk_code.code, *block, range.clone()),
+                }
+                self.accept(function, &chunk_code.code, *block, range, attempt, &mut stats)?;
+            }
+        }
+        Ok(stats)
+    }
+
+    /// Measures an order of the instructions of a block.
+    fn cost(&self, function: &Function, builder: &mut Builder<'_>, insts: &[oriole_ir::Inst]) -> Cost {
+        let mut code = from_machine::empty();
+        insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, inst));
+        let issued = code.items.iter().filter(|item| item.opcode.is_some()).count();
+        let mut cost = Cost { issued: issued as u32, cycles: 0, conflicts: 0 };
+        for region in code.regions(0..code.items.len(), MAX_ITEMS) {
+            let graph = builder.build(&code, region);
+            let found = measure_allocated(&code, &graph, self.costs);
+            cost.cycles += found.exit.max(found.length.issued);
+            cost.conflicts += found.conflicts;
+        }
+        cost
+    }
+}
+
+/// What an order of a block costs.
+struct Cost {
+    /// Number of instructions.
+    issued: u32,
+    /// Cycles of a warp that is alone.
+    cycles: u32,
+    /// Cycles lost by bank conflicts.
+    conflicts: u32,
+}
+
+impl Cost {
+    fn is_conflicting(&self) -> bool {
+        f64::from(self.conflicts) >= MIN_CONFLICTS * f64::from(self.issued)
+    }
+}
