@@ -28,7 +28,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut 
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
         let unit_cycles = UnitCycles::of(hardware);
         for at in 0..function.layout.len() {
-            moved += balance(function, function.layout[at], encodability, &unit_cycles);
+            moved += balance_block(function, function.layout[at], encodability, &unit_cycles);
         }
     }
     if has_fast_doubles(hardware) {
@@ -106,7 +106,7 @@ impl UnitCycles {
 }
 
 /// Balances one block. Returns the number of instructions moved.
-fn balance(function: &mut Function, block: Block, encodability: &mut EncodabilityCache, unit_cycles: &UnitCycles) -> usize {
+fn balance_block(function: &mut Function, block: Block, encodability: &mut EncodabilityCache, unit_cycles: &UnitCycles) -> usize {
     let (mut integer, mut product) = (0, 0);
     for &inst in &function.blocks[block].insts {
         let data = &function.insts[inst];
