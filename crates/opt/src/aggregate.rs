@@ -190,7 +190,7 @@ struct Voters {
 #[derive(Clone, Copy)]
 struct Prefixes {
     /// The sum of the operands of the threads up to and including this one.
-    total: Operand,
+    prefix_sum: Operand,
     /// Predicate: whether all 32 threads of the warp participate.
     is_full: Operand,
     /// Predicate: whether this thread performs the atomic operation.
@@ -434,7 +434,7 @@ impl Aggregate {
                 new
             }
         };
-        let Prefixes { total, is_full, performs_atomic, operand } = prefixes;
+        let Prefixes { prefix_sum, is_full, performs_atomic, operand } = prefixes;
         let old = set_guard_and_operand(function, inst, atomic, performs_atomic, operand);
         new_insts.push(inst);
         let (Some(result), Some((old, tied))) = (atomic.old, old) else { return };
@@ -442,7 +442,7 @@ impl Aggregate {
         // A thread's old value is that of the last thread plus the operands of the threads with lower lane numbers: its prefix sum minus
         // its own operand. If not all threads participate, each has performed its own operation and has its own old value.
         let last = emit_shuffle(&mut after, function, piece(old, 0), LAST_LANE.into());
-        let before = emit_sum(&mut after, function, [total, atomic.value.negated(), last]);
+        let before = emit_sum(&mut after, function, [prefix_sum, atomic.value.negated(), last]);
         let chosen = emit_select(&mut after, function, before, old.into(), is_full);
         define_result(function, &mut after, result, chosen, guard, tied);
         new_insts.extend(after.insts.iter().copied());
@@ -454,9 +454,9 @@ impl Aggregate {
         let mask = emit_ballot(prelude, function, guard);
         let is_full = emit_compare(prelude, function, Symbol::AND, mask, i64::from(u32::MAX).into(), Operand::PT);
         // Operands 3 1 4 1 of four threads become 3 4 5 5 at distance 1, and 3 4 8 9 at distance 2.
-        let mut total = value;
+        let mut prefix_sum = value;
         for distance in [1_i64, 2, 4, 8, 16] {
-            total = add_from_below(prelude, function, total, distance);
+            prefix_sum = add_from_below(prelude, function, prefix_sum, distance);
         }
         let not_full = is_full.inverted_predicate();
         let mut performs_atomic = emit_compare(prelude, function, Symbol::OR, lane, LAST_LANE.into(), not_full);
@@ -465,8 +465,8 @@ impl Aggregate {
             let sources = [performs_atomic, condition(guard), Operand::PT, 0x80_i64.into(), 0_i64.into()];
             performs_atomic = emit_predicate(prelude, function, Opcode::PLOP3, &[Symbol::LUT], &sources);
         }
-        let operand = emit_select(prelude, function, total, value, is_full);
-        Prefixes { total, is_full, performs_atomic, operand }
+        let operand = emit_select(prelude, function, prefix_sum, value, is_full);
+        Prefixes { prefix_sum, is_full, performs_atomic, operand }
     }
 
     /// Returns the lane number of the thread.
@@ -598,12 +598,12 @@ fn add_from_below(prelude: &mut Prelude, function: &mut Function, value: Operand
     prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);
     // The predicate result of `SHFL.UP` says whether there is such a thread. If there is none, the sum must not change: the addition is
     // guarded, and its result is tied to the old sum.
-    let total = emit_sum(prelude, function, [value, below, Operand::RZ]);
+    let prefix_sum = emit_sum(prelude, function, [value, below, Operand::RZ]);
     if let Some(&inst) = prelude.insts.last() {
         let mut operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().copied().collect();
         operands.push(value.with_role(Role::Tied(0)));
         function.set_operands(inst, &operands, 3);
         function.insts[inst].guard = Some(Guard { kind: exists.kind, negated: false });
     }
-    total
+    prefix_sum
 }

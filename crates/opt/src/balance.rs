@@ -32,7 +32,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut 
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
         let unit_cycles = UnitCycles::of(hardware);
         for at in 0..function.layout.len() {
-            moved += balance(function, function.layout[at], encodability, &unit_cycles, &[Opcode::IADD3, Opcode::SHF]);
+            moved += balance_block(function, function.layout[at], encodability, &unit_cycles, &[Opcode::IADD3, Opcode::SHF]);
         }
     }
     if has_fast_doubles(hardware) {
@@ -50,7 +50,7 @@ pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability:
         return 0;
     }
     let unit_cycles = UnitCycles::of(hardware);
-    (0..function.layout.len()).map(|at| balance(function, function.layout[at], encodability, &unit_cycles, &[Opcode::MOV])).sum()
+    (0..function.layout.len()).map(|at| balance_block(function, function.layout[at], encodability, &unit_cycles, &[Opcode::MOV])).sum()
 }
 
 /// Returns whether the FP64 unit has at least half as many lanes as the FP32 unit.
@@ -120,7 +120,7 @@ impl UnitCycles {
 }
 
 /// Balances one block by instructions with these opcodes. Returns the number of instructions moved.
-fn balance(
+fn balance_block(
     function: &mut Function,
     block: Block,
     encodability: &mut EncodabilityCache,

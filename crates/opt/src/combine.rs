@@ -88,7 +88,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 10] = [
+    pub const ALL: [Rule; 12] = [
         Rule::Logic,
         Rule::TrivialLogic,
         Rule::Sum,

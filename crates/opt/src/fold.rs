@@ -124,13 +124,13 @@ struct Folder {
 
 /// A register or register pair plus a constant.
 struct BasePlusConstant {
-    base: Base,
+    base: AddressBase,
     constant: i64,
 }
 
 /// The base of an address, without added constants.
 #[derive(Clone, Copy)]
-enum Base {
+enum AddressBase {
     /// No base: the address is a constant.
     Absent,
     /// A register or an aligned register pair.
@@ -411,21 +411,21 @@ impl Folder {
             let Some((next_low, next_high, added)) = self.match_wide_addition(function, low, high) else { break };
             (low, high) = (next_low, next_high);
             number = number.wrapping_add(added);
-            let base = aligned_pair(function, low, high).map_or(Base::Halves(low, high), Base::Registers);
+            let base = aligned_pair(function, low, high).map_or(AddressBase::Halves(low, high), AddressBase::Registers);
             sums.push(BasePlusConstant { base, constant: number });
         }
         for (count, mut sum) in sums.into_iter().enumerate().rev() {
             // Whether an address is encodable does not depend on which register pair is its base, so any aligned pair can stand for the
             // halves.
-            let as_pair = BasePlusConstant { base: Base::Registers(base), constant: sum.constant };
+            let as_pair = BasePlusConstant { base: AddressBase::Registers(base), constant: sum.constant };
             let fits = with_offset(Draft::of(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
             if !fits {
                 continue;
             }
-            if let Base::Halves(low, high) = sum.base {
+            if let AddressBase::Halves(low, high) = sum.base {
                 let Some(pair) = self.bases.pack(function, &self.definitions, low, high) else { continue };
-                sum.base = Base::Registers(pair);
+                sum.base = AddressBase::Registers(pair);
             }
             if let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) {
                 draft.store(function, inst);
@@ -438,11 +438,11 @@ impl Folder {
     /// Expresses a 32-bit register as the sum of another register and a constant; `None` if no instruction adds a constant.
     fn register_plus_constant(&self, function: &Function, part: Part) -> Option<BasePlusConstant> {
         match self.definitions.known_content(function, part) {
-            Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: Base::Absent, constant: i64::from(number as i32) }),
+            Some(KnownWord::Integer(number)) => Some(BasePlusConstant { base: AddressBase::Absent, constant: i64::from(number as i32) }),
             Some(KnownWord::Constant { .. }) => None,
             None => {
                 let (base, number, _) = self.match_addition(function, part)?;
-                Some(BasePlusConstant { base: Base::Registers(base), constant: i64::from(number as i32) })
+                Some(BasePlusConstant { base: AddressBase::Registers(base), constant: i64::from(number as i32) })
             }
         }
     }
@@ -562,9 +562,9 @@ fn with_offset(mut draft: Draft, at: usize, sum: &BasePlusConstant) -> Option<Dr
     let old = offset.map_or(0, |at| draft.operands[at].integer().unwrap_or_default());
     let new = OperandKind::Integer(old.checked_add(sum.constant)?);
     draft.operands[at].kind = match sum.base {
-        Base::Absent => OperandKind::Zero(RegFile::General),
-        Base::Registers(base) => OperandKind::Value(base),
-        Base::Halves(..) => return None,
+        AddressBase::Absent => OperandKind::Zero(RegFile::General),
+        AddressBase::Registers(base) => OperandKind::Value(base),
+        AddressBase::Halves(..) => return None,
     };
     match offset {
         Some(offset) => draft.operands[offset].kind = new,

@@ -60,7 +60,7 @@ fn is_product(function: &Function, inst: Inst) -> bool {
 /// Phis of one block that are to become one phi, in the order of the registers of the tuple.
 struct PhiSet {
     /// The tuple whose registers are the sources of the phis for one predecessor.
-    tuple: Value,
+    source_tuple: Value,
     phis: Vec<Inst>,
 }
 
@@ -86,7 +86,7 @@ fn phi_sets(function: &Function, definitions: &Definitions, block: Block) -> Vec
         let Some(phis) = found.remove(&key).and_then(|slots| slots.into_iter().collect::<Option<Vec<Inst>>>()) else { continue };
         if !phis.iter().any(|phi| taken.contains(phi)) {
             taken.extend(&phis);
-            sets.push(PhiSet { tuple: key.0, phis });
+            sets.push(PhiSet { source_tuple: key.0, phis });
         }
     }
     sets
@@ -110,7 +110,7 @@ fn tuple_register(function: &Function, definitions: &Definitions, source: Operan
 
 /// Creates one tuple phi for a set of phis, and replaces these by copies of its registers.
 fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block, set: &PhiSet) {
-    let tuple = function.new_value(function.values[set.tuple]);
+    let tuple = function.new_value(function.values[set.source_tuple]);
     let predecessors: Vec<Block> = sources(function, set.phis[0]).map(|(_, from)| from).collect();
     let mut operands = vec![Operand::from(function.whole(tuple))];
     for from in predecessors {
@@ -134,7 +134,7 @@ fn join_phi_set(function: &mut Function, definitions: &Definitions, block: Block
 /// Returns the tuple that the phis of a set have as sources for a predecessor. Packs the sources at the end of the predecessor if they are
 /// not one tuple already.
 fn tuple_from(function: &mut Function, definitions: &Definitions, set: &PhiSet, from: Block) -> Operand {
-    let class = function.values[set.tuple];
+    let class = function.values[set.source_tuple];
     let words: Vec<Operand> = set
         .phis
         .iter()

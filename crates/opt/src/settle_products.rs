@@ -136,7 +136,7 @@ impl Chains {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct InFlight {
     /// Number of the chain whose product writes the register; `None` if a product only reads it.
-    chain: Option<u32>,
+    chain_number: Option<u32>,
     /// Number of groups that ended after the group of the product: a wait that leaves this many pending waits for the product. `None` if
     /// the group has not ended.
     newer_groups: Option<u8>,
@@ -161,7 +161,7 @@ struct Insertions {
     /// The wait to insert: the number of groups that may stay pending, and the reason; `None` for no wait.
     wait: Option<(u8, Reason)>,
     /// Whether a fence (`WARPGROUP.ARRIVE`) is inserted.
-    fence: bool,
+    inserts_fence: bool,
 }
 
 /// Consecutive general registers.
@@ -221,7 +221,7 @@ impl RegisterState {
         for (mine, theirs) in self.in_flight.iter_mut().zip(&other.in_flight) {
             let joined = match (*mine, *theirs) {
                 (Some(one), Some(two)) => Some(InFlight {
-                    chain: if one.chain == two.chain { one.chain } else { Some(MIXED) },
+                    chain_number: if one.chain_number == two.chain_number { one.chain_number } else { Some(MIXED) },
                     newer_groups: one.newer_groups.zip(two.newer_groups).map(|(one, two)| one.min(two)),
                 }),
                 (one, two) => one.or(two),
@@ -267,7 +267,7 @@ impl RegisterState {
             |operands: &[Operand]| operands.iter().filter_map(RegisterRange::of).flat_map(RegisterRange::registers).collect::<Vec<usize>>();
         let (reads, writes) = (ranges(function.sources(inst)), ranges(function.results(inst)));
         for &register in &reads {
-            self.in_flight[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
+            self.in_flight[register].filter(|flight| flight.chain_number.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
         }
         for &register in &writes {
             self.in_flight[register].into_iter().for_each(|flight| conflicts.add(flight));
@@ -275,7 +275,7 @@ impl RegisterState {
         let steps = Insertions {
             ends_group: conflicts.is_open,
             wait: conflicts.max_pending_groups.map(|left| (left, if leaves { Reason::ControlTransfer } else { Reason::Access })),
-            fence: false,
+            inserts_fence: false,
         };
         self.apply(&steps);
         for &register in reads.iter().chain(&writes) {
@@ -299,10 +299,10 @@ impl RegisterState {
         let results: Vec<usize> = result.into_iter().flat_map(RegisterRange::registers).collect();
         let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
         for &register in &sources {
-            self.in_flight[register].filter(|flight| flight.chain.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
+            self.in_flight[register].filter(|flight| flight.chain_number.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
         }
         for &register in &results {
-            let is_same_chain = |flight: &InFlight| flight.chain.is_some() && flight.chain == chain;
+            let is_same_chain = |flight: &InFlight| flight.chain_number.is_some() && flight.chain_number == chain;
             self.in_flight[register].filter(|flight| !is_same_chain(flight)).into_iter().for_each(|flight| conflicts.add(flight));
         }
         let needs_fence = results.iter().any(|&register| self.accessed_since_fence[register])
@@ -310,15 +310,15 @@ impl RegisterState {
         let steps = Insertions {
             ends_group: conflicts.is_open,
             wait: conflicts.max_pending_groups.map(|left| (left, Reason::OtherShape)),
-            fence: needs_fence || conflicts.max_pending_groups.is_some(),
+            inserts_fence: needs_fence || conflicts.max_pending_groups.is_some(),
         };
         self.apply(&steps);
         for register in sources {
             // Of two products that read a register, only the newer one has to be tracked: it finishes last.
-            self.in_flight[register] = Some(InFlight { chain: None, newer_groups: None });
+            self.in_flight[register] = Some(InFlight { chain_number: None, newer_groups: None });
         }
         for register in results {
-            self.in_flight[register] = Some(InFlight { chain, newer_groups: None });
+            self.in_flight[register] = Some(InFlight { chain_number: chain, newer_groups: None });
         }
         if ends_group(function, inst) {
             self.end_group();
@@ -334,7 +334,7 @@ impl RegisterState {
         if let Some((left, _)) = steps.wait {
             self.wait(left);
         }
-        if steps.fence {
+        if steps.inserts_fence {
             self.fence();
         }
     }
@@ -374,7 +374,7 @@ impl Insertions {
             insts.push(new_wait(function, left));
             remarks.push(Remark { location, reason });
         }
-        if self.fence {
+        if self.inserts_fence {
             insts.push(new_fence(function));
             if self.wait.is_none() {
                 remarks.push(Remark { location, reason: Reason::Fence });

@@ -237,13 +237,13 @@ impl Hints {
 
     /// Returns the first register that a value should get; `None` if no value of its web has a place yet.
     pub fn wish(&mut self, value: Value) -> Option<Reg> {
-        let web = self.web(value);
-        self.place(web)
+        let web = self.web_of(value);
+        self.implied_register(web)
     }
 
     /// Returns one more than the highest register that has been chosen in the current file.
     pub fn used(&self) -> u16 {
-        self.used
+        self.used_end
     }
 
     /// Returns the size of a web and the offset of the value in it.

@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::hints::Hints;
 use crate::liveness::{Flow, Liveness};
-use crate::operands::part_in;
+use crate::operands::part_in_file;
 use crate::registers::{Reg, RegisterSet};
 
 /// Registers are allocated in groups of this size.
@@ -62,7 +62,7 @@ impl Reservations {
     /// Finds the values that loops carry.
     pub fn find(function: &Function, flow: &Flow, liveness: &Liveness, file: RegFile) -> Reservations {
         let mut found = Reservations::default();
-        for around in flow.order().iter().filter_map(|&block| flow.loops.innermost(block).map(|around| (block, around))) {
+        for around in flow.reverse_post_order().iter().filter_map(|&block| flow.loops.innermost(block).map(|around| (block, around))) {
             let (header, around) = around;
             if flow.loops.get(around).header != header {
                 continue;
@@ -70,7 +70,7 @@ impl Reservations {
             for &phi in function.phis(header) {
                 for pair in function.sources(phi).chunks_exact(2) {
                     let is_carried = matches!(pair[1].kind, OperandKind::Block(from) if flow.loops.contains(around, from));
-                    found.carried.extend(part_in(function, &pair[0], file).filter(|_| is_carried).map(|part| part.value));
+                    found.carried.extend(part_in_file(function, &pair[0], file).filter(|_| is_carried).map(|part| part.value));
                 }
             }
         }
@@ -81,7 +81,7 @@ impl Reservations {
             let is_pack = matches!(function.insts[file_inst.inst].op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack));
             let mut results = function.results(file_inst.inst).iter().filter_map(Operand::value);
             if is_pack && results.any(|value| found.carried.contains(&value)) {
-                let sources = function.sources(file_inst.inst).iter().filter_map(|source| part_in(function, source, file));
+                let sources = function.sources(file_inst.inst).iter().filter_map(|source| part_in_file(function, source, file));
                 found.carried.extend(sources.filter(|&part| part == function.whole(part.value)).map(|part| part.value));
             }
         }
@@ -118,7 +118,7 @@ impl Reservations {
                 liveness.reads(file_inst).iter().map(|access| (access, false)).chain(liveness.writes(file_inst).iter().map(|access| (access, true)))
             {
                 if is_write || self.last_uses.contains_key(&access.value) {
-                    let last = if access.next.is_after_block(length) { u32::MAX } else { file_inst.position };
+                    let last = if access.next_use.is_after_block(length) { u32::MAX } else { file_inst.position };
                     self.last_uses.insert(access.value, last);
                 }
             }
@@ -135,7 +135,7 @@ impl Reservations {
         for arrival in self.arrivals.iter().filter(|arrival| arrival.position < last_use && arrival.value != value) {
             avoided.insert(arrival.register, 1);
         }
-        let affordable = RegisterSet::first(self.needed.max(u32::from(used)));
+        let affordable = RegisterSet::first_n(self.needed.max(u32::from(used)));
         let open = free.without(&avoided).and(&affordable);
         Some(Choice { open, preferred: open.and(&self.reserved) })
     }

@@ -105,10 +105,10 @@ fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRe
     if before.sched_barriers != after.sched_barriers {
         return Err(Broken::SchedBarrier { item });
     }
-    if before.memory != after.memory {
+    if before.aliasing_accesses != after.aliasing_accesses {
         return Err(Broken::Memory { item });
     }
-    if before.order != after.order { Err(Broken::Order { item }) } else { Ok(()) }
+    if before.ordered_items != after.ordered_items { Err(Broken::Order { item }) } else { Ok(()) }
 }
 
 /// The record of one item: what precedes it in the replayed order. Sets are represented by set hashes.
@@ -118,9 +118,9 @@ struct ItemRecord {
     /// its position plus one; 0 means that no item of the range wrote the register before.
     writers: Vec<u32>,
     /// Earlier accesses that may alias this access; for a fence or barrier, all earlier accesses.
-    memory: SetHash,
+    aliasing_accesses: SetHash,
     /// Earlier fences, barriers, strong accesses and other items with which this item must stay in order.
-    order: SetHash,
+    ordered_items: SetHash,
     /// Earlier scheduling barriers; for a scheduling barrier, all earlier items.
     sched_barriers: SetHash,
 }
@@ -147,7 +147,7 @@ impl SetHash {
 
     /// Returns the hash multiplied by a factor. Different factors keep the sets of one record apart: without them, an item could move
     /// from one set to another unnoticed.
-    fn times(self, factor: u64) -> SetHash {
+    fn scaled(self, factor: u64) -> SetHash {
         SetHash(self.0.wrapping_mul(factor))
     }
 }
@@ -252,17 +252,17 @@ impl<'b> ReplayState<'b> {
             OrderEffect::None => {}
             OrderEffect::Access(access) => self.execute_access(access, own, base, &mut record),
             OrderEffect::Clock => {
-                record.order.add(self.strong);
-                record.order.add(self.fences.times(FENCES));
+                record.ordered_items.add(self.strong);
+                record.ordered_items.add(self.fences.scaled(FENCES));
                 self.strong.add(own);
             }
             OrderEffect::Fence | OrderEffect::Sync => {
-                record.memory = self.accesses;
-                record.order.add(self.strong);
-                record.order.add(self.fences.times(FENCES));
+                record.aliasing_accesses = self.accesses;
+                record.ordered_items.add(self.strong);
+                record.ordered_items.add(self.fences.scaled(FENCES));
                 self.fences.add(own);
                 if item.effect == OrderEffect::Sync {
-                    record.order.add(self.converged.times(CONVERGED));
+                    record.ordered_items.add(self.converged.scaled(CONVERGED));
                     self.syncs.add(own);
                 }
             }
@@ -272,7 +272,7 @@ impl<'b> ReplayState<'b> {
             }
         }
         if item.converged {
-            record.order.add(self.syncs.times(SYNCS));
+            record.ordered_items.add(self.syncs.scaled(SYNCS));
             self.converged.add(own);
         }
         self.all_items.add(own);
@@ -288,7 +288,7 @@ impl<'b> ReplayState<'b> {
     /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
     fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
-            record.order = self.syncs;
+            record.ordered_items = self.syncs;
             return;
         }
         let writes = access.kind == MemAccessKind::Write;
@@ -304,9 +304,9 @@ impl<'b> ReplayState<'b> {
             // Accesses of the own base are contained in the sum of the space and are subtracted again below.
             let of_space = SPACES[number];
             let mut count = |hashes: &SetHashes, factor: u64| {
-                record.memory.add(hashes.writes.times(factor).times(of_space));
+                record.aliasing_accesses.add(hashes.writes.scaled(factor).scaled(of_space));
                 if writes {
-                    record.memory.add(hashes.reads.times(READS).times(factor).times(of_space));
+                    record.aliasing_accesses.add(hashes.reads.scaled(READS).scaled(factor).scaled(of_space));
                 }
             };
             // Accesses of other bases: all of the space here, minus those of the own base below.
@@ -327,9 +327,9 @@ impl<'b> ReplayState<'b> {
                 }
             }
         }
-        record.order = self.fences;
+        record.ordered_items = self.fences;
         if access.strong {
-            record.order.add(self.strong.times(READS));
+            record.ordered_items.add(self.strong.scaled(READS));
             self.strong.add(own);
         }
         self.accesses.add(own);

@@ -74,7 +74,7 @@ impl Combiner {
         let [_, first, second] = *function.results(lower) else { return None };
         let is_lower = function.insts[lower].is_machine(Opcode::IADD3) && function.insts[lower].modifiers.is_empty();
         let is_carry = first.value() == carry.value() && second.value().is_none();
-        let is_near = self.homes[lower.position()] == self.homes[upper.position()];
+        let is_near = self.inst_blocks[lower.position()] == self.inst_blocks[upper.position()];
         let is_only_reader = self.reads[carry.value()?.position()] == 1;
         (is_lower && is_carry && is_near && is_only_reader).then_some(WideSum { lower, upper })
     }
@@ -84,7 +84,7 @@ impl Combiner {
         let register = self.register(function, source)?;
         let inst = self.definitions.unguarded(function, register.value)?;
         let is_first = function.results(inst).first().and_then(Operand::value) == Some(register.value);
-        let is_near = self.homes[inst.position()] == self.homes[reader.position()];
+        let is_near = self.inst_blocks[inst.position()] == self.inst_blocks[reader.position()];
         let is_only_reader = self.reads[register.value.position()] == 1;
         (function.insts[inst].is_machine(Opcode::IADD3) && is_first && is_near && is_only_reader).then_some(inst)
     }

@@ -20,7 +20,7 @@
 use oriole_ir::{Function, Inst, Operand, OperandKind, Part, RegFile, Role};
 use oriole_isa::{Opcode, Symbol};
 
-use super::{Base, Folder, aligned_pair};
+use super::{AddressBase, Folder, aligned_pair};
 use crate::known::Known;
 use crate::rewrite::piece;
 
@@ -38,9 +38,9 @@ impl Folder {
         let Some(pair) = general_pair(function, &function.operands(inst)[at]) else { return };
         let Some(base) = self.base_plus_zero(function, pair) else { return };
         let base = match base {
-            Base::Halves(low, high) => self.bases.pack(function, &self.definitions, low, high),
-            Base::Registers(base) => Some(base),
-            Base::Absent => None,
+            AddressBase::Halves(low, high) => self.bases.pack(function, &self.definitions, low, high),
+            AddressBase::Registers(base) => Some(base),
+            AddressBase::Absent => None,
         };
         let Some(base) = base else { return };
         function.operands_mut(inst)[at].kind = OperandKind::Value(base);
@@ -56,7 +56,7 @@ impl Folder {
     }
 
     /// Matches a 64-bit address that is a base plus a value that is always zero. Returns the base.
-    fn base_plus_zero(&self, function: &Function, pair: Part) -> Option<Base> {
+    fn base_plus_zero(&self, function: &Function, pair: Part) -> Option<AddressBase> {
         let (low, carry) = self.match_zero_addition(function, piece(pair, 0))?;
         let origin = self.definitions.origin(function, piece(pair, 1));
         let inst = self.definitions.unguarded(function, origin.value)?;
@@ -68,7 +68,7 @@ impl Folder {
             return None;
         }
         let (high, 0) = self.register_and_constant(function, &[*first, *second, *third])? else { return None };
-        Some(aligned_pair(function, low, high).map_or(Base::Halves(low, high), Base::Registers))
+        Some(aligned_pair(function, low, high).map_or(AddressBase::Halves(low, high), AddressBase::Registers))
     }
 
     /// Matches a 32-bit addition of a register and summands that are always zero. Returns the register and the predicate with the carry.

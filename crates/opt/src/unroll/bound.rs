@@ -148,18 +148,18 @@ impl Bound {
         is_ordered && start.saturating_add(limit).saturating_add(farthest) < 1 << 30
     }
 
-    /// Appends the test whether exit test `number` (from 0) after the given counter value is false, so that the loop is left there. The
+    /// Appends the test whether exit test `test_index` (from 0) after the given counter value is false, so that the loop is left there. The
     /// predicate is ANDed with `and`. `None` if the relation has no inverse.
     pub(crate) fn emit_exit_test(
         &self,
         function: &mut Function,
         counter: Operand,
-        number: i64,
+        test_index: i64,
         and: Operand,
         into: &mut Vec<Inst>,
     ) -> Option<Operand> {
         let first = if self.repeats_last_test { self.offset.wrapping_add(self.step) } else { self.offset };
-        let distance = i64::from(first) + i64::from(self.step) * number;
+        let distance = i64::from(first) + i64::from(self.step) * test_index;
         let mut emit = Emit { function, location: self.compare, into };
         let tested = emit.sum(counter, Operand::from(distance as u32));
         Some(emit.compare(inverted(self.relation)?, self.is_unsigned, tested, self.limit, and))

@@ -45,6 +45,7 @@ impl Scheduler<'_> {
                 tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: other.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
+                carried: Vec::new(),
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, None);
@@ -56,7 +57,7 @@ impl Scheduler<'_> {
                 }
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 let settings = other.settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
-                let attempt = other.attempt(&chunk_code.code, range, &mut scratch, &settings);
+                let attempt = other.schedule_regions(&chunk_code.code, range, &mut scratch, &settings);
                 let old = function.blocks[*block].insts.clone();
                 let new: Vec<_> = attempt.order.iter().map(|position| old[position - range.start]).collect();
                 let (before, after) = (self.cost(function, &mut builder, &old), self.cost(function, &mut builder, &new));
@@ -65,7 +66,7 @@ impl Scheduler<'_> {
                     Some(attempt) => scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied()),
                     None => scratch.in_flight.finish_block(&chunk_code.code, *block, range.clone()),
                 }
-                self.accept(function, &chunk_code.code, *block, range, attempt, &mut stats)?;
+                self.apply_order(function, &chunk_code.code, *block, range, attempt, &mut stats)?;
             }
         }
         Ok(stats)

@@ -76,8 +76,8 @@ impl SpaceState {
         self.cells.clear();
     }
 
-    /// Creates the joins that an access needs. Its edges are added afterwards by [`SpaceState::connect`].
-    fn prepare(&mut self, base: BaseId, writes: bool, incoming: &mut Incoming) {
+    /// Creates the joins that an access needs. Its edges are added afterwards by [`SpaceState::add_edges`].
+    fn create_joins(&mut self, base: BaseId, writes: bool, incoming: &mut Incoming) {
         // The base changes: the stores of the run become part of the join, which the new access follows.
         if self.current_base != Some(base) && !self.current_stores.is_empty() {
             self.joined_stores = incoming.join(&self.current_stores, self.joined_stores);
@@ -102,7 +102,7 @@ impl SpaceState {
 
     /// Adds the edges of an access and records the access. `cells` is the range of cells that the access touches, `None` if its address is
     /// unknown.
-    fn connect(&mut self, node: u32, base: BaseId, cells: Option<std::ops::RangeInclusive<i64>>, writes: bool, incoming: &mut Incoming) {
+    fn add_edges(&mut self, node: u32, base: BaseId, cells: Option<std::ops::RangeInclusive<i64>>, writes: bool, incoming: &mut Incoming) {
         let mut add = |from: u32| incoming.add(from, 1, EdgeKind::Memory, false);
         self.joined_stores.into_iter().for_each(&mut add);
         if writes {
@@ -226,10 +226,10 @@ impl MemoryOrder {
         });
         let writes = access.kind == MemAccessKind::Write;
         for space in &mut self.spaces[spaces.clone()] {
-            space.prepare(base, writes, incoming);
+            space.create_joins(base, writes, incoming);
         }
         for space in &mut self.spaces[spaces] {
-            space.connect(node, base, cells.clone(), writes, incoming);
+            space.add_edges(node, base, cells.clone(), writes, incoming);
         }
         self.last_fence.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
         if access.strong {

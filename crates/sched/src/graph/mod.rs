@@ -57,7 +57,7 @@ pub struct Graph {
     /// By item: as `tails`, but for a typical reader instead of the slowest one; see [`Graph::typical_tail`].
     typical_tails: Vec<u16>,
     /// For each item, the first cycle in which its operands from before the region are available; see [`Graph::start_cycles`].
-    starts: Vec<u32>,
+    operand_arrivals: Vec<u32>,
 }
 
 impl Graph {
@@ -150,7 +150,7 @@ impl Graph {
     /// Returns, for each node, the first cycle in which its operands from before the region are available: 0, or more if such an operand
     /// is still in flight when the region starts.
     pub fn start_cycles(&self) -> Vec<u32> {
-        let mut starts = self.starts.clone();
+        let mut starts = self.operand_arrivals.clone();
         starts.resize(self.nodes(), 0);
         starts
     }
@@ -255,7 +255,7 @@ impl<'m> Builder<'m> {
             self.incoming.finish(node);
         }
         let mut graph = Graph::from_incoming(&self.incoming, region);
-        graph.starts = starts;
+        graph.operand_arrivals = starts;
         graph.barrier_latencies = self.barrier_latencies(code, &graph.region);
         graph.tails = self.tails(code, &graph);
         graph.typical_tails = self.typical_tails(code, &graph);

@@ -124,19 +124,19 @@ pub struct Gathered {
 /// `live_at_calls`, a number of registers.
 #[derive(Clone, Copy, Default, Debug)]
 struct ExtraCounts {
-    textures: u64,
+    texture_insts: u64,
     texture_readers: u64,
-    half: u64,
+    half_insts: u64,
     half_packed: u64,
     local_stored: u64,
     local_loaded: u64,
     constant_textures: u64,
     uniform_textures: u64,
     bindless_textures: u64,
-    uniform: u64,
-    to_uniform: u64,
+    uniform_insts: u64,
+    copies_to_uniform: u64,
     live_at_calls: u64,
-    precise: u64,
+    precise_insts: u64,
 }
 
 /// Names of the latency classes whose results are rounded as IEEE 754 requires.
@@ -231,7 +231,7 @@ fn block_times(
         let mut merged = ResultsInFlight::default();
         for &from in from {
             if let Some(end) = ends.get(&from) {
-                merged.merge(&listing.enter(function, from, end, block));
+                merged.merge(&listing.results_at_entry(function, from, end, block));
             }
         }
         merged
@@ -412,20 +412,20 @@ impl ExtraCounts {
         let data = &function.insts[inst];
         let class = item.class.name();
         if class == "texture" {
-            self.textures += 1;
+            self.texture_insts += 1;
             self.count_texture(function, inst);
         }
         if class.starts_with("half") {
-            self.half += 1;
+            self.half_insts += 1;
             self.half_packed += u64::from(!is_single_half(function, inst));
         }
         if let Some(access) = data.memory.map(|id| &function.accesses[id]).filter(|access| access.space == Space::Local) {
             let sum = if data.result_count() == 0 { &mut self.local_stored } else { &mut self.local_loaded };
             *sum += u64::from(access.bytes);
         }
-        self.uniform += u64::from(item.class.attribute("unit") == Some("udp"));
-        self.to_uniform += u64::from(item.opcode == Some(Opcode::R2UR));
-        self.precise += u64::from(PRECISE.contains(&class));
+        self.uniform_insts += u64::from(item.class.attribute("unit") == Some("udp"));
+        self.copies_to_uniform += u64::from(item.opcode == Some(Opcode::R2UR));
+        self.precise_insts += u64::from(PRECISE.contains(&class));
     }
 
     /// Counts a texture instruction by the source of its descriptor: constant bank, uniform register or general register.
@@ -504,14 +504,14 @@ impl Gathered {
         let mut add = |name: &str, figure: Figure| list.push((name.to_owned(), figure));
         let latency = self.latency.round() as u64;
         add("inst", count(self.instructions as u64));
-        add("texInst", count(extra.textures));
+        add("texInst", count(extra.texture_insts));
         add("tepid", count(extra.texture_readers));
         add("rregs", count(u64::from(if self.stage == AllocationStage::Pre { self.live[0] as u32 } else { facts.registers })));
         add("urregs", count(u64::from(facts.uniform_registers)));
         add("_lat2inst", Figure::Ratio(if self.issued > 0.0 { self.latency / self.issued } else { 0.0 }));
-        add("FP16 inst", count(extra.half));
+        add("FP16 inst", count(extra.half_insts));
         add("FP16 VectInst", count(extra.half_packed));
-        add("Percentage Vectorized", Figure::Ratio(quotient(extra.half_packed as f64, extra.half as f64)));
+        add("Percentage Vectorized", Figure::Ratio(quotient(extra.half_packed as f64, extra.half_insts as f64)));
         add("est latency", count(latency));
         add("LSpillB", count(facts.spilled.0));
         add("LRefillB", count(facts.spilled.1));
@@ -553,10 +553,10 @@ impl Gathered {
         add("UR-Bound Tex", count(extra.uniform_textures));
         add("Bindless Tex", count(extra.bindless_textures));
         add("Partially Bound Tex", count(0));
-        add("UDP inst", count(extra.uniform));
-        add("numVecToURConverts inst", count(extra.to_uniform));
+        add("UDP inst", count(extra.uniform_insts));
+        add("numVecToURConverts inst", count(extra.copies_to_uniform));
         add("maxNumLiveValuesAtSuspend", count(facts.live_at_calls));
-        add("Precise inst", count(extra.precise));
+        add("Precise inst", count(extra.precise_insts));
         add("worstcaseLat", Figure::Ratio(self.worst_latency));
         add("avgcaseLat", Figure::Ratio(self.average_latency));
         add("instHint", count(self.instructions as u64));

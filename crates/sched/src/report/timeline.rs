@@ -87,7 +87,7 @@ impl Listing {
 
     /// Translates the results in flight at the end of `from` to the entry of its successor `block`. The result of a phi is ready when its
     /// operand for the predecessor `from` is ready.
-    pub fn enter(&self, function: &Function, from: Block, end: &ResultsInFlight, block: Block) -> ResultsInFlight {
+    pub fn results_at_entry(&self, function: &Function, from: Block, end: &ResultsInFlight, block: Block) -> ResultsInFlight {
         let mut entered = end.clone();
         let Some(numbers) = &self.numbers else { return entered };
         for &phi in function.phis(block) {

@@ -55,7 +55,7 @@ pub(in crate::backend) struct DirectedGraph<'g> {
     /// Links of all nodes, grouped by node.
     links: Vec<Link>,
     /// Worklist of [`DirectedGraph::release`]: nodes to release, with their cycles.
-    joins: Vec<(u32, u32)>,
+    release_worklist: Vec<(u32, u32)>,
     /// By node: the number of nodes that must still be placed before it.
     pub left: Vec<u32>,
     /// By node: the first cycle of the pass in which it can be placed, according to the nodes placed so far.
@@ -121,7 +121,7 @@ impl<'g> DirectedGraph<'g> {
             direction,
             first_link: first,
             links: Vec::new(),
-            joins: Vec::new(),
+            release_worklist: Vec::new(),
             left: Vec::new(),
             earliest: Vec::new(),
             critical_path: Vec::new(),
@@ -141,7 +141,7 @@ impl<'g> DirectedGraph<'g> {
     ///
     /// A join is not placed: when all nodes before the join are placed, it is released at once.
     pub(in crate::backend) fn release(&mut self, node: u32, at: u32, ready: &mut Vec<u32>) {
-        let mut joins = std::mem::take(&mut self.joins);
+        let mut joins = std::mem::take(&mut self.release_worklist);
         joins.push((node, at));
         while let Some((node, at)) = joins.pop() {
             for index in self.first_link[node as usize]..self.first_link[node as usize + 1] {
@@ -158,6 +158,6 @@ impl<'g> DirectedGraph<'g> {
                 }
             }
         }
-        self.joins = joins;
+        self.release_worklist = joins;
     }
 }
