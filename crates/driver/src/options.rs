@@ -179,7 +179,7 @@ pub enum BackendChoice {
     Default,
     /// The backend that the published description of ptxas names for the target.
     ByTarget,
-    /// This backend.
+    /// The given backend.
     One(Backend),
     /// All backends; the best result is kept.
     Auto,

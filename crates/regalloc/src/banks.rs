@@ -66,13 +66,13 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
     let mut banks: Vec<Option<bool>> = vec![None; function.values.len()];
     for &(_, web) in &order {
         // An aligned tuple starts at an even register.
-        if hints.is_aligned(web) {
+        if hints.is_web_aligned(web) {
             banks[web.position()] = Some(false);
         }
     }
     for round in 0..=ROUNDS {
         for &(_, web) in &order {
-            if hints.is_aligned(web) {
+            if hints.is_web_aligned(web) {
                 continue;
             }
             let mut conflicts = [0; 2];
