@@ -40,8 +40,8 @@ const ROUNDS: usize = 2;
 struct Edge {
     /// The roots of the webs.
     webs: [Value; 2],
-    /// Whether the two operands are in different banks if the roots of their webs are; otherwise they are if the roots are in the same
-    /// bank.
+    /// Whether the roots of the webs must be in different banks to avoid a bank conflict of the two operands; otherwise they must be in the
+    /// same bank.
     roots_must_differ: bool,
     /// Estimated number of executions of the instruction.
     weight: u64,
