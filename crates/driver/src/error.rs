@@ -99,7 +99,7 @@ impl Excess {
         (used > most).then_some(Excess { memory, used, most, is_kernel })
     }
 
-    /// Returns the message in ptxas' words.
+    /// Returns the error message in ptxas' words; `function` is the name of the function.
     pub fn ptxas_text(&self, function: &str) -> String {
         let Excess { used, most, .. } = self;
         let user = if self.is_kernel { "Entry function" } else { "Function" };

@@ -36,7 +36,7 @@ pub struct Job<'m> {
 }
 
 impl<'m> Job<'m> {
-    /// Returns the job for a function. The register limits are set later.
+    /// Creates the job for a function. The register limits are set later.
     pub fn new(module_number: usize, module: &'m Module, id: FunctionId, layout: &Layout, target: Target) -> Job<'m> {
         let bounds = module.functions[id].bounds.clone();
         let (limit, register_limit) = (RegisterLimit { registers: 0, warnings: Vec::new() }, 0);

@@ -27,7 +27,7 @@ pub struct Options {
     pub entries: Vec<String>,
     /// Whether to run the IR verifier and the allocation checker after the passes.
     pub verify: bool,
-    /// Which passes run, and what to record about them.
+    /// The passes to run, and the dumps and measurements of passes to record.
     pub passes: PassOptions,
     /// A hardware profile that replaces the built-in model. It must be for [`Options::target`].
     pub profile: Option<Arc<Profile>>,
@@ -73,7 +73,7 @@ impl Options {
     }
 }
 
-/// Which passes run, and what to record about them. Passes are named as in [`PASSES`](crate::PASSES).
+/// The passes to run, and the dumps and measurements to record. Passes are named as in [`PASSES`](crate::PASSES).
 #[derive(Clone, Default, Debug)]
 pub struct PassOptions {
     /// The passes before which each function is printed into [`PassLog::dumps`](crate::PassLog::dumps).
@@ -184,7 +184,7 @@ pub enum BackendChoice {
     Default,
     /// The backend that the published description of ptxas names for the target.
     ByTarget,
-    /// This backend.
+    /// The given backend.
     One(Backend),
     /// All three backends in all modes; the best result is kept.
     Auto,

@@ -114,7 +114,7 @@ pub struct BisectCounter {
 }
 
 impl BisectCounter {
-    /// Returns a counter at 0.
+    /// Creates a counter that starts at 0.
     pub fn new(bisect: Bisect) -> BisectCounter {
         BisectCounter { bisect, executions: AtomicU64::new(0) }
     }

@@ -19,7 +19,7 @@ use oriole_sched::resource::Costs;
 use crate::options::Options;
 use crate::registers;
 
-/// The data collected for one function.
+/// The data of the scheduling report that was collected for one function.
 #[derive(Clone, Default, Debug)]
 pub struct ReportData {
     /// The register budget that keeps the occupancy; `None` if the function was not scheduled before allocation.

@@ -45,7 +45,8 @@ pub fn target_for_more_blocks(state: &FunctionState<'_>) -> Option<i32> {
     i32::try_from(limit.checked_sub(HIDDEN_REGISTERS + TUPLE_GAPS)?).ok().filter(|&target| target > 0)
 }
 
-/// Returns whether the schedule `more_blocks` has more resident blocks than `found`, no spills, and at most a few more instructions.
+/// Returns whether the schedule `more_blocks` needs fewer registers than `found`, so that more thread blocks are resident, and has no
+/// spills and at most a few more instructions.
 pub fn is_improvement(more_blocks: &FunctionState<'_>, found: &FunctionState<'_>) -> bool {
     let registers = |state: &FunctionState<'_>| state.allocation.as_ref().map_or(u32::MAX, |allocation| allocation.registers_used);
     more_blocks.spill_bytes() == 0

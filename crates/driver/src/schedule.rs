@@ -48,7 +48,7 @@ const CERTAIN_SAVING: f64 = 0.15;
 /// The default backend: the one whose code was fastest in measurements on a GPU (docs/scheduling.md).
 pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
 
-/// One way to schedule a function.
+/// A choice of backend, mode and occupancy with which to schedule a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The backend.

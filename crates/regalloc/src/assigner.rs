@@ -55,7 +55,7 @@ pub(crate) struct Assigner<'a> {
     pub spills: Spills,
     pub borders: Borders,
     pub output: Output,
-    /// Whether register banks are preferred that avoid conflicts ([`crate::banks`]).
+    /// Whether to prefer registers in banks that avoid bank conflicts ([`crate::banks`]).
     has_banks: bool,
 }
 

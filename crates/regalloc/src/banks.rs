@@ -40,8 +40,8 @@ const ROUNDS: usize = 2;
 struct Edge {
     /// The roots of the webs.
     webs: [Value; 2],
-    /// Whether the two operands are in different banks if the roots of their webs are; otherwise they are if the roots are in the same
-    /// bank.
+    /// Whether the roots of the webs must be in different banks to avoid a bank conflict of the two operands; otherwise they must be in the
+    /// same bank.
     roots_must_differ: bool,
     /// Estimated number of executions of the instruction.
     weight: u64,
@@ -66,13 +66,13 @@ pub(crate) fn choose_banks(hints: &mut Hints, function: &Function, liveness: &Li
     let mut banks: Vec<Option<bool>> = vec![None; function.values.len()];
     for &(_, web) in &order {
         // An aligned tuple starts at an even register.
-        if hints.is_aligned(web) {
+        if hints.is_web_aligned(web) {
             banks[web.position()] = Some(false);
         }
     }
     for round in 0..=ROUNDS {
         for &(_, web) in &order {
-            if hints.is_aligned(web) {
+            if hints.is_web_aligned(web) {
                 continue;
             }
             let mut conflicts = [0; 2];

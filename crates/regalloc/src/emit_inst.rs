@@ -15,7 +15,7 @@ impl Assigner<'_> {
     pub(crate) fn emit_inst(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let needs_preparation = !state.moved.is_empty() || !state.arguments.is_empty() || !state.reloads.is_empty() || state.has_tied;
         if needs_preparation {
-            self.emit_preparation(state, out)?;
+            self.emit_code_before(state, out)?;
         }
         self.rewrite_operands(state);
         if self.function.insts[state.inst].is(Pseudo::Copy) && !state.results.is_empty() {
@@ -87,7 +87,7 @@ impl Assigner<'_> {
     /// Example: the call reads `%a` in the fixed register R4 and `%b` in R5. `%a` is in R5 and `%b` in R4, and `%c` stays live in R6, which
     /// the call overwrites. The parallel copy is R4 <- R5, R5 <- R4, R16 <- R6. Executed one after the other, the first two moves would
     /// give both arguments the same content.
-    fn emit_preparation(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
+    fn emit_code_before(&mut self, state: &InstState, out: &mut Vec<Inst>) -> Result<(), AllocateError> {
         let mut moves = self.moves_before(state);
         // Arguments are part of the same parallel copy: a value may be in the register of another argument.
         for argument in &state.arguments {

@@ -41,9 +41,9 @@ struct Node {
     /// Number of registers from the first register of the parent to the first register of this value; may be negative.
     offset: i32,
     /// For roots: first register of the web, relative to the first register of the root; 0 or negative.
-    low: i32,
+    web_start: i32,
     /// For roots: end of the web, exclusive, relative to the first register of the root.
-    high: i32,
+    web_end: i32,
     /// For roots: the first register of the root that the registers of other values of the web imply; `None` if no value of the web has
     /// registers yet. May be negative, in which case the root itself cannot be there.
     implied_register: Option<i32>,
@@ -89,8 +89,8 @@ impl Hints {
             self.nodes.push(Node {
                 parent: value,
                 offset: 0,
-                low: 0,
-                high: i32::from(class.width),
+                web_start: 0,
+                web_end: i32::from(class.width),
                 implied_register: None,
                 align: class.align,
                 prefers_odd: None,
@@ -193,19 +193,23 @@ impl Hints {
         let shift = first_offset + offset - second_offset;
         let moved = self.nodes[other];
         let kept = self.nodes[root];
-        let (low, high) = (kept.low.min(moved.low + shift), kept.high.max(moved.high + shift));
+        let (web_start, web_end) = (kept.web_start.min(moved.web_start + shift), kept.web_end.max(moved.web_end + shift));
         // `shift` is the offset of the second web's root from the first web's root, which becomes the root of the joined web. The alignment
         // of a web applies to its root. So `shift` must be a multiple of the smaller alignment; if the second web has the larger alignment,
         // `shift` must be 0, so that it applies to the new root too.
         let misaligned = shift.rem_euclid(i32::from(kept.align.min(moved.align))) != 0;
-        if high - low > MAX_WEB_WIDTH || misaligned || (moved.align > kept.align && shift != 0) || self.would_overlap(root, other, shift) {
+        if web_end - web_start > MAX_WEB_WIDTH
+            || misaligned
+            || (moved.align > kept.align && shift != 0)
+            || self.would_overlap(root, other, shift)
+        {
             return;
         }
         self.join_phis(root, other, shift);
         self.nodes[other].parent = root;
         self.nodes[other].offset = shift;
         let node = &mut self.nodes[root];
-        (node.low, node.high, node.align) = (low, high, kept.align.max(moved.align));
+        (node.web_start, node.web_end, node.align) = (web_start, web_end, kept.align.max(moved.align));
     }
 
     /// Returns the root of a value's web, and the offset of the value from it.
@@ -214,7 +218,7 @@ impl Hints {
     }
 
     /// Returns whether the web of a root contains aligned tuples, so that the root starts at an even register.
-    pub fn is_aligned(&self, root: Value) -> bool {
+    pub fn is_web_aligned(&self, root: Value) -> bool {
         self.nodes[root].align >= 2
     }
 
@@ -249,7 +253,7 @@ impl Hints {
     /// Returns the size of a web and the offset of the value in it.
     fn extent(&self, web: Web) -> Extent {
         let node = &self.nodes[web.root];
-        Extent { width: (node.high - node.low) as u8, offset: (web.offset - node.low) as u8, align: node.align }
+        Extent { width: (node.web_end - node.web_start) as u8, offset: (web.offset - node.web_start) as u8, align: node.align }
     }
 
     /// Records that the first register of a value is `register`, which implies registers for all other values of its web.

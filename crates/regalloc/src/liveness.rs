@@ -45,7 +45,7 @@ impl NextUse {
     /// The farthest next use of a live value; larger distances are reduced to it, so that sums do not overflow.
     const FARTHEST: NextUse = NextUse(1 << 30);
 
-    /// Returns the use by the instruction at this position.
+    /// Creates the next use for a use at a position of the current block.
     pub fn at(position: u32) -> NextUse {
         NextUse(position)
     }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::Code;
 
-/// A register of any of the four files with latencies ([`FILES`]): 256 times the index of the file, plus the number in the file.
+/// A register of any of the four files with latencies (`FILES`): 256 times the index of the file, plus the number in the file.
 pub type Register = u16;
 
 /// Upper bound on the [`Register`] numbers of all four files.

@@ -100,7 +100,7 @@ struct Access {
     /// Cycle of issue, counted from the start of the block. In a [`State`]: the age, in cycles since the issue.
     at: i64,
     /// Position of the instruction in the code.
-    first: u32,
+    inst: u32,
 }
 
 impl Access {
@@ -344,7 +344,7 @@ impl Walker<'_> {
                     write,
                     guarded: inst_accesses.guarded,
                     at: now,
-                    first,
+                    inst: first,
                 });
             }
         }
@@ -362,8 +362,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Lengthens stalls until instruction `position`, which would issue at time `now`, may issue. Returns the number of cycles added.
-    /// `start` is the first instruction of the block.
+    /// Lengthens stalls until the instruction at `position`, which would issue at time `now`, may issue. Returns the number of cycles
+    /// added. `start` is the first instruction of the block.
     fn add_missing_stalls(&mut self, start: usize, position: usize, now: i64) -> i64 {
         let (missing, cause) = self.missing_cycles(position, now, &|_| true);
         if missing <= 0 {
@@ -395,7 +395,7 @@ impl Walker<'_> {
         };
         for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
             for reg_access in list {
-                for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.first as usize)) {
+                for access in self.accesses[usize::from(reg_access.register)].iter().filter(|access| counts(access.inst as usize)) {
                     let (missing, cause) = self.missing_for_access(access, reg_access.port, write, now);
                     hold(missing, cause);
                 }
@@ -412,9 +412,9 @@ impl Walker<'_> {
             // All fixed-latency results must be there when the callee starts, which is at the end of this instruction's own stall.
             let after = cycles_of(self.controls[position]);
             for &register in &self.used_registers {
-                for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.first as usize)) {
+                for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
                     let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
-                    hold(cycles - after - (now - access.at), StallCause::ControlTransfer { first: access.first });
+                    hold(cycles - after - (now - access.at), StallCause::ControlTransfer { first: access.inst });
                 }
             }
         }
@@ -430,7 +430,7 @@ impl Walker<'_> {
             (false, false) => return (0, StallCause::Own),
         };
         let cycles = latency_requirement(self.model, kind, access.register, access.port, port, access.guarded).cycles;
-        let cause = StallCause::Register { first: access.first, kind, register: access.register, cycles };
+        let cause = StallCause::Register { first: access.inst, kind, register: access.register, cycles };
         (i64::from(cycles) - (now - access.at), cause)
     }
 
@@ -458,9 +458,9 @@ impl Walker<'_> {
         }
     }
 
-    /// Adds `missing` stall cycles between the instruction whose latency has to pass and instruction `position`. First lengthens the stall
-    /// directly before `place`; cycles beyond the maximum stall are added directly before `position` and then further back. Returns the
-    /// number of cycles added, and records the rest as a shortfall.
+    /// Adds `missing` stall cycles between the instruction whose latency has to pass and the instruction at `position`. First lengthens the
+    /// stall directly before `place`; cycles beyond the maximum stall are added directly before `position` and then further back. Returns
+    /// the number of cycles added, and records the rest as a shortfall.
     fn lengthen_stalls(&mut self, start: usize, place: usize, position: usize, missing: i64, cause: StallCause) -> i64 {
         let mut left = missing;
         let first = match cause {
@@ -546,7 +546,7 @@ impl Walker<'_> {
         registers.sort_unstable();
         registers.dedup();
         for register in registers {
-            for access in self.accesses[usize::from(register)].iter_mut().filter(|access| access.first == first) {
+            for access in self.accesses[usize::from(register)].iter_mut().filter(|access| access.inst == first) {
                 access.at += cycles;
             }
         }
@@ -592,8 +592,8 @@ impl Walker<'_> {
         if missing > 0 { self.lengthen_stall(last, missing, cause, second) } else { 0 }
     }
 
-    /// Lengthens the last stall of block `before` until the first instruction of a successor, `position`, may issue. Returns the number of
-    /// cycles added, and records the rest as a shortfall.
+    /// Lengthens the last stall of block `before` until the instruction at `position`, the first one of a successor, may issue. Returns the
+    /// number of cycles added, and records the rest as a shortfall.
     fn lengthen_last_stall(&mut self, before: usize, position: usize, state: &State) -> i64 {
         let inst_accesses = &self.inst_accesses[position];
         let mut worst = (0, StallCause::Own);
@@ -612,7 +612,7 @@ impl Walker<'_> {
             }
             if inst_accesses.drain == Drain::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
-                hold(cycles - cycles_of(self.controls[position]) + access.at, StallCause::ControlTransfer { first: access.first });
+                hold(cycles - cycles_of(self.controls[position]) + access.at, StallCause::ControlTransfer { first: access.inst });
             }
         }
         let last_set = state.last_set.map(|(age, first)| (-age, first));

@@ -434,7 +434,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Waits for the in-flight instructions in `needed`, newest first: a wait for one may imply that older ones are done, and
-    /// [`Walker::wait`] then skips those.
+    /// [`Walker::wait_for_event`] then skips those.
     fn wait_for_needed(&mut self, position: usize) {
         if self.needed.is_empty() {
             return;
@@ -662,8 +662,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Compares one register access of instruction `position` with the in-flight instructions that access the register, and records those
-    /// that it has to wait for because of a dependence of this kind.
+    /// Compares one register access of the instruction at `position` with the in-flight instructions that access the register, and records
+    /// those that it has to wait for because of a dependence of this kind.
     fn check_conflicts(&mut self, position: usize, reg_access: RegAccess, kind: DependenceKind) {
         let at = usize::from(reg_access.register);
         let is_war = kind == DependenceKind::War;

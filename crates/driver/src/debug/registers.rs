@@ -348,7 +348,7 @@ fn following_blocks(function: &Function) -> Vec<Vec<Block>> {
     next
 }
 
-/// The contents of the two sections.
+/// The contents of the two sections that map PTX registers to machine registers and to types.
 #[derive(Default)]
 pub struct RegisterTables {
     /// Contents of `.nv_debug_info_reg_sass`.
