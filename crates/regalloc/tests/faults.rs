@@ -211,7 +211,7 @@ bb0:
 /// An instruction that was put in must be a plain move: `BMOV` with another modifier also clears its source, or moves another width.
 #[test]
 fn a_move_of_a_barrier_with_other_modifiers_is_refused() {
-    let barrier = Operand::new(OperandKind::Register { file: RegFile::Barrier, first: 0, count: 1 });
+    let barrier = Operand::new(OperandKind::Register { file: RegFile::Convergence, first: 0, count: 1 });
     for (modifiers, is_move) in [(&[".32"][..], true), (&[], false), (&[".32", ".CLEAR"], false), (&[".64"], false)] {
         let mut case = Case::new(GUARDED, 255);
         let store = case.find(Opcode::STS)[0];
