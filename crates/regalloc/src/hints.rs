@@ -318,6 +318,8 @@ impl Hints {
 
 #[cfg(test)]
 mod tests {
+    use oriole_support::Index;
+
     use super::*;
 
     /// Two webs join as long as no phis of one block overlap. A web with more phis than are tracked forgets them, so that the time to join
