@@ -152,9 +152,16 @@ impl Select<'_> {
     pub(super) fn reference_word(&mut self, id: VariableId) -> Result<Operand, Unsupported> {
         match self.variables.images.offset(id) {
             Some(offset) => Ok(Operand::constant(0, offset)),
-            None if self.variables.is_relocatable => Ok(self.linked_word(id)),
+            None if self.variables.is_relocatable && !self.is_unlinkable_sampler(id) => Ok(self.linked_word(id)),
             None => Err(self.no_word(id)),
         }
+    }
+
+    /// Returns whether a reference is a sampler on a target whose instructions take its number in a word of its own. nvlink 13.0 does not
+    /// write that number (`R_CUDA_SAMP_HEADER_INDEX_0`) for files without Mercury code.
+    fn is_unlinkable_sampler(&self, id: VariableId) -> bool {
+        let is_sampler = self.frame.module.variables[id].ty == VariableType::Sampler;
+        is_sampler && SystemLayout::of(self.target).texture_handle == TextureHandle::Uniform
     }
 
     /// Loads the word for a reference from the place in the constant banks that the linker chooses.
@@ -181,7 +188,7 @@ impl Select<'_> {
 
     fn no_word(&self, id: VariableId) -> Unsupported {
         let name = self.frame.module.name(self.frame.module.variables[id].name);
-        Unsupported::new(format!("the texture, sampler or surface reference {name} here"))
+        Unsupported::new(format!("the texture, sampler or surface reference {name} in a relocatable file (use a 64-bit handle instead)"))
     }
 
     /// Returns the number of a separate sampler in the lower bits of a word.
