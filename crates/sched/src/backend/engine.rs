@@ -38,6 +38,8 @@ use crate::pressure::{Counts, PressureTracker};
 pub(super) const CRITERIA: usize = 5;
 /// Number of candidates taken by rank, by original order and by time.
 const WINDOW: (usize, usize, usize) = (14, 8, 8);
+/// Number of successors that are looked at to count how many become ready, so that a step takes the same time for every candidate.
+const MOST_OPENED: usize = 16;
 /// Latency in cycles from which on an item is worth starting early.
 pub(super) const LONG_LATENCY: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 1;
 
@@ -81,7 +83,7 @@ pub(super) struct Candidate {
     pub stall: u32,
     /// Critical path from its issue to the end of the region, in cycles.
     pub height: u32,
-    /// Number of items for which it is the last predecessor that has not issued.
+    /// Number of items for which it is the last predecessor that has not issued, among its first successors.
     pub opens: u32,
     /// Change of the number of live registers of each class; zeros after register allocation.
     pub change: Counts,
@@ -344,7 +346,7 @@ impl Engine<'_, '_> {
             node,
             stall: self.earliest[index].max(free).saturating_sub(self.clock.cycle),
             height: facts.heights[index],
-            opens: graph.successors(node).iter().filter(|edge| self.left[edge.node as usize] == 1).count() as u32,
+            opens: graph.successors(node).iter().take(MOST_OPENED).filter(|edge| self.left[edge.node as usize] == 1).count() as u32,
             change: self.live.as_ref().map_or([0; 4], |live| live.change(node)),
             fed_at: self.fed_at[index],
             sets_scoreboard: facts.sets_scoreboard[index],
