@@ -185,7 +185,9 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
             if *never != Operand::PT.inverted_predicate() {
                 return None;
             }
-            let summands: SmallVec<[Operand; 3]> = summands.iter().copied().filter(|source| !is_zero(source)).collect();
+            // The inverted zero register is all ones.
+            let is_absent = |source: &Operand| is_zero(source) && source.signs.is_empty();
+            let summands: SmallVec<[Operand; 3]> = summands.iter().copied().filter(|source| !is_absent(source)).collect();
             let (zero, one) = (Operand::RZ, Operand::from(1));
             let orders: SmallVec<[[Operand; 3]; 2]> = match *summands.as_slice() {
                 [] => smallvec![[zero, zero, zero]],

@@ -90,9 +90,9 @@ impl Combiner {
     }
 }
 
-/// Returns the summands of an addition if none has a sign.
+/// Returns the summands of an addition if none has a sign. A negated zero register counts too: it carries.
 fn plain_terms(function: &Function, inst: Inst) -> Option<Terms> {
-    terms(function, inst).filter(|terms| terms.iter().all(|term| term.signs.is_empty()))
+    terms(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
 }
 
 /// Returns three summands: those of an outer sum, with the one at `at` replaced by those of the inner sum. `None` if there are more.
