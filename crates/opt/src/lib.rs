@@ -6,7 +6,7 @@
 //!    [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] again, [`fold`], [`combine`],
-//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper, [`uniform_numbers`] keeps doubles in uniform registers. These passes keep
+//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and [`aggregate`] make atomic operations cheaper, [`uniform_numbers`] keeps doubles in uniform registers. These passes keep
 //!    instructions legal: before a change they check that the target has an encoding form for the result
 //!    ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
@@ -30,6 +30,7 @@ pub mod forward;
 pub mod forward_stores;
 pub mod fuse;
 pub mod guard_copies;
+pub mod guard_sums;
 pub mod hoist;
 pub mod if_convert;
 pub mod insert_yields;
