@@ -135,6 +135,7 @@ passes! {
     60  "remove-dead",      AtLeast(1), optional, Optimize, remove_dead,      "dead-code elimination";
     62  "uniform",          AtLeast(1), optional, Optimize, uniform,          "computes operands in uniform registers in the uniform datapath";
     64  "if-convert",       AtLeast(1), optional, Optimize, if_convert,       "replaces short branches by guarded instructions";
+    65  "guard-sums",       AtLeast(1), optional, Optimize, guard_sums,       "adds numbers that depend on a predicate under a guard";
     66  "reduce",           AtLeast(1), optional, Optimize, reduce,           "replaces atomic operations whose old value is not read by reductions and counters";
     67  "aggregate",        AtLeast(2), optional, Optimize, aggregate,        "lets one thread perform the atomic operations of a warp on one address";
     68  "uniform-numbers",  AtLeast(2), optional, Optimize, uniform_numbers,  "keeps doubles that are read repeatedly in uniform registers";
@@ -346,6 +347,11 @@ fn join_phis(state: &mut FunctionState<'_>) -> Outcome {
 
 fn uniform(state: &mut FunctionState<'_>) -> Outcome {
     opt::uniform::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
+    Ok(())
+}
+
+fn guard_sums(state: &mut FunctionState<'_>) -> Outcome {
+    opt::guard_sums::run(&mut state.function, &mut state.input.caches.encodability.borrow_mut());
     Ok(())
 }
 

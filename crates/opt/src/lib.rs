@@ -2,12 +2,12 @@
 //!
 //! Each pass is one file with one entry point, `run`. The driver runs the passes in this order:
 //!
-//! 1. [`straighten`] merges straight-line blocks; [`simplify`] drops arithmetic on known halves; [`contract`] and [`fuse`] form multiply-adds, which may not be encodable yet;
-//!    [`split_index`] moves constant parts of array indices to addresses.
+//! 1. [`straighten`] merges straight-line blocks; [`simplify`] drops arithmetic on known halves; [`contract`] and [`fuse`] form
+//!    multiply-adds, which may not be encodable yet; [`split_index`] moves constant parts of array indices to addresses.
 //! 2. [`legalize`] rewrites every instruction into one that the target can encode.
 //! 3. [`tie_loads`], [`forward`], [`narrow`], [`hoist`], [`merge`], [`unroll`], [`contract`] and [`simplify`] again, [`fold`], [`combine`],
-//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`] and [`if_convert`] optimize; [`reduce`] and [`aggregate`] make
-//!    atomic operations cheaper. These passes keep instructions legal: before a change they check that the target has an encoding form for
+//!    [`forward_stores`], [`vector_loads`], [`forward`] again, [`dead`], [`if_convert`] and [`guard_sums`] optimize; [`reduce`] and
+//!    [`aggregate`] make atomic operations cheaper; [`uniform_numbers`] keeps doubles in uniform registers. These passes keep instructions legal: before a change they check that the target has an encoding form for
 //!    the result ([`oriole_ir::machine::is_encodable`]).
 //! 4. [`converge`] inserts convergence barriers and splits blocks that must stay separate; [`insert_yields`] inserts `YIELD` into loops
 //!    that may wait for other threads.
@@ -30,6 +30,7 @@ pub mod forward;
 pub mod forward_stores;
 pub mod fuse;
 pub mod guard_copies;
+pub mod guard_sums;
 pub mod hoist;
 pub mod if_convert;
 pub mod insert_yields;

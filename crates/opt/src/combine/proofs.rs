@@ -3,7 +3,8 @@
 //! A logic program is compared for all inputs: the interpreter computes all bits of a register alike, and the words [`LOGIC_WORDS`] contain
 //! every combination of bits of the inputs. Of the 65,536 pairs of truth tables, 2,048 are compared, such that each table occurs as the
 //! outer and as the inner one. Sums are polynomials modulo 2^32 with the same coefficients before and after, compared on the limits of the
-//! number range and on words with all bits in use. Signs are compared on all special values of binary32.
+//! number range and on words with all bits in use. Signs are compared on all special values of binary32 and binary64. Inversions are
+//! compared for all truth tables of a predicate logic operation.
 
 use std::collections::HashMap;
 
@@ -35,8 +36,18 @@ pub(crate) fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
     for &inst in &function.blocks[function.entry()].insts {
         match function.insts[inst].op {
             Op::Pseudo(Pseudo::Entry) => {
-                for (result, &word) in function.results(inst).iter().zip(inputs) {
-                    write(&mut state, result, word);
+                let mut words = inputs.iter().copied();
+                for part in function.results(inst).iter().filter_map(Operand::part) {
+                    for (number, word) in (0..part.count).zip(&mut words) {
+                        state.insert((part.value, part.first + number), word);
+                    }
+                }
+            }
+            Op::Pseudo(Pseudo::Pack) => {
+                let words: Vec<u32> = function.sources(inst).iter().map(|source| read(&state, source)).collect();
+                let part = function.results(inst)[0].part().expect("a pack has a result");
+                for (number, word) in (0..part.count).zip(words) {
+                    state.insert((part.value, part.first + number), word);
                 }
             }
             Op::Pseudo(Pseudo::Keep) => kept.extend(function.sources(inst).iter().map(|source| read(&state, source))),
@@ -44,7 +55,12 @@ pub(crate) fn interpret(function: &Function, inputs: &[u32]) -> Vec<u32> {
                 let word = read(&state, &function.sources(inst)[0]);
                 write(&mut state, &function.results(inst)[0], word);
             }
-            Op::Machine(Opcode::EXIT) => {}
+            Op::Machine(Opcode::EXIT) => {
+                let guard = function.insts[inst].guard;
+                if guard.is_none_or(|guard| (bits(&state, &Operand::new(guard.kind)) == 1) != guard.negated) {
+                    break;
+                }
+            }
             Op::Machine(opcode) => execute(function, inst, opcode, &mut state),
             Op::Pseudo(other) => panic!("{other:?} is not interpreted"),
         }
@@ -108,6 +124,24 @@ fn execute(function: &Function, inst: Inst, opcode: Opcode, state: &mut State) {
                 other => panic!("{other:?} is not interpreted"),
             };
             (u64::from(joined(modifiers, holds, word(2) == 1)), 0)
+        }
+        (Opcode::DADD | Opcode::DMUL | Opcode::DFMA | Opcode::DSETP, modifiers) => {
+            let numbers: Vec<f64> = sources.iter().filter(|source| is_wide(source)).map(|source| double(state, source)).collect();
+            let result = match opcode {
+                Opcode::DADD => numbers[0] + numbers[1],
+                Opcode::DMUL => numbers[0] * numbers[1],
+                Opcode::DFMA => numbers[0].mul_add(numbers[1], numbers[2]),
+                _ => f64::from(u8::from(joined(modifiers, numbers[0] < numbers[1], word(2) == 1))),
+            };
+            if opcode == Opcode::DSETP {
+                (u64::from(result == 1.0), 0)
+            } else {
+                let bits = if result.is_nan() { f64::NAN } else { result }.to_bits();
+                let part = function.results(inst)[0].part().expect("the result is read");
+                state.insert((part.value, part.first), bits as u32);
+                state.insert((part.value, part.first + 1), (bits >> 32) as u32);
+                return;
+            }
         }
         (Opcode::IMAD, []) => (word(0).wrapping_mul(word(1)).wrapping_add(word(2)), 0),
         (Opcode::SEL, []) => (if word(2) == 1 { word(0) } else { word(1) }, 0),
@@ -220,6 +254,19 @@ fn compare(modifiers: &[Symbol], a: f32, b: f32) -> bool {
     }
 }
 
+fn is_wide(source: &Operand) -> bool {
+    source.part().is_some_and(|part| part.count == 2)
+}
+
+/// Returns a pair of registers as a number, with its signs applied to the sign bit.
+fn double(state: &State, source: &Operand) -> f64 {
+    let part = source.part().expect("a pair of registers");
+    let [low, high] = [0, 1].map(|number| u64::from(state[&(part.value, part.first + number)]));
+    let number = f64::from_bits(high << 32 | low);
+    let number = if source.signs.has(Signs::ABSOLUTE) { number.abs() } else { number };
+    if source.signs.has(Signs::NEGATE) { -number } else { number }
+}
+
 /// Returns a source as a floating-point number, with its signs applied; subnormal numbers become 0 if `flushes`.
 fn float(state: &State, source: &Operand, flushes: bool) -> f32 {
     let mut number = f32::from_bits(bits(state, source));
@@ -275,6 +322,7 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
             "%5:R = SHF.L.U32 %0, {distance}, RZ\n%6:R = SHF.L.U64.HI %0, {distance}, %1\n\
              %7:R, %8:P, PT = IADD3 %5, %2, RZ\n%9:R, PT, PT = IADD3.X %6, %3, RZ, %8, !PT"
         );
+        cases.push((4, wide.replace("%3, RZ, %8", "RZ, RZ, %8"), "%7, %9", &WORDS));
         cases.push((4, wide, "%7, %9", &WORDS));
     }
     for zero in ["RZ", "%0"] {
@@ -331,7 +379,58 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
             }
         }
     }
+    // All functions of one predicate in each place, read by a source with and without inversion, and by a guard.
+    for table in 0..=255_u32 {
+        for places in ["%3, PT, PT", "PT, %3, PT", "PT, PT, %3", "!%3, PT, PT", "%3, !PT, PT"] {
+            let inverts = format!("%3:P, PT = ISETP.LT.AND %0, %1, PT\n%4:P, PT = PLOP3.LUT {places}, {table:#x}, 0x0");
+            for reads in ["%5:R = SEL %0, %1, %4", "%5:R = SEL %0, %1, !%4", "%5:R = IADD3 %0, %1, RZ\n@%4 EXIT", "%5:R = MOV %0\n@!%4 EXIT"] {
+                cases.push((2, format!("{inverts}\n{reads}"), "%5", &WORDS[..4]));
+            }
+        }
+    }
     cases
+}
+
+/// Compares programs on doubles with changed signs, for all pairs of special values. Returns what the pass did.
+fn wide_cases() -> Vec<Stats> {
+    let numbers = [0.0, 1.0, 1.5, f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1), f64::INFINITY, f64::NAN];
+    let numbers: Vec<f64> = numbers.into_iter().flat_map(|number: f64| [number, -number]).collect();
+    let mut stats = Vec::new();
+    for (mask, table) in [("0x80000000", "0x3c"), ("0x7fffffff", "0xc0"), ("0x80000000", "0xfc"), ("0x80000000", "0xc0")] {
+        for outer in [
+            "%4:R2 = DADD %3, %1",
+            "%4:R2 = DADD -%3, %1",
+            "%4:R2 = DADD |%3|, -%1",
+            "%4:R2 = DMUL %3, %1",
+            "%4:R2 = DFMA %3, %1, %1",
+            "%4:R2 = DFMA %1, %1, -%3",
+        ] {
+            stats.push(check_wide(&format!("%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %0[0], %2\n{outer}"), "%4[0], %4[1]", &numbers));
+        }
+        let compares = format!(
+            "%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %0[0], %2\n%4:P, PT = DSETP.LT.AND %3, %1, PT"
+        );
+        stats.push(check_wide(&compares, "%4", &numbers));
+        // The lower word is another one.
+        let mixed = format!("%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %1[0], %2\n%4:R2 = DADD %3, %1");
+        assert_eq!(check_wide(&mixed, "%4[0], %4[1]", &numbers).applied[Rule::WideSign as usize], 0);
+    }
+    stats
+}
+
+/// Runs the pass on a program with two doubles as inputs, and compares the kept words for all pairs of numbers.
+fn check_wide(body: &str, kept: &str, numbers: &[f64]) -> Stats {
+    let program = format!("func kernel @rule ssa {{\nbb0:\n    %0:R2, %1:R2 = ENTRY\n{body}\n    KEEP {kept}\n    EXIT\n}}\n");
+    let function = text::parse(&program).unwrap_or_else(|error| panic!("{error:?}\n{program}")).remove(0);
+    let mut after = function.clone();
+    let stats = run(&mut after, &mut EncodabilityCache::new(target()));
+    for a in numbers {
+        for b in numbers {
+            let words: Vec<u32> = [a, b].into_iter().flat_map(|number| [number.to_bits() as u32, (number.to_bits() >> 32) as u32]).collect();
+            assert_eq!(interpret(&function, &words), interpret(&after, &words), "{a} {b}\n{}", text::print(&after));
+        }
+    }
+    stats
 }
 
 /// Checks compositions of two logic operations with all arrangements of their sources. Returns the counts of the pass for each.
@@ -367,7 +466,7 @@ fn logic_cases() -> Vec<Stats> {
 fn every_rule_is_exercised_and_exact() {
     let mut applied = [0; Rule::ALL.len()];
     let checked = cases().into_iter().map(|(inputs, body, kept, words)| check(&parse(inputs, &body, kept), inputs, words));
-    for stats in checked.chain(logic_cases()) {
+    for stats in checked.chain(logic_cases()).chain(wide_cases()) {
         applied.iter_mut().zip(stats.applied).for_each(|(sum, count)| *sum += count);
     }
     for (rule, count) in Rule::ALL.into_iter().zip(applied) {

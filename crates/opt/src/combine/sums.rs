@@ -110,8 +110,9 @@ impl Combiner {
         let [low_terms, high_terms] = [terms(function, lower)?, terms(function, upper)?];
         let (WideShift { low: a, high: above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
             let base = *only_other(&low_terms, at)?;
-            (0..2).find_map(|upper_at| {
-                let upper_base = *only_other(&high_terms, upper_at)?;
+            (0..high_terms.len()).find_map(|upper_at| {
+                // A summand below 2^32 has no upper word.
+                let upper_base = if high_terms.len() == 1 { Operand::RZ } else { *only_other(&high_terms, upper_at)? };
                 let shift = self.wide_shift(function, &low_terms[at], &high_terms[upper_at])?;
                 Some((shift, base, upper_base))
             })

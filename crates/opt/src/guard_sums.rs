@@ -1,0 +1,170 @@
+//! Adds numbers that depend on a predicate under a guard, instead of selecting between the number and zero first.
+//!
+//! ```text
+//! %2:R = SEL RZ, 0x1, !%1:P
+//! %3:R = IADD3 %0, %2, RZ          becomes     @%1 %3:R = IADD3 %0, 0x1, RZ, tied %0
+//! ```
+//!
+//! Loops that count how often a condition holds have such sums. A sum of three summands of which two are selected becomes two guarded sums.
+//! A guarded sum writes over its other summand, so that must have no other reader: otherwise a copy would take the place of the select.
+//!
+//! **Before** and **after**: SSA, all instructions encodable. The pass runs after `if-convert`, which does not put guarded instructions under
+//! another guard. The cost is linear in the size of the function.
+
+use oriole_ir::{Block, Class, Function, Guard, Inst, Op, Operand, OperandKind, RegFile, Role, Signs, Value};
+use oriole_isa::{Opcode, Symbols};
+use oriole_support::Index;
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+use crate::definitions::Definitions;
+use crate::legalize::EncodabilityCache;
+use crate::rewrite::Draft;
+
+/// Where values are read, as the function was at the start.
+struct Uses {
+    /// By value: number of reads.
+    reads: Vec<u32>,
+    /// By instruction: its block.
+    homes: Vec<Option<Block>>,
+}
+
+impl Uses {
+    /// Returns whether a value has one reader. A value that the pass made has none that counts.
+    fn is_read_once(&self, value: Value) -> bool {
+        self.reads.get(value.position()) == Some(&1)
+    }
+}
+
+/// A number that is added where a guard holds.
+struct Guarded {
+    select: Inst,
+    number: Operand,
+    guard: Guard,
+}
+
+/// Changes the sums of a whole function. Returns the number of selects that are no longer needed.
+pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usize {
+    let is_select = |inst: &Inst| function.insts[*inst].is_machine(Opcode::SEL);
+    if !function.layout.iter().any(|&block| function.blocks[block].insts.iter().any(is_select)) {
+        return 0;
+    }
+    let definitions = Definitions::compute(function);
+    let mut uses = Uses { reads: vec![0; function.values.len()], homes: vec![None; function.insts.len()] };
+    for &block in &function.layout {
+        for &inst in &function.blocks[block].insts {
+            uses.homes[inst.position()] = Some(block);
+            function.used(inst).for_each(|part| uses.reads[part.value.position()] += 1);
+        }
+    }
+    let mut removed = 0;
+    for block in function.layout.clone() {
+        let mut dead: FxHashSet<Inst> = FxHashSet::default();
+        let mut at = 0;
+        while at < function.blocks[block].insts.len() {
+            let inst = function.blocks[block].insts[at];
+            if let Some((base, guarded)) = find(function, &definitions, &uses, block, inst) {
+                at += change(function, encodability, block, at, base, &guarded, &mut dead);
+            }
+            at += 1;
+        }
+        removed += dead.len();
+        function.blocks[block].insts.retain(|inst| !dead.contains(inst));
+    }
+    removed
+}
+
+/// Returns the summand of an addition that is always added, and those that are selected, if these are one or two and there is no other.
+fn find(
+    function: &Function,
+    definitions: &Definitions,
+    uses: &Uses,
+    block: Block,
+    inst: Inst,
+) -> Option<(Operand, SmallVec<[Guarded; 2]>)> {
+    let data = &function.insts[inst];
+    let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
+    if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || data.guard.is_some() || has_carry || function.sources(inst).len() != 3 {
+        return None;
+    }
+    let mut base = None;
+    let mut guarded: SmallVec<[Guarded; 2]> = SmallVec::new();
+    for summand in function.sources(inst) {
+        if summand.kind == OperandKind::Zero(RegFile::General) {
+            continue;
+        }
+        match selected(function, definitions, uses, block, summand) {
+            Some(found) => guarded.push(found),
+            None if base.is_none() => base = Some(*summand),
+            None => return None,
+        }
+    }
+    let base = base.filter(|base| base.signs.is_empty() && base.role == Role::Plain)?;
+    let part = base.part()?;
+    let is_last = function.values[part.value] == Class::R && uses.is_read_once(part.value);
+    (is_last && matches!(guarded.len(), 1 | 2)).then_some((base, guarded))
+}
+
+/// Returns the number that a summand is where a predicate holds, if it is zero elsewhere, is read once and is selected in the block.
+fn selected(function: &Function, definitions: &Definitions, uses: &Uses, block: Block, summand: &Operand) -> Option<Guarded> {
+    let part = summand.part().filter(|part| function.values[part.value] == Class::R && part.count == 1)?;
+    let select = definitions.unguarded(function, part.value)?;
+    let data = &function.insts[select];
+    let &[first, second, predicate] = function.sources(select) else { return None };
+    let is_near = uses.homes[select.position()] == Some(block);
+    let is_only = uses.is_read_once(part.value) && summand.signs.is_empty() && summand.role == Role::Plain;
+    if !data.is_machine(Opcode::SEL) || !data.modifiers.is_empty() || !is_only || !is_near {
+        return None;
+    }
+    let read = predicate.part().filter(|read| function.values[read.value].file == RegFile::Predicate)?;
+    let is_zero = |operand: &Operand| operand.kind == OperandKind::Zero(RegFile::General) || operand.integer() == Some(0);
+    let inverted = predicate.signs.has(Signs::NOT);
+    let (number, negated) = match (is_zero(&first), is_zero(&second)) {
+        (false, true) => (first, inverted),
+        (true, false) => (second, !inverted),
+        _ => return None,
+    };
+    let is_plain = number.signs.is_empty() && (number.part().is_some() || number.integer().is_some());
+    is_plain.then_some(Guarded { select, number, guard: Guard { kind: OperandKind::Value(read), negated } })
+}
+
+/// Replaces an addition by guarded ones. Returns the number of instructions inserted before it.
+fn change(
+    function: &mut Function,
+    encodability: &mut EncodabilityCache,
+    block: Block,
+    at: usize,
+    mut base: Operand,
+    guarded: &[Guarded],
+    dead: &mut FxHashSet<Inst>,
+) -> usize {
+    let inst = function.blocks[block].insts[at];
+    let result = function.results(inst)[0];
+    let sum = |base: Operand, number: Operand, result: Operand| Draft {
+        opcode: Opcode::IADD3,
+        modifiers: Symbols::new(),
+        operands: [result, base, number, Operand::RZ, base.with_role(Role::Tied(0))].into_iter().collect(),
+        result_count: 1,
+    };
+    let fits = guarded.iter().all(|one| encodability.is_encodable(function, inst, &sum(base, one.number, result)));
+    if !fits {
+        return 0;
+    }
+    let location = function.insts[inst].location;
+    for (number, one) in guarded.iter().enumerate() {
+        dead.insert(one.select);
+        if number + 1 == guarded.len() {
+            function.insts[inst].guard = Some(one.guard);
+            sum(base, one.number, result).store(function, inst);
+        } else {
+            let value = function.new_value(Class::R);
+            let partial = Operand::from(function.whole(value));
+            let draft = sum(base, one.number, partial);
+            let new = function.new_inst(Op::Machine(Opcode::IADD3), Symbols::new(), Some(one.guard), &draft.operands, 1);
+            function.insts[new].location = location;
+            function.blocks[block].insts.insert(at + number, new);
+            base = partial;
+        }
+    }
+    guarded.len() - 1
+}
