@@ -197,7 +197,11 @@ fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &
         let (Some(meeting), Some(around)) = (post_dominators.immediate(branch), loops.innermost(branch)) else { continue };
         let header = loops.get(around).header;
         let is_candidate = meeting != header && loops.contains(around, meeting) && !loops.get(around).is_irreducible;
-        if !is_candidate || seen.contains(&header) || !post_dominators.dominates(meeting, header) || may_wait(function, loops.blocks(around)) {
+        if !is_candidate
+            || seen.contains(&header)
+            || !post_dominators.dominates(meeting, header)
+            || may_wait(function, loops.blocks(around))
+        {
             continue;
         }
         let before = reached_before(flow, header, meeting);
@@ -447,7 +451,8 @@ fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergen
         let mut insts = std::mem::take(&mut function.blocks[block].insts);
         let before = insts.len();
         insts.retain(|&inst| {
-            let is_redundant = !is_diverged && is_full_synchronization(function, &definitions, inst) && function.insts[inst].memory.is_none();
+            let is_redundant =
+                !is_diverged && is_full_synchronization(function, &definitions, inst) && function.insts[inst].memory.is_none();
             is_diverged = after(function, &definitions, inst, is_diverged);
             !is_redundant
         });
@@ -471,15 +476,22 @@ fn after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged
 
 /// Returns by block whether a diverged warp may start it. A warp diverges at a divergent branch and in a call. At the exit of a region it
 /// is converged again if it was at the entry: the barrier has recorded all threads, and all that have not exited meet.
-fn diverged_blocks(function: &Function, flow: &ControlFlow, definitions: &Definitions, divergent: &[Block], regions: &[Region]) -> Vec<bool> {
+fn diverged_blocks(
+    function: &Function,
+    flow: &ControlFlow,
+    definitions: &Definitions,
+    divergent: &[Block],
+    regions: &[Region],
+) -> Vec<bool> {
     let mut is_exit = vec![false; function.blocks.len()];
     let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
     for region in regions {
         is_exit[region.exit.position()] = true;
         exits.entry(region.entry).or_default().push(region.exit);
     }
-    let ends_diverged =
-        |block: Block, start: bool| function.blocks[block].insts.iter().fold(start, |state, &inst| after(function, definitions, inst, state));
+    let ends_diverged = |block: Block, start: bool| {
+        function.blocks[block].insts.iter().fold(start, |state, &inst| after(function, definitions, inst, state))
+    };
     let is_divergent: FxHashSet<Block> = divergent.iter().copied().collect();
     let mut starts_diverged = vec![false; function.blocks.len()];
     // Blocks that start converged are visited once, those that start diverged once more.

@@ -328,15 +328,15 @@ mod tests {
     fn a_web_with_many_phis_is_no_longer_tracked() {
         let mut hints = Hints::default();
         let [first, second, third] = [0, 1, 2].map(Value::new);
-        let most = MAX_TRACKED as i32;
+        let most = MAX_PHI_REGISTERS as i32;
         for (value, blocks) in [(first, 0..most - 1), (second, most - 1..most), (third, most..most + 1)] {
-            hints.nodes.push(Node { parent: value, offset: 0, low: 0, high: 1, place: None, align: 1, odd: None });
+            hints.nodes.push(Node { parent: value, offset: 0, web_start: 0, web_end: 1, implied_register: None, align: 1, prefers_odd: None });
             hints.phis.insert(value, blocks.map(|block| (Block::new(block as usize), 0)).collect());
         }
         assert!(!hints.would_overlap(first, second, 0));
-        hints.join(first, second, 0);
-        assert_eq!((hints.root(second), hints.phis[&first].len()), ((first, 0), MAX_TRACKED));
-        hints.join(first, third, 0);
+        hints.join_webs(first, second, 0);
+        assert_eq!((hints.root(second), hints.phis[&first].len()), ((first, 0), MAX_PHI_REGISTERS));
+        hints.join_webs(first, third, 0);
         assert_eq!((hints.root(third), hints.phis.len()), ((first, 0), 0));
     }
 
@@ -345,12 +345,12 @@ mod tests {
         let mut hints = Hints::default();
         let values = [0, 1].map(Value::new);
         for value in values {
-            hints.nodes.push(Node { parent: value, offset: 0, low: 0, high: 1, place: None, align: 1, odd: None });
+            hints.nodes.push(Node { parent: value, offset: 0, web_start: 0, web_end: 1, implied_register: None, align: 1, prefers_odd: None });
             hints.phis.insert(value, vec![(Block::new(7), 0)]);
         }
-        hints.join(values[0], values[1], 0);
+        hints.join_webs(values[0], values[1], 0);
         assert_eq!(hints.root(values[1]), (values[1], 0), "both phis would be in one register");
-        hints.join(values[0], values[1], 1);
+        hints.join_webs(values[0], values[1], 1);
         assert_eq!(hints.root(values[1]), (values[0], 1));
     }
 }

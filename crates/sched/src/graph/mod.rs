@@ -140,7 +140,7 @@ impl Graph {
     /// previous iteration is where they come from.
     pub(crate) fn with_loop(&self, starts: &[u32], tails: &[u32]) -> Graph {
         let mut graph = self.clone();
-        graph.starts = starts.to_vec();
+        graph.operand_arrivals = starts.to_vec();
         for (tail, &carried) in graph.tails.iter_mut().zip(tails) {
             *tail = (*tail).max(carried.min(u16::MAX.into()) as u16);
         }
