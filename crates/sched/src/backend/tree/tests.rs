@@ -241,7 +241,8 @@ fn different_regions_are_searched_separately() {
 /// The register that an instruction writes is part of the signature, also if nothing in the region reads it.
 #[test]
 fn regions_that_write_other_registers_are_searched_separately() {
-    let lines = |written: usize| vec!["FADD R20, R21, R22".to_owned(), format!("FADD R{written}, R23, R24"), "FADD R26, R20, R23".to_owned()];
+    let lines =
+        |written: usize| vec!["FADD R20, R21, R22".to_owned(), format!("FADD R{written}, R23, R24"), "FADD R26, R20, R23".to_owned()];
     let settings = settings(ScheduleMode::Ilp, AllocationStage::Post, Budget::UNLIMITED);
     let mut solutions = Solutions::default();
     for written in [30, 31, 32] {
