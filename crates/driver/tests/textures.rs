@@ -105,9 +105,11 @@ fn relocatable_files_leave_the_words_of_references_to_the_linker() {
         let image = cubin.symbols().iter().position(|symbol| symbol.name == "image").unwrap();
         // Type 10 is that of textures; the symbol has no section.
         assert_eq!((cubin.symbols()[image].symbol_type, cubin.symbols()[image].binding), (10, 1), "{target}");
-        let relocations = cubin.sections().iter().filter(|section| section.name.ends_with(".text.k")).filter_map(|section| {
-            if let Content::Relocations(list) = &section.content { Some(list) } else { None }
-        });
+        let relocations = cubin
+            .sections()
+            .iter()
+            .filter(|section| section.name.ends_with(".text.k"))
+            .filter_map(|section| if let Content::Relocations(list) = &section.content { Some(list) } else { None });
         let of_image: Vec<String> =
             relocations.flatten().filter(|one| one.symbol as usize == image).map(|one| format!("{:?}", one.relocation_type)).collect();
         assert_eq!(of_image, ["R_CUDA_CONST_FIELD21_38"], "{target}");
