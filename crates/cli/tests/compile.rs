@@ -221,7 +221,7 @@ fn compile_tells_errors_from_misuse() {
     assert_eq!(cubin(&folder, "saxpy.cubin").target_name(), "sm_90a");
     assert_eq!(run(ORIOLE, &folder, &["compile", "saxpy.ptx", "-o", "own.cubin", "-O0"], ""), success());
     assert_eq!(cubin(&folder, "own.cubin").target_name(), "sm_80", "the module's own target");
-    for (file, place) in [("wrong.ptx", "wrong.ptx:7:5"), ("unsupported.ptx", "unsupported.ptx:7:5")] {
+    for (file, place) in [("wrong.ptx", "wrong.ptx:7:5"), ("unsupported.ptx", "unsupported.ptx:7:31")] {
         let stderr = fails(ORIOLE, &folder, &["compile", file, "-o", "saxpy.cubin"], 1);
         assert!(stderr.contains(place) && stderr.ends_with(&format!("{file}: 1 error\n")), "{stderr}");
     }
@@ -255,7 +255,7 @@ fn dashes_are_standard_input_and_output() {
     assert_eq!(run(PTXAS, &folder, &["-arch=sm_90", "-", "-o", "by-ptxas"], &text), success());
     assert!(fs::read(folder.join("by-ptxas")).unwrap() == expected, "two programs, one compiler");
     let stderr = run(ORIOLE, &folder, &["compile", "-", "-o", "x"], &module("sm_90", "k", UNSUPPORTED)).stderr;
-    assert!(stderr.contains("<stdin>:7:5"), "{stderr}");
+    assert!(stderr.contains("<stdin>:7:31"), "{stderr}");
 }
 
 #[test]
