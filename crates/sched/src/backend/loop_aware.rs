@@ -12,11 +12,12 @@
 //!
 //! Each round is O(n log n) for *n* items. Regions that are not the body of a loop are scheduled by backend B.
 //!
-//! Example: `S` is a sum of the previous iteration and a load `L` of this one; `X` and `Y` do not depend on them.
+//! Example: `A` reads what the load `L` of the previous iteration loads (30 cycles). The reciprocal `M` and the sum `S` are a recurrence of
+//! their own, of about 22 cycles.
 //!
 //! ```text
-//! one pass       L X Y S     L first, S last: 4 + 26 cycles, whatever the iteration before did
-//! loop-carried   S of the next iteration waits for S of this one (4 cycles) and for L (30 cycles): S first is no gain, L early is
+//! A L M S    A waits for L of the previous iteration, and M waits behind A: an iteration takes as long as the load
+//! L M A S    A waits while M is in flight: an iteration takes as long as the recurrence
 //! ```
 //!
 //! | topic | description of ptxas | here | why |
