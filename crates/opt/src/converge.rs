@@ -190,7 +190,11 @@ fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &
         let (Some(meeting), Some(around)) = (post_dominators.immediate(branch), loops.innermost(branch)) else { continue };
         let header = loops.get(around).header;
         let is_candidate = meeting != header && loops.contains(around, meeting) && !loops.get(around).is_irreducible;
-        if !is_candidate || seen.contains(&header) || !post_dominators.dominates(meeting, header) || may_wait(function, loops.blocks(around)) {
+        if !is_candidate
+            || seen.contains(&header)
+            || !post_dominators.dominates(meeting, header)
+            || may_wait(function, loops.blocks(around))
+        {
             continue;
         }
         let before = reached_before(flow, header, meeting);

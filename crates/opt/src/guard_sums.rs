@@ -84,7 +84,12 @@ fn find(
 ) -> Option<(Operand, SmallVec<[Guarded; 2]>)> {
     let data = &function.insts[inst];
     let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
-    if !data.is_machine(Opcode::IADD3) || !data.modifiers.is_empty() || data.guard.is_some() || has_carry || function.sources(inst).len() != 3 {
+    if !data.is_machine(Opcode::IADD3)
+        || !data.modifiers.is_empty()
+        || data.guard.is_some()
+        || has_carry
+        || function.sources(inst).len() != 3
+    {
         return None;
     }
     let mut base = None;

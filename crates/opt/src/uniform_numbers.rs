@@ -137,7 +137,9 @@ fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<Number
     for &block in &function.layout {
         let executions = LoopModel::TEN_ITERATIONS.executions(loops.depth(block));
         for &inst in &function.blocks[block].insts {
-            let Some(opcode) = function.insts[inst].op.machine().filter(|opcode| opcode.properties().pipe == Pipe::Double) else { continue };
+            let Some(opcode) = function.insts[inst].op.machine().filter(|opcode| opcode.properties().pipe == Pipe::Double) else {
+                continue;
+            };
             for at in function.insts[inst].result_count()..function.operands(inst).len() {
                 let Some(bits) = known_double(function, &definitions, &function.operands(inst)[at]) else { continue };
                 if !fits(function, inst, opcode, at, encodability) {

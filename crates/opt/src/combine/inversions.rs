@@ -31,7 +31,9 @@ impl Combiner {
         }
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
-            let Some(part) = operand.part().filter(|_| operand.role == Role::Plain && operand.suffixes().next().is_none()) else { continue };
+            let Some(part) = operand.part().filter(|_| operand.role == Role::Plain && operand.suffixes().next().is_none()) else {
+                continue;
+            };
             let Some((origin, is_inverted)) = self.inverted(function, part) else { continue };
             let mut new = Draft::of(function, inst, opcode);
             let signs = if is_inverted { operand.signs.toggled(Signs::NOT) } else { operand.signs };

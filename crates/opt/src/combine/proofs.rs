@@ -337,7 +337,9 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
     for table in 0..=255_u32 {
         for places in ["%3, PT, PT", "PT, %3, PT", "PT, PT, %3", "!%3, PT, PT", "%3, !PT, PT"] {
             let inverts = format!("%3:P, PT = ISETP.LT.AND %0, %1, PT\n%4:P, PT = PLOP3.LUT {places}, {table:#x}, 0x0");
-            for reads in ["%5:R = SEL %0, %1, %4", "%5:R = SEL %0, %1, !%4", "%5:R = IADD3 %0, %1, RZ\n@%4 EXIT", "%5:R = MOV %0\n@!%4 EXIT"] {
+            for reads in
+                ["%5:R = SEL %0, %1, %4", "%5:R = SEL %0, %1, !%4", "%5:R = IADD3 %0, %1, RZ\n@%4 EXIT", "%5:R = MOV %0\n@!%4 EXIT"]
+            {
                 cases.push((2, format!("{inverts}\n{reads}"), "%5", &WORDS[..4]));
             }
         }
@@ -359,11 +361,14 @@ fn wide_cases() -> Vec<Stats> {
             "%4:R2 = DFMA %3, %1, %1",
             "%4:R2 = DFMA %1, %1, -%3",
         ] {
-            stats.push(check_wide(&format!("%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %0[0], %2\n{outer}"), "%4[0], %4[1]", &numbers));
+            stats.push(check_wide(
+                &format!("%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %0[0], %2\n{outer}"),
+                "%4[0], %4[1]",
+                &numbers,
+            ));
         }
-        let compares = format!(
-            "%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %0[0], %2\n%4:P, PT = DSETP.LT.AND %3, %1, PT"
-        );
+        let compares =
+            format!("%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %0[0], %2\n%4:P, PT = DSETP.LT.AND %3, %1, PT");
         stats.push(check_wide(&compares, "%4", &numbers));
         // The lower word is another one.
         let mixed = format!("%2:R = LOP3.LUT %0[1], {mask}, RZ, {table}, !PT\n%3:R2 = PACK %1[0], %2\n%4:R2 = DADD %3, %1");
@@ -380,7 +385,8 @@ fn check_wide(body: &str, kept: &str, numbers: &[f64]) -> Stats {
     let stats = run(&mut after, &mut EncodabilityCache::new(target()));
     for a in numbers {
         for b in numbers {
-            let words: Vec<u32> = [a, b].into_iter().flat_map(|number| [number.to_bits() as u32, (number.to_bits() >> 32) as u32]).collect();
+            let words: Vec<u32> =
+                [a, b].into_iter().flat_map(|number| [number.to_bits() as u32, (number.to_bits() >> 32) as u32]).collect();
             assert_eq!(interpret(&function, &words), interpret(&after, &words), "{a} {b}\n{}", text::print(&after));
         }
     }
