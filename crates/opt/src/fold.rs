@@ -278,7 +278,8 @@ impl Folder {
         if !self.is_zero_word(function, &a) && !self.is_zero_word(function, &b) {
             return opcode;
         }
-        let moved = Draft { opcode: Opcode::MOV, modifiers: [].into_iter().collect(), operands: smallvec![result, summand], result_count: 1 };
+        let moved =
+            Draft { opcode: Opcode::MOV, modifiers: [].into_iter().collect(), operands: smallvec![result, summand], result_count: 1 };
         if !self.encodability.is_encodable(function, inst, &moved) {
             return opcode;
         }
@@ -315,7 +316,9 @@ impl Folder {
         match source.kind {
             OperandKind::Zero(RegFile::General) | OperandKind::Integer(0) => true,
             OperandKind::Value(part) => {
-                part.count == 1 && source.role == Role::Plain && self.definitions.known_content(function, part) == Some(KnownWord::Integer(0))
+                part.count == 1
+                    && source.role == Role::Plain
+                    && self.definitions.known_content(function, part) == Some(KnownWord::Integer(0))
             }
             _ => false,
         }
