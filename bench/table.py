@@ -22,6 +22,8 @@ RIVALS = {
 }
 # Less than this is noise.
 NOISE = 1.01
+# Kernels that are slower than this have a reason in bench/reasons.tsv.
+SLOW = 1.15
 
 
 def measured(path):
@@ -38,6 +40,12 @@ def measured(path):
         elif result != "same":
             different[label].append(kernel)
     return times, different, unstable
+
+
+def reasons():
+    """Why kernels are slow, by kernel."""
+    lines = (pathlib.Path(__file__).parent / "reasons.tsv").read_text().splitlines()
+    return dict(line.split("\t", 1) for line in lines if line and not line.startswith("#"))
 
 
 def mean(ratios):
@@ -67,6 +75,14 @@ def main():
     names = ", ".join(f"`{kernel}`" for kernel in different["oriole-O3"])
     print(f"\nResults are the same bit for bit but for {names}, where ptxas joins other products and sums (PTX without")
     print(f"`.rn` allows both), and {len(unstable)} kernels whose results depend on the order of atomic operations.\n")
+
+    slow = {kernel: of["oriole-O3"] / of["ptxas"] for kernel, of in times.items() if "oriole-O3" in of and of["oriole-O3"] / of["ptxas"] > SLOW}
+    if slow:
+        known = reasons()
+        print(f"## Slower than {SLOW} times ptxas\n\n| kernel | -O3 | why |\n|---|---|---|")
+        for kernel in sorted(slow, key=slow.get, reverse=True):
+            print(f"| `{kernel}` | {slow[kernel]:.3f} | {known.get(kernel, 'not known')} |")
+        print()
 
     print("## Which backend wins where\n")
     wins = collections.defaultdict(list)

@@ -151,6 +151,8 @@ impl Folder {
         self.drop_fill(function, inst, opcode);
         self.fold_known_predicates(function, inst, opcode);
         self.fold_full_mask(function, inst, opcode);
+        let opcode = self.fold_zero_product(function, inst, opcode);
+        let opcode = self.fold_equal_upper_words(function, inst, opcode);
         let takes_immediates = opcode.properties().effect == Effect::None || opcode == Opcode::SHFL;
         while self.fold_constant(function, inst, opcode, takes_immediates) {
             self.stats.constants += 1;
@@ -264,6 +266,63 @@ impl Folder {
                 draft.store(function, inst);
                 self.stats.constants += 1;
             }
+        }
+    }
+
+    /// Makes a multiply-add with a factor of zero a move of the summand. Returns the opcode of the instruction.
+    fn fold_zero_product(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
+        let data = &function.insts[inst];
+        let is_low = opcode == Opcode::IMAD && data.modifiers.iter().all(|&modifier| modifier == Symbol::U32);
+        let (&[result], &[a, b, summand]) = (function.results(inst), function.sources(inst)) else { return opcode };
+        if !is_low || data.guard.is_some() || !summand.signs.is_empty() || summand.role != Role::Plain {
+            return opcode;
+        }
+        if !self.is_zero_word(function, &a) && !self.is_zero_word(function, &b) {
+            return opcode;
+        }
+        let moved =
+            Draft { opcode: Opcode::MOV, modifiers: [].into_iter().collect(), operands: smallvec![result, summand], result_count: 1 };
+        if !self.encodability.is_encodable(function, inst, &moved) {
+            return opcode;
+        }
+        moved.store(function, inst);
+        self.stats.results += 1;
+        Opcode::MOV
+    }
+
+    /// Makes the comparison of the upper words of two 64-bit numbers that both are zero a copy of the comparison of the lower words. Returns
+    /// the opcode of the instruction.
+    fn fold_equal_upper_words(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
+        let data = &function.insts[inst];
+        let has = |modifier: Symbol| data.modifiers.contains(&modifier);
+        if opcode != Opcode::ISETP || !has(Symbol::EX) || !has(Symbol::AND) || data.guard.is_some() {
+            return opcode;
+        }
+        let (&[result, Operand::PT], &[a, b, Operand::PT, lower]) = (function.results(inst), function.sources(inst)) else { return opcode };
+        if !self.is_zero_word(function, &a) || !self.is_zero_word(function, &b) {
+            return opcode;
+        }
+        let tables = [Operand::from(0xf0_u32), Operand::from(0_u32)];
+        let operands = smallvec![result, Operand::PT, lower, Operand::PT, Operand::PT, tables[0], tables[1]];
+        let copy = Draft { opcode: Opcode::PLOP3, modifiers: [Symbol::LUT].into_iter().collect(), operands, result_count: 2 };
+        if !self.encodability.is_encodable(function, inst, &copy) {
+            return opcode;
+        }
+        copy.store(function, inst);
+        self.stats.results += 1;
+        Opcode::PLOP3
+    }
+
+    /// Returns whether a source is a word that is known to be zero.
+    fn is_zero_word(&self, function: &Function, source: &Operand) -> bool {
+        match source.kind {
+            OperandKind::Zero(RegFile::General) | OperandKind::Integer(0) => true,
+            OperandKind::Value(part) => {
+                part.count == 1
+                    && source.role == Role::Plain
+                    && self.definitions.known_content(function, part) == Some(KnownWord::Integer(0))
+            }
+            _ => false,
         }
     }
 

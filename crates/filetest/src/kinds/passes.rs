@@ -10,8 +10,9 @@ use oriole_ir::text::{print, print_inst};
 use oriole_ir::{Function, Inst, construct_ssa, machine, verify};
 use oriole_isa::Target;
 use oriole_opt::{
-    aggregate, balance, combine, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, hoist, if_convert,
-    insert_yields, legalize, merge, narrow, reduce, simplify, split_index, straighten, tie_loads, unroll, vector_loads,
+    aggregate, balance, combine, contract, converge, dead, fold, forward, forward_stores, fuse, guard_copies, guard_sums, hoist,
+    if_convert, insert_yields, legalize, merge, narrow, reduce, simplify, split_index, straighten, tie_loads, uniform_numbers, unroll,
+    vector_loads,
 };
 
 use super::{Lines, functions, module, register_limit, required};
@@ -99,6 +100,8 @@ fn apply(function: &mut Function, target: Target, pass: &str, options: &Options)
         "fold" => _ = fold::run(function, encodability),
         "combine" => _ = combine::run(function, encodability),
         "if-convert" => _ = if_convert::run(function, &Hardware::built_in(target)),
+        "guard-sums" => _ = guard_sums::run(function, encodability),
+        "uniform-numbers" => _ = uniform_numbers::run(function, encodability),
         "remove-dead" => _ = dead::run(function, target),
         "converge" => _ = converge::run(function, target, &|_| false),
         "give-way" => _ = insert_yields::run(function, target),
