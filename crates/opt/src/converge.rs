@@ -36,7 +36,7 @@
 //! [`MAX_NESTING`], the outermost ones get no barrier.
 //!
 //! **Synchronizations.** A `WARPSYNC` of all threads is deleted where the warp is converged: where no divergent branch and no call leads to,
-//! after another one, and after the barrier of a region that a converged warp enters.
+//! after another one, and after the barrier of a region without loops that a converged warp enters.
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
@@ -104,7 +104,8 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
     regions.retain(|region| gathering.is_empty() || !leads_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
-    stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent, &regions);
+    let reliable: Vec<Region> = regions.iter().copied().filter(|region| joins_surely(function, &flow, &analyses.loops, *region)).collect();
+    stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent, &reliable);
     insert(function, &regions);
     stats
 }
@@ -228,6 +229,25 @@ fn leads_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>) 
         }
     }
     false
+}
+
+/// Returns whether the barrier of a region joins all threads in any case. A thread that gives way to others (`YIELD`, in loops that may wait
+/// for them) releases those that wait for it at a barrier, so there must be no loop and no call in the region.
+fn joins_surely(function: &Function, flow: &ControlFlow, loops: &Loops, region: Region) -> bool {
+    let mut seen: FxHashSet<Block> = FxHashSet::default();
+    let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
+    while let Some(block) = work.pop() {
+        if block == region.exit || !seen.insert(block) {
+            continue;
+        }
+        let is_in_loop = loops.innermost(block).is_some_and(|around| !loops.contains(around, region.entry));
+        let calls = function.blocks[block].insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::CALL));
+        if is_in_loop || calls {
+            return false;
+        }
+        work.extend(flow.successors(block));
+    }
+    true
 }
 
 /// Returns whether a block does nothing but exit.
@@ -382,7 +402,8 @@ fn remove_synchronizations(function: &mut Function, flow: &ControlFlow, divergen
         let mut insts = std::mem::take(&mut function.blocks[block].insts);
         let before = insts.len();
         insts.retain(|&inst| {
-            let is_redundant = !is_diverged && is_full_synchronization(function, &definitions, inst) && function.insts[inst].memory.is_none();
+            let is_redundant =
+                !is_diverged && is_full_synchronization(function, &definitions, inst) && function.insts[inst].memory.is_none();
             is_diverged = after(function, &definitions, inst, is_diverged);
             !is_redundant
         });
@@ -406,15 +427,22 @@ fn after(function: &Function, definitions: &Definitions, inst: Inst, is_diverged
 
 /// Returns by block whether a diverged warp may start it. A warp diverges at a divergent branch and in a call. At the exit of a region it
 /// is converged again if it was at the entry: the barrier has recorded all threads, and all that have not exited meet.
-fn diverged_blocks(function: &Function, flow: &ControlFlow, definitions: &Definitions, divergent: &[Block], regions: &[Region]) -> Vec<bool> {
+fn diverged_blocks(
+    function: &Function,
+    flow: &ControlFlow,
+    definitions: &Definitions,
+    divergent: &[Block],
+    regions: &[Region],
+) -> Vec<bool> {
     let mut is_exit = vec![false; function.blocks.len()];
     let mut exits: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
     for region in regions {
         is_exit[region.exit.position()] = true;
         exits.entry(region.entry).or_default().push(region.exit);
     }
-    let ends_diverged =
-        |block: Block, start: bool| function.blocks[block].insts.iter().fold(start, |state, &inst| after(function, definitions, inst, state));
+    let ends_diverged = |block: Block, start: bool| {
+        function.blocks[block].insts.iter().fold(start, |state, &inst| after(function, definitions, inst, state))
+    };
     let is_divergent: FxHashSet<Block> = divergent.iter().copied().collect();
     let mut starts_diverged = vec![false; function.blocks.len()];
     // Blocks that start converged are visited once, those that start diverged once more.

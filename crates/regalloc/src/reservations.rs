@@ -114,8 +114,11 @@ impl Reservations {
             return;
         }
         for &file_inst in liveness.file_insts_of(block) {
-            for (access, is_write) in
-                liveness.reads(file_inst).iter().map(|access| (access, false)).chain(liveness.writes(file_inst).iter().map(|access| (access, true)))
+            for (access, is_write) in liveness
+                .reads(file_inst)
+                .iter()
+                .map(|access| (access, false))
+                .chain(liveness.writes(file_inst).iter().map(|access| (access, true)))
             {
                 if is_write || self.last_uses.contains_key(&access.value) {
                     let last = if access.next.is_after_block(length) { u32::MAX } else { file_inst.position };

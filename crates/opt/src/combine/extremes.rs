@@ -22,8 +22,14 @@ impl Combiner {
                 && of_inner == predicate
             {
                 let three = |a: Operand, b: Operand, c: Operand| draft(Opcode::VIMNMX3, &modifiers, result, &[a, b, c, predicate]);
-                let drafts: SmallVec<[Draft; 6]> =
-                    smallvec![three(x, y, other), three(x, other, y), three(other, x, y), three(other, y, x), three(y, other, x), three(y, x, other)];
+                let drafts: SmallVec<[Draft; 6]> = smallvec![
+                    three(x, y, other),
+                    three(x, other, y),
+                    three(other, x, y),
+                    three(other, y, x),
+                    three(y, other, x),
+                    three(y, x, other)
+                ];
                 (drafts, inner)
             } else if let Some(sum) = self.absorbable(function, inst, &source, Opcode::IADD3, &[])
                 && let Some([x, y]) = terms(function, sum).and_then(|terms| <[Operand; 2]>::try_from(terms.as_slice()).ok())
@@ -50,5 +56,6 @@ fn parts(function: &Function, inst: Inst) -> Option<([Operand; 2], Operand)> {
     let is_choice = predicate.kind == OperandKind::Zero(RegFile::Predicate);
     let is_single = function.results(inst).iter().skip(1).all(|result| result.value().is_none());
     let is_plain = [a, b].iter().all(|source| source.signs.is_empty() && source.suffixes().next().is_none());
-    (data.is_machine(Opcode::VIMNMX) && data.guard.is_none() && is_word && is_choice && is_single && is_plain).then_some(([a, b], predicate))
+    (data.is_machine(Opcode::VIMNMX) && data.guard.is_none() && is_word && is_choice && is_single && is_plain)
+        .then_some(([a, b], predicate))
 }

@@ -284,7 +284,14 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
     }
     for ty in ["", ".U32"] {
         for which in ["PT", "!PT"] {
-            for inner in ["VIMNMX# %0, %1, PT", "VIMNMX# %0, %1, !PT", "VIMNMX# %0, 0x7, !PT", "IADD3 %0, %1, RZ", "IADD3 %0, -%1, RZ", "IADD3 %0, -4, RZ"] {
+            for inner in [
+                "VIMNMX# %0, %1, PT",
+                "VIMNMX# %0, %1, !PT",
+                "VIMNMX# %0, 0x7, !PT",
+                "IADD3 %0, %1, RZ",
+                "IADD3 %0, -%1, RZ",
+                "IADD3 %0, -4, RZ",
+            ] {
                 for outer in ["%3, %2", "%2, %3", "%3, 0x9", "%3, RZ"] {
                     let inner = inner.replace('#', ty);
                     cases.push((3, format!("%3:R = {inner}\n%4:R = VIMNMX{ty} {outer}, {which}"), "%4", &WORDS));
