@@ -37,7 +37,7 @@
 //! [`MAX_NESTING`], the outermost ones get no barrier.
 //!
 //! **Synchronizations.** A `WARPSYNC` of all threads is deleted where the warp is converged: where no divergent branch and no call leads to,
-//! after another one, and after the barrier of a region that a converged warp enters.
+//! after another one, and after the barrier of a region without loops that a converged warp enters.
 //!
 //! No later pass may merge the two halves of a split block or move code between them. The cost is one graph search per region in the worst
 //! case, otherwise linear in the size of the function.
@@ -109,7 +109,8 @@ pub fn run(function: &mut Function, _target: Target, waits_for_whole_warp: &dyn 
     regions.retain(|region| gathering.is_empty() || !passes_through(&flow, *region, &gathering));
     stats.skipped += found - regions.len();
     stats.barriers = regions.len();
-    stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent, &regions);
+    let reliable: Vec<Region> = regions.iter().copied().filter(|region| joins_surely(function, &flow, &analyses.loops, *region)).collect();
+    stats.synchronizations_removed = remove_synchronizations(function, &flow, &divergent, &reliable);
     insert_barriers(function, &regions);
     stats
 }
@@ -297,6 +298,25 @@ fn passes_through(flow: &ControlFlow, region: Region, blocks: &FxHashSet<Block>)
         }
     }
     false
+}
+
+/// Returns whether the barrier of a region joins all threads in any case. A thread that gives way to others (`YIELD`, in loops that may wait
+/// for them) releases those that wait for it at a barrier, so there must be no loop and no call in the region.
+fn joins_surely(function: &Function, flow: &ControlFlow, loops: &Loops, region: Region) -> bool {
+    let mut seen: FxHashSet<Block> = FxHashSet::default();
+    let mut work: Vec<Block> = flow.successors(region.entry).to_vec();
+    while let Some(block) = work.pop() {
+        if block == region.exit || !seen.insert(block) {
+            continue;
+        }
+        let is_in_loop = loops.innermost(block).is_some_and(|around| !loops.contains(around, region.entry));
+        let calls = function.blocks[block].insts.iter().any(|&inst| function.insts[inst].is_machine(Opcode::CALL));
+        if is_in_loop || calls {
+            return false;
+        }
+        work.extend(flow.successors(block));
+    }
+    true
 }
 
 /// Returns whether a block does nothing but exit.

@@ -330,7 +330,15 @@ mod tests {
         let [first, second, third] = [0, 1, 2].map(Value::new);
         let most = MAX_PHI_REGISTERS as i32;
         for (value, blocks) in [(first, 0..most - 1), (second, most - 1..most), (third, most..most + 1)] {
-            hints.nodes.push(Node { parent: value, offset: 0, web_start: 0, web_end: 1, implied_register: None, align: 1, prefers_odd: None });
+            hints.nodes.push(Node {
+                parent: value,
+                offset: 0,
+                web_start: 0,
+                web_end: 1,
+                implied_register: None,
+                align: 1,
+                prefers_odd: None,
+            });
             hints.phis.insert(value, blocks.map(|block| (Block::new(block as usize), 0)).collect());
         }
         assert!(!hints.would_overlap(first, second, 0));
@@ -345,7 +353,15 @@ mod tests {
         let mut hints = Hints::default();
         let values = [0, 1].map(Value::new);
         for value in values {
-            hints.nodes.push(Node { parent: value, offset: 0, web_start: 0, web_end: 1, implied_register: None, align: 1, prefers_odd: None });
+            hints.nodes.push(Node {
+                parent: value,
+                offset: 0,
+                web_start: 0,
+                web_end: 1,
+                implied_register: None,
+                align: 1,
+                prefers_odd: None,
+            });
             hints.phis.insert(value, vec![(Block::new(7), 0)]);
         }
         hints.join_webs(values[0], values[1], 0);
