@@ -19,7 +19,7 @@ pub fn live_registers(function: &Function, number: usize) -> String {
     let registers = &function.registers;
     let above = registers.next_above.as_ref().map_or(0, |cliff| cliff.registers);
     // The curve, the number of registers and the next cliff must fit.
-    let most = f64::from(registers.peak_live.max(registers.count).max(above.min(2 * registers.count.max(8))).max(1)) * 1.1;
+    let most = f64::from(registers.peak_live.max(registers.count).max(above.min(registers.count.max(8).saturating_mul(2))).max(1)) * 1.1;
     let x = |point: usize| point as f64 * WIDTH / peaks.len().max(1) as f64;
     let y = |value: f64| HEIGHT - value * HEIGHT / most;
     let mut path = String::new();
