@@ -170,6 +170,11 @@ enum Combination {
     Prefix,
 }
 
+/// Truth table of `a & b` in `LOP3`.
+const AND_TABLE: i64 = 0xc0;
+/// Number of bits of the number of a thread in its warp.
+const WARP_BITS: u32 = 5;
+
 /// The threads of the warp that perform an atomic operation under one guard. Computed once for all operations with this guard, as long as
 /// the set of active threads does not change.
 #[derive(Clone, Copy)]
@@ -275,8 +280,16 @@ impl Aggregate {
         let Some(inst) = self.definitions.of(part.value) else { return false };
         let data = &function.insts[inst];
         let relation = if guard.negated { Symbol::NE } else { Symbol::EQ };
-        let is_divergent = function.sources(inst).iter().any(|source| !self.uniformity.is_uniform_operand(source));
-        data.is_machine(Opcode::ISETP) && data.modifiers.contains(&relation) && is_divergent
+        let is_telling = |source: &Operand| !self.uniformity.is_uniform_operand(source) && !self.has_few_values(function, source);
+        data.is_machine(Opcode::ISETP) && data.modifiers.contains(&relation) && function.sources(inst).iter().any(is_telling)
+    }
+
+    /// Returns whether an operand is a word of which a mask leaves so few bits that several threads of a warp probably have the same value.
+    fn has_few_values(&self, function: &Function, operand: &Operand) -> bool {
+        let Some(inst) = operand.value().and_then(|value| self.definitions.of(value)) else { return false };
+        let [_, mask, _, table, ..] = function.sources(inst) else { return false };
+        let is_and = function.insts[inst].is_machine(Opcode::LOP3) && table.integer() == Some(AND_TABLE);
+        is_and && mask.integer().is_some_and(|mask| (mask as u32).count_ones() < WARP_BITS)
     }
 
     /// Returns how an atomic operation is combined; `None` if each thread keeps performing its own.

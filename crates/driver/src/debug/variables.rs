@@ -74,7 +74,7 @@ fn decode_name(bytes: &[u8]) -> Option<String> {
         }
     }
     let name: Vec<u8> = number.to_be_bytes().into_iter().skip_while(|&byte| byte == 0).collect();
-    let is_name = name.len() > 1 && name.iter().all(|byte| byte.is_ascii_graphic());
+    let is_name = name.len() > 1 && name.iter().all(u8::is_ascii_graphic);
     is_name.then(|| String::from_utf8(name).ok()).flatten()
 }
 
@@ -124,7 +124,7 @@ fn single_assignments(function: &Function, kept: &[(RegisterId, Value)]) -> Vec<
     let mut sites: FxHashMap<Value, Option<(Block, usize)>> = FxHashMap::default();
     for &block in &function.layout {
         for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
-            for part in function.results(inst).iter().filter_map(|result| result.part()) {
+            for part in function.results(inst).iter().filter_map(Operand::part) {
                 // A guard may prevent the assignment.
                 let site = function.insts[inst].guard.is_none().then_some((block, position));
                 sites.entry(part.value).and_modify(|site| *site = None).or_insert(site);
