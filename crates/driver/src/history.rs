@@ -76,7 +76,7 @@ pub enum RunnerUp {
 pub struct History {
     /// Whether the history is requested.
     is_recording: bool,
-    /// The form of each instruction, indexed by instruction.
+    /// By instruction: its mnemonic, modifiers, guard and kinds of operands after the last pass.
     forms: Vec<Form>,
     /// The last decision of the scheduler about each instruction.
     picks: HashMap<Inst, Pick>,

@@ -200,7 +200,7 @@ struct Prefixes {
     is_full: Operand,
     /// Predicate: whether this thread performs the atomic operation.
     performs_atomic: Operand,
-    /// The operand of the atomic operation, in the threads that perform it.
+    /// The combined value of the participating threads, which the remaining atomic operation takes. Other threads have no use for it.
     operand: Operand,
 }
 
@@ -376,7 +376,7 @@ impl Aggregate {
     fn rank(&mut self, function: &mut Function, prelude: &mut Prelude, mask: Operand) -> Operand {
         let lower = *self.lower_lanes_mask.get_or_insert_with(|| new_operand(function, Class::R));
         // The truth table of `a & b`.
-        let table = Operand::from(0xc0_i64);
+        let table = Operand::from(AND_TABLE);
         let never = Operand::PT.inverted_predicate();
         let below = emit_word(prelude, function, Opcode::LOP3, &[Symbol::LUT], &[mask, lower, Operand::RZ, table, never]);
         emit_word(prelude, function, Opcode::POPC, &[], &[below])

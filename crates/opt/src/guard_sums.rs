@@ -30,7 +30,7 @@ struct Uses {
 }
 
 impl Uses {
-    /// Returns whether a value has one reader. A value that the pass made has none that counts.
+    /// Returns whether a value has exactly one reader. Returns false for values that the pass created.
     fn is_read_once(&self, value: Value) -> bool {
         self.reads.get(value.position()) == Some(&1)
     }

@@ -14,7 +14,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Creates a draft with the modifiers and operands of `inst`.
+    /// Creates a draft with the given opcode and the modifiers and operands of `inst`.
     pub(crate) fn of(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
         let data = &function.insts[inst];
         let operands = function.operands(inst).iter().copied().collect();

@@ -44,6 +44,7 @@ use crate::registers::{Reg, RegisterSet};
 struct EdgeReload {
     /// First register that the part is reloaded into.
     to: Reg,
+    /// The registers of the spilled value that are reloaded.
     part: Part,
 }
 

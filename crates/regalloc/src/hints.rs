@@ -62,7 +62,7 @@ struct Web {
 
 /// The size of a web, and the offset of one of its values in it, in registers.
 struct Extent {
-    /// Width of the whole web.
+    /// Number of consecutive registers that the whole web spans.
     width: u8,
     /// Registers from the start of the web to the first register of the value.
     offset: u8,

@@ -78,9 +78,9 @@ pub(crate) struct InstState {
     pub position: u32,
     /// Whether the instruction has tied operands of any register file.
     pub has_tied: bool,
-    /// The values of the file that the instruction reads, each once.
+    /// Values in the register file being allocated that the instruction reads, each once.
     pub uses: SmallVec<[Use; 6]>,
-    /// The values of the file that the instruction writes.
+    /// The results of the instruction in the register file being allocated.
     pub results: SmallVec<[ResultState; 2]>,
     /// Values that move before the instruction: each once, from its registers when this state was created to its final ones.
     pub moved: Vec<MovedValue>,

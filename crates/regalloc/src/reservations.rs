@@ -52,9 +52,9 @@ struct Arrival {
 
 /// The registers for a value.
 pub(crate) struct Choice {
-    /// Registers that the value can have without being in the way.
+    /// Free registers that are not reserved for a value that is defined while this value is live.
     pub open: RegisterSet,
-    /// Those of them that are reserved for values that arrive when the value is dead.
+    /// The registers of `open` that are reserved for values defined after this value has died. Using them costs nothing.
     pub preferred: RegisterSet,
 }
 

@@ -201,7 +201,7 @@ impl RegisterSet {
 struct Tracked {
     /// Cost of the operands when last computed.
     cost: i32,
-    /// Pressure change of the instruction so far.
+    /// Change of the number of live registers by the operands of the instruction that have been processed so far.
     pressure: i32,
 }
 

@@ -73,7 +73,8 @@ struct RowWriter<'a> {
 }
 
 impl RowWriter<'_> {
-    /// Adds a row for a position. Before it, adds rows for the calls through which the code was inlined, if they have none yet.
+    /// Adds a line-table row that maps `address` to the source location `place`. Before it, adds rows for the calls through which the code
+    /// was inlined, unless they have rows already.
     fn push(&mut self, address: u64, place: u32) {
         if self.current == Some(place) || !self.is_shown(place) {
             return;

@@ -86,7 +86,8 @@ fn as_join(value: impl Fn(bool, bool) -> bool) -> Option<(Symbol, bool, bool)> {
     None
 }
 
-/// Returns the comparison with a new result register, combined with `other` by `join`; `inverts_test` inverts its relation.
+/// Returns a copy of `compare` that writes a new predicate and is combined with `other` by `join`. If `inverts_test`, the relation of the
+/// copy is inverted.
 fn with_join(
     function: &Function,
     compare: Inst,

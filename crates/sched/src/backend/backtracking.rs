@@ -156,8 +156,9 @@ struct Step<'a> {
     clock: Clock<'a>,
     /// Earliest cycles that the item changed, with their old values.
     earliest: Vec<(u32, u32)>,
-    /// Index of the item in the ready list, and the length of the ready list without it.
+    /// Index of the item in the ready list.
     place: usize,
+    /// Length of the ready list without the item.
     ready: usize,
     undo: Undo,
     /// Register groups that became live or dead, with their old state.

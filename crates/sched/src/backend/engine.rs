@@ -83,7 +83,7 @@ pub(super) struct Candidate {
     pub stall: u32,
     /// Critical path from its issue to the end of the region, in cycles.
     pub height: u32,
-    /// Number of items for which it is the last predecessor that has not issued, among its first successors.
+    /// Number of successors that become ready when the item issues. Only the first few successors are examined, which bounds the time.
     pub opens: u32,
     /// Change of the number of live registers of each class; zeros after register allocation.
     pub change: Counts,

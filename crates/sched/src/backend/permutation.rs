@@ -140,6 +140,7 @@ struct Partial<'a, 'g> {
     earliest: Vec<u32>,
     left: Vec<u32>,
     length: Length,
+    /// The live registers after the placed items; `None` if registers are not counted.
     live: Option<Live<'g>>,
 }
 

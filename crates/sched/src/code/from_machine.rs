@@ -25,7 +25,8 @@ pub fn empty() -> Code {
     Code::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
 }
 
-/// Returns the register number of a physical register, or `None` if dependences through its register file do not order instructions.
+/// Returns the index of a physical register in the scheduler's numbering of all register files; `None` if the scheduler tracks no
+/// dependences through that file.
 pub fn register(file: RegFile, number: u16) -> Option<u32> {
     let file = FILES.iter().position(|&other| other == file)?;
     Some(file as u32 * FILE_SIZE + u32::from(number))

@@ -46,7 +46,7 @@ pub struct PassSummary {
 }
 
 impl PassSummary {
-    /// Returns what a search proved, as the end of a sentence; empty if nothing was searched.
+    /// Returns a phrase that says what a search proved, to be appended to a sentence; empty if nothing was searched.
     pub fn proof(&self) -> String {
         match self.proved {
             (0, 0) => String::new(),

@@ -2,12 +2,12 @@
 //!
 //! | report | module |
 //! |---|---|
-//! | counts and estimates of a function, gathered once for both stages | [`statistics`] |
-//! | the statistics lines of a published description of ptxas, before and after register allocation | [`lines`] |
-//! | the field of these lines that each instruction counts for | [`fields`] |
+//! | counts and estimates of a function, gathered once for the reports before and after register allocation | [`statistics`] |
+//! | statistics lines in the format of the published description of ptxas, before and after register allocation | [`lines`] |
+//! | which field of these lines counts each instruction | [`fields`] |
 //! | issue cycles of blocks, and execution frequencies of blocks | [`timeline`] |
 //! | distances between producers and consumers | [`latency_hiding`] |
-//! | the text after `SCHEDULING GUIDANCE:`, by level | [`guidance`] |
+//! | the text after `SCHEDULING GUIDANCE:`, for each level of detail | [`guidance`] |
 //! | the register target and how it is derived | [`target`] |
 //! | each scheduling decision with its reason | [`trace`] |
 //!

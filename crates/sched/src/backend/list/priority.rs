@@ -90,13 +90,14 @@ pub(super) struct Candidate {
     /// Whether bit 4 of the priority (`hot counts`: prefer long-latency memory reads) is in use at this step.
     pub(super) hot_cold_active: bool,
     pub(super) is_yield: bool,
-    /// Whether the candidate is control flow or a barrier, and an instruction has stalled since the last such item (bit 6).
+    /// Bit 6 of the priority: whether the candidate is control flow or a barrier, and an instruction has stalled since the last such item, so
+    /// that other warps should get the issue slot.
     pub(super) yield_flag: bool,
     /// Whether the candidate accesses shared memory.
     pub(super) is_shared: bool,
     /// Whether the candidate belongs to the current batch of matrix products.
     pub(super) continues_batch: bool,
-    /// Whether the candidate can issue in the current cycle (bit 2).
+    /// Bit 2 of the priority: whether the candidate can issue in the current cycle.
     pub(super) stall_free: bool,
     /// Sequence number of the youngest in-flight result that the candidate reads; [`NO_SEQUENCE`] if it reads none.
     pub scoreboard_sequence: u32,

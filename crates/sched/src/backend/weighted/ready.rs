@@ -104,7 +104,8 @@ pub(super) struct Entry {
     /// Position in the original order, in the direction of the pass.
     pub rank: u32,
     pub unit: usize,
-    /// Critical path to the opposite end of the region, in cycles.
+    /// Length in cycles of the critical path from the item to the end of the region that is placed last: the end in a forward pass, the
+    /// start in a backward pass.
     pub critical_path: u32,
     /// First cycle in which the item can be placed.
     pub earliest: u32,

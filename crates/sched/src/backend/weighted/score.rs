@@ -67,8 +67,11 @@ pub(super) struct Measures {
 pub(super) struct Score {
     /// Number of registers above the budget, summed over the classes of which the candidate takes registers.
     overflow: i32,
+    /// The part `registers` of the sum in the module comment.
     registers: f64,
+    /// The part `parallelism`.
     parallelism: f64,
+    /// The part `forward`.
     forward: f64,
     /// Sum of the three parts.
     sum: f64,
