@@ -32,12 +32,12 @@ impl SelectCaches {
         answer
     }
 
-    /// Returns the cached facts about a library function, given its number in the library.
+    /// Returns how a library function, given by its number in the library, has been used so far, with its code if that was recorded.
     pub(crate) fn recording(&self, number: usize) -> RecordingState {
         self.recordings.get(&number).cloned().unwrap_or(RecordingState::Nothing)
     }
 
-    /// Stores the facts about a library function in the cache.
+    /// Notes the use of a library function, or its recorded code.
     pub(crate) fn set_recording(&mut self, number: usize, state: RecordingState) {
         self.recordings.insert(number, state);
     }

@@ -21,12 +21,12 @@ use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
-/// Where values are read, as the function was at the start.
+/// The reads of values and the blocks of instructions, computed before the pass changes the function.
 struct Uses {
     /// By value: number of reads.
     reads: Vec<u32>,
-    /// By instruction: its block.
-    homes: Vec<Option<Block>>,
+    /// By instruction: its block; `None` for instructions outside of all blocks.
+    inst_blocks: Vec<Option<Block>>,
 }
 
 impl Uses {
@@ -50,10 +50,10 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> usi
         return 0;
     }
     let definitions = Definitions::compute(function);
-    let mut uses = Uses { reads: vec![0; function.values.len()], homes: vec![None; function.insts.len()] };
+    let mut uses = Uses { reads: vec![0; function.values.len()], inst_blocks: vec![None; function.insts.len()] };
     for &block in &function.layout {
         for &inst in &function.blocks[block].insts {
-            uses.homes[inst.position()] = Some(block);
+            uses.inst_blocks[inst.position()] = Some(block);
             function.used(inst).for_each(|part| uses.reads[part.value.position()] += 1);
         }
     }
@@ -116,7 +116,7 @@ fn selected(function: &Function, definitions: &Definitions, uses: &Uses, block: 
     let select = definitions.unguarded(function, part.value)?;
     let data = &function.insts[select];
     let &[first, second, predicate] = function.sources(select) else { return None };
-    let is_near = uses.homes[select.position()] == Some(block);
+    let is_near = uses.inst_blocks[select.position()] == Some(block);
     let is_only = uses.is_read_once(part.value) && summand.signs.is_empty() && summand.role == Role::Plain;
     if !data.is_machine(Opcode::SEL) || !data.modifiers.is_empty() || !is_only || !is_near {
         return None;

@@ -238,7 +238,7 @@ pub(crate) struct Guarded {
     adjusted_limit: Operand,
     /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
-    /// Difference between the last tested value and the counter.
+    /// How far the value that the last of the joined iterations tests is from the counter at the start of the first one.
     reach: i32,
 }
 
