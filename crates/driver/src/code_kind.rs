@@ -32,6 +32,8 @@ pub struct CodeKind {
     instructions: usize,
     /// Number of matrix products.
     products: usize,
+    /// Number of asynchronous matrix products of a warpgroup, which are also counted in `products`.
+    warpgroup_products: usize,
     /// Number of blocks that are their own successors.
     one_block_loops: usize,
 }
@@ -40,7 +42,7 @@ impl CodeKind {
     /// Returns the properties of a function.
     pub fn of(function: &Function) -> CodeKind {
         let flow = ControlFlow::compute(function);
-        let mut kind = CodeKind { instructions: 0, products: 0, one_block_loops: 0 };
+        let mut kind = CodeKind { instructions: 0, products: 0, warpgroup_products: 0, one_block_loops: 0 };
         for &block in &function.layout {
             kind.one_block_loops += usize::from(flow.successors(block).contains(&block));
             for &inst in &function.blocks[block].insts {
@@ -49,10 +51,18 @@ impl CodeKind {
                 if let Op::Machine(opcode) = data.op {
                     let unit = Classes::get().of(opcode, &data.modifiers).unit();
                     kind.products += usize::from(unit == Unit::Tensor);
+                    kind.warpgroup_products += usize::from(opcode.is_warpgroup_product());
                 }
             }
         }
         kind
+    }
+
+    /// Returns the strategy that is used unless the options name one: the one that measured best for this kind of code
+    /// (docs/scheduling-strategies.md).
+    pub fn default_strategy(self, level: u8) -> Backend {
+        let is_searched = level >= 2 && self.instructions <= LARGE;
+        if self.warpgroup_products > 0 && is_searched { Backend::COMBINED } else { DEFAULT_BACKEND }
     }
 
     /// Returns the strategies to try at an optimization level, the default first.

@@ -45,7 +45,8 @@ const MIN_ESTIMATED_SAVING: f64 = 0.02;
 /// Estimated fraction of the execution time from which on a lower occupancy is chosen without a comparison with the full occupancy.
 const CERTAIN_SAVING: f64 = 0.15;
 
-/// The default backend: the one whose code was fastest in measurements on a GPU (docs/scheduling.md).
+/// The default backend of code without warp-group matrix products: the one whose code was fastest in measurements on a GPU
+/// (docs/scheduling.md).
 pub(crate) const DEFAULT_BACKEND: Backend = Backend::B;
 
 /// A choice of backend, mode and occupancy with which to schedule a function.
@@ -96,7 +97,7 @@ pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) ->
     };
     let usual = mode.unwrap_or(ScheduleMode::Ilp);
     match backend {
-        BackendChoice::Default => vec![Plan::new(DEFAULT_BACKEND, usual)],
+        BackendChoice::Default => vec![Plan::new(CodeKind::of(function).default_strategy(options.level), usual)],
         BackendChoice::ByTarget => vec![published_plan(hardware.machine, usual)],
         BackendChoice::One(backend) => vec![Plan::new(backend, usual)],
         BackendChoice::Auto => {

@@ -140,8 +140,7 @@ impl Select<'_> {
 /// Selects `prefetch.tensormap`.
 pub(crate) fn prefetch_map(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let map = map_address(select, ptx, ptx.operand(0))?;
-    select.for_each_thread(|select| {
-        let map = select.in_uniforms(&map);
+    select.for_each_value(&map, |select, map| {
         select.emit_bulk("UTMACCTL.PF [{}]", &[map], None);
         Ok(())
     })

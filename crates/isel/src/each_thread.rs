@@ -48,6 +48,45 @@ impl Select<'_> {
         })
     }
 
+    /// Calls `write` with uniform registers that hold `words`. Its code executes once for each different value that the words have in the
+    /// active threads whose guard holds; for instructions that have the same effect once and several times.
+    ///
+    /// ```text
+    /// head:   UR4 = R2UR R2         the value of one of the threads that are still in the loop
+    ///         UTMACCTL.IV [UR4]
+    ///         P0 = ISETP.NE R2, UR4
+    ///         @P0 BRA head
+    /// ```
+    pub(crate) fn for_each_value(
+        &mut self,
+        words: &[Operand],
+        write: impl FnOnce(&mut Self, Operand) -> Result<(), Unsupported>,
+    ) -> Result<(), Unsupported> {
+        if self.is_elected {
+            return self.branch_around(|select| {
+                let uniform = select.in_uniforms(words);
+                write(select, uniform)
+            });
+        }
+        self.branch_around(|select| {
+            let [head, after] = [(); 2].map(|()| select.b.new_block());
+            select.b.branch(None, head);
+            select.start(head);
+            let mut differs = Operand::PT.inverted_predicate();
+            let uniform: Vec<Operand> = words.iter().map(|&word| select.in_uniform(word)).collect();
+            let packed = select.b.pack(Class::new(oriole_ir::RegFile::Uniform, words.len() as u8), &uniform);
+            write(select, packed)?;
+            for (&word, &uniform) in words.iter().zip(&uniform).filter(|(word, _)| word.value().is_some()) {
+                differs = select.b.define(Class::P, "ISETP.NE.U32.OR $, PT, {}, {}, {}", &[word, uniform, differs]);
+            }
+            let condition = select.condition(differs);
+            select.b.branch(Some(condition), head);
+            select.b.branch(None, after);
+            select.start(after);
+            Ok(())
+        })
+    }
+
     /// Emits a predicate that holds in one of the active threads.
     pub(crate) fn elect_one(&mut self) -> Operand {
         if Opcode::ELECT.exists_on(self.target) {

@@ -66,8 +66,8 @@ fn special(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
 /// Selects `fence.proxy.tensormap::generic.acquire`: the copy engine reads the tensor map again.
 fn acquire_map(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(), Unsupported> {
     let map = bulk_tensor::map_address(select, ptx, ptx.operand(0))?;
-    select.for_each_thread(|select| {
-        let map = select.in_uniforms(&map);
+    // The effect on a map is the same whether one thread asks for it or several do.
+    select.for_each_value(&map, |select, map| {
         if select.encodes("CCTL.E.C.LDCU.IV.DEEP [UR4]") {
             select.emit_bulk("CCTL.E.C.LDCU.IV.DEEP [{}]", &[map], None);
         }

@@ -209,8 +209,8 @@ pub(crate) fn copy_and_fence(select: &mut Select<'_>, ptx: &Ptx<'_>) -> Result<(
     select.b.describe(MemoryAccess::weak(Space::Shared, 4));
     let halves = [select.low(to.base), select.high(to.base)];
     let to = select.add_pairs(halves, [offset, Operand::RZ]);
+    // The release orders the copied words, which the exchanges do; it needs no fence for other accesses (ptxas emits none either).
     let scope = scope_of(ptx).unwrap_or(Scope::System);
-    select.fence(Order::Release, scope);
     let descriptor = select.descriptor();
     let far = strong(select.target, scope.max(Scope::Gpu));
     let template = format!("ATOMG.E.EXCH{far} PT, $, desc[{{}}][{{}}.64+{{}}], {{}}");

@@ -137,6 +137,13 @@ impl<'a> Assigner<'a> {
             }
             self.in_flight.forget_late_reads();
         }
+        if let Some(avoided) = self.in_flight.recent_reads().filter(|_| class.file == RegFile::General) {
+            let in_use = free.and(&RegisterSet::first_n(self.hints.used().into())).without(&avoided);
+            let has_wish = self.hints.wish(value).is_some();
+            if !has_wish && let Some(place) = self.hints.choose_registers(value, class, &in_use) {
+                return Some(place);
+            }
+        }
         if let Some(choice) = self.reservations.choice(value, free, self.hints.used()) {
             let has_wish = self.hints.wish(value).is_some_and(|place| choice.open.has_all(place, class.width));
             if !has_wish

@@ -34,10 +34,15 @@ impl Assigner<'_> {
     /// Frees the registers of dying and dropped values, then marks the registers of the results as occupied. The order matters, because a
     /// result may get the registers of a dying or dropped value.
     pub(crate) fn update_registers(&mut self, state: &InstState) {
-        let reads_late = self.inputs.file == RegFile::Uniform && self.function.insts[state.inst].op.machine().is_some_and(is_async_copy);
+        let opcode = self.function.insts[state.inst].op.machine();
+        let reads_late = self.inputs.file == RegFile::Uniform && opcode.is_some_and(is_async_copy);
+        let is_queued = self.inputs.file == RegFile::General && opcode == Some(Opcode::LDGSTS);
         for used in &state.uses {
             if let Some(at) = self.registers.register_of(used.value).filter(|_| reads_late) {
                 self.in_flight.note_late_read(at, self.function.values[used.value].width);
+            }
+            if let Some(at) = self.registers.register_of(used.value).filter(|_| is_queued) {
+                self.in_flight.note_recent_read(at, self.function.values[used.value].width);
             }
             self.walk.note_use(used.value, state.position, used.next_use);
             if used.next_use.is_never() {

@@ -15,9 +15,14 @@
 //! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait. This is
 //! only a preference: if no other registers are free, any register is used, and `settle-products` inserts a wait.
 //!
+//! `LDGSTS` reads its addresses when it leaves the queue of the load unit, often hundreds of cycles after it issued. A value defined soon
+//! after it prefers other registers among those that are in use anyway.
+//!
 //! Asynchronous copies of tensors and of blocks of memory (`UTMALDG`, `UBLKCP`) read their uniform registers late as well. An instruction
 //! that writes one of these registers has to wait, so uniform values prefer registers that no such copy has read. There are many uniform
 //! registers, and using more of them does not lower the occupancy.
+
+use std::collections::VecDeque;
 
 use oriole_ir::analysis::ControlFlow;
 use oriole_ir::{Block, Function, Operand, Pseudo, Value};
@@ -29,6 +34,8 @@ use crate::registers::{Reg, RegisterSet};
 
 /// Maximum number of blocks between the end of the block with the matrix product and the start of the loop.
 const MAX_STEPS: usize = 4;
+/// Number of address operands of `LDGSTS` whose registers are avoided.
+const RECENT_READS: usize = 16;
 
 /// The first block of a loop at whose start matrix products may still be running.
 struct LoopStart {
@@ -48,6 +55,8 @@ pub(crate) struct InFlight {
     carried_webs: FxHashMap<Value, Block>,
     /// Uniform registers that asynchronous copies have read.
     late_reads: RegisterSet,
+    /// General registers that the latest `LDGSTS` of the block have read: first register and number of registers, oldest first.
+    recent_reads: VecDeque<(Reg, u8)>,
 }
 
 impl InFlight {
@@ -88,6 +97,26 @@ impl InFlight {
         if let Some(start) = self.starts.get_mut(&block).filter(|start| position < start.wait_position) {
             start.busy_registers.insert(first, count);
         }
+    }
+
+    /// Records that an `LDGSTS` reads `count` general registers from `first` on.
+    pub fn note_recent_read(&mut self, first: Reg, count: u8) {
+        if self.recent_reads.len() == RECENT_READS {
+            self.recent_reads.pop_front();
+        }
+        self.recent_reads.push_back((first, count));
+    }
+
+    /// Returns the general registers that the latest `LDGSTS` of the block have read; `None` if there are none.
+    pub fn recent_reads(&self) -> Option<RegisterSet> {
+        let mut registers = RegisterSet::EMPTY;
+        self.recent_reads.iter().for_each(|&(first, count)| registers.insert(first, count));
+        (!self.recent_reads.is_empty()).then_some(registers)
+    }
+
+    /// Forgets the reads of `LDGSTS`, at the start of a block.
+    pub fn forget_recent_reads(&mut self) {
+        self.recent_reads.clear();
     }
 
     /// Records that an asynchronous copy reads `count` uniform registers from `first` on.

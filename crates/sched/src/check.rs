@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::code::{AliasSpace, Code, Item, MemAccess, MemAccessKind, OrderEffect};
+use crate::code::{AliasSpace, Code, Item, MemAccess, MemAccessKind, OrderEffect, RegAccess};
 
 /// The first difference in meaning between the old and the new order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,8 +98,9 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Bro
 /// Compares the records of one item in the old order (`before`) and in the new order (`after`).
 fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), Broken> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
-        let reads = code.reads(&code.items[item]).iter();
-        let register = reads.chain(code.writes(&code.items[item])).nth(place).map_or(0, |access| access.register);
+        let (item_data, number) = (&code.items[item], |access: &RegAccess| access.register);
+        let (reads, writes) = (code.reads(item_data).iter().map(number), code.writes(item_data).iter().map(number));
+        let register = reads.chain(code.order_registers(item_data).iter().copied()).chain(writes).nth(place).unwrap_or_default();
         return Err(Broken::Read { item, register });
     }
     if before.sched_barriers != after.sched_barriers {
@@ -114,7 +115,8 @@ fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRe
 /// The record of one item: what precedes it in the replayed order. Sets are represented by set hashes.
 #[derive(Clone, Default)]
 struct ItemRecord {
-    /// Writer of each register that the item reads, followed by the previous writer of each result if the item is guarded. A writer is
+    /// Writer of each register that the item reads, then of each ordered register, then the previous writer of each result if the item is
+    /// guarded. A writer is
     /// its position plus one; 0 means that no item of the range wrote the register before.
     writers: Vec<u32>,
     /// Earlier accesses that may alias this access; for a fence or barrier, all earlier accesses.
@@ -157,6 +159,8 @@ const READS: u64 = 0xd6e8_feb8_6659_fd93;
 const FENCES: u64 = 0xa076_1d64_78bd_642f;
 const CONVERGED: u64 = 0xe703_7ed1_a0b4_28db;
 const SYNCS: u64 = 0x8ebc_6af0_9c88_c6e3;
+const EXCHANGES: u64 = 0x5895_65a4_f3b2_7d3d;
+const BARRIERS: u64 = 0xc2b2_ae3d_27d4_eb4f;
 /// Factors of the memory spaces, in the order of [`ReplayState::spaces`].
 const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd91];
 /// Minus one modulo 2^64: the factor that removes members from a set.
@@ -190,7 +194,11 @@ struct ReplayState<'b> {
     strong: SetHash,
     /// The fences and barriers executed so far.
     fences: SetHash,
-    /// Barriers ([`OrderEffect::Sync`]).
+    /// Barriers and points of divergence.
+    barriers: SetHash,
+    /// Exchanges between threads.
+    exchanges: SetHash,
+    /// Points of divergence ([`OrderEffect::Sync`]).
     syncs: SetHash,
     /// Items whose result depends on the set of converged threads.
     converged: SetHash,
@@ -244,6 +252,7 @@ impl<'b> ReplayState<'b> {
         let mut record = ItemRecord { sched_barriers: self.sched_barriers, ..ItemRecord::default() };
         let writer = |register: u32| self.writers.get(&register).copied().unwrap_or_default();
         record.writers.extend(code.reads(item).iter().map(|access| writer(access.register)));
+        record.writers.extend(code.order_registers(item).iter().map(|&register| writer(register)));
         if item.guarded {
             record.writers.extend(code.writes(item).iter().map(|access| writer(access.register)));
         }
@@ -256,11 +265,15 @@ impl<'b> ReplayState<'b> {
                 record.ordered_items.add(self.fences.scaled(FENCES));
                 self.strong.add(own);
             }
-            OrderEffect::Fence | OrderEffect::Sync => {
+            OrderEffect::Fence | OrderEffect::Barrier | OrderEffect::Sync => {
                 record.aliasing_accesses = self.accesses;
                 record.ordered_items.add(self.strong);
                 record.ordered_items.add(self.fences.scaled(FENCES));
                 self.fences.add(own);
+                if item.effect != OrderEffect::Fence {
+                    record.ordered_items.add(self.exchanges.scaled(EXCHANGES));
+                    self.barriers.add(own);
+                }
                 if item.effect == OrderEffect::Sync {
                     record.ordered_items.add(self.converged.scaled(CONVERGED));
                     self.syncs.add(own);
@@ -275,9 +288,13 @@ impl<'b> ReplayState<'b> {
             record.ordered_items.add(self.syncs.scaled(SYNCS));
             self.converged.add(own);
         }
+        if item.exchanges {
+            record.ordered_items.add(self.barriers.scaled(BARRIERS));
+            self.exchanges.add(own);
+        }
         self.all_items.add(own);
-        for access in code.writes(item) {
-            self.writers.insert(access.register, position as u32 + 1);
+        for register in code.writes(item).iter().map(|access| access.register).chain(code.order_registers(item).iter().copied()) {
+            self.writers.insert(register, position as u32 + 1);
         }
         record
     }
@@ -288,7 +305,7 @@ impl<'b> ReplayState<'b> {
     /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
     fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
-            record.ordered_items = self.syncs;
+            record.ordered_items = self.barriers;
             return;
         }
         let writes = access.kind == MemAccessKind::Write;

@@ -20,13 +20,14 @@ use oriole_hardware::machine::Machine;
 use oriole_hardware::occupancy::Launch;
 use oriole_ir::analysis::{ControlFlow, Liveness, Loops};
 use oriole_ir::{Block, Function, Inst};
-use oriole_support::{Index, IndexVec};
+use oriole_support::IndexVec;
 use rustc_hash::FxHashMap;
 
 use crate::backend::{self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
 use crate::calls::CallCosts;
 use crate::carried::carried_edges;
 use crate::check::{self, Broken};
+use crate::code::products::ProductRegisters;
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
 use crate::in_flight::{InFlight, phi_registers};
@@ -218,21 +219,22 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
         let numbers = from_ir::ValueNumbers::new(function);
-        let mut tracker = PressureTracker::new(function.values.len());
+        let products = ProductRegisters::on_values(function, &numbers);
+        let mut tracker = PressureTracker::new(numbers.empty().groups().len());
         let chunk_code_of = |function: &Function, chunk: &[Block]| {
-            ChunkCode::new(function, chunk, numbers.empty(function), self.calls, |code, inst| {
-                from_ir::push_values(code, &numbers, function, inst);
+            ChunkCode::new(function, chunk, numbers.empty(), self.calls, |code, inst| {
+                from_ir::push_values(code, &numbers, function, &products, inst);
             })
         };
         let chunks = chunks(function, self.backend.strategy().largest_function());
         let mut old_peaks: IndexVec<Block, Counts> = IndexVec::filled(function.blocks.len(), [0; REGISTER_CLASSES]);
         let mut only_chunk_code = None;
-        let mut in_flight = InFlight::new(self.model, numbers.empty(function).registers(), function);
+        let mut in_flight = InFlight::new(self.model, numbers.empty().registers(), function);
         for chunk in &chunks {
             let chunk_code = chunk_code_of(function, chunk);
             chunk_code.walk_latches(function, &flow, &mut in_flight, Some(&numbers));
             for (block, range) in &chunk_code.blocks {
-                let live = LiveValues::of(function, &liveness, *block);
+                let live = LiveValues::of(function, &numbers, &liveness, *block);
                 old_peaks[*block] = peak_pressure(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
             }
             // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
@@ -251,7 +253,7 @@ impl Scheduler<'_> {
             let chunk_code = only_chunk_code.take().unwrap_or_else(|| chunk_code_of(function, chunk));
             let mut scratch = Scratch {
                 builder: Builder::new(self.model, chunk_code.code.registers()),
-                tracker: PressureTracker::new(function.values.len()),
+                tracker: PressureTracker::new(chunk_code.code.groups().len()),
                 scheduler: self.backend.strategy().scheduler(),
                 in_flight: &mut in_flight,
                 carried: Vec::new(),
@@ -263,7 +265,7 @@ impl Scheduler<'_> {
                     move |register| sources.get(&register).copied()
                 });
                 let old = old_peaks[*block];
-                let live = LiveValues::of(function, &liveness, *block);
+                let live = LiveValues::of(function, &numbers, &liveness, *block);
                 let found = self.find_within_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(target, old));
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
@@ -357,9 +359,10 @@ impl Scheduler<'_> {
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
+        let products = ProductRegisters::on_registers(function);
         let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
         for chunk in chunks(function, self.backend.strategy().largest_function()) {
-            let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, inst);
+            let push = |code: &mut Code, inst: Inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
             let mut scratch = Scratch {
@@ -528,19 +531,19 @@ impl Attempt {
     }
 }
 
-/// Indices of the values that are live at the start of a block, phi results included, and at its end.
+/// Register groups of the values that are live at the start of a block, phi results included, and at its end.
 pub(crate) struct LiveValues {
     at_start: Vec<u32>,
     at_end: Vec<u32>,
 }
 
 impl LiveValues {
-    pub(crate) fn of(function: &Function, liveness: &Liveness, block: Block) -> LiveValues {
-        let number = |value: oriole_ir::Value| value.position() as u32;
+    pub(crate) fn of(function: &Function, numbers: &from_ir::ValueNumbers, liveness: &Liveness, block: Block) -> LiveValues {
+        let groups = |value: oriole_ir::Value| numbers.groups_of_value(value);
         let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
         LiveValues {
-            at_start: liveness.live_in(block).iter().copied().chain(phis).map(number).collect(),
-            at_end: liveness.live_out(block).iter().copied().map(number).collect(),
+            at_start: liveness.live_in(block).iter().copied().chain(phis).flat_map(groups).collect(),
+            at_end: liveness.live_out(block).iter().copied().flat_map(groups).collect(),
         }
     }
 

@@ -161,6 +161,7 @@ mod tests {
     use super::*;
     use crate::code::from_ir::push_values;
     use crate::code::from_machine;
+    use crate::code::products::ProductRegisters;
 
     fn model() -> &'static Model {
         Model::of(Target::parse("sm_90a").unwrap())
@@ -172,12 +173,15 @@ mod tests {
         let function = oriole_ir::text::parse(text).unwrap().remove(0);
         let flow = ControlFlow::compute(&function);
         let numbers = ValueNumbers::new(&function);
-        let mut code = numbers.empty(&function);
+        let mut code = numbers.empty();
         let mut in_flight = InFlight::new(model(), code.registers(), &function);
         let mut found = Vec::new();
         for &block in &function.layout {
             let start = code.items.len();
-            function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, &function, inst));
+            function.blocks[block]
+                .insts
+                .iter()
+                .for_each(|&inst| push_values(&mut code, &numbers, &function, &ProductRegisters::default(), inst));
             in_flight.enter_block(&function, &flow, block, Some(&numbers));
             found.push(in_flight.at_start.clone());
             in_flight.finish_block(&code, block, start..code.items.len());
@@ -206,11 +210,14 @@ mod tests {
         let function = oriole_ir::text::parse(text).unwrap().remove(0);
         let flow = ControlFlow::compute(&function);
         let numbers = ValueNumbers::new(&function);
-        let mut code = numbers.empty(&function);
+        let mut code = numbers.empty();
         let mut ranges = Vec::new();
         for &block in &function.layout {
             let start = code.items.len();
-            function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, &function, inst));
+            function.blocks[block]
+                .insts
+                .iter()
+                .for_each(|&inst| push_values(&mut code, &numbers, &function, &ProductRegisters::default(), inst));
             ranges.push((block, start..code.items.len()));
         }
         let mut in_flight = InFlight::new(model(), code.registers(), &function);

@@ -25,6 +25,7 @@ use oriole_ir::Function;
 use oriole_ir::analysis::{ControlFlow, LoopModel, Loops};
 
 use crate::backend::measure_allocated;
+use crate::code::products::ProductRegisters;
 use crate::code::{Item, from_ir, from_machine};
 use crate::graph::Builder;
 use crate::resource::Costs;
@@ -83,9 +84,10 @@ pub fn score(function: &Function, model: &Model, costs: &Costs, warps: u32) -> S
     // Start at one cycle, so that the geometric mean of an empty function is not zero.
     let mut score = Score { alone: 1.0, shared: 1.0 };
     let mut builder = Builder::new(model, from_machine::empty().registers());
+    let products = ProductRegisters::on_registers(function);
     for &block in &function.layout {
         let mut code = from_machine::empty();
-        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, inst));
+        function.blocks[block].insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, &products, inst));
         let (mut length, mut conflicts) = (0, 0);
         for region in code.regions(0..code.items.len(), LONGEST_REGION) {
             let graph = builder.build(&code, region);

@@ -15,6 +15,7 @@ use oriole_isa::Target;
 use oriole_kernel_test::KernelTest;
 use oriole_sched::backend::{AllocationStage, Budget, Region, Search, Settings, estimate};
 use oriole_sched::code::from_ir::{ValueNumbers, push_values};
+use oriole_sched::code::products::ProductRegisters;
 use oriole_sched::graph::Builder;
 use oriole_sched::pressure::{BlockLiveness, PressureTracker};
 use oriole_sched::resource::Costs;
@@ -98,11 +99,12 @@ impl Distances {
             ScheduleKnobs { search_steps: usize::MAX, permutation_size: LARGEST, permutation_steps: 200_000, ..ScheduleKnobs::default() };
         let settings = Settings { mode: ScheduleMode::Ilp, stage: AllocationStage::Post, budget: Budget::UNLIMITED, knobs, trace: false };
         let numbers = ValueNumbers::new(function);
-        let mut code = numbers.empty(function);
+        let products = ProductRegisters::on_values(function, &numbers);
+        let mut code = numbers.empty();
         let mut blocks = Vec::new();
         for &block in &function.layout {
             let start = code.items.len();
-            function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, function, inst));
+            function.blocks[block].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, function, &products, inst));
             blocks.push(start..code.items.len());
         }
         let mut builder = Builder::new(Model::of(target), code.registers());

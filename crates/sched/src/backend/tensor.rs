@@ -20,7 +20,7 @@
 //!
 //! | topic | description of ptxas | here | why |
 //! |---|---|---|---|
-//! | products | `HMMA`, `BMMA`, `BGMMA` | everything on the tensor unit except `WGMMA` | warp-group products are scheduling barriers |
+//! | products | `HMMA`, `BMMA`, `BGMMA` | everything on the tensor unit | warp-group products overlap with other code in the same way |
 //! | grouping | consecutive products | consecutive, with loads in between | the load unit is idle otherwise |
 
 use oriole_hardware::units::Unit;

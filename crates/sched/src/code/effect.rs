@@ -6,12 +6,13 @@
 //! * Relaxed, volatile and atomic accesses keep their order among each other, even at different addresses.
 //! * An acquire or a release is a fence in both directions: no access moves across it.
 //!
-//! Barriers, and instructions that make threads diverge or reconverge, also keep their order with instructions whose result depends on the
-//! set of active threads. These are shuffles, votes, and instructions that write uniform registers: a diverged warp would execute the
-//! latter once for each set of converged threads.
+//! Instructions that make threads diverge or reconverge also keep their order with instructions whose result depends on the set of active
+//! threads. These are shuffles, votes, and instructions that access uniform registers: a diverged warp would execute the latter once for
+//! each set of converged threads. Barriers do not change the set of active threads. They keep their order with shuffles and votes, which
+//! costs little, but not with uniform registers.
 //!
-//! Asynchronous copies other than `LDGSTS` are ordered like barriers. Warp-group matrix products and tensor memory instructions access
-//! registers long after they issue, so they are scheduling barriers.
+//! Asynchronous copies other than `LDGSTS` are ordered like barriers. Warp-group matrix products (`wgmma`) are ordered like fences; the
+//! registers that they access after they issue are ordered by [`super::products`]. Tensor memory instructions are scheduling barriers.
 
 use oriole_isa::{Effect, Memory, Opcode, Symbol};
 
@@ -45,7 +46,7 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => {}
         // These write predicate registers only, so register dependences order them.
         Opcode::R2P | Opcode::UR2UP => return OpcodeOrder::Free,
-        Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC | Opcode::WARPGROUP => {
+        Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC => {
             return OpcodeOrder::Order(OrderEffect::SchedBarrier);
         }
         _ => {}
@@ -61,14 +62,20 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         (Effect::None | Effect::Lanes, _) => OpcodeOrder::Free,
         (Effect::State, _) => OpcodeOrder::State,
         (Effect::Control, _) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
-        (Effect::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(OrderEffect::Sync),
+        (Effect::Fence, _) if opcode == Opcode::DEPBAR => OpcodeOrder::Order(OrderEffect::Barrier),
         (Effect::Fence, _) => OpcodeOrder::Order(OrderEffect::Fence),
+        (Effect::Barrier | Effect::Other, _) if is_plain_barrier(opcode) => OpcodeOrder::Order(OrderEffect::Barrier),
         (Effect::Barrier | Effect::Other, _) => OpcodeOrder::Order(OrderEffect::Sync),
         (Effect::Reads, None) if properties.memory == Memory::Constant => OpcodeOrder::Constant,
         // Tensor and attribute memory: no alias information.
         (Effect::Reads | Effect::Writes | Effect::Updates, None) => OpcodeOrder::Order(OrderEffect::SchedBarrier),
         (effect, Some(space)) => access_order(opcode, effect, space, properties.memory),
     }
+}
+
+/// Returns whether an opcode synchronizes the threads of a block or waits for copies, and does nothing else.
+fn is_plain_barrier(opcode: Opcode) -> bool {
+    matches!(opcode, Opcode::BAR | Opcode::LDGDEPBAR | Opcode::SYNCS | Opcode::ARRIVES | Opcode::UTMACMDFLUSH)
 }
 
 /// Returns the constraint of an opcode that accesses memory of a known space.
@@ -79,10 +86,17 @@ fn access_order(opcode: Opcode, effect: Effect, space: AliasSpace, memory: Memor
         Opcode::ST | Opcode::STG | Opcode::STL | Opcode::STS => OpcodeOrder::Access { space, writes },
         Opcode::ATOM | Opcode::ATOMG | Opcode::ATOMS | Opcode::RED | Opcode::REDG => OpcodeOrder::Access { space, writes },
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => OpcodeOrder::UnknownAddress { space, writes },
-        Opcode::BGMMA | Opcode::HGMMA | Opcode::IGMMA | Opcode::QGMMA => OpcodeOrder::Order(OrderEffect::SchedBarrier),
+        _ if opcode.is_warpgroup_product() => OpcodeOrder::Order(OrderEffect::Fence),
         _ if matches!(memory, Memory::Texture | Memory::Surface) => OpcodeOrder::UnknownAddress { space, writes },
-        _ => OpcodeOrder::Order(OrderEffect::Sync),
+        _ => OpcodeOrder::Order(OrderEffect::Barrier),
     }
+}
+
+/// Returns whether accesses after a fence or barrier wait until it is complete. Asynchronous instructions, such as `LDGDEPBAR` and bulk
+/// copies, only have to be issued first.
+pub(crate) fn blocks_later_accesses(opcode: Opcode) -> bool {
+    let is_barrier = matches!(opcode, Opcode::BAR | Opcode::UCGABAR_WAIT | Opcode::ACQBULK);
+    is_barrier || opcode.properties().effect == Effect::Fence
 }
 
 /// Returns whether an opcode is an atomic operation.

@@ -1,17 +1,21 @@
 //! Builds scheduler items from Ori: on SSA values before register allocation, on physical registers afterwards.
 //!
 //! [`push_values`] numbers the registers of all values consecutively ([`ValueNumbers`]): a value of width 4 gets four register numbers and
-//! one register group. [`push_allocated`] converts the instruction to its machine form and leaves the rest to [`from_machine`].
+//! one register group. Each register of a wider value, such as the accumulator of a matrix product, is a register group of its own, because
+//! its registers are often read, and free, one after the other. [`push_allocated`] converts the instruction to its machine form and leaves the rest to [`from_machine`].
+
+use std::ops::Range;
 
 use oriole_hardware::{Class, Classes};
 use oriole_ir::machine::machine_instruction;
-use oriole_ir::{Function, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, Role, Signs};
+use oriole_ir::{Function, Inst, MemoryAccess, Op, Operand, OperandKind, Part, Pseudo, Role, Signs, Value};
 use oriole_isa::{Opcode, RegFile, Symbol};
 use oriole_support::Index;
 use smallvec::SmallVec;
 
 use super::effect::{self, OpcodeOrder};
 use super::from_machine::{self, AccessKnowledge, described_access, mix};
+use super::products::ProductRegisters;
 use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
 
 /// Returns the scheduling class used for pseudo operations. They take no cycles, so the class is never used for timing.
@@ -19,22 +23,31 @@ fn pseudo_class() -> Class {
     Classes::get().of(Opcode::MOV, &[])
 }
 
-/// The mapping between SSA values and register numbers.
+/// Largest width of a value, in registers, that is one register group.
+const WIDEST_GROUP: u8 = 4;
+
+/// The mapping between SSA values, register numbers and register groups.
 #[derive(Clone, Debug)]
 pub struct ValueNumbers {
     /// By value: its first register number.
     first: Vec<u32>,
-    /// By register number: the index of the value that it belongs to.
-    value: Vec<u32>,
+    /// By register number: the register group that it belongs to.
+    group: Vec<u32>,
+    /// All register groups.
+    groups: Vec<Group>,
 }
 
 impl ValueNumbers {
     /// Assigns register numbers to all values of a function.
     pub fn new(function: &Function) -> ValueNumbers {
-        let mut numbers = ValueNumbers { first: Vec::with_capacity(function.values.len()), value: Vec::new() };
-        for (value, class) in function.values.iter_enumerated() {
-            numbers.first.push(numbers.value.len() as u32);
-            numbers.value.extend((0..class.width).map(|_| value.position() as u32));
+        let mut numbers = ValueNumbers { first: Vec::with_capacity(function.values.len()), group: Vec::new(), groups: Vec::new() };
+        for class in function.values.iter() {
+            numbers.first.push(numbers.group.len() as u32);
+            let (count, weight) = if class.width > WIDEST_GROUP { (class.width, 1) } else { (1, class.width) };
+            for _ in 0..count {
+                numbers.group.extend((0..weight).map(|_| numbers.groups.len() as u32));
+                numbers.groups.push(Group { class: RegisterClass::of(class.file), weight });
+            }
         }
         numbers
     }
@@ -45,15 +58,27 @@ impl ValueNumbers {
         first..first + u32::from(part.count)
     }
 
-    /// Returns code without items for these register numbers, with one register group per value.
-    pub fn empty(&self, function: &Function) -> Code {
-        let groups = function.values.iter().map(|class| Group { class: RegisterClass::of(class.file), weight: class.width });
-        Code::new(self.value.len() as u32, groups.collect::<Vec<Group>>())
+    /// Returns the register numbers of a whole value.
+    pub(super) fn registers_of_value(&self, value: Value) -> Range<u32> {
+        let first = self.first[value.position()];
+        let end = self.first.get(value.position() + 1).copied().unwrap_or(self.group.len() as u32);
+        first..end
+    }
+
+    /// Returns the register groups of a whole value.
+    pub(crate) fn groups_of_value(&self, value: Value) -> Range<u32> {
+        let Range { start, end } = self.registers_of_value(value);
+        self.group[start as usize]..self.group[end as usize - 1] + 1
+    }
+
+    /// Returns code without items for these register numbers.
+    pub fn empty(&self) -> Code {
+        Code::new(self.group.len() as u32, self.groups.clone())
     }
 }
 
 /// Appends an instruction whose operands are physical registers.
-pub fn push_allocated(code: &mut Code, function: &Function, inst: Inst) {
+pub fn push_allocated(code: &mut Code, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     if data.op.machine().is_none() {
         return push_sched_barrier(code);
@@ -66,10 +91,11 @@ pub fn push_allocated(code: &mut Code, function: &Function, inst: Inst) {
         Some(id) => AccessKnowledge::Access(&function.accesses[id]),
     };
     from_machine::push(code, &instruction, known);
+    products.order_last(code, inst);
 }
 
 /// Appends an instruction whose operands are SSA values.
-pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst: Inst) {
+pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function, products: &ProductRegisters, inst: Inst) {
     let data = &function.insts[inst];
     let (opcode, effect) = match data.op {
         Op::Machine(opcode) => (Some(opcode), effect_of(code, numbers, function, inst, opcode)),
@@ -85,12 +111,15 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
         class,
         opcode,
         guarded: data.guard.is_some(),
+        exchanges: opcode.is_some_and(effect::needs_lanes),
         converged: opcode.is_some_and(effect::needs_lanes) || reg_accesses.reads.iter().chain(&reg_accesses.writes).any(is_uniform),
         effect,
         reads: &reg_accesses.reads,
         writes: &reg_accesses.writes,
+        tied_writes: reg_accesses.tied_writes,
     };
-    code.push(&new, |register| numbers.value[register as usize]);
+    code.push(&new, |register| numbers.group[register as usize]);
+    products.order_last(code, inst);
 }
 
 /// Appends a scheduling barrier that accesses no registers.
@@ -100,9 +129,11 @@ fn push_sched_barrier(code: &mut Code) {
         opcode: None,
         guarded: false,
         converged: false,
+        exchanges: false,
         effect: OrderEffect::SchedBarrier,
         reads: &[],
         writes: &[],
+        tied_writes: 0,
     };
     code.push(&new, |_| 0);
 }
@@ -111,7 +142,10 @@ fn push_sched_barrier(code: &mut Code) {
 /// The register accesses of one instruction on values.
 struct ValueAccesses {
     reads: SmallVec<[RegAccess; 8]>,
+    /// The results, followed by the tied operands.
     writes: SmallVec<[RegAccess; 8]>,
+    /// Number of registers of tied operands.
+    tied_writes: usize,
 }
 
 impl ValueAccesses {
@@ -157,6 +191,7 @@ impl ValueAccesses {
                 // A tied operand shares its register with the result, so the instruction overwrites it. As a write, it must follow all
                 // other readers of the value. If a reader came later, the allocator would have to copy the value.
                 self.writes.push(RegAccess { register, file, port: None, slot: None });
+                self.tied_writes += 1;
             }
         }
     }

@@ -48,6 +48,9 @@ pub fn code(instructions: &[Instruction]) -> Code {
 /// * A marked access (`.STRONG`, `.MMIO`, atomic) may be an acquire or a release, so it is a fence.
 /// * ptxas places a `NOP` where an acquire must be waited for, so `NOP` is a fence.
 /// * Code that reads a clock usually measures time, so a clock read is a scheduling barrier.
+/// * The registers of a warp-group matrix product may be in flight until a wait in another block, so products, their fences and their waits
+///   are scheduling barriers.
+/// * Nothing that depends on the active threads moves across a barrier.
 /// * Instructions with a relative address (such as `BSSY`), and those that make threads diverge or reconverge, are scheduling barriers.
 ///
 /// `is_relocated` says that part of the address is filled in by a relocation, so the address must not be compared.
@@ -57,9 +60,11 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
     let has_place = instruction.operands.iter().any(|operand| matches!(operand.value, Value::Relative(_)));
     let parts_threads =
         matches!(instruction.opcode, Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK | Opcode::WARPSYNC | Opcode::YIELD | Opcode::EXIT);
+    let is_product = instruction.opcode.is_warpgroup_product() || instruction.opcode == Opcode::WARPGROUP;
     item.effect = match item.effect {
-        _ if has_place || parts_threads => OrderEffect::SchedBarrier,
+        _ if has_place || parts_threads || is_product => OrderEffect::SchedBarrier,
         OrderEffect::Clock => OrderEffect::SchedBarrier,
+        OrderEffect::Barrier => OrderEffect::Sync,
         OrderEffect::None if instruction.opcode == Opcode::NOP => OrderEffect::Fence,
         OrderEffect::Access(access) if access.strong => OrderEffect::Fence,
         OrderEffect::Access(access) => OrderEffect::Access(MemAccess {
@@ -93,10 +98,12 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'
         class,
         opcode: Some(instruction.opcode),
         guarded: !instruction.guard.is_always(),
+        exchanges: effect::needs_lanes(instruction.opcode),
         converged: effect::needs_lanes(instruction.opcode) || reads.iter().chain(&writes).any(is_uniform),
         effect,
         reads: &reads,
         writes: &writes,
+        tied_writes: 0,
     };
     code.push(&new, |register| register);
 }

@@ -10,10 +10,14 @@
 //! **Scheduling barriers** ([`OrderEffect::SchedBarrier`]) are never moved, and no item moves across one. Calls, branches and every
 //! instruction that passes registers outside its operand list are scheduling barriers. Scheduling barriers cut a block into regions
 //! ([`Code::regions`]); each region is scheduled separately.
+//!
+//! **Ordered registers** ([`Code::order_registers`]) are registers that an item neither reads nor writes, but whose accesses must not move
+//! across it. Fences and waits of asynchronous matrix products have them.
 
 mod effect;
 pub mod from_ir;
 pub mod from_machine;
+pub mod products;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,6 +25,7 @@ use std::ops::Range;
 use oriole_hardware::{Class, Port};
 use oriole_isa::{Opcode, RegFile};
 
+pub(crate) use effect::blocks_later_accesses;
 pub use effect::is_invariant_special_register;
 
 /// One register that an item reads or writes, with the port that determines its latency.
@@ -102,7 +107,9 @@ pub enum OrderEffect {
     Clock,
     /// A fence. No memory access moves across it.
     Fence,
-    /// A barrier. No memory access and no item with [`Item::converged`] moves across it.
+    /// A barrier between threads. No memory access and no item with [`Item::exchanges`] moves across it.
+    Barrier,
+    /// A point where threads may diverge or reconverge. No memory access and no item with [`Item::converged`] moves across it.
     Sync,
     /// A scheduling barrier. No item moves across it.
     SchedBarrier,
@@ -120,6 +127,8 @@ pub struct Item {
     /// Whether the result depends on which threads of the warp execute the item together. True for shuffles and votes, and for every access
     /// of a uniform register, because diverged threads share uniform registers.
     pub converged: bool,
+    /// Whether the item exchanges data between the threads of the warp (shuffles, votes, warp-wide products). Implies `converged`.
+    pub exchanges: bool,
     /// Ordering constraints beyond registers.
     pub effect: OrderEffect,
     /// Index in [`Code::reg_accesses`] of the first read; `reads` reads are followed by `writes` writes.
@@ -131,6 +140,11 @@ pub struct Item {
     first_group: u32,
     read_groups: u16,
     written_groups: u16,
+    /// Index in [`Code::ordered`] of the first ordered register, and their number.
+    first_ordered: u32,
+    ordered: u16,
+    /// Whether the item waits until all earlier matrix products have ended.
+    pub drains_products: bool,
 }
 
 /// A kind of register whose number is limited; the variants are in the order in which schedulers compare register pressure.
@@ -184,6 +198,8 @@ pub struct Code {
     reg_accesses: Vec<RegAccess>,
     /// Indices of the register groups of all items, contiguous per item: first those read, then those written.
     item_groups: Vec<u32>,
+    /// Ordered registers of all items, contiguous per item.
+    ordered: Vec<u32>,
     groups: Cow<'static, [Group]>,
     registers: u32,
 }
@@ -199,12 +215,17 @@ pub struct NewItem<'a> {
     pub guarded: bool,
     /// Whether the result depends on the set of executing threads; see [`Item::converged`].
     pub converged: bool,
+    /// Whether the item exchanges data between threads; see [`Item::exchanges`].
+    pub exchanges: bool,
     /// Ordering constraints beyond registers.
     pub effect: OrderEffect,
     /// Registers that the item reads.
     pub reads: &'a [RegAccess],
     /// Registers that the item writes.
     pub writes: &'a [RegAccess],
+    /// How many of `writes`, at its end, are tied operands: the item overwrites them with a result that has a register group of its own, so
+    /// they do not count as results.
+    pub tied_writes: usize,
 }
 
 impl Code {
@@ -230,12 +251,13 @@ impl Code {
         self.reg_accesses.extend_from_slice(new.writes);
         let first_group = self.item_groups.len();
         let read_groups = self.add_groups(new.reads, &group_of);
-        let written_groups = self.add_groups(new.writes, &group_of);
+        let written_groups = self.add_groups(&new.writes[..new.writes.len() - new.tied_writes], &group_of);
         self.items.push(Item {
             class: new.class,
             opcode: new.opcode,
             guarded: new.guarded,
             converged: new.converged,
+            exchanges: new.exchanges,
             effect: new.effect,
             first_access,
             reads: new.reads.len() as u16,
@@ -243,7 +265,24 @@ impl Code {
             first_group: first_group as u32,
             read_groups,
             written_groups,
+            first_ordered: self.ordered.len() as u32,
+            ordered: 0,
+            drains_products: false,
         });
+    }
+
+    /// Makes every access to one of `registers` keep its order with the last item.
+    pub fn order_with_last(&mut self, registers: impl IntoIterator<Item = u32>) {
+        let Some(item) = self.items.last_mut() else { return };
+        self.ordered.truncate(item.first_ordered as usize);
+        self.ordered.extend(registers);
+        item.ordered = (self.ordered.len() - item.first_ordered as usize) as u16;
+    }
+
+    /// Returns the registers that an item does not access, but whose accesses keep their order with the item.
+    pub fn order_registers(&self, item: &Item) -> &[u32] {
+        let start = item.first_ordered as usize;
+        &self.ordered[start..start + usize::from(item.ordered)]
     }
 
     /// Appends the register groups of `reg_accesses`, each once, to [`Code::item_groups`]. Returns how many were appended.

@@ -9,6 +9,7 @@ use oriole_ir::analysis::{ControlFlow, Loops};
 
 use super::{ChunkCode, ScheduleError, Scheduler, Scratch, Stats, chunks};
 use crate::backend::{AllocationStage, Backend, Budget, ScheduleMode, measure_allocated};
+use crate::code::products::ProductRegisters;
 use crate::code::{Code, from_ir, from_machine};
 use crate::graph::Builder;
 use crate::in_flight::InFlight;
@@ -26,9 +27,12 @@ impl Scheduler<'_> {
         let flow = ControlFlow::compute(function);
         let loops = Loops::compute(function, &flow);
         let mut builder = Builder::new(self.model, from_machine::empty().registers());
+        let products = ProductRegisters::on_registers(function);
         let blocks = function.layout.clone().into_iter().filter(|&block| {
             let is_short = function.blocks[block].insts.len() <= MAX_ITEMS;
-            is_short && loops.depth(block) > 0 && self.cost(function, &mut builder, &function.blocks[block].insts).is_conflicting()
+            is_short
+                && loops.depth(block) > 0
+                && self.cost(function, &products, &mut builder, &function.blocks[block].insts).is_conflicting()
         });
         let blocks: Vec<_> = blocks.collect();
         if blocks.is_empty() {
@@ -37,7 +41,7 @@ impl Scheduler<'_> {
         let other = Scheduler { backend: Backend::C, ..*self };
         let mut in_flight = InFlight::new(self.model, from_machine::empty().registers(), function);
         for chunk in chunks(function, other.backend.strategy().largest_function()) {
-            let push = |code: &mut Code, inst| from_ir::push_allocated(code, function, inst);
+            let push = |code: &mut Code, inst| from_ir::push_allocated(code, function, &products, inst);
             let chunk_code = ChunkCode::new(function, &chunk, from_machine::empty(), self.calls, push);
             chunk_code.walk_latches(function, &flow, &mut in_flight, None);
             let mut scratch = Scratch {
@@ -60,7 +64,8 @@ impl Scheduler<'_> {
                 let attempt = other.schedule_regions(&chunk_code.code, range, &mut scratch, &settings);
                 let old = function.blocks[*block].insts.clone();
                 let new: Vec<_> = attempt.order.iter().map(|position| old[position - range.start]).collect();
-                let (before, after) = (self.cost(function, &mut builder, &old), self.cost(function, &mut builder, &new));
+                let (before, after) =
+                    (self.cost(function, &products, &mut builder, &old), self.cost(function, &products, &mut builder, &new));
                 let attempt = (after.conflicts < before.conflicts && after.cycles <= before.cycles).then_some(attempt);
                 match &attempt {
                     Some(attempt) => scratch.in_flight.finish_block(&chunk_code.code, *block, attempt.order.iter().copied()),
@@ -73,9 +78,9 @@ impl Scheduler<'_> {
     }
 
     /// Measures an order of the instructions of a block.
-    fn cost(&self, function: &Function, builder: &mut Builder<'_>, insts: &[oriole_ir::Inst]) -> Cost {
+    fn cost(&self, function: &Function, products: &ProductRegisters, builder: &mut Builder<'_>, insts: &[oriole_ir::Inst]) -> Cost {
         let mut code = from_machine::empty();
-        insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, inst));
+        insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, products, inst));
         let issued = code.items.iter().filter(|item| item.opcode.is_some()).count();
         let mut cost = Cost { issued: issued as u32, cycles: 0, conflicts: 0 };
         for region in code.regions(0..code.items.len(), MAX_ITEMS) {

@@ -148,7 +148,11 @@ pub(super) struct MemoryOrder {
     last_strong: Option<u32>,
     last_fence: Option<u32>,
     last_sync: Option<u32>,
-    /// Items since the latest barrier that must stay before the next one: those with [`Item::converged`], and reads of constant memory.
+    /// The latest barrier or point of divergence; `None` if there is none.
+    last_barrier: Option<u32>,
+    /// Exchanges between threads and reads of constant memory since the latest barrier, which must stay before the next one.
+    exchanges: Vec<u32>,
+    /// Items with [`Item::converged`] since the latest point of divergence, which must stay before the next one.
     converged: Vec<u32>,
 }
 
@@ -158,7 +162,8 @@ impl MemoryOrder {
         self.spaces.iter_mut().for_each(SpaceState::clear);
         self.bases.clear();
         self.converged.clear();
-        (self.base_count, self.last_strong, self.last_fence, self.last_sync) = (0, None, None, None);
+        self.exchanges.clear();
+        (self.base_count, self.last_strong, self.last_fence, self.last_sync, self.last_barrier) = (0, None, None, None, None);
     }
 
     /// Returns the base for the hash of an address form and its registers, each with the node that wrote it last.
@@ -174,15 +179,19 @@ impl MemoryOrder {
         if let OrderEffect::Access(access) = item.effect {
             self.add_access(access, node, base, incoming, &after);
         }
-        if matches!(item.effect, OrderEffect::Clock | OrderEffect::Fence | OrderEffect::Sync | OrderEffect::SchedBarrier) {
+        if !matches!(item.effect, OrderEffect::None | OrderEffect::Access(_)) {
             self.last_strong.into_iter().for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
             self.last_fence.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
         }
         match item.effect {
             OrderEffect::None | OrderEffect::Access(_) => {}
             OrderEffect::Clock => self.last_strong = Some(node),
-            OrderEffect::Fence | OrderEffect::Sync | OrderEffect::SchedBarrier => {
+            OrderEffect::Fence | OrderEffect::Barrier | OrderEffect::Sync | OrderEffect::SchedBarrier => {
                 if item.effect != OrderEffect::Fence {
+                    self.last_barrier = Some(node);
+                    self.exchanges.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
+                }
+                if matches!(item.effect, OrderEffect::Sync | OrderEffect::SchedBarrier) {
                     self.last_sync = Some(node);
                     self.converged.drain(..).for_each(|from| incoming.add(from, 1, EdgeKind::Order, false));
                 }
@@ -199,6 +208,12 @@ impl MemoryOrder {
             }
             self.converged.push(node);
         }
+        if item.exchanges && !matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync) {
+            if let Some(from) = self.last_barrier {
+                incoming.add(from, 1, EdgeKind::Order, false);
+            }
+            self.exchanges.push(node);
+        }
     }
 
     /// Adds the edges of a memory access and records the access.
@@ -206,8 +221,8 @@ impl MemoryOrder {
         if access.kind == MemAccessKind::ReadConstant {
             // A constant read may move across stores and fences, but not across a barrier such as a guarded `EXIT`: for threads that
             // exit there, the address may be invalid and the read would fault.
-            self.last_sync.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
-            self.converged.push(node);
+            self.last_barrier.into_iter().for_each(|from| incoming.add(from, after(from).max(1), EdgeKind::Order, false));
+            self.exchanges.push(node);
             return;
         }
         let spaces = match access.space {

@@ -25,9 +25,9 @@ mod memory;
 use std::ops::Range;
 
 use oriole_hardware::{DependenceKind as Kind, Model, Port};
-use oriole_isa::RegFile;
+use oriole_isa::{Opcode, RegFile};
 
-use crate::code::{Code, Item, OrderEffect, RegAccess};
+use crate::code::{self, Code, Item, OrderEffect, RegAccess};
 pub use edges::{Edge, EdgeKind};
 use edges::{Incoming, NONE};
 use memory::MemoryOrder;
@@ -338,6 +338,7 @@ impl<'m> Builder<'m> {
         for access in code.writes(item) {
             self.overwrite(code, region, item, node, access);
         }
+        self.order_registers(code, region, item, node);
         // Recorded after the writes: an instruction reads before it writes, so its reads see the previous writer. Where the
         // instruction overwrites its own source, the read needs no record, because later writers have a WAW edge from it.
         for access in code.reads(item) {
@@ -348,6 +349,26 @@ impl<'m> Builder<'m> {
             }
             let next = std::mem::replace(&mut state.reader, latest);
             self.readers.push(Reader { node, port: access.port, next });
+        }
+    }
+
+    /// Adds the edges of the registers that keep their order with an item without being accessed by it ([`Code::order_registers`]). The
+    /// item counts as a reader, which waits for the latest result, and as a writer, which later readers follow.
+    fn order_registers(&mut self, code: &Code, region: &Range<usize>, item: &Item, node: u32) {
+        for &register in code.order_registers(item) {
+            let access = RegAccess { register, file: RegFile::General, port: None, slot: None };
+            let state = *self.register(register);
+            if state.writer != NONE && state.writer != node {
+                let first = &code.items[region.start + state.writer as usize];
+                // A fence, and a wait that leaves products running, do not wait for the latest product.
+                let is_running = first.opcode.is_some_and(Opcode::is_warpgroup_product) && !item.drains_products;
+                let (latency, scoreboard) = match is_running {
+                    true => (1, false),
+                    false => latency(self.model, Kind::Raw, access.file, (first, state.writer_port), (item, None)),
+                };
+                self.incoming.add(state.writer, latency.max(1), EdgeKind::Order, scoreboard);
+            }
+            self.overwrite(code, region, item, node, &access);
         }
     }
 
@@ -392,8 +413,9 @@ impl<'m> Builder<'m> {
         };
         // An edge from a fence or barrier of variable latency counts with its usual latency.
         let after_order = |node: u32| {
-            let class = code.items[region.start + node as usize].class;
-            self.model.time(class).map_or(1, |time| time.usual)
+            let item = &code.items[region.start + node as usize];
+            let is_blocking = item.opcode.is_some_and(code::blocks_later_accesses);
+            self.model.time(item.class).filter(|_| is_blocking).map_or(1, |time| time.usual)
         };
         self.memory.add_item(item, node, base, &mut self.incoming, after_order);
     }
@@ -412,6 +434,10 @@ pub(crate) fn latency(
     let ((first, first_port), (_, second_port)) = (first, second);
     if first.opcode.is_none() {
         return (0, false);
+    }
+    // Products with the same accumulator are queued in the tensor unit.
+    if [first, second.0].iter().all(|item| item.opcode.is_some_and(Opcode::is_warpgroup_product)) {
+        return (1, false);
     }
     let time = model.time(first.class);
     let Some((first_port, second_port)) = first_port.zip(second_port) else {

@@ -90,6 +90,9 @@ fn fences_and_barriers_order_accesses() {
     let lines = ["LDG.E R7, desc[UR4][R2.64]", "FADD R0, R1, R1", "MEMBAR.SC.GPU", "STS [R12], R6", "SHFL.IDX PT, R20, R21, R22, R23"];
     assert_eq!(pairs(&lines), [(0, 2), (0, 3), (2, 3)]);
     let lines = ["SHFL.IDX PT, R20, R21, R22, R23", "LDS R7, [R2]", "BAR.SYNC.DEFER_BLOCKING 0x0", "FADD R0, R1, R1", "UMOV UR4, 0x1"];
+    // A barrier does not change the set of active threads, so uniform registers may be written before or after it.
+    assert_eq!(pairs(&lines), [(0, 2), (1, 2)]);
+    let lines = ["SHFL.IDX PT, R20, R21, R22, R23", "LDS R7, [R2]", "BSYNC B0", "FADD R0, R1, R1", "UMOV UR4, 0x1"];
     assert_eq!(pairs(&lines), [(0, 2), (0, 4), (1, 2), (1, 4), (2, 4)]);
 }
 
@@ -190,8 +193,13 @@ fn conflict(code: &Code, old: &[usize], first: usize, second: usize) -> bool {
         OrderEffect::Access(access) => is_memory(&access),
         _ => true,
     };
-    let is_fence = |item: &Item| matches!(item.effect, OrderEffect::Fence | OrderEffect::Sync);
+    let is_barrier = |item: &Item| matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync);
+    let is_fence = |item: &Item| item.effect == OrderEffect::Fence || is_barrier(item);
     let follows_sync = |item: &Item| item.converged || matches!(item.effect, OrderEffect::Access(_));
+    let follows_barrier = |item: &Item| item.exchanges || matches!(item.effect, OrderEffect::Access(_));
+    if is_barrier(a) && follows_barrier(b) || follows_barrier(a) && is_barrier(b) {
+        return true;
+    }
     if is_strong(a) && is_strong(b) || is_fence(a) && has_order(b) || has_order(a) && is_fence(b) {
         return true;
     }

@@ -326,7 +326,7 @@ impl Pressure {
         range: &Range<usize>,
         gathered: &mut Gathered,
     ) -> Option<i32> {
-        let live = LiveValues::of(function, self.liveness.as_ref()?, block);
+        let live = LiveValues::of(function, listing.numbers.as_ref()?, self.liveness.as_ref()?, block);
         self.tracker.enter_block(&listing.code, range.clone(), live.as_liveness());
         self.tracker.enter_region(&listing.code, range.clone());
         for position in range.clone() {

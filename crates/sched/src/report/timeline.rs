@@ -19,6 +19,7 @@ use oriole_isa::Control;
 use oriole_support::IndexVec;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::code::products::ProductRegisters;
 use crate::code::{Code, from_ir, from_machine};
 use crate::graph::{self, UNKNOWN_CYCLES};
 use crate::resource::Costs;
@@ -63,21 +64,25 @@ pub struct Listing {
     /// The blocks in layout order, each with the range of its items.
     pub blocks: Vec<(Block, Range<usize>)>,
     /// Register numbers of values. `None` after register allocation.
-    numbers: Option<from_ir::ValueNumbers>,
+    pub(crate) numbers: Option<from_ir::ValueNumbers>,
 }
 
 impl Listing {
     /// Builds the items of a function, on values or on physical registers.
     pub fn new(function: &Function) -> Listing {
         let numbers = function.is_ssa.then(|| from_ir::ValueNumbers::new(function));
-        let mut code = numbers.as_ref().map_or_else(from_machine::empty, |numbers| numbers.empty(function));
+        let mut code = numbers.as_ref().map_or_else(from_machine::empty, |numbers| numbers.empty());
+        let products = match &numbers {
+            Some(numbers) => ProductRegisters::on_values(function, numbers),
+            None => ProductRegisters::on_registers(function),
+        };
         let mut blocks = Vec::with_capacity(function.layout.len());
         for &block in &function.layout {
             let start = code.items.len();
             for &inst in &function.blocks[block].insts {
                 match &numbers {
-                    Some(numbers) => from_ir::push_values(&mut code, numbers, function, inst),
-                    None => from_ir::push_allocated(&mut code, function, inst),
+                    Some(numbers) => from_ir::push_values(&mut code, numbers, function, &products, inst),
+                    None => from_ir::push_allocated(&mut code, function, &products, inst),
                 }
             }
             blocks.push((block, start..code.items.len()));

@@ -318,9 +318,9 @@ pub(super) fn is_yield(item: &Item) -> bool {
     item.opcode == Some(Opcode::YIELD)
 }
 
-/// Returns whether an item is a barrier or control flow inside the region ([`OrderEffect::Sync`]). Such items can have bit 6.
+/// Returns whether an item is a barrier or control flow inside the region. Such items can have bit 6.
 pub(super) fn is_control(item: &Item) -> bool {
-    matches!(item.effect, OrderEffect::Sync)
+    matches!(item.effect, OrderEffect::Barrier | OrderEffect::Sync)
 }
 
 /// Returns whether an item accesses shared memory.

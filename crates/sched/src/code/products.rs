@@ -1,0 +1,315 @@
+//! Registers of asynchronous matrix products (`wgmma`) whose accesses keep their order with fences, waits and updates of descriptors.
+//!
+//! A *product* (`HGMMA` and others) runs in the background: its accumulator is not ready, and must not be overwritten, until
+//! `WARPGROUP.DEPBAR` waits for it. Ordinary accesses to its operands must precede the `WARPGROUP.ARRIVE` before it. Neither instruction
+//! names a register, so their dependences are added here, as ordered registers of these two instructions:
+//!
+//! ```text
+//! %4 = FMUL %1, %2                  must stay before the fence: %4 is an operand of the product
+//! WARPGROUP.ARRIVE                  orders %4 and %6
+//! %5:R4 = PACK %4, ..
+//! %6:R32 = HGMMA %5, gdesc[%7]
+//! %8 = IADD3 ..                     free
+//! WARPGROUP.DEPBAR.LE gsb0, 0x0     orders %6
+//! %9 = FADD %6.0, %6.1              must stay after the wait
+//! ```
+//!
+//! Before register allocation the accumulators are the results of products and the phis that merge them. Afterwards every general register
+//! that any product of the function names counts; this is conservative, because a register may hold other values elsewhere.
+//!
+//! A product reads the descriptors of its matrices from four uniform registers. From one product to the next only two of them change. If
+//! the addition that computes the next descriptor stays after the product that reads the current one, both share their registers;
+//! otherwise the unchanged words have to be copied. So such an addition orders the register that it replaces:
+//!
+//! ```text
+//! %6 = HGMMA gdesc[%7], ..
+//! %8 = UIADD3 %7[0], 0x2            orders %7[0]: stays after the product
+//! %9:UR4 = PACK %8, %7[1], %7[2], %7[3]
+//! %10 = HGMMA gdesc[%9], ..
+//! ```
+//!
+//! The order only has to be good, not complete: `settle-products` inserts a fence or wait wherever one is missing in the final code.
+
+use oriole_ir::{Function, Inst, Operand, OperandKind, Part, Pseudo, RegFile, Value};
+use oriole_isa::Opcode;
+use oriole_support::Index;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::from_ir::ValueNumbers;
+use super::{Code, from_machine};
+
+/// The ordered registers of the instructions of a function that have any.
+#[derive(Clone, Default, Debug)]
+pub struct ProductRegisters {
+    /// Registers that every fence and every wait orders.
+    common: Vec<u32>,
+    /// The instructions with ordered registers; `None` for those that have the common ones.
+    instructions: FxHashMap<Inst, Option<Vec<u32>>>,
+    /// The waits after which no product is running.
+    drains: FxHashSet<Inst>,
+}
+
+impl ProductRegisters {
+    /// Finds the ordered registers of a function on values.
+    pub fn on_values(function: &Function, numbers: &ValueNumbers) -> ProductRegisters {
+        let accumulators = accumulators(function);
+        if accumulators.is_empty() {
+            return ProductRegisters::default();
+        }
+        let mut found = ProductRegisters::default();
+        for &block in &function.layout {
+            found.add_descriptor_updates(function, numbers, &function.blocks[block].insts);
+        }
+        let registers = |values: &[Value]| -> Vec<u32> { values.iter().flat_map(|&value| numbers.registers_of_value(value)).collect() };
+        found.common = registers(&accumulators);
+        for &block in &function.layout {
+            // The products after the current instruction, up to the next fence: their operands, and the packs and copies that form these.
+            let mut wanted: FxHashSet<Value> = FxHashSet::default();
+            for &inst in function.blocks[block].insts.iter().rev() {
+                let data = &function.insts[inst];
+                let is_pseudo = data.is(Pseudo::Pack) || data.is(Pseudo::Copy);
+                if is_product(function, inst) || is_pseudo && function.defined(inst).any(|value| wanted.contains(&value)) {
+                    wanted.extend(general_sources(function, inst));
+                } else if let Some(pending) = pending_groups(function, inst) {
+                    found.add_wait(inst, pending);
+                } else if data.is_machine(Opcode::WARPGROUP) {
+                    let mut operands: Vec<Value> = wanted.drain().chain(accumulators.iter().copied()).collect();
+                    operands.sort_unstable_by_key(|value| value.position());
+                    operands.dedup();
+                    found.instructions.insert(inst, Some(registers(&operands)));
+                }
+            }
+        }
+        found
+    }
+
+    /// Adds a wait that leaves `pending` groups of products running.
+    fn add_wait(&mut self, inst: Inst, pending: i64) {
+        self.instructions.insert(inst, None);
+        if pending == 0 {
+            self.drains.insert(inst);
+        }
+    }
+
+    /// Orders the instructions that compute the next descriptor after the products that read the current one.
+    fn add_descriptor_updates(&mut self, function: &Function, numbers: &ValueNumbers, insts: &[Inst]) {
+        let mut positions = Positions::default();
+        for (position, &inst) in insts.iter().enumerate() {
+            let updated = if function.insts[inst].is(Pseudo::Pack) { updated_value(function, inst) } else { None };
+            for (index, operand) in function.sources(inst).iter().enumerate() {
+                let (Some(updated), Some(word)) = (updated, operand.value()) else { continue };
+                let Some(&definition) = positions.definitions.get(&word).filter(|_| word != updated) else { continue };
+                let is_phi = function.insts[insts[definition]].is(Pseudo::Phi);
+                let is_read_later = positions.last_reads.get(&(updated, index as u8)).is_some_and(|&read| read > definition);
+                if function.values[word].width == 1 && !is_phi && !is_read_later {
+                    let ordered = self.instructions.entry(insts[definition]).or_insert_with(|| Some(Vec::new()));
+                    ordered.iter_mut().for_each(|ordered| ordered.extend(numbers.registers_of_value(updated).nth(index)));
+                }
+            }
+            positions.add(function, position, inst);
+        }
+    }
+
+    /// Finds the ordered registers of a function on physical registers.
+    pub fn on_registers(function: &Function) -> ProductRegisters {
+        let mut common: FxHashSet<u32> = FxHashSet::default();
+        let mut found = ProductRegisters::default();
+        for &inst in function.layout.iter().flat_map(|&block| &function.blocks[block].insts) {
+            if is_product(function, inst) {
+                common.extend(function.operands(inst).iter().flat_map(general_registers));
+            } else if let Some(pending) = pending_groups(function, inst) {
+                found.add_wait(inst, pending);
+            } else if function.insts[inst].is_machine(Opcode::WARPGROUP) {
+                found.instructions.insert(inst, None);
+            }
+        }
+        found.common = common.into_iter().collect();
+        found.common.sort_unstable();
+        found
+    }
+
+    /// Gives the last item of `code`, which is made from `inst`, its ordered registers, if it has any.
+    pub(super) fn order_last(&self, code: &mut Code, inst: Inst) {
+        let Some(registers) = self.instructions.get(&inst) else { return };
+        code.order_with_last(registers.as_ref().unwrap_or(&self.common).iter().copied());
+        if let Some(item) = code.items.last_mut() {
+            item.drains_products = self.drains.contains(&inst);
+        }
+    }
+}
+
+/// The positions of the instructions of a block that access values.
+#[derive(Default)]
+struct Positions {
+    /// By value: the position of its definition.
+    definitions: FxHashMap<Value, usize>,
+    /// By register of a value: the position of its last read so far.
+    last_reads: FxHashMap<(Value, u8), usize>,
+}
+
+impl Positions {
+    /// Records the accesses of an instruction.
+    fn add(&mut self, function: &Function, position: usize, inst: Inst) {
+        for part in function.used(inst) {
+            self.last_reads.extend((part.first..part.first + part.count).map(|index| ((part.value, index), position)));
+        }
+        self.definitions.extend(function.defined(inst).map(|value| (value, position)));
+    }
+}
+
+/// Returns the value whose registers a pack of uniform registers keeps in their places, at least one of them; `None` if there is none.
+fn updated_value(function: &Function, pack: Inst) -> Option<Value> {
+    let sources = function.sources(pack);
+    sources.iter().enumerate().find_map(|(index, operand)| {
+        let Part { value, first, count } = operand.part()?;
+        let class = function.values[value];
+        let is_in_place = count == 1 && usize::from(first) == index && usize::from(class.width) == sources.len();
+        (is_in_place && class.file == RegFile::Uniform).then_some(value)
+    })
+}
+
+/// Returns whether an instruction is an asynchronous matrix product.
+fn is_product(function: &Function, inst: Inst) -> bool {
+    function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
+}
+
+/// Returns the number of groups of products that may still run after an instruction, a `WARPGROUP.DEPBAR`; `None` for others.
+fn pending_groups(function: &Function, inst: Inst) -> Option<i64> {
+    let is_group = function.insts[inst].is_machine(Opcode::WARPGROUP);
+    function.sources(inst).iter().filter(|_| is_group).find_map(Operand::integer)
+}
+
+/// Returns the values in general registers that an instruction reads.
+fn general_sources(function: &Function, inst: Inst) -> impl Iterator<Item = Value> + '_ {
+    let values = function.sources(inst).iter().filter_map(Operand::value);
+    values.filter(|&value| function.values[value].file == RegFile::General)
+}
+
+/// Returns the scheduler's numbers of the physical general registers of an operand.
+fn general_registers(operand: &Operand) -> impl Iterator<Item = u32> + use<> {
+    let (first, count) = match operand.kind {
+        OperandKind::Register { file: RegFile::General, first, count } => (first, u16::from(count)),
+        _ => (0, 0),
+    };
+    (first..first + count).filter_map(|number| from_machine::register(RegFile::General, number))
+}
+
+/// Returns the results of all products and the phis that merge such values, in a fixed order.
+fn accumulators(function: &Function) -> Vec<Value> {
+    let mut found: FxHashSet<Value> = FxHashSet::default();
+    let insts = || function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied();
+    found.extend(insts().filter(|&inst| is_product(function, inst)).flat_map(|inst| function.defined(inst)));
+    let mut is_changed = !found.is_empty();
+    while is_changed {
+        is_changed = false;
+        for phi in function.layout.iter().flat_map(|&block| function.phis(block)).copied() {
+            let merges = function.sources(phi).iter().filter_map(Operand::value).any(|value| found.contains(&value));
+            if merges {
+                is_changed |= function.defined(phi).fold(false, |changed, value| found.insert(value) || changed);
+            }
+        }
+    }
+    let mut sorted: Vec<Value> = found.into_iter().collect();
+    sorted.sort_unstable_by_key(|value| value.position());
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{Broken, check};
+    use crate::code::from_ir::push_values;
+
+    /// Returns the items of the only block of a function on values.
+    fn code(body: &str) -> Code {
+        let function = oriole_ir::text::parse(&format!("func kernel @f ssa {{\nbb0:\n{body}    EXIT\n}}")).unwrap().remove(0);
+        let numbers = ValueNumbers::new(&function);
+        let products = ProductRegisters::on_values(&function, &numbers);
+        let mut code = numbers.empty();
+        function.blocks[function.entry()].insts.iter().for_each(|&inst| push_values(&mut code, &numbers, &function, &products, inst));
+        code
+    }
+
+    /// Moves the item at `from` to `to` and returns the verdict of the checker, and whether the dependency graph allows the new order.
+    fn moved(code: &Code, from: usize, to: usize) -> (Result<(), Broken>, bool) {
+        // The last item, `EXIT`, is a scheduling barrier.
+        let items = code.items.len() - 1;
+        let mut order: Vec<usize> = (0..items).collect();
+        let item = order.remove(from);
+        order.insert(to, item);
+        let model = oriole_hardware::Model::of(oriole_isa::Target::parse("sm_90a").unwrap());
+        let graph = crate::graph::Builder::new(model, code.registers()).build(code, 0..items);
+        let place: Vec<usize> = (0..items).map(|item| order.iter().position(|&other| other == item).unwrap()).collect();
+        // Nodes after the items join several edges; an item that is reached through them counts, too.
+        let reached = |start: usize| {
+            let (mut seen, mut stack) = (vec![false; graph.nodes()], vec![start as u32]);
+            while let Some(node) = stack.pop() {
+                for edge in graph.successors(node) {
+                    if !std::mem::replace(&mut seen[edge.node as usize], true) {
+                        stack.push(edge.node);
+                    }
+                }
+            }
+            seen
+        };
+        let is_allowed = (0..items).all(|first| {
+            let reached = reached(first);
+            (0..items).all(|second| !reached[second] || place[first] < place[second])
+        });
+        (check(code, 0..items, &order), is_allowed)
+    }
+
+    const PRODUCT: &str = "\
+    %0:R = S2R SR_TID.X
+    %1:R = FADD %0, %0
+    %2:UR4 = PACK URZ, URZ, URZ, URZ
+    %9:R = FMUL %1, %1
+    WARPGROUP.ARRIVE
+    %3:R4 = PACK %1, %1, %1, %9
+    %4:R4 = HGMMA.64x8x16.F32 %3, gdesc[%2], RZ, !UPT !shared.0
+    RZ = HGMMA.64x8x16.F16 gdesc[URZ], RZ, !UPT, gsb0 !shared.0
+    %5:R = IADD3 %0, 0x1, RZ
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+    %6:R = FADD %4[0], %4[1]
+    %7:R = IADD3 %0, 0x2, RZ
+";
+
+    #[test]
+    fn arithmetic_moves_across_products_and_waits() {
+        let code = code(PRODUCT);
+        // `%7` to the front of the wait, of the product and of the fence; `%5` behind the wait.
+        for (from, to) in [(11, 9), (11, 6), (11, 4), (8, 9)] {
+            assert_eq!(moved(&code, from, to), (Ok(()), true), "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn operands_and_accumulators_do_not_move_across_fences_and_waits() {
+        let code = code(PRODUCT);
+        // The sum of the accumulator before the wait; the operand `%9` after the fence; the fence after the product.
+        for (from, to) in [(10, 9), (3, 4), (4, 6)] {
+            let (verdict, is_allowed) = moved(&code, from, to);
+            assert!(verdict.is_err() && !is_allowed, "{from} to {to}: {verdict:?}, {is_allowed}");
+        }
+    }
+
+    #[test]
+    fn the_next_descriptor_is_computed_after_the_product_that_reads_the_current_one() {
+        let chain = |other: &str| {
+            code(&format!(
+                "\
+    %0:UR = S2UR SR_CTAID.X
+    %1:UR4 = PACK %0, URZ, URZ, URZ
+    %2:R4 = HGMMA.64x8x16.F32 gdesc[%1], RZ, !UPT !shared.0
+    %3:UR = UIADD3 %1[0], 0x2, URZ
+{other}    %5:UR4 = PACK %3, %1[1], %1[2], %1[3]
+    %6:R4 = HGMMA.64x8x16.F32 gdesc[%5], (else %2), UPT !shared.0
+"
+            ))
+        };
+        let (verdict, is_allowed) = moved(&chain(""), 3, 2);
+        assert!(verdict.is_err() && !is_allowed, "{verdict:?}, {is_allowed}");
+        // A later read of the current descriptor needs a copy in any case, so the order does not matter.
+        assert_eq!(moved(&chain("    %4:UR = UIADD3 %1[0], 0x4, URZ\n"), 3, 2), (Ok(()), true));
+    }
+}
