@@ -48,6 +48,7 @@ pub fn assign(function: &mut Function, hardware: &Hardware<'_>) -> Controls {
 
 /// The hardware that the code is for: the target, and its model with the changes of the user's hardware profile.
 struct Machine<'a> {
+    /// The target, its model and the user's hardware profile.
     hardware: &'a Hardware<'a>,
 }
 

@@ -97,11 +97,12 @@ fn is_chosen(number: usize, wanted: usize, count: usize) -> bool {
 
 /// Number of cycles for which one instruction keeps the integer unit and the multiply unit busy, by latency class.
 struct UnitCycles {
-    /// By class index: (integer-unit cycles, multiply-unit cycles).
+    /// By latency class: cycles of the integer unit and cycles of the multiply unit, per instruction.
     by_class: Vec<(i64, i64)>,
 }
 
 impl UnitCycles {
+    /// Reads the rates of the two units from the hardware description.
     fn of(hardware: &Hardware<'_>) -> UnitCycles {
         let cycles_of_class = |class: Class| {
             let cycles = i64::from(ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1));
@@ -114,6 +115,7 @@ impl UnitCycles {
         UnitCycles { by_class: Classes::get().all().map(cycles_of_class).collect() }
     }
 
+    /// Returns the cycles of the integer unit and those of the multiply unit for an instruction.
     fn get(&self, opcode: Opcode, modifiers: &[Symbol]) -> (i64, i64) {
         self.by_class[Classes::get().of(opcode, modifiers).index()]
     }
@@ -159,7 +161,7 @@ fn balance_block(
     wanted
 }
 
-/// An equivalent instruction: opcode, modifiers, sources.
+/// An equivalent instruction on the other unit: opcode, modifiers, sources.
 type Alternative = (Opcode, &'static [Symbol], SmallVec<[Operand; 4]>);
 
 /// Returns the multiply-unit form of an addition or shift, or `None` if there is no such form on the target or a carry is written.
@@ -185,7 +187,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
             if *never != Operand::PT.inverted_predicate() {
                 return None;
             }
-            // The inverted zero register is all ones.
+            // A zero counts as an absent summand only without signs: the inverted zero register is all ones.
             let is_absent = |source: &Operand| is_zero(source) && source.signs.is_empty();
             let summands: SmallVec<[Operand; 3]> = summands.iter().copied().filter(|source| !is_absent(source)).collect();
             let (zero, one) = (Operand::RZ, Operand::from(1));
@@ -195,7 +197,7 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
                 [a, b] => smallvec![[a, one, b], [b, one, a]],
                 _ => return None,
             };
-            // A factor has no sign.
+            // The first factor of `IMAD` has no sign modifier.
             let has_plain_factor = |order: &[Operand; 3]| order[0].signs.is_empty();
             let form = |[a, b, c]: [Operand; 3]| (Opcode::IMAD, &[Symbol::X][..], smallvec![a, b, c, *carry]);
             orders.into_iter().filter(has_plain_factor).map(form).collect()
@@ -223,10 +225,12 @@ fn multiply_form(function: &Function, inst: Inst, opcode: Opcode, encodability: 
     })
 }
 
+/// Returns whether an operand is the zero register or the constant 0.
 fn is_zero(operand: &Operand) -> bool {
     operand.kind == Operand::RZ.kind
 }
 
+/// Returns whether an operand is the predicate that is always true.
 fn is_true(operand: &Operand) -> bool {
     operand.kind == Operand::PT.kind
 }

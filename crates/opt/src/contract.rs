@@ -79,6 +79,7 @@ fn sum_and_fma_opcodes(product: Opcode) -> Option<(Opcode, Opcode)> {
 /// A read of a product by a sum that may absorb it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ProductRead {
+    /// The multiplication whose result the sum reads.
     product: Inst,
     /// Index of the sum's source that is the product: 0 or 1.
     at: usize,
@@ -104,6 +105,7 @@ struct Contractor {
 }
 
 impl Contractor {
+    /// Collects the products and sums of a function.
     fn new(function: &Function) -> Contractor {
         let scan = Scan::new(function);
         let mut contractor = Contractor { readers: FxHashMap::default(), sums: Vec::new() };
@@ -161,12 +163,14 @@ impl Contractor {
 
 /// The definition of each value and the block of each instruction.
 struct Scan {
+    /// By value: the instruction that defines it.
     definitions: Definitions,
     /// By instruction: its block; `None` for instructions outside of all blocks.
     inst_blocks: Vec<Option<Block>>,
 }
 
 impl Scan {
+    /// Collects definitions and blocks of a function.
     fn new(function: &Function) -> Scan {
         let mut inst_blocks = vec![None; function.insts.len()];
         for &block in &function.layout {
@@ -222,7 +226,7 @@ impl Scan {
         None
     }
 
-    /// Returns whether `product` is a multiplication that the sum may absorb in place of `operand`.
+    /// Returns whether `product` is a multiplication that `sum` may absorb in place of its source `operand`.
     fn fits(&self, function: &Function, sum: Inst, operand: &Operand, product: Inst) -> bool {
         let (data, sum_data) = (&function.insts[product], &function.insts[sum]);
         let Some((addition, _)) = data.op.machine().and_then(sum_and_fma_opcodes) else { return false };

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// Counts of what the pass removed.
+/// Numbers of instructions and results that the pass removed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of instructions deleted.
@@ -44,7 +44,9 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
 
 /// Liveness marks: the instructions that stay and the values that they read.
 pub(crate) struct Live {
+    /// By instruction: whether it is live.
     insts: Vec<bool>,
+    /// By value: whether a live instruction reads it.
     values: Vec<bool>,
 }
 
@@ -81,6 +83,7 @@ impl Live {
         self.insts[inst.position()]
     }
 
+    /// Returns whether a live instruction reads a value.
     fn is_read(&self, value: Value) -> bool {
         self.values[value.position()]
     }
@@ -91,7 +94,7 @@ pub(crate) fn must_stay(function: &Function, inst: Inst) -> bool {
     let data = &function.insts[inst];
     match data.op.effect() {
         Effect::None | Effect::Lanes | Effect::State => false,
-        // Loads of tensor memory stay in order, but may be dropped.
+        // Loads of tensor memory must keep their order, but an unread one may be deleted.
         Effect::Reads if data.op.machine().is_some_and(|opcode| opcode.properties().memory == Memory::Tensor) => false,
         Effect::Reads => data.memory.is_some_and(|id| {
             let access = &function.accesses[id];
@@ -114,7 +117,7 @@ fn drop_results(function: &mut Function, inst: Inst, live: &Live, target: Target
             let is_free = |file| match file {
                 RegFile::Predicate | RegFile::UniformPredicate => true,
                 RegFile::General => opcode.properties().effect == Effect::Updates,
-                // The lane number that `ELECT` returns.
+                // The uniform result of `ELECT` is the elected lane number, which may be dropped if nothing reads it.
                 RegFile::Uniform => opcode == Opcode::ELECT,
                 RegFile::Convergence | RegFile::Scoreboard => false,
             };

@@ -18,6 +18,7 @@ const MAX_COPIES: usize = 16;
 
 /// The defining instruction of each value; `None` for a value that no instruction in the layout defines.
 pub(crate) struct Definitions {
+    /// By value: the instruction that defines it.
     insts: Vec<Option<Inst>>,
 }
 

@@ -33,7 +33,7 @@ mod bases;
 mod evaluate;
 mod fills;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of operands replaced by immediates, constant-bank words or the zero register.
@@ -114,17 +114,23 @@ fn remove_phi_sources(function: &mut Function, block: Block, from: Block) {
     }
 }
 
-/// The state of the pass.
+/// State of the pass for one function.
 struct Folder {
+    /// By value: the instruction that defines it.
     definitions: Definitions,
+    /// Answers whether the target can encode an instruction.
     encodability: EncodabilityCache,
+    /// The 64-bit bases that the pass has packed into register pairs.
     bases: Bases,
+    /// Numbers of changes made so far.
     stats: Stats,
 }
 
 /// A register or register pair plus a constant.
 struct BasePlusConstant {
+    /// The register or register pair.
     base: AddressBase,
+    /// The constant that is added, in bytes for an address.
     constant: i64,
 }
 

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of loads that became copies.
@@ -80,17 +80,22 @@ type Base = SmallVec<[Operand; 4]>;
 
 /// A weak load or store of whole 32-bit words.
 struct Access {
+    /// The memory space.
     space: Space,
+    /// The terms of the address except its constant offset.
     base: Base,
+    /// The constant offset of the address, in bytes.
     offset: i64,
+    /// Size of the access in bytes.
     bytes: i64,
     /// The register operand that is loaded or stored; `None` if it does not hold all accessed bytes, or if the access is guarded.
     words: Option<Operand>,
+    /// Whether the access is a store.
     is_store: bool,
 }
 
 impl Access {
-    /// Returns the access of an instruction; `None` if it is not a weak access of words.
+    /// Returns the access of an instruction; `None` if the instruction is not a weak load or store of whole words.
     fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Access> {
         let data = &function.insts[inst];
         let is_store = is_store_opcode(data.op.machine()?)?;
@@ -133,7 +138,9 @@ impl Access {
 /// Consecutive words in memory whose content is also in registers.
 #[derive(Clone, Copy)]
 struct WordsInRegister {
+    /// Number of consecutive bytes.
     bytes: i64,
+    /// The registers with the same content.
     words: Operand,
     /// Index in the block of the access that loaded or stored the words.
     position: usize,
@@ -145,6 +152,7 @@ type WordsByOffset = BTreeMap<i64, WordsInRegister>;
 /// Known contents and pending stores of one memory space.
 #[derive(Default)]
 struct SpaceState {
+    /// By base: the words whose content is known.
     contents: FxHashMap<Base, WordsByOffset>,
     /// The base of the last store to the space.
     last_store_base: Base,
@@ -152,7 +160,7 @@ struct SpaceState {
     pending_stores: BTreeMap<i64, (i64, Inst)>,
 }
 
-/// What is known about memory at a point in a block.
+/// Contents of memory that are known at a point in a block.
 #[derive(Default)]
 struct MemoryState {
     /// By memory space, in the order of [`space_index`].
@@ -185,6 +193,7 @@ impl MemoryState {
         self.spaces = Default::default();
     }
 
+    /// Updates the state for a store: forgets the contents that it may overwrite, and records its own.
     fn store(&mut self, space: usize, access: Access, inst: Inst, position: usize) {
         let known = &mut self.spaces[space];
         if known.last_store_base != access.base {

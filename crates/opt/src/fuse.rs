@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::definitions::{Definitions, KnownWord};
 use crate::rewrite::piece;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of 64-bit additions that became multiply-adds.

@@ -35,7 +35,7 @@ use crate::unroll::shape::Shape;
 /// Maximum number of registers that the results of the instructions moved out of one loop occupy.
 const MAX_REGISTERS: usize = 24;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of instructions without side effects that were moved.
@@ -126,8 +126,11 @@ fn always_executes(flow: &ControlFlow, dominators: &Dominators, loops: &Loops, i
 
 /// Chooses the instructions to move out of one loop.
 struct Mover<'a> {
+    /// The natural loops of the function.
     loops: &'a Loops,
+    /// The loop to move instructions out of.
     id: LoopId,
+    /// By value: the instruction that defines it.
     definitions: &'a Definitions,
     /// By instruction: its block, updated for chosen instructions; `None` if it is in no block.
     inst_blocks: &'a mut Vec<Option<Block>>,
@@ -183,6 +186,7 @@ impl Mover<'_> {
             && self.definitions.of(value).is_some()
     }
 
+    /// Adds an instruction to the chosen ones and records `before` as its block.
     fn choose(&mut self, inst: Inst, before: Block) {
         self.inst_blocks[inst.position()] = Some(before);
         self.chosen.push(inst);

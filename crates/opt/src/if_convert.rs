@@ -37,7 +37,7 @@ use crate::straighten;
 /// Number of times that the pass converts all branches: an arm may itself contain converted arms.
 const ROUNDS: usize = 2;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of branches removed.
@@ -70,6 +70,7 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 
 /// A conditional branch and its arms.
 struct Branch {
+    /// The predicate of the branch.
     guard: Guard,
     /// The arm for threads where the guard holds; `None` if they go to `join` directly.
     taken_arm: Option<Block>,
@@ -90,6 +91,7 @@ struct Limits {
 }
 
 impl Limits {
+    /// Returns the maximum total number of instructions for these arms.
     fn max_insts(self, function: &Function, arms: &[Block]) -> usize {
         let insts = arms.iter().flat_map(|&arm| &function.blocks[arm].insts);
         let has_loads = insts.filter(|&&inst| function.insts[inst].op.effect() == Effect::Reads).nth(1).is_some();
@@ -170,10 +172,12 @@ fn plain_target(function: &Function, inst: Inst) -> Option<Block> {
 
 /// By value: the number of instructions that read it.
 struct Readers {
+    /// By value: number of instructions that read it.
     counts: Vec<u32>,
 }
 
 impl Readers {
+    /// Counts the readers of all values of a function.
     fn count(function: &Function) -> Readers {
         let mut counts = vec![0; function.values.len()];
         for &block in &function.layout {
@@ -184,6 +188,7 @@ impl Readers {
         Readers { counts }
     }
 
+    /// Returns the number of instructions that read a value.
     fn count_of(&self, value: Value) -> u32 {
         self.counts.get(value.position()).copied().unwrap_or(0)
     }

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use crate::definitions::Definitions;
 use crate::known::Known;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of tuple phis created.
@@ -61,6 +61,7 @@ fn is_product(function: &Function, inst: Inst) -> bool {
 struct PhiSet {
     /// The tuple whose registers are the sources of the phis for one predecessor.
     source_tuple: Value,
+    /// The phis, one for each register of the tuple, in register order.
     phis: Vec<Inst>,
 }
 

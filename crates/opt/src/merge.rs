@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 
 use crate::definitions::Definitions;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of instructions that became copies.
@@ -45,12 +45,14 @@ pub fn run(function: &mut Function, _target: Target) -> Stats {
     merger.stats
 }
 
-/// State of the pass.
+/// State of the pass for one function.
 struct Merger {
+    /// By value: the instruction that defines it.
     definitions: Definitions,
     /// The latest candidate for each hash of a computation, with its block. A candidate is overwritten if its block does not dominate the
     /// current block, or if its computation differs and only the hash is the same.
     candidates: FxHashMap<u64, (Block, Inst)>,
+    /// Numbers of changes made so far.
     stats: Stats,
 }
 

@@ -33,7 +33,7 @@ const LOW: u8 = 1;
 /// Mask of both words of a pair, or of all words of another value.
 const ALL: u8 = 3;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of 64-bit values that became 32-bit values.
@@ -77,7 +77,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     Stats { narrowed: changed.len() }
 }
 
-/// How the halves of a pair depend on the sources of its defining instruction.
+/// How the halves of a 64-bit result depend on the sources of its defining instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HalfDependence {
     /// All sources are pairs; each half of the result depends on the same half of the sources (phi, copy).
@@ -88,7 +88,8 @@ enum HalfDependence {
     Product,
 }
 
-/// Matches an instruction that can be narrowed to compute the lower half only. Returns its kind and the value that it defines.
+/// Matches an instruction that can be narrowed to compute the lower half only. Returns how its halves depend on its sources, and the value
+/// that it defines.
 fn narrow_kind(function: &Function, inst: Inst, target: Target) -> Option<(HalfDependence, Value)> {
     let data = &function.insts[inst];
     let (result, sources) = function.operands(inst).split_first()?;
@@ -145,6 +146,7 @@ struct Demand {
 }
 
 impl Demand {
+    /// Computes the words read and the live instructions of a function.
     fn compute(function: &Function, insts: &[Inst], target: Target) -> Demand {
         let definitions = Definitions::compute(function);
         let mut demand = Demand { read_words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };

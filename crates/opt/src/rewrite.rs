@@ -7,14 +7,18 @@ use smallvec::SmallVec;
 /// An editable copy of a machine instruction, not yet stored in the function.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
+    /// The opcode.
     pub(crate) opcode: Opcode,
+    /// The modifiers.
     pub(crate) modifiers: Symbols,
+    /// The results, then the sources.
     pub(crate) operands: SmallVec<[Operand; 8]>,
+    /// Number of operands that are results.
     pub(crate) result_count: usize,
 }
 
 impl Draft {
-    /// Creates a draft with the given opcode and the modifiers and operands of `inst`.
+    /// Creates a draft from `inst`: its modifiers and operands, with the given opcode.
     pub(crate) fn of(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
         let data = &function.insts[inst];
         let operands = function.operands(inst).iter().copied().collect();
@@ -41,7 +45,9 @@ impl Draft {
 
 /// New instructions to insert before an instruction, in order. All get the source location of that instruction.
 pub(crate) struct Prelude {
+    /// Source location of the new instructions.
     location: Location,
+    /// The new instructions in order.
     pub(crate) insts: SmallVec<[Inst; 4]>,
 }
 
@@ -96,7 +102,7 @@ pub(crate) fn file_of(function: &Function, operand: &Operand) -> Option<RegFile>
     }
 }
 
-/// Returns register `number` of a part, counted from the first register of the part.
+/// Returns register `number` of a part, counted from 0.
 pub(crate) fn piece(part: Part, number: u8) -> Part {
     Part { value: part.value, first: part.first + number, count: 1 }
 }

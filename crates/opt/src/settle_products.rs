@@ -89,7 +89,7 @@ fn is_product(function: &Function, inst: Inst) -> bool {
     function.insts[inst].op.machine().is_some_and(Opcode::is_warpgroup_product)
 }
 
-/// Computes the state at the start of each block; `None` for unreachable blocks.
+/// Computes the register state at the start of each block; `None` for unreachable blocks.
 fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) -> IndexVec<Block, Option<RegisterState>> {
     let mut entries: IndexVec<Block, Option<RegisterState>> = IndexVec::filled(function.blocks.len(), None);
     entries[function.entry()] = Some(RegisterState::at_entry());
@@ -119,6 +119,7 @@ fn entry_states(function: &Function, flow: &ControlFlow, chains: &mut Chains) ->
 /// wait.
 #[derive(Default)]
 struct Chains {
+    /// By shape, first register and number of registers of the accumulator: the number of the chain.
     chain_numbers: FxHashMap<(Symbols, u16, u8), u32>,
 }
 
@@ -126,13 +127,14 @@ struct Chains {
 const MIXED: u32 = 0;
 
 impl Chains {
+    /// Returns the number of the chain of products with a shape and an accumulator; a new number for a new chain.
     fn number(&mut self, shape: &Symbols, first: u16, count: u8) -> u32 {
         let next = self.chain_numbers.len() as u32 + 1;
         *self.chain_numbers.entry((shape.clone(), first, count)).or_insert(next)
     }
 }
 
-/// How a register is in flight.
+/// The last product in flight that uses a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct InFlight {
     /// Number of the chain whose product writes the register; `None` if a product only reads it.
@@ -167,7 +169,9 @@ struct Insertions {
 /// Consecutive general registers.
 #[derive(Clone, Copy)]
 struct RegisterRange {
+    /// Number of the first register.
     first: u16,
+    /// Number of registers.
     count: u8,
 }
 
@@ -180,20 +184,22 @@ impl RegisterRange {
         }
     }
 
+    /// Returns the register numbers of the range.
     fn registers(self) -> std::ops::Range<usize> {
         usize::from(self.first)..usize::from(self.first) + usize::from(self.count)
     }
 }
 
-/// Collects the conflicts of one instruction with registers in flight.
+/// The conflicts of one instruction with products in flight: they determine the wait before the instruction.
 struct Conflicts {
     /// Number of groups that may stay pending when the instruction executes; `None` without a conflict.
     max_pending_groups: Option<u8>,
-    /// Whether a conflicting register belongs to a group that has not ended.
+    /// Whether a conflicting register belongs to a group that has not ended, which no wait can name yet.
     is_open: bool,
 }
 
 impl Conflicts {
+    /// Adds the conflict with one register in flight.
     fn add(&mut self, flight: InFlight) {
         match flight.newer_groups {
             Some(left) => self.max_pending_groups = Some(self.max_pending_groups.map_or(left, |old| old.min(left))),
@@ -241,7 +247,8 @@ impl RegisterState {
         is_changed
     }
 
-    /// Determines what to insert before an instruction, and updates the state for both. Returns what to insert.
+    /// Determines the waits and fences to insert before an instruction and returns them. Updates the state for them and for the
+    /// instruction.
     fn transfer(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
         let Op::Machine(opcode) = function.insts[inst].op else { return Insertions::default() };
         if opcode.is_warpgroup_product() {
@@ -257,6 +264,7 @@ impl RegisterState {
         self.transfer_ordinary(function, inst, opcode)
     }
 
+    /// Does the work of `transfer` for an instruction that is not a warpgroup product.
     fn transfer_ordinary(&mut self, function: &Function, inst: Inst, opcode: Opcode) -> Insertions {
         let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
         let leaves = matches!(opcode, Opcode::CALL | Opcode::RET | Opcode::EXIT);
@@ -291,6 +299,7 @@ impl RegisterState {
         steps
     }
 
+    /// Does the work of `transfer` for a warpgroup product.
     fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
         let result = function.results(inst).first().and_then(RegisterRange::of);
         let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));
@@ -314,7 +323,7 @@ impl RegisterState {
         };
         self.apply(&steps);
         for register in sources {
-            // Of two products that read a register, only the newer one has to be tracked: it finishes last.
+            // If two products in flight read a register, only the later one has to be tracked, because it finishes last.
             self.in_flight[register] = Some(InFlight { chain_number: None, newer_groups: None });
         }
         for register in results {

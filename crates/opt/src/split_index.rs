@@ -37,7 +37,7 @@ const OR: i64 = 0xfc;
 /// Largest thread index within a block, in any dimension.
 const MAX_THREAD: u32 = 1023;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of indices whose constant part became an addition to the address.
@@ -79,7 +79,7 @@ fn values_read_as_addresses(function: &Function) -> Vec<bool> {
     only
 }
 
-/// An index without its constant part.
+/// An array index without its constant part.
 enum IndexRest {
     /// A register.
     Register(Part),

@@ -25,7 +25,7 @@ use crate::definitions::{Definitions, KnownWord};
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::{Draft, Prelude};
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of guarded instructions whose tuple result was tied to the old values.
@@ -65,6 +65,7 @@ struct Readers {
 }
 
 impl Readers {
+    /// Collects the readers and positions of a function.
     fn find(function: &Function) -> Readers {
         let mut by_value = vec![SmallVec::new(); function.values.len()];
         let mut positions = vec![None; function.insts.len()];

@@ -34,28 +34,29 @@ use crate::rewrite::{Draft, Prelude, piece};
 
 /// Maximum number of doubles in uniform registers: about half of the 63 registers, because addresses and descriptors need some too.
 const MAX_NUMBERS: usize = 16;
-/// The same for kernels that call functions. They have the registers for themselves that functions do not use, 27 of 63.
+/// Maximum number of doubles in uniform registers of a kernel that calls functions: the callees do not use 27 of the 63 registers.
 const MAX_NUMBERS_WITH_CALLS: usize = 11;
-/// Minimum number of reads, each counted as often as it is executed by estimate. A number that is read once gains nothing.
+/// Minimum number of reads, weighted by the estimated number of executions of each read. A double that is read once gains nothing.
 const MIN_READS: f64 = 2.0;
-/// Number of the register that stands for the uniform registers while a form is searched.
+/// Register number that stands for a uniform register while the encodability of an instruction is tested.
 const EXAMPLE_REGISTER: u16 = 4;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of doubles in uniform registers.
+    /// Number of doubles that were put into uniform registers.
     pub numbers: usize,
-    /// Number of operands that read them.
+    /// Number of operands that now read a double from uniform registers.
     pub reads: usize,
 }
 
-/// A double and the operands that are this double.
+/// A double, and the operands whose known content it is.
 struct Number {
+    /// The bits of the double.
     bits: u64,
     /// Estimated number of executions of the reads.
     executions: f64,
-    /// Instructions, and positions of operands.
+    /// The reads: each instruction with the position of the operand.
     reads: Vec<(Inst, usize)>,
 }
 
@@ -170,7 +171,7 @@ fn known_double(function: &Function, definitions: &Definitions, operand: &Operan
     Some(word(1)? << 32 | word(0)?)
 }
 
-/// Returns whether an instruction can read an operand from uniform registers.
+/// Returns whether the target can encode an instruction with operand `at` in uniform registers.
 fn fits(function: &Function, inst: Inst, opcode: Opcode, at: usize, encodability: &mut EncodabilityCache) -> bool {
     let mut draft = Draft::of(function, inst, opcode);
     draft.operands[at].kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 2 };

@@ -51,7 +51,7 @@ pub(crate) mod shape;
 mod trips;
 mod wide;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of loops that were fully unrolled.
@@ -163,6 +163,7 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 
 /// The number of instructions that unrolling may still add to the function.
 struct Budget {
+    /// The number of instructions left.
     insts_left: usize,
 }
 
@@ -226,6 +227,7 @@ struct BodyProperties {
 }
 
 impl BodyProperties {
+    /// Collects the properties of the body of a loop.
     fn of(function: &Function, shape: &Shape) -> BodyProperties {
         let mut body = BodyProperties { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, has_unique_inst: false };
         for &inst in shape.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
@@ -234,6 +236,7 @@ impl BodyProperties {
         body
     }
 
+    /// Adds one instruction of the body.
     fn add_inst(&mut self, function: &Function, inst: Inst) {
         self.has_unique_inst |= shape::is_unique(function, inst);
         let Op::Machine(opcode) = function.insts[inst].op else { return };
@@ -327,6 +330,7 @@ enum CountedLoop {
 }
 
 impl CountedLoop {
+    /// Matches a counted loop with a counter of 32 or 64 bits; `None` for other loops.
     fn find(function: &Function, definitions: &Definitions, shape: &Shape) -> Option<CountedLoop> {
         let narrow = Bound::find(function, definitions, shape).map(CountedLoop::Narrow);
         narrow.or_else(|| WideBound::find(function, definitions, shape).map(CountedLoop::Wide))
@@ -348,6 +352,7 @@ impl CountedLoop {
         }
     }
 
+    /// Returns whether one guard can test `tests` exit tests at once.
     fn can_guard(&self, function: &Function, definitions: &Definitions, tests: u32) -> bool {
         match self {
             CountedLoop::Narrow(bound) => bound.can_guard(function, definitions, tests),
@@ -487,6 +492,7 @@ fn replace_exit(function: &mut Function, shape: &Shape, mapping: &Mapping) {
 
 /// The copies of a loop body that form the unrolled loop.
 struct NewLoop {
+    /// The copies of the body, in execution order.
     copies: Vec<Mapping>,
     /// Pairs of a phi of the old header and the corresponding phi of the new one.
     phis: Vec<(Inst, Inst)>,
@@ -520,6 +526,7 @@ impl NewLoop {
         NewLoop { copies, phis }
     }
 
+    /// Returns the copy that executes last.
     fn last(&self) -> &Mapping {
         &self.copies[self.copies.len() - 1]
     }
@@ -613,9 +620,9 @@ mod tests {
 
     use super::*;
 
-    /// A loop of three iterations becomes copies of its body; a loop with an unknown number of iterations is unrolled in part.
+    /// A loop of three iterations is counted as fully unrolled; a loop with an unknown number of iterations as partially unrolled.
     #[test]
-    fn loops_are_counted_by_what_became_of_them() {
+    fn statistics_count_full_and_partial_unrolling() {
         let counted = |limit: &str| {
             let text = format!(
                 "func kernel @k ssa {{

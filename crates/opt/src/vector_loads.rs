@@ -30,7 +30,7 @@ const MAX_BITS: u8 = 4;
 /// Maximum number of sweeps of the analysis over the function; after the last one, phis count as unknown.
 const MAX_SWEEPS: usize = 12;
 
-/// Counts of what the pass changed.
+/// Numbers of changes that the pass made to a function.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
     /// Number of vector loads created.
@@ -184,6 +184,7 @@ fn vector_load(function: &mut Function, target: Target, loads: &[(i64, Inst, usi
 
 /// Number of trailing zero bits of each value, a lower bound of at most [`MAX_BITS`]; 0 for values of several registers.
 struct TrailingZeros {
+    /// By value: its number of known trailing zero bits.
     bits: Vec<u8>,
 }
 
@@ -212,6 +213,7 @@ impl TrailingZeros {
         zeros
     }
 
+    /// Returns the number of trailing zero bits of a register.
     fn of_register(&self, part: Part) -> u8 {
         self.bits[part.value.position()]
     }

@@ -62,6 +62,7 @@ const DEFAULT_LATENCY: i64 = 30;
 struct Holder<'w> {
     /// Position of the instruction in the code.
     inst: usize,
+    /// The event that the scoreboard signals: results written, or sources read.
     event: WaitedEvent,
     /// All waits for the event.
     waits: &'w [Wait],
@@ -85,7 +86,7 @@ impl Holder<'_> {
     }
 }
 
-/// The state of a scoreboard at the current position of the scan. Positions count instructions from the start of the code.
+/// The state of a scoreboard at the current position of the scan. A position is the index of an instruction in the code.
 #[derive(Clone, Debug, Default)]
 struct Board {
     /// Positions at which its holders are waited for, nearest first; empty if the scoreboard is free.
@@ -253,9 +254,11 @@ fn pin_named_scoreboards(code: &Code<'_>, inst_accesses: &[InstAccesses], rules:
     (counted, pinned)
 }
 
-/// The state of the linear scan over the holders.
+/// State of the linear scan over the holders.
 struct Scan<'a> {
+    /// Loops and blocks of the code.
     control_flow: &'a ControlFlow,
+    /// The control rules of the target.
     rules: &'a ControlRules,
     /// The state of each scoreboard.
     boards: Vec<Board>,

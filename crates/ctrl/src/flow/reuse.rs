@@ -48,6 +48,7 @@ struct SlotRead {
 
 /// The last read through every entry of the reuse caches.
 struct Entries<'r> {
+    /// The control rules of the target.
     rules: &'r ControlRules,
     /// For each cache, operand slot and register bank: the last read; `None` if no later instruction can reuse it.
     last_reads: Vec<Option<SlotRead>>,

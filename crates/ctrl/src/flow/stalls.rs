@@ -88,17 +88,19 @@ pub struct Shortfall {
     pub cycles: u32,
 }
 
-/// The last access to a register through a port.
+/// The last access to a register through a port, whose latency may not have passed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
+    /// The register.
     register: Register,
+    /// The port of the hardware model, which latencies depend on.
     port: Port,
     /// Whether the register is written; otherwise it is read.
     write: bool,
     /// Whether the instruction has a guard; some latencies are longer then.
     guarded: bool,
-    /// Cycle of issue, counted from the start of the block. In a [`State`]: the age, in cycles since the issue.
-    at: i64,
+    /// Cycle of issue, counted from the start of the block. In a [`State`] it is the age instead: the number of cycles since the issue.
+    issued_at: i64,
     /// Position of the instruction in the code.
     inst: u32,
 }
@@ -129,6 +131,7 @@ struct State {
 }
 
 impl State {
+    /// Returns the state before any event.
     fn new() -> State {
         State { accesses: Vec::new(), last_set: [(LONG_AGO, 0); BOARDS], last_barrier: (LONG_AGO, 0) }
     }
@@ -145,9 +148,9 @@ impl State {
     /// Makes all events `cycles` older, and removes events that can have no effect any more.
     fn add_age(&mut self, cycles: i64, model: &Model) {
         for access in &mut self.accesses {
-            access.at += cycles;
+            access.issued_at += cycles;
         }
-        self.accesses.retain(|access| access.at < effect_cycles(model, access));
+        self.accesses.retain(|access| access.issued_at < effect_cycles(model, access));
         for (at, _) in self.last_set.iter_mut().chain([&mut self.last_barrier]) {
             *at = (*at + cycles).min(LONG_AGO);
         }
@@ -249,11 +252,17 @@ pub fn compute_stalls(
     summary
 }
 
+/// State of the walk over the blocks.
 struct Walker<'a> {
+    /// The code in its final order.
     code: &'a Code<'a>,
+    /// By instruction: its register accesses.
     inst_accesses: &'a [InstAccesses],
+    /// The hardware model with the latencies.
     model: &'a Model,
+    /// The control rules of the target.
     rules: &'a ControlRules,
+    /// By instruction: its control word, whose stall is computed.
     controls: &'a mut [Control],
     /// For each register: its recent accesses. Times in this struct are cycles from the start of the block; negative for earlier blocks.
     accesses: Vec<SmallVec<[Access; 4]>>,
@@ -265,6 +274,7 @@ struct Walker<'a> {
     last_barrier: (i64, u32),
     /// For each unit: issue time and position of the last instruction of this block that uses it.
     last_use_of_unit: Vec<(i64, u32)>,
+    /// The shortfalls and stall parts found so far.
     summary: StallSummary,
 }
 
@@ -278,7 +288,7 @@ impl Walker<'_> {
             self.accesses[usize::from(register)].clear();
         }
         for access in &entry.accesses {
-            self.record_access(Access { at: -access.at, ..*access });
+            self.record_access(Access { issued_at: -access.issued_at, ..*access });
         }
         self.last_set = entry.last_set.map(|(age, first)| (-age, first));
         self.last_barrier = (-entry.last_barrier.0, entry.last_barrier.1);
@@ -304,9 +314,9 @@ impl Walker<'_> {
         self.used_registers.dedup();
         for &register in &self.used_registers {
             for access in &self.accesses[usize::from(register)] {
-                let age = now - access.at;
+                let age = now - access.issued_at;
                 if age < effect_cycles(self.model, access) {
-                    state.accesses.push(Access { at: age, ..*access });
+                    state.accesses.push(Access { issued_at: age, ..*access });
                 }
             }
         }
@@ -326,7 +336,7 @@ impl Walker<'_> {
             self.used_registers.push(access.register);
         }
         match list.iter_mut().find(|other| access.supersedes(other)) {
-            Some(other) if other.at < access.at => *other = access,
+            Some(other) if other.issued_at < access.issued_at => *other = access,
             Some(_) => {}
             None => list.push(access),
         }
@@ -343,7 +353,7 @@ impl Walker<'_> {
                     port: reg_access.port,
                     write,
                     guarded: inst_accesses.guarded,
-                    at: now,
+                    issued_at: now,
                     inst: first,
                 });
             }
@@ -414,7 +424,7 @@ impl Walker<'_> {
             for &register in &self.used_registers {
                 for access in self.accesses[usize::from(register)].iter().filter(|access| access.write && counts(access.inst as usize)) {
                     let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(register), access.port));
-                    hold(cycles - after - (now - access.at), StallCause::ControlTransfer { first: access.inst });
+                    hold(cycles - after - (now - access.issued_at), StallCause::ControlTransfer { first: access.inst });
                 }
             }
         }
@@ -431,10 +441,11 @@ impl Walker<'_> {
         };
         let cycles = latency_requirement(self.model, kind, access.register, access.port, port, access.guarded).cycles;
         let cause = StallCause::Register { first: access.inst, kind, register: access.register, cycles };
-        (i64::from(cycles) - (now - access.at), cause)
+        (i64::from(cycles) - (now - access.issued_at), cause)
     }
 
-    /// Calls `hold` with the cycles missing before an instruction because of scoreboards just set and because of a thread-block barrier.
+    /// Calls `hold` with the cycles missing before an instruction, and the cause: once for each scoreboard just set, and once for a
+    /// thread-block barrier.
     fn missing_for_boards_and_barriers(
         &self,
         position: usize,
@@ -547,7 +558,7 @@ impl Walker<'_> {
         registers.dedup();
         for register in registers {
             for access in self.accesses[usize::from(register)].iter_mut().filter(|access| access.inst == first) {
-                access.at += cycles;
+                access.issued_at += cycles;
             }
         }
         for last_set in self
@@ -566,7 +577,7 @@ impl Walker<'_> {
     /// added inside the loop later.
     fn lengthen_before_loop(&mut self, before: usize, block: usize, state: &State) -> i64 {
         let Some(last) = self.code.blocks[before].range.clone().last() else { return 0 };
-        let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.at).max().unwrap_or(0);
+        let effect_cycles = state.accesses.iter().map(|access| effect_cycles(self.model, access) - access.issued_at).max().unwrap_or(0);
         let (mut worst, mut second) = ((0, StallCause::Own), 0);
         let mut now = 0;
         for position in self.code.blocks[block].range.clone() {
@@ -579,7 +590,8 @@ impl Walker<'_> {
                     // The accesses are sorted by register.
                     let from = state.accesses.partition_point(|access| access.register < reg_access.register);
                     for access in state.accesses[from..].iter().take_while(|access| access.register == reg_access.register) {
-                        let (missing, cause) = self.missing_for_access(&Access { at: -access.at, ..*access }, reg_access.port, write, now);
+                        let (missing, cause) =
+                            self.missing_for_access(&Access { issued_at: -access.issued_at, ..*access }, reg_access.port, write, now);
                         if missing > worst.0 {
                             (worst, second) = ((missing, cause), position);
                         }
@@ -603,7 +615,7 @@ impl Walker<'_> {
             }
         };
         for access in &state.accesses {
-            let access = Access { at: -access.at, ..*access };
+            let access = Access { issued_at: -access.issued_at, ..*access };
             for (list, write) in [(&inst_accesses.reads[..], false), (&inst_accesses.writes[..], true)] {
                 for reg_access in list.iter().filter(|reg_access| reg_access.register == access.register) {
                     let (missing, cause) = self.missing_for_access(&access, reg_access.port, write, 0);
@@ -612,7 +624,7 @@ impl Walker<'_> {
             }
             if inst_accesses.drain == Drain::Everything && access.write {
                 let cycles = i64::from(self.model.max_need_by_port(DependenceKind::Raw, file_of(access.register), access.port));
-                hold(cycles - cycles_of(self.controls[position]) + access.at, StallCause::ControlTransfer { first: access.inst });
+                hold(cycles - cycles_of(self.controls[position]) + access.issued_at, StallCause::ControlTransfer { first: access.inst });
             }
         }
         let last_set = state.last_set.map(|(age, first)| (-age, first));

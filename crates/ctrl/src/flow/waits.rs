@@ -100,7 +100,7 @@ const PREDICATES: usize = 8;
 /// The [`Register`] number of the first predicate.
 const FIRST_PREDICATE: usize = 256;
 
-/// An instruction that may be in flight at the start or end of a block.
+/// An instruction that may be in flight at a block border: at the start or the end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Carried {
     /// Position of the instruction in the code.
@@ -226,7 +226,9 @@ struct InOrderGroup {
 
 /// The state of the walk over one block. A "flight index" is an index into `flights`.
 struct Walker<'a> {
+    /// By instruction: its register accesses.
     inst_accesses: &'a [InstAccesses],
+    /// The hardware model with the latencies.
     model: &'a Model,
     /// The waits found so far; `None` while the states at block borders are computed and waits are not recorded.
     recorded_waits: Option<Vec<Wait>>,
@@ -253,17 +255,18 @@ struct Walker<'a> {
     fences: Vec<u32>,
     /// For each predicate register: the rank (position in the order of issue) of its last write.
     predicate_write_rank: [u32; PREDICATES],
-    /// Rank of the next instruction.
+    /// Rank of the next instruction, its position in the order of issue within the block.
     rank: u32,
     /// In-flight instructions that the current instruction has to wait for: rank, flight index, event, cause.
     needed: Vec<(u32, u32, WaitedEvent, Cause)>,
-    /// The state at the end of the last block walked.
+    /// The instructions that may be in flight at the end of the last block walked, sorted by position.
     exit_state: Vec<Carried>,
     /// Whether the code has an acquire; without one, loads without a destination register are never waited for.
     has_acquires: bool,
 }
 
 impl<'a> Walker<'a> {
+    /// Returns the state before the first block.
     fn new(inst_accesses: &'a [InstAccesses], model: &'a Model) -> Walker<'a> {
         Walker {
             inst_accesses,

@@ -111,7 +111,7 @@ impl Combiner {
         let (WideShift { low: a, high: above, distance, insts }, base, upper_base) = (0..2).find_map(|at| {
             let base = *only_other(&low_terms, at)?;
             (0..high_terms.len()).find_map(|upper_at| {
-                // A summand below 2^32 has no upper word.
+                // A 32-bit summand, extended with zeros, has no addition of its upper word.
                 let upper_base = if high_terms.len() == 1 { Operand::RZ } else { *only_other(&high_terms, upper_at)? };
                 let shift = self.wide_shift(function, &low_terms[at], &high_terms[upper_at])?;
                 Some((shift, base, upper_base))
@@ -163,6 +163,7 @@ struct WideShift {
     low: Operand,
     /// The upper half of the shifted value.
     high: Operand,
+    /// Number of bits to shift by, 1 to 31.
     distance: Operand,
     /// The instructions that compute the lower and the upper half.
     insts: [Inst; 2],

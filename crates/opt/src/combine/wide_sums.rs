@@ -1,4 +1,4 @@
-//! 64-bit sums of three numbers.
+//! Combines two 64-bit additions into one 64-bit sum of three numbers.
 //!
 //! ```text
 //! %6:R, %7:P, PT = IADD3 %0, %2, RZ
@@ -19,9 +19,11 @@ use super::{Combiner, Rule};
 use crate::legalize::order;
 use crate::rewrite::Draft;
 
-/// The two additions of a 64-bit sum.
+/// A 64-bit sum, computed by two additions of 32 bits.
 struct WideSum {
+    /// The addition of the lower halves, which writes the carry.
     lower: Inst,
+    /// The addition of the upper halves, which reads the carry.
     upper: Inst,
 }
 
@@ -90,7 +92,8 @@ impl Combiner {
     }
 }
 
-/// Returns the summands of an addition if none has a sign. A negated zero register counts too: it carries.
+/// Returns the summands of an addition; `None` if one has a sign. A negated zero register counts as a summand with a sign, because it
+/// produces a carry.
 fn plain_terms(function: &Function, inst: Inst) -> Option<Terms> {
     terms(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
 }

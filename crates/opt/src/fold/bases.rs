@@ -23,6 +23,7 @@ pub(super) struct Bases {
 struct InstPositions {
     /// By instruction: its block and its index in the block; `None` if it is in no block.
     positions: Vec<Option<(Block, usize)>>,
+    /// The dominator tree.
     dominators: Dominators,
 }
 

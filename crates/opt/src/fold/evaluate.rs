@@ -20,10 +20,12 @@ pub(super) struct Results {
 }
 
 impl Results {
+    /// Returns the results of an instruction that writes one word and no predicate.
     fn word(word: u32) -> Option<Results> {
         Results::integer(word.into())
     }
 
+    /// Returns the results of an instruction that writes a 64-bit integer and no predicate.
     fn integer(integer: u64) -> Option<Results> {
         Some(Results { integer: Some(integer), predicates: None })
     }

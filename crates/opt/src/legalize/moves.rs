@@ -108,9 +108,13 @@ fn register_count(draft: &Draft, at: usize) -> u8 {
 
 /// Appends the moves for operands of one instruction to a prelude.
 struct MoveBuilder<'a> {
+    /// The function of the instruction.
     function: &'a mut Function,
+    /// Answers whether the target can encode an instruction.
     encodability: &'a EncodabilityCache,
+    /// The instructions to insert before the instruction.
     prelude: &'a mut Prelude,
+    /// Opcode of the instruction whose operands are moved.
     opcode: Opcode,
 }
 
@@ -173,8 +177,9 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Copies a value to the register file of `move_kind`; `None` if it cannot be copied there. Only instructions of the uniform datapath
-    /// and descriptors need a value in a uniform register. Instruction selection guarantees that such a value is the same in all threads.
+    /// Copies a value to the register file of `move_kind`; `None` if it cannot be copied there. A value in a general register is copied to
+    /// a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection guarantees that it is
+    /// the same in all threads.
     fn copy_to_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;
         let opcode = match (file, move_kind.file) {
@@ -195,8 +200,8 @@ impl MoveBuilder<'_> {
         properties.pipe == Pipe::Uniform || properties.memory != oriole_isa::Memory::None
     }
 
-    /// Applies signs to an operand with separate instructions; those of floating-point operands change the sign bit. `None` if that is not
-    /// possible.
+    /// Applies signs to an operand with separate instructions, and returns the result; the signs of floating-point operands change the sign
+    /// bit. `None` if that is not possible.
     fn apply_signs(&mut self, operand: Operand, signs: Signs, file: RegFile) -> Option<Operand> {
         let (part, RegFile::General) = (operand.part()?, file) else { return None };
         let sign_bits: Option<u32> = match self.opcode.mnemonic().as_bytes().first() {
@@ -288,7 +293,7 @@ mod tests {
 
     /// Offsets of addresses can be moved unless they are zero; the bank of a constant access cannot.
     #[test]
-    fn parts_of_addresses() {
+    fn address_offsets_are_movable_but_constant_banks_are_not() {
         assert_eq!(positions("%4:R = LDS [%2+0x10]"), [3, 2]);
         assert_eq!(positions("%4:R = LDS [%2+0x0]"), [2]);
     }

@@ -1,4 +1,5 @@
-//! Alternative spellings: on different targets the same instruction has different mnemonics, modifiers and operands.
+//! Enumerates the alternative spellings of an instruction: different targets write the same instruction with different mnemonics, modifiers
+//! and operands.
 //!
 //! **Descriptors.** Instruction selection writes every access to global or generic memory with a descriptor, `desc[UR][R.64+offset]`. ptxas
 //! writes an ordinary access the same way on sm_90 and later. On sm_80 to sm_89 the descriptor is an operand that the assembly text does
@@ -64,6 +65,7 @@ impl Spelling {
 
 /// A draft in all of its spellings. Each spelling is computed from the one with one change less.
 pub(super) struct Spellings {
+    /// The drafts computed so far; the first one is the original draft.
     drafts: Vec<Draft>,
     /// By spelling (as a bit set): the index of its draft in `drafts`, or [`NO_DRAFT`].
     draft_indices: [u8; 256],
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn other_mnemonics() {
+    fn mnemonics_of_other_targets_are_tried() {
         let other = |line, number| changed(line, |_, draft| with_other_mnemonic(draft, number));
         assert_eq!(other("REDG.E.ADD desc[%1][%0.64], %2", 0).as_deref(), Some("RED.E.ADD desc[%1][%0.64], %2"));
         assert_eq!(other("RED.E.ADD desc[%1][%0.64], %2", 0).as_deref(), Some("REDG.E.ADD desc[%1][%0.64], %2"));
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn full_masks() {
+    fn warpsync_of_a_full_mask_becomes_warpsync_all() {
         let full = |line| changed(line, |_, draft| with_full_mask(draft));
         assert_eq!(full("WARPSYNC 0xffffffff").as_deref(), Some("WARPSYNC.ALL"));
         assert_eq!(full("WARPSYNC 0xfffffffe"), None);
@@ -306,7 +308,8 @@ mod tests {
             assert_eq!(operands(spellings.get(&function, spelling)), operands(direct.as_ref()), "{spelling:?}");
             found += usize::from(direct.is_some());
         }
-        // The descriptor shown, hidden or deleted; with and without the system scope; with and without an unused predicate result.
+        // Twelve spellings: the descriptor shown, hidden or deleted; with and without the system scope; with and without an unused
+        // predicate result.
         assert_eq!(found, 12);
         let order: Vec<u8> = Spelling::all().map(|spelling| spelling.0).collect();
         assert_eq!((order[0], order[1], order[127], order[128], order[129]), (1, 0b11, 0xff, 0, 0b10));

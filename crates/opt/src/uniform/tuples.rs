@@ -32,21 +32,25 @@ const WORDS: usize = 4;
 /// Truth table of `ULOP3` for the bitwise OR of its first two sources.
 const LUT_OR: i64 = 0xfc;
 
-/// What is known about one word of a descriptor tuple.
+/// The computation of one word of a descriptor tuple, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
+    /// A compile-time constant.
     Constant(u32),
     /// A register plus a constant.
     Sum(Part, u32),
+    /// Any other computation.
     Unknown,
 }
 
-/// The descriptor tuple of a matrix product.
+/// The four uniform registers with the descriptors of a warpgroup matrix product.
 #[derive(Clone, Copy)]
-struct Tuple {
+struct DescriptorTuple {
+    /// The value in the four registers.
     value: Value,
     /// Index of the defining pack in its block.
     position: usize,
+    /// The computation of each word.
     words: [Word; WORDS],
 }
 
@@ -73,7 +77,7 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
     let positions: FxHashMap<Inst, usize> = insts.iter().enumerate().map(|(position, &inst)| (inst, position)).collect();
     let mut added: FxHashMap<Inst, Vec<Inst>> = FxHashMap::default();
     let known = function.values.len();
-    let mut last: Option<Tuple> = None;
+    let mut last: Option<DescriptorTuple> = None;
     let mut derived = 0;
     for &inst in &insts {
         if !is_product(function, inst) {
@@ -85,8 +89,8 @@ fn rewrite_block(function: &mut Function, definitions: &Definitions, def_use: &D
             continue;
         }
         let words = std::array::from_fn(|at| analyze_word(function, definitions, &function.sources(pack)[at]));
-        let tuple = Tuple { value, position, words };
-        // A tuple that several products read is needed again after this product.
+        let tuple = DescriptorTuple { value, position, words };
+        // A tuple that several products read is still needed after this product, so it cannot be updated in place.
         let has_one_reader = |value: Value| def_use.uses(value).len() == 1;
         if let Some(last) = last.filter(|last| last.position < position && has_one_reader(last.value)) {
             let new = derive_words(function, inst, pack, &last, &tuple);
@@ -114,7 +118,7 @@ fn tuple_of(function: &Function, definitions: &Definitions, inst: Inst) -> Optio
     (is_pack && function.sources(pack).iter().all(is_word)).then_some((part.value, pack))
 }
 
-/// Returns what is known about a word of a tuple.
+/// Returns how a word of a tuple is computed.
 fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operand) -> Word {
     let known = Known::new(function, definitions);
     if let Some(number) = known.word(operand) {
@@ -141,7 +145,7 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
                 && data.result_count() == 1
                 && sources.get(3).and_then(Operand::integer) == Some(LUT_OR)
                 && matches!(sources[2].kind, OperandKind::Zero(_));
-            // All bits up to the highest one of `most` may be set.
+            // The OR is a sum if the lowest set bit of the constant is above the highest bit that may be set in the register.
             is_disjunction && most.checked_add(1).is_some_and(|end| u64::from(number).is_multiple_of(end.next_power_of_two()))
         }
         _ => false,
@@ -151,7 +155,7 @@ fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Opti
 
 /// Rewrites the words of a packed tuple in terms of the tuple of the previous product where possible. Returns the new instructions to
 /// insert before the pack.
-fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Tuple, tuple: &Tuple) -> Vec<Inst> {
+fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &DescriptorTuple, tuple: &DescriptorTuple) -> Vec<Inst> {
     let has_matrix_in_registers = function.sources(product)[0].value().is_some();
     let whole = function.whole(last.value);
     let mut new = Vec::new();

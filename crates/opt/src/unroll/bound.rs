@@ -26,6 +26,7 @@ pub(crate) struct Bound {
     offset: i32,
     /// The relation to the limit for which the loop continues: one of `LT`, `LE`, `GT`, `GE`, `NE`.
     relation: Symbol,
+    /// Whether the comparison with the limit is unsigned.
     is_unsigned: bool,
     /// The loop-invariant operand that the counter is compared with.
     pub(crate) limit: Operand,
@@ -68,6 +69,8 @@ impl Bound {
         find(left, right, relation).or_else(|| find(right, left, mirrored(relation)))
     }
 
+    /// Returns whether the loop can be unrolled by this bound: whether the guard of an unrolled iteration implies all tests that the
+    /// iteration skips.
     fn is_supported(&self, function: &Function, tests_at_end: bool) -> bool {
         let is_word = match self.limit.kind {
             OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
@@ -174,8 +177,15 @@ impl Bound {
         }
     }
 
-    /// Prepares the guard that tests whether the next `tests` exit tests hold. Appends its loop-invariant instructions to `into`.
-    pub(crate) fn prepare(&self, function: &mut Function, definitions: &Definitions, tests: u32, into: &mut Vec<Inst>) -> Option<Guarded> {
+    /// Prepares the guard, which tests whether the next `tests` exit tests hold, and returns its operands. Appends its loop-invariant
+    /// instructions to `into`.
+    pub(crate) fn prepare(
+        &self,
+        function: &mut Function,
+        definitions: &Definitions,
+        tests: u32,
+        into: &mut Vec<Inst>,
+    ) -> Option<GuardOperands> {
         let reach = self.reach(tests)?;
         let known = self.constant_limit(function, definitions);
         let mut emit = Emit { function, location: self.compare, into };
@@ -187,10 +197,10 @@ impl Bound {
                     emit.sum(limit, Operand::from(self.offset.wrapping_neg() as u32))
                 }
             };
-            return Some(Guarded { adjusted_limit, no_wrap: Operand::PT, reach });
+            return Some(GuardOperands { adjusted_limit, no_wrap: Operand::PT, reach });
         }
         if let Some(limit) = known {
-            return Some(Guarded { adjusted_limit: Operand::from(self.moved_limit(limit, reach)?), no_wrap: Operand::PT, reach });
+            return Some(GuardOperands { adjusted_limit: Operand::from(self.moved_limit(limit, reach)?), no_wrap: Operand::PT, reach });
         }
         // `limit - reach` must not wrap around: compare the limit with the last value for which it does not.
         let smallest: i64 = if self.is_unsigned { 0 } else { i64::from(i32::MIN) };
@@ -201,7 +211,7 @@ impl Bound {
         let adjusted_limit = emit.sum(limit, Operand::from(reach.wrapping_neg() as u32));
         let no_wrap =
             if reach == 0 { Operand::PT } else { emit.compare(relation, self.is_unsigned, limit, Operand::from(edge as u32), Operand::PT) };
-        Some(Guarded { adjusted_limit, no_wrap, reach })
+        Some(GuardOperands { adjusted_limit, no_wrap, reach })
     }
 
     /// Appends the guard: the test whether the next exit tests hold for a counter value. Returns its predicate. `is_first` means that the
@@ -209,7 +219,7 @@ impl Bound {
     pub(crate) fn guard(
         &self,
         function: &mut Function,
-        guarded: &Guarded,
+        guarded: &GuardOperands,
         counter: Operand,
         is_first: bool,
         into: &mut Vec<Inst>,
@@ -232,21 +242,23 @@ impl Bound {
     }
 }
 
-/// The loop-invariant operands of a guard, the test for several iterations at once.
-pub(crate) struct Guarded {
+/// The loop-invariant operands of a guard. A guard tests at once whether several exit tests hold.
+pub(crate) struct GuardOperands {
     /// The operand that the counter is compared with: `limit - reach`, or for `NE` `limit - offset`.
     adjusted_limit: Operand,
     /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
-    /// How far the value that the last of the joined iterations tests is from the counter at the start of the first one.
+    /// Difference between the value that the last of the joined iterations tests and the counter at the start of the first one.
     reach: i32,
 }
 
 /// Creates instructions and appends them to a list.
 pub(super) struct Emit<'a> {
+    /// The function.
     pub(super) function: &'a mut Function,
     /// The instruction whose source location the new instructions get.
     pub(super) location: Inst,
+    /// The list that new instructions are appended to.
     pub(super) into: &'a mut Vec<Inst>,
 }
 

@@ -11,7 +11,9 @@ use super::shape::Shape;
 /// The correspondence between the values and blocks of a loop and those of one copy of it.
 #[derive(Clone, Default)]
 pub(super) struct Mapping {
+    /// By value of the loop: the value that replaces it in the copy.
     values: FxHashMap<Value, Value>,
+    /// Pairs of a block of the loop and its copy.
     blocks: SmallVec<[(Block, Block); 4]>,
 }
 
@@ -41,6 +43,7 @@ impl Mapping {
         Operand { kind: self.kind(operand.kind), ..operand }
     }
 
+    /// Returns an operand kind with its value or block replaced by that of the copy.
     fn kind(&self, kind: OperandKind) -> OperandKind {
         match kind {
             OperandKind::Value(part) => OperandKind::Value(Part { value: self.value(part.value), ..part }),
@@ -155,8 +158,8 @@ pub(super) fn new_phis(function: &mut Function, header: Block) -> Vec<(Inst, Ins
 }
 
 /// Puts loops into loop-closed SSA form: a value that is defined in a loop and read outside it gets a phi in the exit block of the loop,
-/// which the outside readers read instead. `owner` has the index of the loop of each block (`None` outside), and `exits` the exiting block
-/// and the exit block of each loop; the exit block has no other predecessor.
+/// and the instructions outside the loop read that phi instead. `owner` has the index of the loop of each block (`None` outside), and
+/// `exits` the exiting block and the exit block of each loop; the exit block has no other predecessor.
 pub(super) fn close_loops(function: &mut Function, owner: &[Option<usize>], exits: &[(Block, Block)]) {
     let mut home: Vec<Option<usize>> = vec![None; function.values.len()];
     for &block in &function.layout {
@@ -171,7 +174,7 @@ pub(super) fn close_loops(function: &mut Function, owner: &[Option<usize>], exit
         for inst in function.blocks[block].insts.clone() {
             let is_phi = function.insts[inst].is(Pseudo::Phi);
             for at in 0..=function.operands(inst).len() {
-                // The last index stands for the guard.
+                // Index `at` after the last operand stands for the guard.
                 let operand = function.operands(inst).get(at).copied();
                 let kind = match operand {
                     Some(operand) => Some(operand.kind),

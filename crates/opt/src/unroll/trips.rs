@@ -57,8 +57,11 @@ type Content = Option<u32>;
 
 /// The simulation of one iteration of a loop.
 struct Simulation<'a> {
+    /// The function that is compiled.
     function: &'a Function,
+    /// By value: the instruction that defines it.
     definitions: &'a Definitions,
+    /// The loop.
     shape: &'a Shape,
     /// The words of the phis of the header in this iteration.
     phis: FxHashMap<Value, Words>,

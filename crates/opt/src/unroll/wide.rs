@@ -33,7 +33,9 @@ pub(super) struct WideBound {
     offset: i64,
     /// The relation to the limit for which the loop continues.
     relation: Symbol,
+    /// Whether the comparison with the limit is unsigned.
     is_unsigned: bool,
+    /// The loop-invariant operand that the counter is compared with.
     limit: Pair,
     /// The instructions that compare the lower and the upper halves.
     pub(super) compares: [Inst; 2],
@@ -41,9 +43,9 @@ pub(super) struct WideBound {
     repeats_last_test: bool,
 }
 
-/// The loop-invariant operands of a guard, the test for several iterations at once.
-pub(super) struct WideGuarded {
-    /// What the counter is compared with: the limit minus a constant.
+/// The loop-invariant operands of a guard. A guard tests at once whether several exit tests hold.
+pub(super) struct WideGuardOperands {
+    /// The operand that the counter is compared with: the limit minus a constant.
     adjusted_limit: Pair,
     /// A predicate: whether the computation of `adjusted_limit` did not wrap around.
     no_wrap: Operand,
@@ -83,6 +85,8 @@ impl WideBound {
             .or_else(|| find((right_low, right_high), (left_low, left_high), mirrored(relation)))
     }
 
+    /// Returns whether the loop can be unrolled by this bound: whether the guard of an unrolled iteration implies all tests that the
+    /// iteration skips.
     fn is_supported(&self, tests_at_end: bool) -> bool {
         let least = if tests_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
@@ -98,19 +102,20 @@ impl WideBound {
         self.step * i64::from(tests + u32::from(self.repeats_last_test) - 1) + self.offset
     }
 
-    /// Prepares the guard that tests whether the next `tests` exit tests hold. Appends its loop-invariant instructions to `into`.
-    pub(super) fn prepare(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuarded {
+    /// Prepares the guard, which tests whether the next `tests` exit tests hold, and returns its operands. Appends its loop-invariant
+    /// instructions to `into`.
+    pub(super) fn prepare(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuardOperands {
         let reach = self.reach(tests);
         let mut emit = Emit { function, location: self.compares[1], into };
         let limit = (emit.in_register(self.limit.0), emit.in_register(self.limit.1));
         if self.relation == Symbol::NE {
-            return WideGuarded { adjusted_limit: add(&mut emit, limit, -self.offset), no_wrap: Operand::PT };
+            return WideGuardOperands { adjusted_limit: add(&mut emit, limit, -self.offset), no_wrap: Operand::PT };
         }
-        // `limit - reach` did not wrap around if it is on the right side of the limit.
+        // `limit - reach` did not wrap around if it is below the limit for a positive `reach`, and above it for a negative one.
         let adjusted_limit = add(&mut emit, limit, -reach);
         let side = if reach > 0 { Symbol::LT } else { Symbol::GT };
         let no_wrap = if reach == 0 { Operand::PT } else { compare(&mut emit, side, self.is_unsigned, adjusted_limit, limit, Operand::PT) };
-        WideGuarded { adjusted_limit, no_wrap }
+        WideGuardOperands { adjusted_limit, no_wrap }
     }
 
     /// Appends the guard: the test whether the next `tests` exit tests hold for a counter value. Returns its predicate. `is_first` means
@@ -118,7 +123,7 @@ impl WideBound {
     pub(super) fn guard(
         &self,
         function: &mut Function,
-        guarded: &WideGuarded,
+        guarded: &WideGuardOperands,
         counter: Part,
         tests: u32,
         is_first: bool,
