@@ -90,6 +90,7 @@ fn name(text: &str) -> Operand {
 
 /// The instructions written so far.
 struct Writer<'a> {
+    /// The function that is compiled.
     function: &'a mut Function,
     insts: &'a mut Vec<Inst>,
     location: Location,

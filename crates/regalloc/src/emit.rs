@@ -70,11 +70,13 @@ impl Mover {
 
 /// Creates instructions and appends them to a list.
 pub(crate) struct Emitter<'a> {
+    /// The function that the instructions are added to.
     pub function: &'a mut Function,
     /// The list that instructions are appended to.
     pub out: &'a mut Vec<Inst>,
     /// The register file that is being allocated, to which the destinations of moves belong.
     pub file: RegFile,
+    /// The capabilities of the target.
     mover: Mover,
     /// Source location of the new instructions.
     location: Location,

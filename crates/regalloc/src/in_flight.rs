@@ -1,15 +1,15 @@
-//! Registers that an asynchronous instruction may still read, and that values should therefore not be assigned to.
+//! Finds registers that an asynchronous instruction may still read, so that values are not assigned to them.
 //!
 //! [`products`](crate::products) keeps the operands of a running matrix product (`wgmma`) in their registers up to the end of the block. If
 //! the block branches back to the start of a loop, the product still runs there, until the first wait:
 //!
 //! ```text
 //! bb1: %1 = HGMMA gdesc[..]          must not write registers of %2, or it has to wait for the HGMMA of the previous iteration
-//!      WARPGROUP.DEPBAR.LE gsb0, 0x0
-//!      %2 = PACK ..
-//!      %3 = HGMMA %2, gdesc[..]
-//!      KEEP %2
-//!      @%p BRA bb1
+//! WARPGROUP.DEPBAR.LE gsb0, 0x0
+//! %2 = PACK ..
+//! %3 = HGMMA %2, gdesc[..]
+//! KEEP %2
+//! @%p BRA bb1
 //! ```
 //!
 //! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait. This is
@@ -95,7 +95,7 @@ impl InFlight {
         self.late_reads.insert(first, count);
     }
 
-    /// Forgets which uniform registers asynchronous copies have read, because all others are in use.
+    /// Forgets which uniform registers asynchronous copies have read. Called when no other uniform register is free.
     pub fn forget_late_reads(&mut self) {
         self.late_reads = RegisterSet::EMPTY;
     }

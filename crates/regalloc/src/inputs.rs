@@ -11,12 +11,17 @@ use crate::outcome::AllocateError;
 
 /// The inputs of the allocation of one register file.
 pub(crate) struct Inputs<'a> {
+    /// The registers that the allocator may use, and those that calls overwrite.
     pub env: &'a Environment,
+    /// The capabilities of the target that determine how moves are made.
     mover: Mover,
     /// The register file that is being allocated.
     pub file: RegFile,
+    /// The control-flow graph and its loops.
     pub flow: Flow,
+    /// Liveness and next uses of the values of the file.
     pub liveness: Liveness,
+    /// Registers of tuples that are read for the last time while the rest of the tuple stays live.
     pub dead_parts: DeadParts,
     /// For each block: its number of instructions before this file is allocated.
     pub block_lengths: IndexVec<Block, u32>,

@@ -79,6 +79,7 @@ impl NextUse {
 /// A value that an instruction reads or writes.
 #[derive(Clone, Copy)]
 pub(crate) struct ValueAccess {
+    /// The value that is read or written.
     pub value: Value,
     /// The next use of the value after the instruction.
     pub next_use: NextUse,
@@ -89,6 +90,7 @@ pub(crate) struct ValueAccess {
 pub(crate) struct FileInst {
     /// Position of the instruction in its block.
     pub position: u32,
+    /// The instruction.
     pub inst: Inst,
     /// Whether the instruction has tied operands of any file.
     pub has_tied: bool,
@@ -108,10 +110,12 @@ impl FileSet {
     const NONE: FileSet = FileSet(0);
     const ALL: FileSet = FileSet(u8::MAX);
 
+    /// Returns whether a register file is in the set.
     fn has(self, file: RegFile) -> bool {
         self.0 & 1 << file as u8 != 0
     }
 
+    /// Adds a register file to the set.
     fn insert(&mut self, file: RegFile) {
         self.0 |= 1 << file as u8;
     }
@@ -144,7 +148,9 @@ pub(crate) struct Liveness {
 
 /// The control flow graph and its loops.
 pub(crate) struct Flow {
+    /// Predecessors, successors and order of the blocks.
     pub graph: ControlFlow,
+    /// The natural loops of the function.
     pub loops: Loops,
 }
 

@@ -23,7 +23,9 @@ use crate::registers::Reg;
 /// A move between two registers of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Move {
+    /// The register that is written.
     pub to: Reg,
+    /// The register that is read.
     pub from: Reg,
 }
 
@@ -37,6 +39,7 @@ impl Move {
 /// One step of a sequentialized parallel copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CopyStep {
+    /// Copies one register to another.
     Move(Move),
     /// Two registers exchange their contents.
     Swap(Reg, Reg),
@@ -51,6 +54,7 @@ struct PendingMoves {
 }
 
 impl PendingMoves {
+    /// Collects the moves of a parallel copy.
     fn new(moves: &[Move]) -> PendingMoves {
         let mut pending = PendingMoves { source: [None; 256], readers: [0; 256] };
         for &Move { to, from } in moves.iter().filter(|one| one.to != one.from) {

@@ -18,7 +18,7 @@ pub(crate) type ResidentValue = (Value, Reg);
 pub(crate) struct RegisterFile {
     /// Registers that the environment allows values to use.
     allowed: RegisterSet,
-    /// Registers that values may use from here to the end of the block: `allowed`, less what a `KEEP` has pinned.
+    /// Registers that values may use from here to the end of the block: `allowed`, except registers that a `KEEP` has pinned.
     pub usable: RegisterSet,
     /// Usable registers that hold no value at the current point.
     pub free: RegisterSet,
@@ -116,6 +116,7 @@ impl RegisterFile {
         }
     }
 
+    /// Sets the occupant of `width` registers from `register` on.
     fn set_occupant(&mut self, register: Reg, width: u8, occupant: Option<Value>) {
         let first = usize::from(register.number());
         match width {
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_judged_by_its_values_each_counted_once() {
+    fn the_cost_of_a_window_counts_each_value_once() {
         let (registers, values) = occupied();
         let within = registers.usable;
         let number = |class, forbidden: Option<Value>| {

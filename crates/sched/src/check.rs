@@ -25,9 +25,9 @@ use rustc_hash::FxHashMap;
 
 use crate::code::{AliasSpace, Code, Item, MemAccess, MemAccessKind, OrderEffect};
 
-/// The first difference in meaning between the old and the new order.
+/// The first difference in behaviour between the old and the new order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Broken {
+pub enum OrderViolation {
     /// The new order is not a permutation of the old one.
     NotAPermutation,
     /// An item reads a register, or may keep its old value, from a different writer than in the old order.
@@ -59,27 +59,27 @@ pub enum Broken {
     },
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for OrderViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::NotAPermutation => f.write_str("the new order has not the same instructions"),
-            Broken::Read { item, register } => write!(f, "instruction {item} reads register {register} from another writer"),
-            Broken::LastWriter { register } => write!(f, "register {register} has another last writer"),
-            Broken::Memory { item } => write!(f, "instruction {item} is on the other side of an access that it may meet"),
-            Broken::Order { item } => write!(f, "instruction {item} is on the other side of a fence or barrier"),
-            Broken::SchedBarrier { item } => write!(f, "instruction {item} is on the other side of a wall"),
+            OrderViolation::NotAPermutation => f.write_str("the new order has not the same instructions"),
+            OrderViolation::Read { item, register } => write!(f, "instruction {item} reads register {register} from another writer"),
+            OrderViolation::LastWriter { register } => write!(f, "register {register} has another last writer"),
+            OrderViolation::Memory { item } => write!(f, "instruction {item} is on the other side of an access that it may meet"),
+            OrderViolation::Order { item } => write!(f, "instruction {item} is on the other side of a fence or barrier"),
+            OrderViolation::SchedBarrier { item } => write!(f, "instruction {item} is on the other side of a wall"),
         }
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for OrderViolation {}
 
 /// Checks a new order of the items in `within`; `new` lists their positions in the new order.
-pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Broken> {
+pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), OrderViolation> {
     let mut seen = vec![false; within.len()];
     let is_new = |&item: &usize| within.contains(&item) && !std::mem::replace(&mut seen[item - within.start], true);
     if new.len() != within.len() || !new.iter().all(is_new) {
-        return Err(Broken::NotAPermutation);
+        return Err(OrderViolation::NotAPermutation);
     }
     let old: Vec<usize> = within.clone().collect();
     let mut bases = vec![None; within.len()];
@@ -92,23 +92,23 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Bro
     let mut registers: Vec<u32> = old_writers.keys().copied().collect();
     registers.sort_unstable();
     let differs = registers.into_iter().find(|register| old_writers[register] != new_writers.get(register).copied().unwrap_or_default());
-    differs.map_or(Ok(()), |register| Err(Broken::LastWriter { register }))
+    differs.map_or(Ok(()), |register| Err(OrderViolation::LastWriter { register }))
 }
 
 /// Compares the records of one item in the old order (`before`) and in the new order (`after`).
-fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), Broken> {
+fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), OrderViolation> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let reads = code.reads(&code.items[item]).iter();
         let register = reads.chain(code.writes(&code.items[item])).nth(place).map_or(0, |access| access.register);
-        return Err(Broken::Read { item, register });
+        return Err(OrderViolation::Read { item, register });
     }
     if before.sched_barriers != after.sched_barriers {
-        return Err(Broken::SchedBarrier { item });
+        return Err(OrderViolation::SchedBarrier { item });
     }
     if before.aliasing_accesses != after.aliasing_accesses {
-        return Err(Broken::Memory { item });
+        return Err(OrderViolation::Memory { item });
     }
-    if before.ordered_items != after.ordered_items { Err(Broken::Order { item }) } else { Ok(()) }
+    if before.ordered_items != after.ordered_items { Err(OrderViolation::Order { item }) } else { Ok(()) }
 }
 
 /// The record of one item: what precedes it in the replayed order. Sets are represented by set hashes.
@@ -162,14 +162,16 @@ const SPACES: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_4
 /// Minus one modulo 2^64: the factor that removes members from a set.
 const MINUS: u64 = u64::MAX;
 
-/// The base of an address: the hash of its form ([`crate::code::Address::form`]), and each address register with its last writer (position
-/// plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
+/// The base of an address: the hash of the address form ([`crate::code::Address::form`]), and each address register with its last writer
+/// (position plus one; 0 for none). Two accesses with equal bases have the same base address, so their offsets decide whether they overlap.
 type Base = (u64, Vec<(u32, u32)>);
 
 /// Set hashes of the memory reads and of the memory writes so far.
 #[derive(Default)]
 struct SetHashes {
+    /// Set hash of the reads.
     reads: SetHash,
+    /// Set hash of the writes.
     writes: SetHash,
 }
 
@@ -186,17 +188,17 @@ struct ReplayState<'b> {
     words: FxHashMap<(usize, &'b Base, i64), SetHashes>,
     /// All memory accesses, except reads of constant memory.
     accesses: SetHash,
-    /// The strong accesses and clock reads executed so far.
+    /// The strong accesses and clock reads so far.
     strong: SetHash,
-    /// The fences and barriers executed so far.
+    /// The fences and barriers so far.
     fences: SetHash,
-    /// Barriers ([`OrderEffect::Sync`]).
+    /// The barriers ([`OrderEffect::Sync`]) so far.
     syncs: SetHash,
-    /// Items whose result depends on the set of converged threads.
+    /// The items so far whose result depends on the set of converged threads.
     converged: SetHash,
-    /// All items executed so far.
+    /// All items so far.
     all_items: SetHash,
-    /// The scheduling barriers executed so far.
+    /// The scheduling barriers so far.
     sched_barriers: SetHash,
 }
 
@@ -301,7 +303,7 @@ impl<'b> ReplayState<'b> {
             if access.space != space && (access.space != AliasSpace::Generic || space == AliasSpace::Spill) {
                 continue;
             }
-            // Accesses of the own base are contained in the sum of the space and are subtracted again below.
+            // The sum of the space includes the accesses of this base, which are subtracted again below.
             let of_space = SPACES[number];
             let mut count = |hashes: &SetHashes, factor: u64| {
                 record.aliasing_accesses.add(hashes.writes.scaled(factor).scaled(of_space));
@@ -309,7 +311,7 @@ impl<'b> ReplayState<'b> {
                     record.aliasing_accesses.add(hashes.reads.scaled(READS).scaled(factor).scaled(of_space));
                 }
             };
-            // Accesses of other bases: all of the space here, minus those of the own base below.
+            // Adds all accesses of the space here; those of this base are subtracted below.
             count(&self.spaces[number], 1);
             let add = |hashes: &mut SetHashes| {
                 let sum = if writes { &mut hashes.writes } else { &mut hashes.reads };

@@ -158,11 +158,14 @@ impl SchedDescriptor {
 /// A bit field of [`Packed`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BitField {
+    /// Position of the lowest bit.
     low: u32,
+    /// Number of bits.
     width: u32,
 }
 
 impl BitField {
+    /// Returns the mask of the field, shifted to bit 0.
     fn mask(self) -> u64 {
         ((1 << self.width) - 1) << self.low
     }
@@ -239,6 +242,7 @@ mod tests {
     use oriole_hardware::Classes;
     use oriole_isa::parse;
 
+    /// Returns the descriptor of an instruction that is given as text.
     fn descriptor(text: &str) -> SchedDescriptor {
         SchedDescriptor::of(&parse(text).unwrap()).unwrap()
     }
@@ -318,9 +322,10 @@ mod tests {
         assert_ne!(descriptor("HFMA2 R0, R1, R2, R3").class_number, BFLOAT16_CLASS);
     }
 
-    /// Pipe, part, flags and the two barrier masks have five bits each, all set. Latency index and throughput class are 0.
+    /// The default descriptor allows all pipes, parts, flags and barriers: these five fields have five bits each, all set. Latency index
+    /// and throughput class are 0.
     #[test]
-    fn a_descriptor_without_limits_allows_everything() {
+    fn the_default_descriptor_allows_all_pipes_and_barriers() {
         assert_eq!(Packed::default().0, 0x7fff << 15 | 0x3ff << 32);
         assert_eq!(Packed::default().latency_index(), 0);
     }

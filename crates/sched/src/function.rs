@@ -26,7 +26,7 @@ use rustc_hash::FxHashMap;
 use crate::backend::{self, AllocationStage, Backend, Budget, CarriedEdge, Knobs, Region, RegionScheduler, ScheduleMode, Search, Settings};
 use crate::calls::CallCosts;
 use crate::carried::carried_edges;
-use crate::check::{self, Broken};
+use crate::check::{self, OrderViolation};
 use crate::code::{Code, REGISTER_CLASSES, from_ir, from_machine};
 use crate::graph::Builder;
 use crate::in_flight::{InFlight, phi_registers};
@@ -104,12 +104,12 @@ pub struct ScheduleError {
     /// The block with the illegal order.
     pub block: Block,
     /// The violated constraint.
-    pub broken: Broken,
+    pub violation: OrderViolation,
 }
 
 impl std::fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the new order of {:?} is wrong: {}", self.block, self.broken)
+        write!(f, "the new order of {:?} is wrong: {}", self.block, self.violation)
     }
 }
 
@@ -136,11 +136,14 @@ fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
 
 /// The items of one chunk of blocks, and the range of items of each block.
 struct ChunkCode {
+    /// The items of all blocks of the chunk.
     code: Code,
+    /// The blocks, each with the range of its items.
     blocks: Vec<(Block, Range<usize>)>,
 }
 
 impl ChunkCode {
+    /// Builds the items of a chunk; `push` appends the item of one instruction.
     fn new(function: &Function, blocks: &[Block], mut code: Code, calls: Option<&CallCosts>, push: impl Fn(&mut Code, Inst)) -> ChunkCode {
         let mut ranges = Vec::with_capacity(blocks.len());
         for &block in blocks {
@@ -170,8 +173,11 @@ impl ChunkCode {
 
 /// Working state that is reused from block to block.
 struct Scratch<'a, 'm> {
+    /// Builds dependency graphs.
     builder: Builder<'m>,
+    /// Counts live registers.
     tracker: PressureTracker,
+    /// The scheduler of the backend, which is called for each region.
     scheduler: RegionScheduler,
     /// The results that are in flight at the current position.
     in_flight: &'a mut InFlight<'m>,
@@ -181,6 +187,7 @@ struct Scratch<'a, 'm> {
 
 /// A new order of a block, with its estimated time.
 struct Attempt {
+    /// Positions in the code, in the new order.
     order: Vec<usize>,
     /// Estimated cycles of the old order.
     cycles_before: u64,
@@ -206,7 +213,7 @@ struct BudgetSearch {
     lower_bound_cycles: u64,
     /// Maximum number of live registers of each class in the new order; `None` if there is no new order.
     peak: Option<Counts>,
-    /// Whether the backend would have used more registers than allowed.
+    /// Whether the backend would have used more registers than allowed; then a larger budget may give a faster order.
     is_tight: bool,
     /// All attempts, for the trace; empty unless tracing is on.
     traced_attempts: Vec<(ScheduleMode, Vec<TracedRegion>, AttemptVerdict)>,
@@ -389,7 +396,8 @@ impl Scheduler<'_> {
     }
 
     /// Returns the dependences of a block on its previous execution, if the strategy asks for them and the block is a loop with one region.
-    /// `sources` makes the function that maps a register to the one whose value at the end of the block it has at the start.
+    /// `sources` creates a function that maps a register that is read at the start of the block to the register that holds this value at
+    /// the end of the previous execution.
     fn carried<F: Fn(u32) -> Option<u32>>(
         &self,
         code: &Code,
@@ -407,6 +415,7 @@ impl Scheduler<'_> {
         }
     }
 
+    /// Returns the settings of a scheduling run with a mode, a stage and a budget.
     fn settings(&self, mode: ScheduleMode, stage: AllocationStage, budget: Budget) -> Settings {
         Settings { mode, stage, budget, knobs: self.knobs, trace: self.trace }
     }
@@ -498,7 +507,7 @@ impl Scheduler<'_> {
     ) -> Result<(), ScheduleError> {
         let Some(attempt) = attempt else { return Ok(()) };
         if self.verify {
-            check::check(code, range.clone(), &attempt.order).map_err(|broken| ScheduleError { block, broken })?;
+            check::check(code, range.clone(), &attempt.order).map_err(|violation| ScheduleError { block, violation })?;
         }
         stats.cycles_before += attempt.cycles_before;
         stats.cycles_after += attempt.cycles;
@@ -530,11 +539,14 @@ impl Attempt {
 
 /// Indices of the values that are live at the start of a block, phi results included, and at its end.
 pub(crate) struct LiveValues {
+    /// Indices of the values that are live at the start.
     at_start: Vec<u32>,
+    /// Indices of the values that are live at the end.
     at_end: Vec<u32>,
 }
 
 impl LiveValues {
+    /// Returns the values that are live at the start and the end of a block.
     pub(crate) fn of(function: &Function, liveness: &Liveness, block: Block) -> LiveValues {
         let number = |value: oriole_ir::Value| value.position() as u32;
         let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
@@ -544,6 +556,7 @@ impl LiveValues {
         }
     }
 
+    /// Returns the lists for the pressure tracker.
     pub(crate) fn as_liveness(&self) -> BlockLiveness<'_> {
         BlockLiveness { live_in: &self.at_start, live_out: &self.at_end }
     }

@@ -1,4 +1,4 @@
-//! Results that are still in flight when a block or a region starts.
+//! Tracks the results that are still in flight when a block or a region starts.
 //!
 //! Blocks are scheduled one by one, but a load at the end of a block is not complete when the next block starts. [`InFlight`] tracks the
 //! results of variable latency across the boundaries of regions and blocks, so that the dependency graph of a region knows when the
@@ -25,6 +25,7 @@ type Remaining = (u32, u32);
 
 /// The results in flight at the current position, and those at the ends of the blocks walked so far.
 pub(crate) struct InFlight<'m> {
+    /// The latencies of the target.
     model: &'m Model,
     /// By register number: the cycle, from the start of the block, in which its latest result arrives; 0 if it is not in flight.
     arrivals: Vec<u32>,
@@ -113,6 +114,7 @@ impl<'m> InFlight<'m> {
         self.at_ends[block] = self.remaining();
     }
 
+    /// Forgets all results in flight.
     fn reset(&mut self) {
         for register in self.maybe_in_flight.drain(..) {
             self.arrivals[register as usize] = 0;
@@ -162,6 +164,7 @@ mod tests {
     use crate::code::from_ir::push_values;
     use crate::code::from_machine;
 
+    /// Returns the latency model of the tests.
     fn model() -> &'static Model {
         Model::of(Target::parse("sm_90a").unwrap())
     }

@@ -224,10 +224,12 @@ mod tests {
     use crate::code::{RegisterClass, from_machine};
     use oriole_isa::{RegFile, parse};
 
+    /// Parses instructions on physical registers.
     fn code(lines: &[&str]) -> Code {
         from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>())
     }
 
+    /// Returns the register group of a general register.
     fn general(number: u16) -> u32 {
         from_machine::register(RegFile::General, number).unwrap()
     }

@@ -111,6 +111,7 @@ pub fn register_cost(register: RegisterDescriptor, tracking: Tracking) -> Regist
 mod tests {
     use super::*;
 
+    /// Returns the number of indices and the weight of a register of a class.
     fn cost(class: u8, affinity: Affinity, tracking: Tracking) -> (u32, u32) {
         let found = register_cost(RegisterDescriptor { class, index: 21, affinity }, tracking);
         assert_eq!(found.count, 1);
@@ -122,7 +123,7 @@ mod tests {
     const PAIRS: Tracking = Tracking { pairs: true, doubles_wide: true };
 
     #[test]
-    fn double_width_counts_for_two() {
+    fn a_double_width_register_has_weight_two() {
         assert_eq!(cost(1, Affinity::Standard, PLAIN), (21, 1));
         assert_eq!(cost(1, Affinity::DoubleWidth, PLAIN), (21, 2));
         assert_eq!(cost(1, Affinity::Architecture0, PLAIN), (21, 1));
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_double_the_number_and_not_the_wide_class() {
+    fn pair_tracking_doubles_the_index_and_not_the_weight() {
         assert_eq!(cost(1, Affinity::Standard, PAIRS), (42, 1));
         assert_eq!(cost(WIDE_CLASS, Affinity::DoubleWidth, PAIRS), (42, 2));
     }

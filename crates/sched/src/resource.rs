@@ -54,10 +54,12 @@ impl ResourceSlot {
         self.state >> ResourceSlot::PRESSURE_SHIFT
     }
 
+    /// Records that an instruction of the block has been added.
     fn enter(&mut self) {
         self.state |= ResourceSlot::ENTERED;
     }
 
+    /// Adds a change to the register pressure of the block.
     fn add_pressure(&mut self, change: i32) {
         self.state = self.state.wrapping_add(change << ResourceSlot::PRESSURE_SHIFT);
     }
@@ -127,6 +129,7 @@ impl Work {
 /// Unit of each scheduling class, and cycles that an instruction of the class occupies it, on one machine.
 #[derive(Clone, Debug)]
 pub struct Costs {
+    /// By class: index of its unit, and cycles that an instruction occupies the unit.
     classes: Vec<(usize, i32)>,
 }
 
@@ -159,12 +162,14 @@ impl Costs {
 /// A set of registers, by register class and number.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RegisterSet {
+    /// The members as bits: register `index` of a class is bit `index * CLASSES + class`.
     words: Vec<u64>,
 }
 
 impl RegisterSet {
     const CLASSES: u32 = 8;
 
+    /// Returns the index of the word, and the mask of the bit, that represent a register.
     fn place(class: u8, index: u32) -> (usize, u64) {
         let at = index * RegisterSet::CLASSES + u32::from(class);
         ((at / 64) as usize, 1 << (at % 64))
@@ -196,12 +201,12 @@ impl RegisterSet {
     }
 }
 
-/// State kept between the modes for the current instruction.
+/// Figures of the current instruction that are kept between the modes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Tracked {
-    /// Cost of the operands when last computed.
+    /// Cost of the register operands when it was last computed.
     cost: i32,
-    /// Change of the number of live registers by the operands of the instruction that have been processed so far.
+    /// Change of the number of live registers of the block by the current instruction, as far as its operands have been processed.
     pressure: i32,
 }
 
@@ -212,10 +217,11 @@ pub struct Resources {
     pub tracking: Tracking,
     /// Registers that have had their last use.
     consumed: RegisterSet,
+    /// Figures of the current instruction.
     tracked: Tracked,
 }
 
-/// The information that removes an instruction again.
+/// The information that is needed to remove the last instruction again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Undo {
     /// The slot before the instruction was added.
@@ -341,6 +347,7 @@ mod tests {
     use oriole_hardware::units::Unit;
     use oriole_isa::{Target, parse};
 
+    /// Returns the costs for a target.
     fn costs(target: &str) -> Costs {
         Costs::new(&Profile::of(Target::parse(target).unwrap()))
     }
@@ -357,6 +364,7 @@ mod tests {
         }
     }
 
+    /// Returns the resource needs of an instruction that is given as text; `last` has the registers that it reads for the last time.
     fn work(text: &str, last: &[u16]) -> Work {
         Work::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == RegFile::General && last.contains(&number))
     }
@@ -389,7 +397,7 @@ mod tests {
 
     /// Mode 2 gives the difference to the cost when it was last computed, so without a change it is zero.
     #[test]
-    fn a_difference_counts_once() {
+    fn mode_2_is_zero_if_nothing_changed() {
         let (mut slot, mut resources) = (ResourceSlot::default(), Resources::default());
         let product = work("FFMA R0, R1, R2, R3", &[1]);
         resources.evaluate(&product, CostMode::Own, &mut slot);

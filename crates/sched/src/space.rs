@@ -126,6 +126,7 @@ mod tests {
     use oriole_hardware::Profile;
     use oriole_isa::{Target, parse};
 
+    /// Returns the memory space of an instruction that is given as text.
     fn space(text: &str) -> Option<SchedSpace> {
         SchedSpace::of(&parse(text).unwrap())
     }

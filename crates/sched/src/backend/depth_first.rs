@@ -26,9 +26,9 @@ use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority: stalls beyond the limit, the chain, the critical path.
+/// The priority function: stall cycles beyond the limit, then the chain of the last item, then the critical path.
 struct ByChain {
-    /// Stall cycles that a chain may take at each step.
+    /// Maximum number of stall cycles between two items of a chain; a longer stall leaves the chain.
     tolerated: u32,
 }
 
@@ -37,7 +37,7 @@ impl Priority for ByChain {
 
     fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let stall = candidate.stall.saturating_sub(self.tolerated);
-        [-i64::from(stall), candidate.fed_at.into(), candidate.height.into(), 0, 0]
+        [-i64::from(stall), candidate.last_predecessor_step.into(), candidate.height.into(), 0, 0]
     }
 }
 
@@ -102,12 +102,13 @@ mod tests {
         let (schedule, peak) = bench.run(&DepthFirst, &[0, 1, 2], &[]);
         assert_eq!(schedule.order, [0, 3, 6, 1, 4, 7, 2, 5, 8]);
         assert_eq!(schedule.picks[1].reason, Reason::Chain);
-        // R0, R1, R2 and one value of the chain; the original order has three values of the chains, R1 and R2.
+        // Four registers are live: R0, R1, R2 and one value of the chain. The original order also has three values of the chains live,
+        // beside R1 and R2.
         assert_eq!(peak, 4);
     }
 
     #[test]
-    fn a_load_in_the_chain_is_left() {
+    fn a_chain_is_left_at_a_load() {
         let lines = ["LDG.E R10, desc[UR4][R2.64]", "FADD R11, R10, R0", "FADD R20, R0, R1", "FADD R21, R20, R1"];
         let (schedule, _) = Bench::new(&lines).run(&DepthFirst, &[0, 1, 2, 3], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 3, 1], "the sums issue while the load is in flight");

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-/// A parameter value with a text form.
+/// The value of a parameter, with a text form.
 trait Value: Sized {
     /// Parses the text form; `None` if the text is not a valid value.
     fn parse(text: &str) -> Option<Self>;

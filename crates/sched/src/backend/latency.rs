@@ -22,13 +22,14 @@ use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority: no stall, memory path, age of the operands, critical path.
+/// The priority function: no stall, then the longer memory path, then older operands, then the longer critical path.
 pub(super) struct ByMemoryPath {
     /// For each node, the largest sum of long latencies on a path to the end of the region, in cycles.
     paths: Vec<u32>,
 }
 
 impl ByMemoryPath {
+    /// Computes the memory path of each node.
     pub(super) fn new(region: &Region<'_>) -> ByMemoryPath {
         let graph = region.graph;
         let is_long = |latency: u32| latency >= LONG_LATENCY;
@@ -53,7 +54,7 @@ impl Priority for ByMemoryPath {
 
     fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let path = self.paths[candidate.node as usize];
-        [-i64::from(candidate.stall), path.into(), -i64::from(candidate.fed_at), candidate.height.into(), 0]
+        [-i64::from(candidate.stall), path.into(), -i64::from(candidate.last_predecessor_step), candidate.height.into(), 0]
     }
 }
 
@@ -94,7 +95,7 @@ mod tests {
     use super::super::engine::testing::Bench;
     use super::*;
 
-    /// A long chain of sums, and a load whose address takes one instruction.
+    /// Returns test code: a long chain of sums, and a load whose address takes one instruction.
     fn chain_and_load() -> Vec<String> {
         let mut lines: Vec<String> = (0..120).map(|at| format!("FADD R10, R10, {}", at + 1)).collect();
         lines.push("IADD3 R4, R2, 0x10, RZ".to_owned());
@@ -113,20 +114,20 @@ mod tests {
         assert_eq!(schedule.picks[0].reason, Reason::MemoryPath);
         let load = schedule.order.iter().position(|&position| position == 121);
         assert!(load < Some(4), "{load:?}");
-        // The chain of sums is the critical path, so the other strategy starts with it.
+        // The chain of sums is the critical path, so `critical-path` starts with it.
         let (other, _) = bench.run(&CriticalPath, &[2, 10], &[10, 21]);
         assert_eq!(other.order[0], 0);
     }
 
     #[test]
-    fn independent_chains_alternate() {
+    fn instructions_of_independent_chains_alternate() {
         let lines = ["FADD R10, R0, R1", "FADD R11, R10, R1", "FADD R20, R0, R1", "FADD R21, R20, R1"];
         let (schedule, _) = Bench::new(&lines).run(&Latency, &[0, 1], &[11, 21]);
         assert_eq!(schedule.order, [0, 2, 1, 3]);
     }
 
     #[test]
-    fn one_chain_stays_as_it_is() {
+    fn a_dependence_chain_keeps_its_order() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R1", "STS [R0], R11"];
         let (schedule, _) = Bench::new(&lines).run(&Latency, &[0, 1], &[]);
         assert_eq!(schedule.order, [0, 1, 2]);

@@ -70,7 +70,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     keep_fewer_registers(region, new, source).into_schedule(region, tracker, Search::None)
 }
 
-/// Returns the order of the backward pass.
+/// Returns the order of the backward list scheduling pass.
 pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
     let graph = region.graph;
     let nodes = graph.nodes();
@@ -83,22 +83,22 @@ pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
         }
     }
     let mut live = Live::new(groups, Direction::Backward);
-    // Ready items by the step at which their first-placed reader was placed, and by position; the last entry of each comes first.
+    // Ready items, by the step at which a reader was last placed, and then by position. The greatest entry is tried first.
     let mut by_reader: BTreeSet<(u32, u32)> = BTreeSet::new();
     let mut by_position: BTreeSet<u32> = BTreeSet::new();
-    let mut fed_at = vec![0_u32; nodes];
+    let mut reader_step = vec![0_u32; nodes];
     let mut open: Vec<u32> = (0..nodes as u32).filter(|&node| left[node as usize] == 0).collect();
     let (mut order, mut picks) = (Vec::with_capacity(graph.items()), Vec::new());
     let mut step = 0;
     loop {
         while let Some(node) = open.pop() {
             if (node as usize) < graph.items() {
-                by_reader.insert((fed_at[node as usize], node));
+                by_reader.insert((reader_step[node as usize], node));
                 by_position.insert(node);
             } else {
-                // A join takes no slot: its predecessors are as ready as it is.
+                // A join takes no issue slot: it is placed at once, and its predecessors become ready with it.
                 for &before in &predecessors[node as usize] {
-                    fed_at[before as usize] = fed_at[before as usize].max(fed_at[node as usize]);
+                    reader_step[before as usize] = reader_step[before as usize].max(reader_step[node as usize]);
                     left[before as usize] -= 1;
                     if left[before as usize] == 0 {
                         open.push(before);
@@ -108,7 +108,7 @@ pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
         }
         let recent = by_reader.iter().rev().take(WINDOW.0).map(|&(_, node)| node);
         let late = by_position.iter().rev().take(WINDOW.1).copied();
-        let key = |node: u32| (-live.change(node)[0], fed_at[node as usize], node);
+        let key = |node: u32| (-live.change(node)[0], reader_step[node as usize], node);
         let mut keys: Vec<(i32, u32, u32)> = recent.chain(late).map(key).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -126,12 +126,12 @@ pub(super) fn backward(region: &Region<'_>, groups: &Groups) -> Proposal {
             picks.push(Pick { picked: position(node), runner_up: second.map(|second| position(second.2)), reason, cycle: 0 });
         }
         step += 1;
-        by_reader.remove(&(fed_at[node as usize], node));
+        by_reader.remove(&(reader_step[node as usize], node));
         by_position.remove(&node);
         live.step(node, &mut |_| {});
         order.push(node);
         for &before in &predecessors[node as usize] {
-            fed_at[before as usize] = step;
+            reader_step[before as usize] = step;
             left[before as usize] -= 1;
             if left[before as usize] == 0 {
                 open.push(before);
@@ -162,12 +162,12 @@ mod tests {
         let bench = Bench::new(&lines);
         let (schedule, peak) = bench.run(&Pressure, &[0, 1], &[0]);
         assert_eq!(schedule.order, [0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11]);
-        // R0, R1 and one loaded value; the original order has six loaded values.
+        // Three registers are live: R0, R1 and one loaded value. The original order has six loaded values live.
         assert_eq!(peak, 3);
     }
 
     #[test]
-    fn an_order_with_fewest_registers_stays() {
+    fn an_order_with_the_fewest_registers_is_kept() {
         let lines = ["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R0, R0, R11"];
         let (schedule, _) = Bench::new(&lines).run(&Pressure, &[0, 1], &[0]);
         assert_eq!(schedule.order, [0, 1, 2, 3]);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_count_after_allocation() {
+    fn after_allocation_the_order_minimizes_cycles() {
         let mut bench = Bench::new(&["LDS R10, [R1]", "FADD R0, R0, R10", "LDS R11, [R1+0x4]", "FADD R2, R2, R11"]);
         bench.settings.stage = AllocationStage::Post;
         let (schedule, _) = bench.run(&Pressure, &[0, 1, 2], &[0, 2]);

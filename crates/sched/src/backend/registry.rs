@@ -35,7 +35,7 @@ const STRATEGIES: [&dyn Strategy; 13] = [
     &Combined,
 ];
 
-/// The strategy that schedules a function.
+/// The strategy that schedules a function, as an index into the table of strategies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Backend(u8);
 

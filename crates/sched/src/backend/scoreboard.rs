@@ -22,9 +22,9 @@ use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
 use crate::pressure::PressureTracker;
 
-/// The priority: scoreboards, stalls, readers of results that have arrived, critical path.
+/// The priority function: scoreboards, then stalls, then readers of results that have arrived, then the critical path.
 struct ByScoreboards {
-    /// Results that may be in flight at once.
+    /// Maximum number of results in flight at once.
     limit: usize,
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::super::engine::testing::Bench;
     use super::*;
 
-    /// Returns the maximum number of loads that have issued and whose sum has not.
+    /// Returns the maximum number of loads in flight: loads that have issued and whose sum has not.
     fn most_in_flight(order: &[usize], loads: usize) -> usize {
         let (mut open, mut most) = (0, 0);
         for &position in order {

@@ -41,7 +41,7 @@ pub struct CarriedEdge {
     pub latency: u32,
 }
 
-/// Schedules one region after the other. It may keep what it has learnt from earlier regions of the same function.
+/// Schedules one region after the other. It may keep data about earlier regions of the same function, such as their orders.
 ///
 /// The tracker must be at the start of the region; on return it is at the end of the region, in the new order.
 pub type RegionScheduler = Box<dyn FnMut(&Region<'_>, &mut PressureTracker) -> Schedule>;

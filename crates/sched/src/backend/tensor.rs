@@ -38,13 +38,13 @@ use crate::pressure::PressureTracker;
 /// Smallest number of products for which the order matters.
 const FEWEST_PRODUCTS: usize = 2;
 
-/// The priority: stalls, loads in their places, products, other accumulators, critical path.
+/// The priority function: stalls, then loads that are due, then products, then products with another accumulator, then the critical path.
 struct ByProducts {
-    /// Products between two loads.
+    /// Number of products between two loads.
     spacing: u32,
-    /// Products since the last load.
+    /// Number of products since the last load.
     since_load: u32,
-    /// Step of the product that issued last; 0 for none.
+    /// Step at which the last product issued, counted from 1; 0 if none has issued.
     last_product: u32,
 }
 
@@ -64,11 +64,11 @@ impl Priority for ByProducts {
 
     fn measure(&self, facts: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let (product, load) = (is_product(facts, candidate.node), is_load(facts, candidate.node));
-        // A load is due after `spacing` products; before, it gives way to products. Without any product so far, loads go first.
+        // A load is due after `spacing` products; until then products come first. Before the first product, loads are always due.
         let is_due = self.last_product == 0 || self.since_load >= self.spacing;
         let place = i64::from(load && is_due) - i64::from(load && !is_due);
-        // A product that reads the result of the product before it (`fed_at`) continues the same accumulator.
-        let alternates = !product || candidate.fed_at == 0 || candidate.fed_at != self.last_product;
+        // A product whose latest predecessor is the previous product reads its result, so it continues the same accumulator.
+        let alternates = !product || candidate.last_predecessor_step == 0 || candidate.last_predecessor_step != self.last_product;
         [-i64::from(candidate.stall), place, product.into(), alternates.into(), candidate.height.into()]
     }
 
@@ -129,7 +129,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     Schedule { exceeded_scarcity, ..best.into_schedule(region, tracker, Search::None) }
 }
 
-/// Returns the order by products; `None` if the region has too few of them.
+/// Returns the order of the product priority; `None` if the region has fewer than [`FEWEST_PRODUCTS`] products.
 pub(super) fn by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
     let facts = Facts::new(region);
     let products = (0..region.graph.items() as u32).filter(|&node| is_product(&facts, node)).count();
@@ -143,6 +143,7 @@ mod tests {
     use super::super::settings::AllocationStage;
     use super::*;
 
+    /// Creates a test region for scheduling after register allocation.
     fn bench(lines: &[&str]) -> Bench {
         let mut bench = Bench::new(lines);
         bench.settings.stage = AllocationStage::Post;
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn accumulators_alternate() {
+    fn products_of_two_accumulators_alternate() {
         let lines = [
             "HMMA.16816.F32 R4, R20, R24, R4",
             "HMMA.16816.F32 R4, R28, R32, R4",
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn code_without_products_is_scheduled_as_by_b() {
+    fn code_without_products_gets_the_order_of_backend_b() {
         let lines = ["LDS R10, [R0]", "FADD R11, R10, R10", "LDS R20, [R1]", "FADD R21, R20, R20"];
         let bench = bench(&lines);
         let (schedule, _) = bench.run(&Tensor, &[], &[]);

@@ -29,7 +29,7 @@ pub(super) enum OpcodeOrder {
     UnknownAddress { space: AliasSpace, writes: bool },
     /// A read of a constant bank. It counts as a memory access only if a register is part of the address.
     Constant,
-    /// A read of a special register. The constraint depends on which one; see [`state`].
+    /// A read of a special register. The constraint depends on the register; see [`state`].
     State,
     /// A constraint that does not depend on operands.
     Order(OrderEffect),
@@ -38,7 +38,7 @@ pub(super) enum OpcodeOrder {
 /// Returns the ordering constraint of an opcode.
 pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
     let properties = opcode.properties();
-    // Opcodes whose properties in the table do not say enough about order.
+    // Opcodes whose constraints are stricter or weaker than their properties in the instruction table imply.
     match opcode {
         // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a scheduling barrier when its operands are known.
         Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return OpcodeOrder::Order(OrderEffect::Sync),

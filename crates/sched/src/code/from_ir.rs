@@ -22,7 +22,7 @@ fn pseudo_class() -> Class {
 /// The mapping between SSA values and register numbers.
 #[derive(Clone, Debug)]
 pub struct ValueNumbers {
-    /// By value: its first register number.
+    /// By value: its lowest register number.
     first: Vec<u32>,
     /// By register number: the index of the value that it belongs to.
     value: Vec<u32>,
@@ -110,7 +110,9 @@ fn push_sched_barrier(code: &mut Code) {
 #[derive(Default)]
 /// The register accesses of one instruction on values.
 struct ValueAccesses {
+    /// Registers that the instruction reads.
     reads: SmallVec<[RegAccess; 8]>,
+    /// Registers that it writes.
     writes: SmallVec<[RegAccess; 8]>,
 }
 
@@ -171,7 +173,7 @@ fn effect_of(code: &mut Code, numbers: &ValueNumbers, function: &Function, inst:
             _ => None,
         })
     };
-    // `PR` and `UPR` stand for all predicate registers at once, which the operands do not name as values.
+    // `PR` and `UPR` name all predicate registers at once, which are not operands, so the instruction is a scheduling barrier.
     if names().any(|name| matches!(name.spelling(), "PR" | "UPR")) {
         return OrderEffect::SchedBarrier;
     }

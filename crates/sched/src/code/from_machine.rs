@@ -71,7 +71,7 @@ pub fn push_foreign(code: &mut Code, instruction: &Instruction, is_relocated: bo
     };
 }
 
-/// What is known about the memory access of an instruction beyond its encoding.
+/// The compiler's description of the memory access of an instruction, which the encoding does not contain.
 #[derive(Clone, Copy, Debug)]
 pub enum AccessKnowledge<'a> {
     /// Nothing beyond the encoding.
@@ -82,7 +82,7 @@ pub enum AccessKnowledge<'a> {
     Relocated(&'a MemoryAccess),
 }
 
-/// Appends an instruction, with what the compiler knows about its memory access.
+/// Appends an instruction. `known` is the compiler's description of its memory access.
 pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'_>) {
     let class = Class::of(instruction);
     let found = accesses(instruction);
@@ -101,6 +101,7 @@ pub fn push(code: &mut Code, instruction: &Instruction, known: AccessKnowledge<'
     code.push(&new, |register| register);
 }
 
+/// The registers that an instruction reads or writes.
 type RegAccesses = SmallVec<[RegAccess; 8]>;
 
 /// Returns the registers that an instruction reads and those that it writes.

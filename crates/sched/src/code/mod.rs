@@ -124,12 +124,16 @@ pub struct Item {
     pub effect: OrderEffect,
     /// Index in [`Code::reg_accesses`] of the first read; `reads` reads are followed by `writes` writes.
     first_access: u32,
+    /// Number of reads.
     reads: u16,
+    /// Number of writes.
     writes: u16,
     /// Index in [`Code::item_groups`] of the first register group read; `read_groups` groups that are read are followed by `written_groups`
     /// groups that are written.
     first_group: u32,
+    /// Number of register groups read.
     read_groups: u16,
+    /// Number of register groups written.
     written_groups: u16,
 }
 
@@ -184,7 +188,9 @@ pub struct Code {
     reg_accesses: Vec<RegAccess>,
     /// Indices of the register groups of all items, contiguous per item: first those read, then those written.
     item_groups: Vec<u32>,
+    /// All register groups.
     groups: Cow<'static, [Group]>,
+    /// Number of different registers.
     registers: u32,
 }
 

@@ -37,13 +37,15 @@ oriole_support::define_index!(
     "base"
 );
 
-/// What identifies a base: the hash of the address form, and each base register with the node that wrote it last.
+/// Identifies a base: the hash of the address form, and each base register with the node that wrote it last.
 type BaseKey = (u64, SmallVec<[(u32, u32); 4]>);
 
 /// The latest accesses of one cell.
 #[derive(Default)]
 struct Cell {
+    /// Node of the last store; `None` if there is none.
     store: Option<u32>,
+    /// Nodes of the loads since that store.
     loads: SmallVec<[u32; 2]>,
 }
 
@@ -54,12 +56,14 @@ struct SpaceState {
     joined_stores: Option<u32>,
     /// The current run: stores since `joined_stores`, all with the base `current_base`.
     current_stores: Vec<u32>,
+    /// Base of the stores in `current_stores`; `None` before the first store.
     current_base: Option<BaseId>,
     /// Node that follows the loads which every later store must follow; `None` if there are none.
     joined_loads: Option<u32>,
     /// Loads with the base `same_base` of the latest store. Stores with that base are compared with them by cell; stores with another base
     /// must follow all of them.
     same_base_loads: Vec<u32>,
+    /// Base of the latest store; `None` before the first store.
     same_base: Option<BaseId>,
     /// Loads since the latest store, each with its base.
     loads: Vec<(BaseId, u32)>,
@@ -68,6 +72,7 @@ struct SpaceState {
 }
 
 impl SpaceState {
+    /// Resets the state for a new region.
     fn clear(&mut self) {
         (self.joined_stores, self.joined_loads) = (None, None);
         self.current_stores.clear();
@@ -140,13 +145,17 @@ impl SpaceState {
 /// The accesses, fences and barriers of a region so far.
 #[derive(Default)]
 pub(super) struct MemoryOrder {
+    /// By memory space: its accesses so far.
     spaces: [SpaceState; SPACES],
+    /// By form and registers: the base.
     bases: FxHashMap<BaseKey, BaseId>,
     /// Number of bases so far. An access at an unknown address gets a new base, different from all others.
     base_count: usize,
     /// The latest strong access or clock read since the latest fence; `None` if there is none.
     last_strong: Option<u32>,
+    /// Node of the latest fence; `None` if there is none.
     last_fence: Option<u32>,
+    /// Node of the latest barrier ([`OrderEffect::Sync`]); `None` if there is none.
     last_sync: Option<u32>,
     /// Items since the latest barrier that must stay before the next one: those with [`Item::converged`], and reads of constant memory.
     converged: Vec<u32>,

@@ -1,4 +1,4 @@
-//! The dependency graph of a region: which items must precede which, and by how many cycles.
+//! The dependency graph of a region: for each item, the items that must follow it, and after how many cycles.
 //!
 //! **Nodes.** Nodes `0..items` are the items of the region, by position. Further nodes are *joins*: nodes without an instruction that stand
 //! for the completion of a set of accesses. A join replaces the edges from each of many loads to each of many stores ([`memory`]).
@@ -44,8 +44,8 @@ pub struct Graph {
     pub region: Range<usize>,
     /// All nodes in a topological order: each node comes after its predecessors.
     pub order: Vec<u32>,
-    /// By node: the index of its first outgoing edge in `edges`; the last element is the number of edges.
-    first: Vec<u32>,
+    /// By node: the index in `edges` of its first outgoing edge; the last element is the number of edges.
+    first_edge: Vec<u32>,
     /// Outgoing edges, sorted by source node.
     edges: Vec<Edge>,
     /// By node: the number of incoming edges.
@@ -66,15 +66,15 @@ impl Graph {
         let nodes = (incoming.items + incoming.joins) as usize;
         let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
         graph.dependence_counts = vec![0; nodes];
-        let mut first = vec![0_u32; nodes + 1];
+        let mut first_edge = vec![0_u32; nodes + 1];
         for edge in &incoming.edges {
-            first[edge.node as usize + 1] += 1;
+            first_edge[edge.node as usize + 1] += 1;
         }
         for node in 0..nodes {
-            first[node + 1] += first[node];
+            first_edge[node + 1] += first_edge[node];
         }
         graph.edges = vec![Edge::default(); incoming.edges.len()];
-        let mut next = first.clone();
+        let mut next = first_edge.clone();
         let mut start = 0;
         for &(node, end) in &incoming.runs {
             graph.order.push(node);
@@ -86,7 +86,7 @@ impl Graph {
             }
             start = end;
         }
-        graph.first = first;
+        graph.first_edge = first_edge;
         graph
     }
 
@@ -108,7 +108,7 @@ impl Graph {
     /// Returns the edges to the nodes that depend on `node`.
     pub fn successors(&self, node: u32) -> &[Edge] {
         let node = node as usize;
-        &self.edges[self.first[node] as usize..self.first[node + 1] as usize]
+        &self.edges[self.first_edge[node] as usize..self.first_edge[node + 1] as usize]
     }
 
     /// Returns, for each node, the number of incoming edges.
@@ -197,20 +197,28 @@ struct Register {
 /// An element of the linked list of readers of a register.
 #[derive(Clone, Copy)]
 struct Reader {
+    /// Node of the item that reads the register.
     node: u32,
+    /// Port by which the item reads; `None` if it has none.
     port: Option<Port>,
+    /// Index of the next reader in [`Builder::readers`], or [`NONE`].
     next: u32,
 }
 
 /// Builds dependency graphs. Its tables are reused from region to region.
 pub struct Builder<'m> {
+    /// The latencies of the target.
     model: &'m Model,
     /// Sequence number of the current region. The state of a register with another stamp is stale, so the table need not be cleared for
     /// each region.
     stamp: u32,
+    /// By register number: its state.
     registers: Vec<Register>,
+    /// Elements of the linked lists of readers.
     readers: Vec<Reader>,
+    /// Accesses, fences and barriers of the region so far.
     memory: MemoryOrder,
+    /// The edges collected so far.
     incoming: Incoming,
 }
 

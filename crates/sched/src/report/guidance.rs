@@ -46,7 +46,8 @@ pub struct PassSummary {
 }
 
 impl PassSummary {
-    /// Returns a phrase that says what a search proved, to be appended to a sentence; empty if nothing was searched.
+    /// Returns a phrase that says how many regions a search proved to be optimal, to be appended to a sentence; empty if nothing was
+    /// searched.
     pub fn proof(&self) -> String {
         match self.proved {
             (0, 0) => String::new(),
@@ -55,7 +56,7 @@ impl PassSummary {
     }
 }
 
-/// The input of the guidance text of one function.
+/// The function that the guidance text is about, with everything that the text states.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// Name of the function.

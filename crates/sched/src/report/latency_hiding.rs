@@ -63,6 +63,7 @@ pub struct Distances {
 }
 
 impl Distances {
+    /// Adds one distance, in issue cycles.
     fn add(&mut self, distance: u32) {
         self.least = if self.count == 0 { distance } else { self.least.min(distance) };
         self.most = self.most.max(distance);

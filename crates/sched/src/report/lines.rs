@@ -11,6 +11,7 @@ use crate::backend::AllocationStage;
 /// The condition for printing a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PrintCondition {
+    /// Always printed.
     Always,
     /// Printed if the target has uniform registers.
     UniformRegisters,
@@ -175,6 +176,7 @@ mod tests {
 # [instHint=142] [instPairs=4]
 ";
 
+    /// Returns the figures of [`SAMPLE`].
     fn sample_figures() -> Vec<(String, Figure)> {
         let count = |name: &str, value| (name.to_owned(), Figure::Count(value));
         let ratio = |name: &str, value| (name.to_owned(), Figure::Ratio(value));

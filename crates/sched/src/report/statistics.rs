@@ -111,6 +111,7 @@ pub struct Gathered {
     pub loops: Vec<LoopMetrics>,
     /// Distances between producers and consumers, by category.
     pub hiding: LatencyDistances,
+    /// Counts for further fields.
     extra: ExtraCounts,
     /// By field and unit: the number of cycles for which the instructions of the field keep the unit busy.
     busy_cycles_by_field: Vec<[f64; UNITS]>,
@@ -120,22 +121,34 @@ pub struct Gathered {
     issued: f64,
 }
 
-/// Counts for further fields of the statistics lines: numbers of instructions, except `_stored` and `_loaded`, which are in bytes, and
-/// `live_at_calls`, a number of registers.
+/// Counts for further fields of the statistics lines.
 #[derive(Clone, Copy, Default, Debug)]
 struct ExtraCounts {
+    /// Number of texture instructions.
     texture_insts: u64,
+    /// Number of instructions that read a register with the result of a texture instruction.
     texture_readers: u64,
+    /// Number of half-precision instructions.
     half_insts: u64,
+    /// Number of half-precision instructions that compute two values.
     half_packed: u64,
+    /// Number of bytes per thread that are stored to local memory.
     local_stored: u64,
+    /// Number of bytes per thread that are loaded from local memory.
     local_loaded: u64,
+    /// Number of texture instructions with the descriptor in a constant bank.
     constant_textures: u64,
+    /// Number of texture instructions with the descriptor in a uniform register.
     uniform_textures: u64,
+    /// Number of texture instructions with the descriptor in a general register.
     bindless_textures: u64,
+    /// Number of instructions of the uniform datapath.
     uniform_insts: u64,
+    /// Number of copies from general to uniform registers (`R2UR`).
     copies_to_uniform: u64,
+    /// Maximum number of general registers that are live after a call.
     live_at_calls: u64,
+    /// Number of instructions whose results are rounded as IEEE 754 requires.
     precise_insts: u64,
 }
 
@@ -306,11 +319,14 @@ fn class_name(function: &Function, inst: Inst) -> Option<&'static str> {
 
 /// Computes the register pressure on SSA values; does nothing after register allocation.
 struct Pressure {
+    /// Liveness of the values; `None` after register allocation.
     liveness: Option<Liveness>,
+    /// Counts live registers.
     tracker: PressureTracker,
 }
 
 impl Pressure {
+    /// Prepares the computation for a function.
     fn new(function: &Function, listing: &Listing) -> Pressure {
         let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
         Pressure { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }
@@ -346,6 +362,7 @@ impl Pressure {
 }
 
 impl Gathered {
+    /// Returns statistics of zero instructions.
     fn empty(stage: AllocationStage) -> Gathered {
         let fields = fields::all(stage).len();
         Gathered {
@@ -408,6 +425,7 @@ impl Gathered {
 }
 
 impl ExtraCounts {
+    /// Counts one instruction.
     fn count_inst(&mut self, function: &Function, inst: Inst, item: &Item) {
         let data = &function.insts[inst];
         let class = item.class.name();

@@ -122,10 +122,12 @@ impl fmt::Display for RegisterTarget {
 mod tests {
     use super::*;
 
+    /// Returns bounds with 4 registers for tuple gaps, 2 hidden registers and full occupancy.
     fn bounds(launch: Option<Launch>, limit: i32) -> Bounds {
         Bounds { launch, tuple_gaps: 4, reserved: 2, limit, occupancy_percent: 100, requested: None }
     }
 
+    /// Returns the target for an original order with `live` live registers on sm_90.
     fn target(live: i32, launch: Option<Launch>, limit: i32) -> RegisterTarget {
         RegisterTarget::new(live, Machine::named("sm_90").unwrap(), &bounds(launch, limit))
     }

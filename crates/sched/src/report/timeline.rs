@@ -45,6 +45,7 @@ pub enum LatencyAssumption {
 }
 
 impl LatencyAssumption {
+    /// Returns the assumed latency in cycles.
     fn cycles_of(self, time: Time) -> u16 {
         match self {
             LatencyAssumption::Usual => time.usual,

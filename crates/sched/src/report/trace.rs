@@ -13,23 +13,28 @@ use crate::backend::{Length, Reason, Schedule, ScheduleMode, Search};
 /// One scheduling decision; instructions are indices in their block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PickByIndex {
+    /// Index in the block of the instruction that was chosen.
     picked: usize,
+    /// Index in the block of the second-best candidate; `None` if no other instruction was ready.
     runner_up: Option<usize>,
+    /// The criterion that decided between the two.
     reason: Reason,
+    /// Issue cycle, from the start of the region.
     cycle: u32,
 }
 
 /// The decisions of one region; instructions are indices in the block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedRegion {
+    /// The decisions, in issue order.
     picks: Vec<PickByIndex>,
     /// Index in the block of the first instruction of the region.
     start: usize,
-    /// Length of the old order.
+    /// Length of the old order, in cycles.
     before: Length,
-    /// Length of the new order.
+    /// Length of the new order, in cycles.
     after: Length,
-    /// What an exhaustive search found out about the new order.
+    /// Result of a search for the best order; [`Search::None`] if there was none.
     search: Search,
     /// Whether the new order is used.
     is_better: bool,
@@ -85,8 +90,8 @@ pub struct TracedAttempt {
     pub verdict: AttemptVerdict,
     /// All decisions, in issue order.
     pub picks: Vec<TracedPick>,
-    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, what a search for the
-    /// shortest order found out, and whether the new order is used.
+    /// For each region: index of its first instruction in the block, length of the old order, length of the new order, result of a search
+    /// for the best order, and whether the new order is used.
     pub regions: Vec<(usize, Length, Length, Search, bool)>,
 }
 

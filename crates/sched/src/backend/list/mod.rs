@@ -39,8 +39,11 @@ const SCOREBOARDS: usize = 6;
 
 /// State of the list scheduler for one region. Vectors are indexed by node of the dependency graph.
 struct ListScheduler<'a> {
+    /// The items of the block.
     code: &'a Code,
+    /// The dependency graph of the region.
     graph: &'a Graph,
+    /// Mode, budget and knobs.
     settings: &'a Settings,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
@@ -57,8 +60,11 @@ struct ListScheduler<'a> {
     scoreboard_sequence: Vec<u32>,
     /// Sequence number of the next instruction that sets a scoreboard.
     next_sequence: u32,
+    /// State of the pipeline.
     clock: Clock<'a>,
+    /// The ready items.
     ready: Ready,
+    /// The part of the state that depends on earlier decisions.
     state: PickState,
     /// By item: whether some successor waits for its scoreboard.
     sets_scoreboard: Vec<bool>,
@@ -253,7 +259,7 @@ impl ListScheduler<'_> {
         let excess_general = over(0).max(0);
         Candidate {
             node,
-            byte: 0,
+            priority_bits: 0,
             overflow: excess > 0,
             change,
             memory_latency: priority::memory_latency(item),

@@ -162,7 +162,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, tracker: 
     Proposal { picks, ..Proposal::new(region, groups, order, Reason::SourceOrder) }
 }
 
-/// Returns trace entries without a second-best candidate, with the same reason for all items; none if tracing is off.
+/// Returns a trace that gives the same reason for all items and no second-best candidates; empty if tracing is off.
 fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick> {
     if !problem.settings.trace {
         return Vec::new();
@@ -209,8 +209,9 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     }
 }
 
-/// The data of a region from which its plans are made.
+/// Creates the plans of the attempts for a region.
 struct Plans<'p> {
+    /// The region.
     problem: &'p Problem<'p>,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,
@@ -250,7 +251,7 @@ impl<'p> Plans<'p> {
         Plans { problem, least_issued: deepest.max(of_units).max(real), least_done, heights, latencies }
     }
 
-    /// Returns the number of attempts: fewer for larger regions, at least one.
+    /// Returns the maximum number of attempts: fewer for larger regions, at least one.
     fn count(&self) -> usize {
         let knobs = &self.problem.settings.knobs;
         (knobs.tree_work / self.problem.items().max(1)).min(knobs.tree_alternatives).max(1)

@@ -28,14 +28,15 @@ const OVER_BUDGET: f64 = 4096.0;
 /// Weights of the parts of a score, in cycles.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Weights {
+    /// Weight of a cycle of the order's length.
     pub cycle: f64,
-    /// Weight of a register above the budget.
+    /// Penalty for each register above the budget, in cycles.
     pub over_budget: f64,
-    /// Weight of a live general register.
+    /// Penalty for each live general register, in cycles.
     pub register: f64,
-    /// Weight of an operand read from the reuse cache.
+    /// Gain for each operand that is read from the reuse cache, in cycles.
     pub hit: f64,
-    /// Weight of a cycle lost by a bank conflict, beyond the cycle itself.
+    /// Penalty for each cycle lost by a bank conflict, in addition to that cycle.
     pub conflict: f64,
 }
 
@@ -55,6 +56,7 @@ impl Weights {
 /// The figures of an order from which its score is computed.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct OrderFigures {
+    /// Length of the order, in cycles.
     pub length: Length,
     /// First cycle in which the scheduling barrier that ends the region can issue.
     pub exit: u32,

@@ -52,24 +52,24 @@ const OVER_BUDGET_CYCLES: f64 = 1e6;
 
 /// A latency in cycles; implements `Ord`, so that it can be part of a tree key.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Latency(pub f64);
+pub(super) struct OrderedLatency(pub f64);
 
-impl Eq for Latency {}
+impl Eq for OrderedLatency {}
 
-impl PartialOrd for Latency {
-    fn partial_cmp(&self, other: &Latency) -> Option<Ordering> {
+impl PartialOrd for OrderedLatency {
+    fn partial_cmp(&self, other: &OrderedLatency) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Latency {
-    fn cmp(&self, other: &Latency) -> Ordering {
+impl Ord for OrderedLatency {
+    fn cmp(&self, other: &OrderedLatency) -> Ordering {
         self.0.total_cmp(&other.0)
     }
 }
 
 /// Key of an item in the trees: priority, result latency, node. The smallest key is the best candidate.
-pub(super) type Key = (Reverse<i32>, Reverse<Latency>, u32);
+pub(super) type Key = (Reverse<i32>, Reverse<OrderedLatency>, u32);
 
 /// The parameters of an attempt.
 #[derive(Clone, Debug)]
@@ -86,6 +86,7 @@ pub(super) struct AttemptPlan {
 pub(super) struct AttemptResult {
     /// The order, as nodes of the dependency graph.
     pub order: Vec<u32>,
+    /// The figures from which the score is computed.
     pub figures: OrderFigures,
     /// By item: the number of stall cycles before its issue.
     pub waits: Vec<u32>,
@@ -95,7 +96,9 @@ pub(super) struct AttemptResult {
 
 /// Decision of one step: the item to issue, and the second-best candidate with the deciding comparison (when tracing).
 struct Choice {
+    /// The chosen item.
     key: Key,
+    /// The second-best candidate and the criterion that decided; `None` unless traced.
     runner_up: Option<(u32, Reason)>,
 }
 
@@ -103,6 +106,7 @@ struct Choice {
 struct Objection {
     /// Cost, in cycles, of issuing the candidate nevertheless.
     cost: f64,
+    /// Why the candidate is rejected.
     reason: Reason,
 }
 
@@ -110,7 +114,9 @@ struct Objection {
 ///
 /// Every ready item is in exactly one of `trees`, `waiting` and `rejected`.
 pub(super) struct Search<'p> {
+    /// The region.
     problem: &'p Problem<'p>,
+    /// The parameters of the attempt.
     plan: &'p AttemptPlan,
     /// By item: the result latency in cycles, the second part of its key.
     latencies: &'p [f64],
@@ -126,11 +132,15 @@ pub(super) struct Search<'p> {
     earliest: Vec<u32>,
     /// By node: the number of predecessors that have not issued yet.
     unissued_predecessors: Vec<u32>,
+    /// State of the pipeline.
     clock: Clock<'p>,
+    /// The live registers; not used after register allocation.
     pressure: Pressure,
+    /// State of the register read ports; not used before register allocation.
     ports: PortState,
     /// Number of matrix-multiply instructions that may still join the current batch; 0 outside of batches.
-    batch: u32,
+    batch_room: u32,
+    /// Whether the runner-up of each decision is recorded.
     is_traced: bool,
 }
 
@@ -150,7 +160,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
         clock: Clock::new(problem.costs),
         pressure: Pressure::default(),
         ports: PortState::default(),
-        batch: 0,
+        batch_room: 0,
         is_traced,
     };
     search.pressure.start(problem);
@@ -186,9 +196,10 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
 impl Search<'_> {
     /// Returns the key of a node in the trees.
     fn key(&self, node: u32) -> Key {
-        (Reverse(self.plan.priorities[node as usize]), Reverse(Latency(self.latencies[node as usize])), node)
+        (Reverse(self.plan.priorities[node as usize]), Reverse(OrderedLatency(self.latencies[node as usize])), node)
     }
 
+    /// Returns the unit of an item; [`NO_UNIT`] for pseudo operations.
     fn unit(&self, node: u32) -> usize {
         self.problem.units[node as usize].into()
     }
@@ -282,7 +293,7 @@ impl Search<'_> {
     /// Selects the next matrix product of the current batch; `None` if there is no batch, no matrix product is ready, or the register
     /// budget would be exceeded.
     fn continue_batch(&mut self) -> Option<Choice> {
-        if self.batch == 0 {
+        if self.batch_room == 0 {
             return None;
         }
         let key = *self.trees[Unit::Tensor.index()].first()?;
@@ -475,8 +486,8 @@ impl Search<'_> {
         }
         if problem.settings.mode == ScheduleMode::DynBatch {
             let is_product = self.unit(node) == Unit::Tensor.index();
-            let size = if self.batch > 0 { self.batch } else { problem.settings.knobs.batch };
-            self.batch = if is_product { size.saturating_sub(1) } else { 0 };
+            let size = if self.batch_room > 0 { self.batch_room } else { problem.settings.knobs.batch };
+            self.batch_room = if is_product { size.saturating_sub(1) } else { 0 };
         }
         inserted.clear();
         let Search { earliest, unissued_predecessors, .. } = self;

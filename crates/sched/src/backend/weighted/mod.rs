@@ -156,7 +156,9 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
 struct Attempt {
     /// Positions in the code, in the new order.
     order: Vec<usize>,
+    /// The decisions in issue order; empty if tracing is off.
     picks: Vec<Pick>,
+    /// Length of the order, in cycles.
     length: Length,
     /// Cycles until the scheduling barrier at the end of the region can issue.
     exit_cycle: u32,
@@ -224,6 +226,7 @@ impl Attempt {
         excess.then(later).is_lt()
     }
 
+    /// Converts the order to a schedule.
     fn into_schedule(mut self, settings: &Settings) -> Schedule {
         if settings.trace {
             let first = self.order.iter().copied().min().unwrap_or(0);

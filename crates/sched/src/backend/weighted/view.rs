@@ -7,7 +7,7 @@
 use crate::code::{Code, OrderEffect};
 use crate::graph::Graph;
 
-/// Results that are read after the region.
+/// The results of a region that are read after it, and by when they are needed.
 pub(in crate::backend) struct LiveOutTails {
     /// For each item, the number of cycles before the end of the region by which it should issue; 0 if its results do not leave the region.
     pub tails: Vec<u32>,
@@ -16,7 +16,7 @@ pub(in crate::backend) struct LiveOutTails {
 }
 
 impl LiveOutTails {
-    /// Finds the results of a region that are read after it.
+    /// Finds the results of a region that are read after it, and computes by when their items should issue.
     pub(in crate::backend) fn of(code: &Code, graph: &Graph) -> LiveOutTails {
         let nodes = 0..graph.items() as u32;
         let tails: Vec<u32> = nodes.clone().map(|node| graph.tail(node)).collect();
@@ -41,6 +41,7 @@ pub(in crate::backend) enum Direction {
 /// An edge to a node that the pass places later.
 #[derive(Clone, Copy)]
 pub(in crate::backend) struct Link {
+    /// The node that the edge leads to.
     pub node: u32,
     /// Minimum number of cycles between the two issues.
     pub latency: u16,
@@ -48,7 +49,9 @@ pub(in crate::backend) struct Link {
 
 /// A dependency graph in the direction of a pass. Cycles count from the boundary of the region at which the pass starts.
 pub(in crate::backend) struct DirectedGraph<'g> {
+    /// The dependency graph of the region.
     pub graph: &'g Graph,
+    /// The direction of the pass.
     pub direction: Direction,
     /// By node: its first index in `links`; the last element is the number of links.
     first_link: Vec<u32>,
