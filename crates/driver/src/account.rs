@@ -1,4 +1,4 @@
-//! Scheduling reports: combine the data collected while a function goes through the passes with its resource usage in the cubin.
+//! Builds the scheduling reports from the data that the passes collected about a function, and from its resource usage in the cubin.
 //!
 //! Functions are compiled in parallel, but reports are printed in source order, so the text is deterministic.
 

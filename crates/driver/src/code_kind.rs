@@ -1,9 +1,9 @@
-//! Chooses scheduling strategies for a function by its loops, its blocks, its instruction mix and the optimization level
-//! (`--sched-strategy auto`).
+//! Chooses scheduling strategies for a function by its loops, its blocks, its instruction mix and the optimization level (`--sched-strategy
+//! auto`).
 //!
 //! The choice names the strategies that may be better than the default for this kind of code, the most likely one last. Each of them is
 //! compiled through register allocation and phase 110, and the best [`score`](oriole_sched::score) wins; of equal ones the first, which is
-//! the default. So a choice that does not suit costs compile time and never the result by the model.
+//! the default. So a poor choice costs compile time, but never a worse estimated result.
 //!
 //! | code | strategies |
 //! |---|---|
@@ -22,7 +22,7 @@ use oriole_sched::backend::Backend;
 
 use crate::schedule::DEFAULT_BACKEND;
 
-/// Number of instructions above which the default is used without a trial.
+/// Number of instructions above which only the default strategy is used.
 const LARGE: usize = 4_000;
 
 /// Properties of a function that decide which strategies may suit it.
@@ -82,6 +82,7 @@ impl CodeKind {
 mod tests {
     use super::*;
 
+    /// Returns the names of the strategies for a function, given in the text form of the IR.
     fn names(text: &str, level: u8) -> Vec<&'static str> {
         let function = oriole_ir::text::parse(text).expect("a function").remove(0);
         CodeKind::of(&function).strategies(level).into_iter().map(Backend::name).collect()
@@ -92,7 +93,7 @@ mod tests {
     const PRODUCT: &str = "func kernel @f {\nbb0:\n    R4:R7 = HMMA.16816.F32 R20:R23, R24:R25, R4:R7\n    EXIT\n}";
 
     #[test]
-    fn code_decides() {
+    fn strategies_depend_on_loops_and_matrix_products() {
         assert_eq!(names(STRAIGHT, 3), ["b", "c", "critical-path", "combined"]);
         assert_eq!(names(LOOP, 3), ["b", "c", "critical-path", "combined", "loop-aware"]);
         assert_eq!(names(PRODUCT, 3), ["b", "c", "critical-path", "combined", "tensor"]);

@@ -15,7 +15,7 @@ use oriole_support::Index;
 use crate::debug::registers::RegisterRange;
 use crate::history::InstHistory;
 
-/// Code is padded to a multiple of this many bytes.
+/// Size in bytes that the code of a function is padded to a multiple of.
 const CODE_ALIGN: usize = 128;
 
 /// The machine code of a function. Offsets are in bytes from its start.
@@ -45,7 +45,7 @@ pub struct Code {
     pub saved_registers: Vec<SavedRule>,
     /// The address ranges in which machine registers hold PTX registers; empty unless requested.
     pub register_ranges: Vec<RegisterRange>,
-    /// Offsets of the instructions that access spill slots; empty unless requested.
+    /// Byte offsets, from the start of the function, of the instructions that access spill slots; empty unless requested.
     pub spill_code: Vec<u32>,
     /// For each instruction, in the order of the code: the passes and decisions that determined its form and position; empty unless
     /// requested.

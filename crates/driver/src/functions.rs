@@ -27,6 +27,7 @@ pub fn is_driver_function(name: &str) -> bool {
 
 /// The functions of a module by name. Names are interned, so comparing their numbers is enough.
 pub struct FunctionIndex<'m> {
+    /// The module.
     module: &'m Module,
     /// The first declaration or definition of each name.
     declared: FxHashMap<&'m str, FunctionId>,

@@ -76,13 +76,16 @@ pub struct Progress<'a> {
 /// Numbers of functions and of their PTX instructions.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counts {
+    /// Number of functions.
     functions: usize,
+    /// Number of their PTX instructions.
     instructions: usize,
 }
 
 /// Counts the finished functions and instructions of a compilation, and calls its hooks.
 #[derive(Debug)]
 pub struct Tracker<'a> {
+    /// The callbacks and threads of the compilation.
     hooks: &'a Hooks,
     /// The counts of finished functions, and the totals.
     counts: Mutex<(Counts, Counts)>,
@@ -126,6 +129,7 @@ impl<'a> Tracker<'a> {
         self.report(function, None, Counts { functions: 1, instructions });
     }
 
+    /// Adds `done` to the finished counts and calls the progress callback.
     fn report(&self, function: &str, pass: Option<&'static str>, done: Counts) {
         let Some(progress) = &self.hooks.progress else { return };
         // The lock is kept during the call, so that the reported numbers never decrease.

@@ -74,7 +74,7 @@ fn sampler_field_value(module: &Module, field: &OpaqueField) -> u32 {
             "clamp_ogl" => 2,
             "clamp_to_edge" => 3,
             "clamp_to_border" => 4,
-            // "wrap", "nearest", "false"
+            // The default values "wrap", "nearest" and "false" are encoded as 0.
             _ => 0,
         },
     }

@@ -269,8 +269,8 @@ pub struct DebugInfo {
 /// How much debug information to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DebugKind {
-    /// Line tables: `-lineinfo`.
+    /// Line tables only: `-lineinfo`.
     Lines,
-    /// Line tables and the debug sections of the PTX: `-g`.
+    /// Line tables, and the debug sections of the PTX: `-g`.
     Full,
 }

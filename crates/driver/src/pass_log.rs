@@ -108,6 +108,7 @@ impl IrObjects {
 /// Counts the executions of optional passes, over all functions of a compilation.
 #[derive(Debug)]
 pub struct BisectCounter {
+    /// The limit and the callback.
     bisect: Bisect,
     /// Number of executions of optional passes so far.
     executions: AtomicU64,

@@ -116,18 +116,22 @@ fn max_registers_for(threads: u32, blocks: u32, machine: &Machine) -> u32 {
 mod tests {
     use super::*;
 
+    /// Returns launch bounds with a maximum number of threads and a minimum number of blocks.
     fn launch_bounds(threads: u32, blocks: Option<u32>) -> LaunchBounds {
         LaunchBounds { max_threads: Some(vec![threads]), min_blocks_per_sm: blocks, ..LaunchBounds::default() }
     }
 
+    /// Returns options for sm_90 with a register limit and launch bounds.
     fn options(max_registers: Option<u32>, launch: LaunchOptions) -> Options {
         Options { max_registers, launch, ..Options::new(oriole_isa::Target::parse("sm_90").unwrap()) }
     }
 
+    /// Returns the register limit of a function with launch bounds on sm_90.
     fn limit_with(own: &LaunchBounds, options: &Options) -> RegisterLimit {
         register_limit("k", &complete_bounds(own, options), options, Machine::named("sm_90").unwrap())
     }
 
+    /// Returns the number of registers that launch bounds and a register limit on the command line allow.
     fn limit_of(own: &LaunchBounds, max_registers: Option<u32>) -> u32 {
         limit_with(own, &options(max_registers, LaunchOptions::default())).registers
     }

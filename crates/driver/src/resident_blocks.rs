@@ -18,7 +18,7 @@ use crate::state::FunctionState;
 const MAX_EXCESS: u32 = 16;
 /// Assumed number of registers that cannot be used because of gaps between aligned tuples.
 const TUPLE_GAPS: u32 = 8;
-/// An allocation for more resident blocks may have one additional instruction per this number of instructions.
+/// Minimum number of instructions for which one additional instruction is acceptable in an allocation for more resident blocks.
 const INSTRUCTIONS_PER_MOVE: usize = 64;
 
 /// Allocates `before`, the function before allocation, so that more thread blocks are resident than with the allocation `found`, which has
@@ -72,6 +72,7 @@ fn limit_for_more_blocks(registers: u32, launch: &Launch, machine: &Machine) -> 
 mod tests {
     use super::*;
 
+    /// Returns the register limit for more resident blocks on sm_90.
     fn limit(registers: u32, launch: &Launch) -> Option<u32> {
         limit_for_more_blocks(registers, launch, Machine::named("sm_90").unwrap())
     }

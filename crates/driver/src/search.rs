@@ -80,6 +80,7 @@ fn best_of_plans<'a>(state: &FunctionState<'a>) -> Result<Option<FunctionState<'
 struct Best<'a> {
     /// Estimated execution time; `None` if not computed yet.
     time: Option<f64>,
+    /// The function after allocation and scheduling.
     state: FunctionState<'a>,
 }
 

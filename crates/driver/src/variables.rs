@@ -131,6 +131,7 @@ fn variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Ho
     }
 }
 
+/// Returns the relocations for the addresses in the initial value of a variable.
 fn relocations(index: &FunctionIndex<'_>, data: &Data) -> Vec<DataRelocation> {
     data.addresses.iter().map(|address| relocation(index, address)).collect()
 }
