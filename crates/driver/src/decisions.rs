@@ -12,7 +12,7 @@ use crate::function_report::FunctionReport;
 use crate::history::InstHistory;
 use crate::job::Job;
 
-/// The records about one function.
+/// The records about one function for `oriole explain`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Decisions {
     /// Remarks about changes that passes made at PTX instructions, or rejected and why, in the order of the passes.

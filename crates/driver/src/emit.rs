@@ -15,13 +15,13 @@ use oriole_support::Index;
 use crate::debug::registers::RegisterRange;
 use crate::history::InstHistory;
 
-/// Size in bytes that the code of a function is padded to a multiple of.
+/// Alignment of code in bytes: the code of a function is padded to a multiple of this number.
 const CODE_ALIGN: usize = 128;
 
 /// The machine code of a function. Offsets are in bytes from its start.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
-    /// Machine code, including padding.
+    /// The bytes of the machine code, including padding.
     pub bytes: Vec<u8>,
     /// Offsets of the `EXIT` instructions.
     pub exits: Vec<u32>,

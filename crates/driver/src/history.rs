@@ -51,7 +51,7 @@ pub enum PlaceDecision {
     },
     /// The scheduler found no faster order of the region, so the original order was kept.
     Kept {
-        /// Phase of the scheduler.
+        /// Phase number of the scheduler, 97 or 110.
         phase: u8,
     },
     /// The instruction does not move, or was inserted next to another one after scheduling.

@@ -108,7 +108,7 @@ impl IrObjects {
 /// Counts the executions of optional passes, over all functions of a compilation.
 #[derive(Debug)]
 pub struct BisectCounter {
-    /// The limit and the callback.
+    /// The limit on the number of executions, and the callback that receives each decision.
     bisect: Bisect,
     /// Number of executions of optional passes so far.
     executions: AtomicU64,

@@ -35,7 +35,7 @@ pub struct Pass {
     pub description: &'static str,
     /// The stage that the pass belongs to.
     pub(crate) stage: Stage,
-    /// Runs the pass.
+    /// The function that runs the pass.
     pub(crate) run: for<'a> fn(&mut FunctionState<'a>) -> Result<(), Vec<Failure>>,
 }
 
@@ -187,7 +187,7 @@ impl Pass {
     }
 }
 
-/// The result of a pass.
+/// The result of a pass: nothing, or the errors that stop the compilation of the function.
 type PassOutcome = Result<(), Vec<Failure>>;
 
 /// Returns an internal error of the compiler with this message.

@@ -141,7 +141,7 @@ struct Results<'a> {
     callees: BTreeSet<String>,
     /// The errors of functions that could not be compiled.
     errors: Vec<CompileError>,
-    /// The records of the passes.
+    /// The records of the passes, to which those of each function are appended.
     log: &'a mut PassLog,
 }
 

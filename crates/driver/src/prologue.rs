@@ -83,12 +83,12 @@ pub fn run(function: &mut Function, target: Target, has_spills: bool) -> Result<
     Ok(())
 }
 
-/// Returns a register operand.
+/// Returns an operand of one register of a file.
 fn register_operand(file: RegFile, first: u16) -> Operand {
     Operand::new(OperandKind::Register { file, first, count: 1 })
 }
 
-/// Returns a general register operand.
+/// Returns an operand of one general register.
 fn general(first: u16) -> Operand {
     register_operand(RegFile::General, first)
 }

@@ -168,8 +168,8 @@ fn with_scheduler(
     })
 }
 
-/// Schedules before register allocation (phase 97). For each occupancy in `warps_offered`, in percent, the scheduler also estimates the
-/// time that the additional registers would save.
+/// Schedules a function before register allocation (phase 97), and returns statistics. For each occupancy in `warps_offered`, in percent,
+/// the scheduler also estimates the time that the additional registers would save.
 pub fn before_allocation(
     function: &mut Function,
     plan: Plan,
@@ -184,7 +184,7 @@ pub fn before_allocation(
     with_scheduler(plan, context, environment, options, warps_offered, |scheduler| scheduler.run_on_values(function))
 }
 
-/// Schedules after register allocation (phase 110).
+/// Schedules a function after register allocation (phase 110), and returns statistics.
 pub fn after_allocation(
     function: &mut Function,
     plan: Plan,

@@ -120,7 +120,7 @@ pub fn linkage(linkage: Linkage, is_kernel: bool) -> build::Linkage {
     }
 }
 
-/// Converts a global or constant variable to the form that the cubin builder takes.
+/// Returns a global or constant variable in the form that the cubin builder takes.
 fn variable(module: &Module, index: &FunctionIndex<'_>, found: &Static, home: Home) -> Variable {
     let source = &module.variables[found.id];
     Variable {

@@ -108,7 +108,7 @@ struct Atomic {
 }
 
 impl Atomic {
-    /// Matches an atomic operation that can be combined; `None` for other instructions.
+    /// Matches an atomic operation that can be combined; `None` for other instructions. Returns its description.
     fn match_inst(function: &Function, inst: Inst) -> Option<Atomic> {
         let data = &function.insts[inst];
         let opcode = data.op.machine()?;
@@ -346,18 +346,18 @@ impl Aggregate {
         let mut prelude = Prelude::before(function, inst);
         let mut participants = match shared.participants.get(&guard) {
             Some(known) => *known,
-            None => self.vote(function, guard, &mut prelude),
+            None => self.emit_vote(function, guard, &mut prelude),
         };
         let combined = match combination {
             Combination::Product => {
                 let count =
                     *participants.count.get_or_insert_with(|| emit_word(&mut prelude, function, Opcode::POPC, &[], &[participants.mask]));
-                self.multiply_add(function, &mut prelude, atomic, count, None)
+                self.emit_multiply_add(function, &mut prelude, atomic, count, None)
             }
-            Combination::Reduction(opcode) => self.reduction(function, &mut prelude, atomic, guard, opcode),
+            Combination::Reduction(opcode) => self.emit_reduction(function, &mut prelude, atomic, guard, opcode),
             Combination::Once | Combination::Prefix => atomic.value,
         };
-        let rank = atomic.old.map(|_| *participants.rank.get_or_insert_with(|| self.rank(function, &mut prelude, participants.mask)));
+        let rank = atomic.old.map(|_| *participants.rank.get_or_insert_with(|| self.emit_rank(function, &mut prelude, participants.mask)));
         shared.participants.insert(guard, participants);
         new_insts.extend(prelude.insts.iter().copied());
         let old = set_guard_and_operand(function, inst, atomic, participants.is_leader, combined);
@@ -370,13 +370,13 @@ impl Aggregate {
         let words: SmallVec<[Operand; 2]> =
             (0..result.count).map(|at| emit_shuffle(&mut after, function, piece(old, at), leader)).collect();
         let base = after.pack(function, RegFile::General, &words);
-        let sum = self.multiply_add(function, &mut after, atomic, rank, Some(base));
+        let sum = self.emit_multiply_add(function, &mut after, atomic, rank, Some(base));
         define_result(function, &mut after, result, sum, guard, tied);
         new_insts.extend(after.insts.iter().copied());
     }
 
-    /// Emits the vote, which computes the mask of the participating threads and the leader.
-    fn vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> ParticipatingThreads {
+    /// Emits the vote, which computes the mask of the participating threads and the leader. Returns their operands.
+    fn emit_vote(&mut self, function: &mut Function, guard: Option<Guard>, prelude: &mut Prelude) -> ParticipatingThreads {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
         let leader = emit_word(prelude, function, Opcode::FLO, &[Symbol::U32], &[mask]);
@@ -384,8 +384,8 @@ impl Aggregate {
         ParticipatingThreads { mask, leader, is_leader, count: None, rank: None }
     }
 
-    /// Emits the number of threads in a mask that have a lower lane number than this one.
-    fn rank(&mut self, function: &mut Function, prelude: &mut Prelude, mask: Operand) -> Operand {
+    /// Emits instructions that count the threads in a mask whose lane number is lower than that of this thread. Returns the count.
+    fn emit_rank(&mut self, function: &mut Function, prelude: &mut Prelude, mask: Operand) -> Operand {
         let lower = *self.lower_lanes_mask.get_or_insert_with(|| new_operand(function, Class::R));
         // The truth table of `a & b`.
         let table = Operand::from(AND_TABLE);
@@ -394,8 +394,9 @@ impl Aggregate {
         emit_word(prelude, function, Opcode::POPC, &[], &[below])
     }
 
-    /// Emits `value * count + base`, where `value` is the operand of the atomic operation; without `base` the sum starts from 0.
-    fn multiply_add(
+    /// Emits `value * count + base`, where `value` is the operand of the atomic operation; without `base` the sum starts from 0. Returns
+    /// the result.
+    fn emit_multiply_add(
         &self,
         function: &mut Function,
         prelude: &mut Prelude,
@@ -424,8 +425,15 @@ impl Aggregate {
         prelude.pack(function, RegFile::General, &[piece(wide_part, 0).into(), upper])
     }
 
-    /// Emits a `REDUX` or `CREDUX` that combines the operands of all participating threads.
-    fn reduction(&self, function: &mut Function, prelude: &mut Prelude, atomic: &Atomic, guard: Option<Guard>, opcode: Opcode) -> Operand {
+    /// Emits a `REDUX` or `CREDUX` that combines the operands of all participating threads. Returns the result.
+    fn emit_reduction(
+        &self,
+        function: &mut Function,
+        prelude: &mut Prelude,
+        atomic: &Atomic,
+        guard: Option<Guard>,
+        opcode: Opcode,
+    ) -> Operand {
         let name = match atomic.kind {
             AtomicKind::Add => Some(Symbol::SUM),
             AtomicKind::And => None,
@@ -453,7 +461,7 @@ impl Aggregate {
             Some(known) => *known,
             None => {
                 let mut prelude = Prelude::before(function, inst);
-                let new = self.prefixes(function, &mut prelude, guard, atomic.value);
+                let new = self.emit_prefixes(function, &mut prelude, guard, atomic.value);
                 new_insts.extend(prelude.insts.iter().copied());
                 shared.prefixes.insert(key, new);
                 new
@@ -473,8 +481,9 @@ impl Aggregate {
         new_insts.extend(after.insts.iter().copied());
     }
 
-    /// Emits the prefix sums of an operand, the predicate that says which threads perform the atomic operation, and its operand.
-    fn prefixes(&mut self, function: &mut Function, prelude: &mut Prelude, guard: Option<Guard>, value: Operand) -> Prefixes {
+    /// Emits the prefix sums of an operand, the predicate that says which threads perform the atomic operation, and its operand. Returns
+    /// their operands.
+    fn emit_prefixes(&mut self, function: &mut Function, prelude: &mut Prelude, guard: Option<Guard>, value: Operand) -> Prefixes {
         let lane = self.lane(function);
         let mask = emit_ballot(prelude, function, guard);
         let is_full = emit_compare(prelude, function, Symbol::AND, mask, i64::from(u32::MAX).into(), Operand::PT);
@@ -595,12 +604,12 @@ fn emit_ballot(prelude: &mut Prelude, function: &mut Function, guard: Option<Gua
     result
 }
 
-/// Appends a `SEL`: `a` where the condition holds, else `b`.
+/// Appends a `SEL`, whose result is `a` where the condition holds and `b` elsewhere; returns the result.
 fn emit_select(prelude: &mut Prelude, function: &mut Function, a: Operand, b: Operand, condition: Operand) -> Operand {
     emit_word(prelude, function, Opcode::SEL, &[], &[a, b, condition])
 }
 
-/// Appends an `IADD3` of three words.
+/// Appends an `IADD3` of three words to `prelude`; returns the sum.
 fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3]) -> Operand {
     let result = new_operand(function, Class::R);
     let operands = [result, Operand::PT, Operand::PT, terms[0], terms[1], terms[2]];
@@ -608,7 +617,7 @@ fn emit_sum(prelude: &mut Prelude, function: &mut Function, terms: [Operand; 3])
     result
 }
 
-/// Appends a `SHFL` that reads a word from the thread with lane number `lane`.
+/// Appends a `SHFL` that reads a word from the thread with lane number `lane`; returns the word.
 fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, lane: Operand) -> Operand {
     let result = new_operand(function, Class::R);
     let operands = [Operand::PT, result, source.into(), lane, WHOLE_WARP.into()];
@@ -616,8 +625,8 @@ fn emit_shuffle(prelude: &mut Prelude, function: &mut Function, source: Part, la
     result
 }
 
-/// Appends the addition of the value of the thread whose lane number is lower by `distance`; a thread without such a neighbour keeps its
-/// value.
+/// Appends the addition of the value of the thread whose lane number is lower by `distance`, and returns the sum; a thread without such a
+/// neighbour keeps its value.
 fn add_from_below(prelude: &mut Prelude, function: &mut Function, value: Operand, distance: i64) -> Operand {
     let [exists, below] = [Class::P, Class::R].map(|class| new_operand(function, class));
     prelude.push(function, Op::Machine(Opcode::SHFL), &[Symbol::UP], &[exists, below, value, distance.into(), 0_i64.into()], 2);

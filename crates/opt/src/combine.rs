@@ -57,7 +57,7 @@ use crate::definitions::Definitions;
 use crate::legalize::EncodabilityCache;
 use crate::rewrite::Draft;
 
-/// The rewrites of this pass.
+/// The rewrites that this pass can make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// A `LOP3` of `LOP3`s on at most three distinct registers becomes one `LOP3`.
@@ -111,7 +111,7 @@ pub struct Stats {
     pub applied: [usize; Rule::ALL.len()],
 }
 
-/// Combines instructions in a whole function.
+/// Combines instructions in a whole function. Returns how often each rule was applied.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut combiner = Combiner::new(function, encodability.take());
     for at in 0..function.layout.len() {
@@ -150,7 +150,7 @@ struct Combiner {
     inst_blocks: Vec<Option<Block>>,
     /// By value: number of reads by live instructions, not counting copies. A read of a copy is counted for the original value.
     reads: Vec<u32>,
-    /// Number of changes so far.
+    /// Number of applications of each rule so far.
     stats: Stats,
 }
 

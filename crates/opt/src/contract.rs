@@ -87,7 +87,7 @@ struct ProductRead {
     is_negative: bool,
 }
 
-/// The readers of a product.
+/// The instructions that read a product.
 #[derive(Clone, Default, Debug)]
 struct Readers {
     /// The sums that may absorb the product, in program order.
@@ -98,7 +98,7 @@ struct Readers {
 
 /// The products and sums of a function, collected before any change.
 struct Contractor {
-    /// By product: its readers.
+    /// By multiplication: the instructions that read its result.
     readers: FxHashMap<Inst, Readers>,
     /// The sums in program order, each with the products that it may absorb.
     sums: Vec<(Inst, SmallVec<[ProductRead; 2]>)>,

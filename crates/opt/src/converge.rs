@@ -373,9 +373,9 @@ fn outside_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit:
     Some(entry)
 }
 
-/// Drops the outermost regions where regions are nested too deeply. A region is open from its entry to its exit. Its entry dominates its
-/// exit, so one preorder walk of the dominator tree sees both ends, and the open regions of a block are those of its immediate dominator,
-/// minus the one that ends there, plus those that start there.
+/// Removes the outermost regions where more than [`MAX_NESTING`] regions are nested, and returns the rest. A region is open from its entry
+/// to its exit. Its entry dominates its exit, so one preorder walk of the dominator tree sees both ends, and the open regions of a block
+/// are those of its immediate dominator, minus the one that ends there, plus those that start there.
 fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stats) -> Vec<Region> {
     // The common case: too few regions to exceed the limit.
     if regions.len() <= MAX_NESTING {

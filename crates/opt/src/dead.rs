@@ -17,7 +17,7 @@ use crate::definitions::Definitions;
 /// Numbers of instructions and results that the pass removed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Stats {
-    /// Number of instructions deleted.
+    /// Number of instructions that were deleted.
     pub removed: usize,
     /// Number of unread results of live instructions that were dropped.
     pub unwanted_results: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Marks everything that the roots depend on, with a worklist.
+    /// Marks every instruction and value that the roots depend on, with a worklist.
     pub(crate) fn find(function: &Function) -> Live {
         let definitions = Definitions::compute(function);
         let mut live = Live { insts: vec![false; function.insts.len()], values: vec![false; function.values.len()] };

@@ -104,7 +104,7 @@ impl Definitions {
         self.of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
     }
 
-    /// Follows copies within one register file from one register back to the start of the chain of copies.
+    /// Returns the register at the start of the chain of copies, within one register file, that leads to `part`.
     pub(crate) fn origin(&self, function: &Function, part: Part) -> Part {
         let mut part = part;
         for _ in 0..MAX_COPIES {
@@ -163,8 +163,7 @@ impl Definitions {
         if self.defining_copy(function, part.value).is_none() { part } else { self.origin_of_copies(function, part) }
     }
 
-    /// Does the work of [`Definitions::origin_of_group`] for a value that is a copy; a separate function so that the common case is
-    /// inlined.
+    /// Computes [`Definitions::origin_of_group`] for a value that is a copy. A separate function, so that the common case is inlined.
     fn origin_of_copies(&self, function: &Function, part: Part) -> Part {
         let first = self.origin(function, piece(part, 0));
         let needed = Class::new(RegFile::General, part.count).align;

@@ -51,7 +51,7 @@ pub struct Stats {
 /// Maximum number of additions folded into the offset of one address.
 const MAX_SUMS: usize = 8;
 
-/// Folds constants and additions in a whole function.
+/// Folds constants into instructions and additions into addresses, in a whole function.
 pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Stats {
     let mut folder = Folder {
         definitions: Definitions::compute(function),
@@ -128,7 +128,7 @@ struct Folder {
 
 /// A register or register pair plus a constant.
 struct BasePlusConstant {
-    /// The register or register pair.
+    /// The register or register pair that the constant is added to.
     base: AddressBase,
     /// The constant that is added, in bytes for an address.
     constant: i64,
@@ -428,7 +428,7 @@ impl Folder {
         Some(Operand { kind, ..operand }.with_signs_folded(opcode))
     }
 
-    /// Replaces operand `at` if the target has a form for the result, with the sources in the given or another order.
+    /// Replaces operand `at` if the target can encode the result, with the sources in the given or another order. Returns whether it did.
     fn try_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
         let mut draft = Draft::of(function, inst, opcode);
         draft.operands[at] = operand;

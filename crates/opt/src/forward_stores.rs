@@ -29,18 +29,18 @@ use crate::definitions::Definitions;
 pub struct Stats {
     /// Number of loads that became copies.
     pub loads: usize,
-    /// Number of stores deleted.
+    /// Number of stores that were deleted.
     pub stores: usize,
 }
 
-/// Maximum number of instructions between an access and a later load of the same words that becomes a copy: it limits the live range of the
+/// Maximum number of instructions between an access and a later load that becomes a copy of its words. It bounds the live range of the
 /// register.
 const MAX_DISTANCE: usize = 200;
 
 /// Largest size of an access in bytes.
 const MAX_BYTES: i64 = 16;
 
-/// Forwards stores in a whole function.
+/// Replaces loads of known words by copies, and deletes overwritten stores, in a whole function.
 pub fn run(function: &mut Function) -> Stats {
     let mut stats = Stats::default();
     let is_access =
@@ -138,7 +138,7 @@ impl Access {
 /// Consecutive words in memory whose content is also in registers.
 #[derive(Clone, Copy)]
 struct WordsInRegister {
-    /// Number of consecutive bytes.
+    /// Number of consecutive bytes in memory.
     bytes: i64,
     /// The registers with the same content.
     words: Operand,
@@ -165,7 +165,7 @@ struct SpaceState {
 struct MemoryState {
     /// By memory space, in the order of [`space_index`].
     spaces: [SpaceState; 3],
-    /// Stores to delete.
+    /// Stores to delete, because a later store overwrites their bytes before any read.
     dead_stores: Vec<Inst>,
 }
 
@@ -256,7 +256,7 @@ fn space_index(space: Space) -> Option<usize> {
     }
 }
 
-/// Removes the entries that overlap the `bytes` bytes at `offset`; `size` gives the size of an entry in bytes.
+/// Removes the entries that overlap the `bytes` bytes at `offset`; `size` returns the size of an entry in bytes.
 fn remove_overlapping<T>(entries: &mut BTreeMap<i64, T>, offset: i64, bytes: i64, size: impl Fn(&T) -> i64) {
     let near = entries.range(offset - MAX_BYTES + 1..offset + bytes);
     let overlapping: SmallVec<[i64; 4]> = near.filter(|(start, entry)| *start + size(entry) > offset).map(|(&start, _)| start).collect();

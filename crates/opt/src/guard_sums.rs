@@ -24,7 +24,7 @@ use crate::rewrite::Draft;
 
 /// The reads of values and the blocks of instructions, computed before the pass changes the function.
 struct Uses {
-    /// By value: number of reads.
+    /// By value: number of operands that read it.
     reads: Vec<u32>,
     /// By instruction: its block; `None` for instructions outside of all blocks.
     inst_blocks: Vec<Option<Block>>,

@@ -80,7 +80,7 @@ impl Merger {
         }
     }
 
-    /// Hashes the opcode, modifiers, result classes and sources of an instruction. [`Merger::are_same`] compares them exactly.
+    /// Returns a hash of the opcode, modifiers, result classes and sources of an instruction. [`Merger::are_same`] compares them exactly.
     fn hash_of(&self, function: &Function, inst: Inst) -> u64 {
         let mut hasher = FxHasher::default();
         let data = &function.insts[inst];

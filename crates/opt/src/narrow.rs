@@ -40,7 +40,7 @@ pub struct Stats {
     pub narrowed: usize,
 }
 
-/// Narrows the values of a whole function.
+/// Narrows 64-bit values to 32 bits in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     let insts: Vec<Inst> = function.layout.iter().flat_map(|&block| &function.blocks[block].insts).copied().collect();
     if !insts.iter().any(|&inst| narrow_kind(function, inst, target).is_some()) {

@@ -4,7 +4,7 @@
 
 use oriole_ir::{Block, Function, Location};
 
-/// A remark of a pass.
+/// A remark of a pass about one source location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassRemark {
     /// Name of the pass in the pass table.

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 /// An editable copy of a machine instruction, not yet stored in the function.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
-    /// The opcode.
+    /// The machine opcode.
     pub(crate) opcode: Opcode,
-    /// The modifiers.
+    /// The modifiers after the opcode, such as `.WIDE`.
     pub(crate) modifiers: Symbols,
     /// The results, then the sources.
     pub(crate) operands: SmallVec<[Operand; 8]>,
@@ -57,7 +57,7 @@ impl Prelude {
         Prelude { location: function.insts[inst].location, insts: SmallVec::new() }
     }
 
-    /// Appends an instruction.
+    /// Appends an instruction to the list; `result_count` is the number of operands that are results.
     pub(crate) fn push(&mut self, function: &mut Function, op: Op, modifiers: &[Symbol], operands: &[Operand], result_count: usize) {
         let inst = function.new_inst(op, modifiers.iter().copied().collect(), None, operands, result_count);
         function.insts[inst].location = self.location;

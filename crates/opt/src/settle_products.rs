@@ -40,7 +40,7 @@ const MAX_PENDING_GROUPS: u8 = 7;
 pub struct Remark {
     /// Source location of the instruction that needs the wait or fence.
     pub location: Location,
-    /// Why it is needed.
+    /// Why the wait or fence is needed.
     pub reason: Reason,
 }
 

@@ -162,7 +162,7 @@ impl Simplifier {
         Some(())
     }
 
-    /// Simplifies a `SHF` by a known distance.
+    /// Simplifies a `SHF` by a known distance. Returns `None` if nothing changed.
     fn shift(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([result], &[low, amount, high]) = (function.results(inst), function.sources(inst)) else { return None };
         let result = *result;
@@ -203,7 +203,7 @@ impl Simplifier {
         }
     }
 
-    /// Simplifies an `IMAD` with a factor of zero.
+    /// Simplifies an `IMAD` with a factor of zero. Returns `None` if nothing changed.
     fn product(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c]) = (function.results(inst), function.sources(inst)) else { return None };
         let is_word = matches!(function.insts[inst].modifiers.as_slice(), [] | [Symbol::U32]);
@@ -211,7 +211,8 @@ impl Simplifier {
         if is_absent { self.copy(function, inst, c, Rule::Product) } else { None }
     }
 
-    /// Simplifies a `LOP3` whose result is one of its sources, zero or all ones, or joins the bits of two opposite shifts.
+    /// Simplifies a `LOP3` whose result is one of its sources, zero or all ones, or joins the bits of two opposite shifts. Returns `None`
+    /// if nothing changed.
     fn logic(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, c, table, never]) = (function.results(inst), function.sources(inst)) else { return None };
         let table = table.integer()?;
@@ -247,7 +248,7 @@ impl Simplifier {
         self.funnel(function, inst, sources[first], sources[second])
     }
 
-    /// Simplifies a `SEL` of equal numbers, or with a known predicate.
+    /// Simplifies a `SEL` of equal numbers, or with a known predicate. Returns `None` if nothing changed.
     fn select(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let ([_], &[a, b, predicate]) = (function.results(inst), function.sources(inst)) else { return None };
         if !function.insts[inst].modifiers.is_empty() || !a.signs.is_empty() || !b.signs.is_empty() {
@@ -270,7 +271,7 @@ impl Simplifier {
         self.copy(function, inst, chosen, Rule::Select)
     }
 
-    /// Makes an `IADD3.X` whose carries are never set an `IADD3`, which reads no carries.
+    /// Makes an `IADD3.X` whose carries are never set an `IADD3`, which reads no carries. Returns `None` if nothing changed.
     fn drop_carry_in(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let &[a, b, c, carry, other] = function.sources(inst) else { return None };
         let is_never = |operand: &Operand| self.known(function).truth(operand) == Some(false);
@@ -308,7 +309,7 @@ impl Simplifier {
         prelude.insts
     }
 
-    /// Simplifies an `IADD3` of at most one nonzero summand, or of two opposite shifts.
+    /// Simplifies an `IADD3` of at most one nonzero summand, or of two opposite shifts. Returns `None` if nothing changed.
     fn sum(&mut self, function: &mut Function, inst: Inst) -> Option<()> {
         let has_carry = function.results(inst).iter().skip(1).any(|result| result.value().is_some());
         if !function.insts[inst].modifiers.is_empty() || has_carry || function.sources(inst).len() != 3 {
@@ -327,7 +328,7 @@ impl Simplifier {
         }
     }
 
-    /// Replaces the sum or OR of `a << n` and `b >> (32 - n)` by a funnel shift.
+    /// Replaces the sum or OR of `a << n` and `b >> (32 - n)` by a funnel shift. Returns `None` if that is not what the sources are.
     fn funnel(&mut self, function: &mut Function, inst: Inst, first: Operand, second: Operand) -> Option<()> {
         let (high, low, distance) = [(first, second), (second, first)].into_iter().find_map(|(left, right)| {
             let [high, distance, zero] = self.shift_of(function, &left, &[Symbol::L, Symbol::U32])?;
@@ -363,7 +364,7 @@ fn is_plain(function: &Function, inst: Inst) -> bool {
     function.insts[inst].guard.is_none() && writes_whole && function.operands(inst).iter().all(is_plain)
 }
 
-/// Returns the draft of a shift.
+/// Returns the draft of a `SHF` with these modifiers; the sources are the pair `high:low` and the distance in bits.
 fn shift_draft(modifiers: &[Symbol], result: Operand, [low, distance, high]: [Operand; 3]) -> Draft {
     let operands = smallvec![result, low, distance, high];
     Draft { opcode: Opcode::SHF, modifiers: modifiers.iter().copied().collect(), operands, result_count: 1 }

@@ -44,7 +44,7 @@ pub struct Stats {
     pub split: usize,
 }
 
-/// Splits indices in a whole function.
+/// Moves the constant parts of array indices to addresses, in a whole function.
 pub fn run(function: &mut Function, _target: Target) -> Stats {
     let definitions = Definitions::compute(function);
     let is_address = values_read_as_addresses(function);
@@ -81,7 +81,7 @@ fn values_read_as_addresses(function: &Function) -> Vec<bool> {
 
 /// An array index without its constant part.
 enum IndexRest {
-    /// A register.
+    /// One register.
     Register(Part),
     /// The bitwise OR of two registers.
     Or(Part, Part),

@@ -124,7 +124,7 @@ fn fold_constants(function: &mut Function, definitions: &Definitions, block: Blo
 
 /// The instructions of a block that are to be moved to the uniform datapath.
 struct Candidates {
-    /// The instructions.
+    /// The instructions that are to be moved.
     insts: FxHashSet<Inst>,
     /// The values that `insts` define.
     values: FxHashSet<Value>,

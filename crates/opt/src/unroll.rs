@@ -75,7 +75,7 @@ const FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 /// Number of instructions that any function may grow by; a large function may grow by a quarter of its size.
 const MIN_GROWTH: usize = 600;
 
-/// How a loop is unrolled.
+/// How a loop is unrolled; the number is that of copies of the body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UnrollPlan {
     /// Fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.
@@ -91,7 +91,7 @@ enum UnrollPlan {
 }
 
 impl UnrollPlan {
-    /// Describes what was done, for a remark.
+    /// Returns a description of the unrolling, for a remark.
     fn describe(self) -> String {
         match self {
             UnrollPlan::Full(1) => "the loop has one iteration; it was replaced by its body".to_owned(),
@@ -115,7 +115,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
     run_with_remarks(function, hardware, &mut Remarks::default())
 }
 
-/// Unrolls the loops of a function, and records for each loop what was done or why nothing was done.
+/// Unrolls the loops of a function, and records for each loop how it was unrolled, or why it was not.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
     let chosen = choose_loops(function, Costs::of(hardware.target).taken_branch as usize, remarks);
     let mut stats = Stats::default();
@@ -163,11 +163,11 @@ pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remark
 
 /// The number of instructions that unrolling may still add to the function.
 struct Budget {
-    /// The number of instructions left.
+    /// The number of instructions that may still be added.
     insts_left: usize,
 }
 
-/// Chooses the loops to unroll, and how. `taken_branch` is the cost of a taken branch in cycles.
+/// Returns the loops to unroll, each with how it is unrolled. `taken_branch` is the cost of a taken branch in cycles.
 fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks) -> Vec<(Shape, UnrollPlan)> {
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
@@ -236,7 +236,7 @@ impl BodyProperties {
         body
     }
 
-    /// Adds one instruction of the body.
+    /// Updates the properties for one instruction of the body.
     fn add_inst(&mut self, function: &Function, inst: Inst) {
         self.has_unique_inst |= shape::is_unique(function, inst);
         let Op::Machine(opcode) = function.insts[inst].op else { return };
@@ -405,7 +405,7 @@ fn omitted_tests(shape: &Shape, factor: u32) -> u32 {
     if shape.tests_at_end() { factor - 1 } else { factor }
 }
 
-/// Gives each loop one entry block and an exit block that nothing else enters, and puts the loop into loop-closed SSA form.
+/// Gives each loop one entry block and an exit block that nothing else enters, puts the loops into loop-closed SSA form, and returns them.
 fn isolate_loops(function: &mut Function, chosen: Vec<(Shape, UnrollPlan)>) -> Vec<(Shape, UnrollPlan)> {
     let mut shapes = chosen;
     let heads: FxHashMap<Block, usize> = shapes.iter().enumerate().map(|(number, (shape, _))| (shape.header, number)).collect();
@@ -499,8 +499,8 @@ struct NewLoop {
 }
 
 impl NewLoop {
-    /// Creates `factor` copies with all edges but the back edge and the entry edge. Only copy `tested` keeps its exit test; none does if
-    /// that is `None`.
+    /// Creates `factor` copies of the body with all edges but the back edge and the entry edge. Only copy `tested` keeps its exit test;
+    /// none does if `tested` is `None`.
     fn create(function: &mut Function, shape: &Shape, factor: u32, tested: Option<u32>) -> NewLoop {
         let phis = new_phis(function, shape.header);
         let mut copies: Vec<Mapping> = Vec::new();

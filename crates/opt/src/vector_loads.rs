@@ -40,7 +40,7 @@ pub struct Stats {
 /// Name of the pass in remarks.
 const PASS: &str = "vector-loads";
 
-/// Joins loads in a whole function.
+/// Joins loads of neighbouring words into vector loads, in a whole function.
 pub fn run(function: &mut Function, target: Target) -> Stats {
     run_with_remarks(function, target, &mut Remarks::default())
 }
@@ -189,7 +189,7 @@ struct TrailingZeros {
 }
 
 impl TrailingZeros {
-    /// Computes the greatest fixed point of the data-flow equations.
+    /// Computes the number of trailing zero bits of each value, as the greatest fixed point of the data-flow equations.
     fn compute(function: &Function) -> TrailingZeros {
         let mut zeros = TrailingZeros { bits: vec![MAX_BITS; function.values.len()] };
         for sweep in 0.. {

@@ -58,7 +58,7 @@ impl Mover {
         })
     }
 
-    /// Looks the capabilities of a target up in the instruction table.
+    /// Returns the capabilities of a target, from the instruction table.
     fn look_up(target: Target) -> Mover {
         Mover {
             mov_reads_constants: is_encodable("MOV R4, c[0x0][0x28]", target),
@@ -189,7 +189,7 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Emits `PLOP3.LUT` or `UPLOP3.LUT` with an eight-bit truth table.
+    /// Emits `PLOP3.LUT` or `UPLOP3.LUT` with an eight-bit truth table, and returns the instruction.
     fn emit_plop3(&mut self, file: RegFile, to: Operand, sources: [Operand; 3], table: i64) -> Inst {
         let opcode = if file == RegFile::Predicate { Opcode::PLOP3 } else { Opcode::UPLOP3 };
         let nowhere = Operand::new(OperandKind::Zero(file));

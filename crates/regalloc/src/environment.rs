@@ -69,7 +69,7 @@ impl Clobbers {
         barriers: RegisterSet::EMPTY,
     };
 
-    /// Returns the registers of one file.
+    /// Returns the set for one register file.
     fn in_file(&self, file: RegFile) -> RegisterSet {
         match file {
             RegFile::General => self.general,

@@ -231,7 +231,7 @@ impl Hints {
         self.nodes[root].prefers_odd = prefers_odd;
     }
 
-    /// Returns the web of a value.
+    /// Returns a value as a member of its web.
     fn web_of(&mut self, value: Value) -> WebMember {
         let (root, offset) = self.root(value);
         WebMember { root, offset }
@@ -299,8 +299,8 @@ impl Hints {
             }
         }
         let place = self.find_gap(web, class, free)?;
-        // The first value of a web that gets registers determines those of the others. A value that did not get the implied registers does
-        // not change them.
+        // The first value of a web that gets registers determines the registers of the other values. A value that did not get the implied
+        // registers does not change them.
         if wish.is_none() {
             self.set_implied_register(web, place);
         }

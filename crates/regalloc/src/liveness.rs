@@ -45,7 +45,7 @@ impl NextUse {
     /// The farthest next use of a live value; larger distances are reduced to it, so that sums do not overflow.
     const FARTHEST: NextUse = NextUse(1 << 30);
 
-    /// Creates the next use for a use at a position of the current block.
+    /// Returns the next use at a position of the current block.
     pub fn at(position: u32) -> NextUse {
         NextUse(position)
     }
@@ -231,7 +231,7 @@ impl Liveness {
         }
     }
 
-    /// Computes the live-in lists.
+    /// Computes the values that are live at the start of each block. Returns an error if the function is not in strict SSA form.
     fn find_live_in(&mut self, function: &Function, flow: &Flow, file: RegFile) -> Result<(), AllocateError> {
         let mut needs: Vec<(Value, Need)> = Vec::new();
         self.phi_sources.reset(function.blocks.len());

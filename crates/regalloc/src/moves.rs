@@ -114,8 +114,8 @@ impl PendingMoves {
     }
 }
 
-/// Turns a parallel copy into steps to execute one after the other. Destinations must be distinct. `scratch` is a register that may be
-/// overwritten; it is neither source nor destination of a move.
+/// Returns the steps of a parallel copy, to be executed one after the other. Destinations must be distinct. `scratch` is a register that
+/// may be overwritten; it is neither source nor destination of a move.
 pub(crate) fn sequentialize(moves: &[Move], scratch: Option<Reg>) -> Vec<CopyStep> {
     let mut pending = PendingMoves::new(moves);
     let mut steps = Vec::new();

@@ -238,7 +238,7 @@ mod tests {
     use super::RegisterFile;
     use crate::registers::{Reg, RegisterSet};
 
-    /// R4 to R11 are usable; a pair is in R4:R5, single registers are in R6 and R9.
+    /// Returns a file with usable registers R4 to R11, and its values: a pair in R4:R5, single registers in R6 and R9.
     fn occupied() -> (RegisterFile, [Value; 3]) {
         let text = "func kernel @window ssa {\nbb0:\n    %0:R2@R4, %1:R@R6, %2:R@R9 = ENTRY\n    EXIT\n}";
         let function = parse(text).unwrap().remove(0);

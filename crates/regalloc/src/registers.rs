@@ -208,7 +208,7 @@ impl RegisterSet {
         self.find_among(class, self.gap_starts(class))
     }
 
-    /// As [`RegisterSet::find_gap`], but only among gaps that start at an even register, or at an odd one if `is_odd`.
+    /// As [`RegisterSet::find_gap`], but only among gaps that start at an odd register if `is_odd`, otherwise at an even one.
     pub fn find_gap_in_bank(&self, class: Class, is_odd: bool) -> Option<Reg> {
         const EVEN: u64 = 0x5555_5555_5555_5555;
         let mask = if is_odd { !EVEN } else { EVEN };

@@ -74,7 +74,8 @@ impl fmt::Display for OrderViolation {
 
 impl std::error::Error for OrderViolation {}
 
-/// Checks a new order of the items in `within`; `new` lists their positions in the new order.
+/// Checks that a new order of the items in `within` behaves like the old one; `new` lists their positions in the new order. Returns the
+/// first difference as an error.
 pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), OrderViolation> {
     let mut seen = vec![false; within.len()];
     let is_new = |&item: &usize| within.contains(&item) && !std::mem::replace(&mut seen[item - within.start], true);
@@ -95,7 +96,7 @@ pub fn check(code: &Code, within: Range<usize>, new: &[usize]) -> Result<(), Ord
     differs.map_or(Ok(()), |register| Err(OrderViolation::LastWriter { register }))
 }
 
-/// Compares the records of one item in the old order (`before`) and in the new order (`after`).
+/// Compares the records of one item in the old order (`before`) and in the new order (`after`). Returns a difference as an error.
 fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRecord) -> Result<(), OrderViolation> {
     if let Some(place) = before.writers.iter().zip(&after.writers).position(|(before, after)| before != after) {
         let reads = code.reads(&code.items[item]).iter();
@@ -111,7 +112,7 @@ fn compare_records(code: &Code, item: usize, before: &ItemRecord, after: &ItemRe
     if before.ordered_items != after.ordered_items { Err(OrderViolation::Order { item }) } else { Ok(()) }
 }
 
-/// The record of one item: what precedes it in the replayed order. Sets are represented by set hashes.
+/// The record of one item: the items that precede it in the replayed order, as far as they affect it. Sets are represented by set hashes.
 #[derive(Clone, Default)]
 struct ItemRecord {
     /// Writer of each register that the item reads, followed by the previous writer of each result if the item is guarded. A writer is

@@ -115,8 +115,8 @@ impl std::fmt::Display for ScheduleError {
 
 impl std::error::Error for ScheduleError {}
 
-/// Divides the blocks of a function into chunks of at most `largest` instructions; a larger block is a chunk of its own. Tables are sized
-/// by chunk, not by function, to bound memory.
+/// Returns the blocks of a function, divided into chunks of at most `largest` instructions; a larger block is a chunk of its own. Tables
+/// are sized by chunk, not by function, to bound memory.
 fn chunks(function: &Function, largest: usize) -> Vec<Vec<Block>> {
     let mut chunks: Vec<Vec<Block>> = Vec::new();
     let mut size = 0_usize;
@@ -220,7 +220,7 @@ struct BudgetSearch {
 }
 
 impl Scheduler<'_> {
-    /// Schedules a function on SSA values, before register allocation.
+    /// Schedules a function on SSA values, before register allocation, and returns statistics.
     pub fn run_on_values(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let flow = ControlFlow::compute(function);
         let liveness = Liveness::compute(function, &flow);
@@ -321,7 +321,7 @@ impl Scheduler<'_> {
         BlockOutcome { cycles: attempt.cycles, peak: peak[0] }
     }
 
-    /// Searches for an order of a block that needs at most `allowed` registers of each class: first in the mode of the pass, then in
+    /// Returns an order of a block that needs at most `allowed` registers of each class: tried first in the mode of the pass, then in
     /// `reduce-reg`.
     fn find_within_budget(
         &self,
@@ -360,7 +360,7 @@ impl Scheduler<'_> {
         BudgetSearch { attempt: None, cycles: cycles_before, lower_bound_cycles, peak: None, is_tight, traced_attempts }
     }
 
-    /// Schedules a function on physical registers (phase 110).
+    /// Schedules a function on physical registers (phase 110), and returns statistics.
     pub fn run_on_registers(&self, function: &mut Function) -> Result<Stats, ScheduleError> {
         let mut stats = Stats::default();
         let flow = ControlFlow::compute(function);
@@ -438,7 +438,7 @@ impl Scheduler<'_> {
         [self.register_target(live[0]).registers, PREDICATES - 1, PREDICATES - 1, self.uniform_limit as i32 - 8]
     }
 
-    /// Schedules the regions of a block. A region whose new order is not faster keeps its old order.
+    /// Schedules the regions of a block, and returns the order of the block. A region whose new order is not faster keeps its old order.
     fn schedule_regions(&self, code: &Code, range: &Range<usize>, scratch: &mut Scratch<'_, '_>, settings: &Settings) -> Attempt {
         let Scratch { builder, tracker, scheduler, in_flight, carried } = scratch;
         in_flight.restart_block();

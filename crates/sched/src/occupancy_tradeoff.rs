@@ -23,7 +23,7 @@ use crate::score::{Score, busiest};
 
 /// Estimated cost of one block under one register budget.
 struct BlockEstimate {
-    /// Estimated execution count.
+    /// Estimated number of executions of the block per execution of the function.
     executions: f64,
     /// Cycles of one execution by a lone warp.
     cycles: f64,

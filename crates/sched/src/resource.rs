@@ -264,7 +264,7 @@ impl Resources {
         answer
     }
 
-    /// Adds an instruction: all three modes.
+    /// Adds an instruction in all three modes, and returns the information that removes it again.
     pub fn schedule(&mut self, work: &Work, slot: &mut ResourceSlot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
         slot.enter();

@@ -16,7 +16,8 @@ use super::{Combiner, Rule};
 use crate::rewrite::Draft;
 
 impl Combiner {
-    /// Combines a logic operation on two predicates with the comparison that computes one of them.
+    /// Combines a logic operation on two predicates with the comparison that computes one of them. Returns the rule that was applied;
+    /// `None` if nothing changed.
     pub(super) fn combine_condition(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         let data = &function.insts[inst];
         let &[result, Operand::PT] = function.results(inst) else { return None };

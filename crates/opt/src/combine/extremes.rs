@@ -9,7 +9,8 @@ use super::{Combiner, Rule, draft};
 use crate::rewrite::Draft;
 
 impl Combiner {
-    /// Combines a minimum or maximum with the computation of one of its sources.
+    /// Combines a minimum or maximum with the computation of one of its sources. Returns the rule that was applied; `None` if nothing
+    /// changed.
     pub(super) fn combine_extreme(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         let ([a, b], predicate) = parts(function, inst)?;
         // Only one source can be an immediate. A zero is replaced by the zero register, so that the other source can be the immediate.

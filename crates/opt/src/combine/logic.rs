@@ -93,7 +93,8 @@ fn sources_and_table(function: &Function, inst: Inst) -> Option<([Operand; 3], u
 }
 
 impl Combiner {
-    /// Replaces the root of a tree of logic operations by one `LOP3` of the leaves, if there are at most three distinct ones.
+    /// Replaces the root of a tree of logic operations by one `LOP3` of the leaves, if there are at most three distinct ones. Returns the
+    /// rule that was applied; `None` if nothing changed.
     pub(super) fn combine_logic(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         if function.insts[inst].guard.is_some() {
             return None;

@@ -11,7 +11,8 @@ const MINUS_ZERO: u32 = 1 << 31;
 
 impl Combiner {
     /// Replaces sources computed as `value + -0` by that value with its signs. Adding -0 changes no value except that NaNs become quiet
-    /// and, with `.FTZ`, subnormal numbers become zero; the reader does both itself.
+    /// and, with `.FTZ`, subnormal numbers become zero; the reader does both itself. Returns the rule that was applied; `None` if nothing
+    /// changed.
     pub(super) fn absorb_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
         if function.insts[inst].modifiers.contains(&Symbol::XORSIGN) {
             return None;

@@ -15,7 +15,7 @@ const MAX_SHIFT_READERS: u32 = 2;
 pub(super) type Terms = SmallVec<[Operand; 5]>;
 
 impl Combiner {
-    /// Combines an addition with the computation of one of its summands.
+    /// Combines an addition with the computation of one of its summands. Returns the rule that was applied; `None` if nothing changed.
     pub(super) fn combine_sum(&mut self, function: &mut Function, inst: Inst) -> Option<Rule> {
         if function.insts[inst].guard.is_some() {
             return None;
@@ -29,7 +29,7 @@ impl Combiner {
         rules.into_iter().find_map(|rule| (0..terms.len()).find_map(|at| rule(self, function, inst, &terms, at)))
     }
 
-    /// Combines `a * b + c` into one `IMAD`, where term `at` is the product.
+    /// Combines `a * b + c` into one `IMAD`, where term `at` is the product. Returns the rule that was applied; `None` if nothing changed.
     fn product_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let other = *only_other(terms, at)?;
         let product = self.absorbable(function, inst, &terms[at], Opcode::IMAD, &[])?;
@@ -43,7 +43,7 @@ impl Combiner {
         Some(Rule::ProductSum)
     }
 
-    /// Combines `(a << n) + b` into one `LEA`, where term `at` is the shift.
+    /// Combines `(a << n) + b` into one `LEA`, where term `at` is the shift. Returns the rule that was applied; `None` if nothing changed.
     fn shifted_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let other = *only_other(terms, at)?;
         let shift = self.absorbable(function, inst, &terms[at], Opcode::SHF, &[Symbol::L, Symbol::U32])?;
@@ -59,7 +59,8 @@ impl Combiner {
         Some(Rule::ShiftedSum)
     }
 
-    /// Combines `(a + b) + c` into one `IADD3`, where term `at` is the inner sum; constants are added up.
+    /// Combines `(a + b) + c` into one `IADD3`, where term `at` is the inner sum; constants are added up. Returns the rule that was
+    /// applied; `None` if nothing changed.
     fn sum_of_sum(&mut self, function: &mut Function, inst: Inst, terms: &Terms, at: usize) -> Option<Rule> {
         let inner = self.absorbable(function, inst, &terms[at], Opcode::IADD3, &[])?;
         let mut all: Terms = terms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term).collect();
@@ -90,7 +91,8 @@ impl Combiner {
         Some(())
     }
 
-    /// Combines `(a << n) + b` in 64 bits into two `LEA`, where `upper` is the addition of the upper halves.
+    /// Combines `(a << n) + b` in 64 bits into two `LEA`, where `upper` is the addition of the upper halves. Returns the rule that was
+    /// applied; `None` if nothing changed.
     fn combine_wide_shift(&mut self, function: &mut Function, upper: Inst) -> Option<Rule> {
         let ([upper_result, ..], [.., carry, never]) = (function.results(upper), function.sources(upper)) else { return None };
         let (upper_result, carry) = (*upper_result, *carry);
@@ -157,7 +159,7 @@ impl Combiner {
     }
 }
 
-/// A 64-bit left shift.
+/// The operands of a 64-bit left shift.
 struct WideShift {
     /// The lower half of the shifted value.
     low: Operand,

@@ -20,7 +20,8 @@ use crate::rewrite::{Draft, piece};
 const SIGN: u32 = 1 << 31;
 
 impl Combiner {
-    /// Replaces sources whose sign was changed by a logic operation by the original doubles with sign modifiers.
+    /// Replaces sources whose sign was changed by a logic operation by the original doubles with sign modifiers. Returns the rule that was
+    /// applied; `None` if nothing changed.
     pub(super) fn absorb_wide_signs(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Option<Rule> {
         let mut applied = None;
         for at in function.insts[inst].result_count()..function.operands(inst).len() {

@@ -28,7 +28,8 @@ struct WideSum {
 }
 
 impl Combiner {
-    /// Combines a 64-bit sum with the 64-bit sum that is one of its summands, at the addition of the upper halves.
+    /// Combines a 64-bit sum with the 64-bit sum that is one of its summands, at the addition of the upper halves. Returns the rule that
+    /// was applied; `None` if nothing changed.
     pub(super) fn combine_wide_sum(&mut self, function: &mut Function, upper: Inst) -> Option<Rule> {
         let outer = self.wide_sum(function, upper)?;
         let [lower_terms, upper_terms] = [plain_terms(function, outer.lower)?, plain_terms(function, outer.upper)?];

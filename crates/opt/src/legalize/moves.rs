@@ -108,7 +108,7 @@ fn register_count(draft: &Draft, at: usize) -> u8 {
 
 /// Appends the moves for operands of one instruction to a prelude.
 struct MoveBuilder<'a> {
-    /// The function of the instruction.
+    /// The function that contains the instruction.
     function: &'a mut Function,
     /// Answers whether the target can encode an instruction.
     encodability: &'a EncodabilityCache,
@@ -135,14 +135,14 @@ impl MoveBuilder<'_> {
         if move_kind.applies_signs { self.apply_signs(supplied, operand.signs, move_kind.file) } else { Some(supplied) }
     }
 
-    /// Appends a move of one 32-bit source to a new register.
+    /// Appends a move of one 32-bit source to a new register of `file`; returns the register.
     fn move_word(&mut self, source: Operand, file: RegFile) -> Operand {
         let opcode = if file == RegFile::Uniform { Opcode::UMOV } else { Opcode::MOV };
         self.prelude.define(self.function, Class::new(file, 1), opcode, &[], &[source])
     }
 
-    /// Moves an immediate to `width` registers. The immediate of an FP64 instruction is the upper half of the value; the lower half is
-    /// zero.
+    /// Moves an immediate to `width` registers, and returns them. The immediate of an FP64 instruction is the upper half of the value; the
+    /// lower half is zero.
     fn move_immediate(&mut self, number: i64, width: u8, file: RegFile) -> OperandKind {
         if number == 0 {
             return OperandKind::Zero(file);
@@ -162,7 +162,8 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Moves a constant-bank operand of `width` words to registers, with a 64-bit load if the target cannot move single words.
+    /// Moves a constant-bank operand of `width` words to registers, and returns them. Uses a 64-bit load if the target cannot move single
+    /// words.
     fn move_constant(&mut self, bank: u8, offset: u32, width: u8, file: RegFile) -> OperandKind {
         let example = Operand::new(OperandKind::Register { file, first: super::EXAMPLE_REGISTER, count: 1 });
         let (move_opcode, load) = if file == RegFile::Uniform { (Opcode::UMOV, Opcode::ULDC) } else { (Opcode::MOV, Opcode::LDC) };
@@ -177,9 +178,9 @@ impl MoveBuilder<'_> {
         self.prelude.pack(self.function, file, &parts).kind
     }
 
-    /// Copies a value to the register file of `move_kind`; `None` if it cannot be copied there. A value in a general register is copied to
-    /// a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection guarantees that it is
-    /// the same in all threads.
+    /// Copies a value to the register file of `move_kind`, and returns the copy; `None` if it cannot be copied there. A value in a general
+    /// register is copied to a uniform register only for instructions of the uniform datapath and for descriptors; instruction selection
+    /// guarantees that it is the same in all threads.
     fn copy_to_file(&mut self, part: Part, move_kind: MoveKind) -> Option<Operand> {
         let file = self.function.values[part.value].file;
         let opcode = match (file, move_kind.file) {
@@ -240,7 +241,8 @@ impl MoveBuilder<'_> {
         Some(Operand { kind: packed.kind, ..operand })
     }
 
-    /// Appends a `LOP3` of an operand and the constant `bits`; `table` is the truth table (0xc0: and, 0x3c: exclusive or).
+    /// Appends a `LOP3` of an operand and the constant `bits`, and returns its result; `table` is the truth table (0xc0: and, 0x3c:
+    /// exclusive or).
     fn emit_logic(&mut self, operand: Operand, bits: u32, table: u8) -> Operand {
         let sources = [operand, i64::from(bits).into(), Operand::RZ, i64::from(table).into(), Operand::PT.inverted_predicate()];
         self.prelude.define(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)

@@ -59,7 +59,7 @@ fn has_no_predicate_result(draft: &Draft) -> bool {
     draft.operands[..draft.result_count].iter().skip(1).all(|result| result.kind == OperandKind::Zero(RegFile::Predicate))
 }
 
-/// Mirrors the relation of a comparison whose sources were swapped; `None` if that is not possible.
+/// Returns the draft of a comparison with the mirrored relation, for swapped sources; `None` if the relation cannot be mirrored.
 fn mirrored(mut draft: Draft) -> Option<Draft> {
     // An extended (64-bit) comparison continues a comparison of the low halves, whose order stays.
     if draft.has(Symbol::EX) {

@@ -107,7 +107,7 @@ fn is_policy(descriptor: &Operand) -> bool {
     descriptor.suffixes[0] == Symbol::_64
 }
 
-/// Deletes the `.64` suffix that marks a descriptor as a cache policy.
+/// Returns the draft without the `.64` suffix that marks a descriptor as a cache policy; `None` if it has none.
 fn without_policy_suffix(draft: &Draft) -> Option<Draft> {
     let (_, at) = descriptor_positions(draft).filter(|&(_, at)| is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
@@ -115,7 +115,7 @@ fn without_policy_suffix(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// Moves the descriptor of an ordinary access out of the address; it becomes the last operand.
+/// Returns the draft with the descriptor of an ordinary access as the last operand instead of in the address; `None` if it has none there.
 pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
     let (_, at) = descriptor_positions(draft).filter(|&(_, at)| !is_policy(&draft.operands[at]))?;
     let mut changed = draft.clone();
@@ -124,7 +124,7 @@ pub(super) fn with_hidden_descriptor(draft: &Draft) -> Option<Draft> {
     Some(changed)
 }
 
-/// Deletes the descriptor of an access.
+/// Returns the draft without the descriptor of its access; `None` if it has none.
 fn without_descriptor(draft: &Draft) -> Option<Draft> {
     descriptor_positions(draft)?;
     let mut changed = draft.clone();
@@ -149,7 +149,7 @@ fn remove_descriptor_bracket(draft: &mut Draft) {
     }
 }
 
-/// Adds a scope to a weak access, which some targets require. ptxas uses system scope.
+/// Returns the draft with system scope, as ptxas writes a weak access on targets that require a scope; `None` for other instructions.
 fn with_system_scope(draft: &Draft) -> Option<Draft> {
     let has_scope = [Symbol::CTA, Symbol::SM, Symbol::GPU, Symbol::SYS].into_iter().any(|scope| draft.has(scope));
     let is_access = matches!(draft.opcode, Opcode::LD | Opcode::LDG | Opcode::ST | Opcode::STG);
@@ -160,7 +160,8 @@ fn with_system_scope(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// Replaces the opcode by alternative `number` (from 0) of those that other targets use for the same instruction.
+/// Returns the draft with opcode `number` (from 0) of those that other targets use for the same instruction; `None` if there is no such
+/// opcode.
 fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     let has_constant = draft.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Constant { .. }));
     let opcodes: &[Opcode] = match draft.opcode {
@@ -175,7 +176,8 @@ fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     opcodes.get(number).map(|&opcode| Draft { opcode, ..draft.clone() })
 }
 
-/// Adds the predicate results that some targets require, as `PT` or `UPT` because they are unused.
+/// Returns the draft with the predicate results that some targets require, as `PT` or `UPT` because they are unused; `None` if it has them
+/// already.
 fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
     let mut operands: SmallVec<[Operand; 8]> = SmallVec::new();
     let mut taken = 0;
@@ -197,7 +199,7 @@ fn with_named_predicates(function: &Function, draft: &Draft) -> Option<Draft> {
     Some(Draft { operands, result_count: draft.result_count + added, ..draft.clone() })
 }
 
-/// Turns a `WARPSYNC` with a full mask into `WARPSYNC.ALL`.
+/// Returns `WARPSYNC.ALL` for a `WARPSYNC` with a full mask; `None` for other instructions.
 fn with_full_mask(draft: &Draft) -> Option<Draft> {
     let is_full = |operand: &Operand| operand.integer().is_some_and(|mask| mask as u32 == u32::MAX);
     (draft.opcode == Opcode::WARPSYNC && draft.modifiers.is_empty() && draft.operands.last().is_some_and(is_full)).then(|| {
@@ -208,7 +210,8 @@ fn with_full_mask(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// Replaces negative 32-bit immediates by their unsigned bit patterns: immediate fields of floating-point instructions are unsigned.
+/// Returns the draft with negative 32-bit immediates replaced by their unsigned bit patterns, because immediate fields of floating-point
+/// instructions are unsigned; `None` if it has none.
 fn with_unsigned_immediates(draft: &Draft) -> Option<Draft> {
     let mut changed = draft.clone();
     for operand in &mut changed.operands[draft.result_count..] {

@@ -147,7 +147,7 @@ struct Search<'a> {
     loops: &'a Loops,
     /// By block: whether a diverged warp may execute it.
     diverged: &'a [bool],
-    /// The loop.
+    /// The loop that is searched.
     id: LoopId,
 }
 
@@ -176,7 +176,7 @@ impl Search<'_> {
         (has_registers && loop_code.kept_values.len() <= loop_code.copies.len()).then_some(loop_code)
     }
 
-    /// Classifies a source of an instruction by its definition.
+    /// Returns where a source of an instruction comes from.
     fn origin(&self, source: &Operand) -> Origin {
         let Some(part) = source.part() else { return Origin::Available };
         let file = self.function.values[part.value].file;

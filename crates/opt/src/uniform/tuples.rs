@@ -50,7 +50,7 @@ struct DescriptorTuple {
     value: Value,
     /// Index of the defining pack in its block.
     position: usize,
-    /// The computation of each word.
+    /// How each of the four words is computed.
     words: [Word; WORDS],
 }
 
@@ -128,7 +128,8 @@ fn analyze_word(function: &Function, definitions: &Definitions, operand: &Operan
     match_sum(function, definitions, part).unwrap_or(Word::Sum(part, 0))
 }
 
-/// Matches the sum of a register and a constant. A bitwise OR with bits that are zero in the register is a sum as well.
+/// Matches the sum of a register and a constant, and returns it as [`Word::Sum`]. A bitwise OR with bits that are zero in the register is a
+/// sum as well.
 fn match_sum(function: &Function, definitions: &Definitions, part: Part) -> Option<Word> {
     let inst = definitions.unguarded(function, part.value)?;
     let data = &function.insts[inst];

@@ -254,7 +254,7 @@ pub(crate) struct GuardOperands {
 
 /// Creates instructions and appends them to a list.
 pub(super) struct Emit<'a> {
-    /// The function.
+    /// The function that instructions are added to.
     pub(super) function: &'a mut Function,
     /// The instruction whose source location the new instructions get.
     pub(super) location: Inst,

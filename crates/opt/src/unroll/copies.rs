@@ -53,8 +53,8 @@ impl Mapping {
     }
 }
 
-/// Copies all blocks of a loop. `start` gives the value of each phi of the header in this copy. The back edge of the copy goes to its own
-/// header, and its exit edge to the exit of the loop, until the caller changes them.
+/// Copies all blocks of a loop and returns the mapping from the loop to the copy. `start` gives the value of each phi of the header in this
+/// copy. The back edge of the copy goes to its own header, and its exit edge to the exit of the loop, until the caller changes them.
 pub(super) fn copy(function: &mut Function, shape: &Shape, start: impl Fn(&Function, Inst) -> Value) -> Mapping {
     let mut mapping = Mapping::default();
     for &block in &shape.blocks {
@@ -87,7 +87,7 @@ pub(super) fn copy(function: &mut Function, shape: &Shape, start: impl Fn(&Funct
     mapping
 }
 
-/// Copies one instruction with the values and blocks of `mapping`; the source location stays the same.
+/// Copies one instruction with the values and blocks of `mapping`, and returns the copy; the source location stays the same.
 pub(super) fn copy_inst(function: &mut Function, mapping: &Mapping, inst: Inst) -> Inst {
     let operands: SmallVec<[Operand; 8]> = function.operands(inst).iter().map(|&operand| mapping.operand(operand)).collect();
     let data = function.insts[inst].clone();

@@ -183,7 +183,7 @@ impl LoopState {
     }
 }
 
-/// Creates a block that branches to the exit of the loop.
+/// Creates a block that branches to the exit of the loop, and returns it.
 fn new_block(function: &mut Function, shape: &Shape) -> Block {
     let block = function.new_block();
     set_jump(function, block, shape.exit);

@@ -157,7 +157,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Computes the sum of three words and `carry` (result 0), or its carry out (result 1).
+    /// Returns the sum of three words and `carry` (for `result` 0), or its carry out (for `result` 1).
     fn sum(&mut self, result: usize, summands: [&Operand; 3], carry: bool) -> Content {
         let is_plain = summands.iter().all(|summand| summand.signs.is_empty());
         let mut sum = u64::from(carry);
@@ -177,7 +177,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Computes a `SHF`: one word of the shifted pair `high:low`.
+    /// Returns the result of a `SHF`: one word of the shifted pair `high:low`.
     fn shift(&mut self, modifiers: &[Symbol], low: &Operand, distance: &Operand, high: &Operand) -> Content {
         let is_plain = [low, distance, high].iter().all(|source| source.signs.is_empty());
         let distance = self.word(distance).filter(|&distance| is_plain && distance < 32)?;
@@ -211,7 +211,7 @@ impl Simulation<'_> {
     }
 }
 
-/// Compares two words as signed or unsigned integers.
+/// Returns the order of two words as signed or unsigned integers.
 fn compare(is_unsigned: bool, a: u32, b: u32) -> std::cmp::Ordering {
     if is_unsigned { a.cmp(&b) } else { (a as i32).cmp(&(b as i32)) }
 }

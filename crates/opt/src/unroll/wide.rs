@@ -232,12 +232,13 @@ fn add(emit: &mut Emit<'_>, base: Pair, constant: i64) -> Pair {
     sum(emit, base, words)
 }
 
-/// Emits the 64-bit subtraction `from - subtrahend`: adds the negated lower half and, with its carry, the inverted upper half.
+/// Emits the 64-bit subtraction `from - subtrahend` and returns the difference: adds the negated lower half and, with its carry, the
+/// inverted upper half.
 fn subtract(emit: &mut Emit<'_>, from: Pair, subtrahend: Pair) -> Pair {
     sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
 }
 
-/// Emits a 64-bit addition.
+/// Emits a 64-bit addition and returns the sum.
 fn sum(emit: &mut Emit<'_>, one: Pair, other: Pair) -> Pair {
     let carry = emit.function.new_value(Class::P);
     let carry = Operand::from(emit.function.whole(carry));

@@ -47,14 +47,17 @@ const LONGEST_REGION: usize = 512;
 pub(super) struct Backtracking;
 
 impl Strategy for Backtracking {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "backtracking"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "list schedule that takes back its last decisions when they lead to a stall"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -68,20 +71,24 @@ impl Strategy for Backtracking {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         let mut budget = SearchBudget::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 
+    /// Returns the maximum number of instructions in a region.
     fn longest_region(&self) -> usize {
         LONGEST_REGION
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter(region, tracker);
     let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
@@ -167,7 +174,7 @@ struct Step<'a> {
     ready_index: usize,
     /// Length of the ready list after the item was removed from it.
     ready_len: usize,
-    /// Restores the registers and units.
+    /// Restores the registers and units to the state before the item.
     undo: Undo,
     /// Register groups that became live or dead, with their old liveness.
     changed_groups: Vec<(u32, bool)>,

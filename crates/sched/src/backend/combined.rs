@@ -40,14 +40,17 @@ const SMALL_REGION: usize = 512;
 pub(super) struct Combined;
 
 impl Strategy for Combined {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "combined"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "the best of several strategies for each region"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -83,20 +86,24 @@ impl Strategy for Combined {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         let mut budget = SearchBudget::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 
+    /// Returns true: the strategy uses the dependences on the previous iteration.
     fn uses_loop_edges(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter(region, tracker);
     let groups = groups.as_ref();

@@ -22,6 +22,7 @@ pub(super) struct ByCriticalPath;
 impl Priority for ByCriticalPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::DependencyCycle, Reason::Opens];
 
+    /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         [-i64::from(candidate.stall), candidate.height.into(), candidate.newly_ready.into(), 0, 0]
     }
@@ -31,22 +32,27 @@ impl Priority for ByCriticalPath {
 pub(super) struct CriticalPath;
 
 impl Strategy for CriticalPath {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "critical-path"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "list schedule by the longest path to the end of the region"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![Cost, DependencyCycle, Opens]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(|region, tracker| schedule_by(region, tracker, &mut ByCriticalPath))
     }
 
+    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
     fn reports_register_demand(&self) -> bool {
         false
     }

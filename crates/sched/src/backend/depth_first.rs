@@ -35,6 +35,7 @@ struct ByChain {
 impl Priority for ByChain {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Chain, Reason::DependencyCycle];
 
+    /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let stall = candidate.stall.saturating_sub(self.tolerated);
         [-i64::from(stall), candidate.last_predecessor_step.into(), candidate.height.into(), 0, 0]
@@ -45,27 +46,33 @@ impl Priority for ByChain {
 pub(super) struct DepthFirst;
 
 impl Strategy for DepthFirst {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "depth-first"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "follows each dependency chain to its end: few live values, more stalls"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![Cost, Chain, DependencyCycle, SourceOrder]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let facts = Facts::new(region);

@@ -54,7 +54,7 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Computes the figures of a region.
+    /// Computes critical paths and scoreboard use of a region.
     pub(super) fn new(region: &Region<'a>) -> Facts<'a> {
         let graph = region.graph;
         let nodes = 0..graph.items() as u32;
@@ -138,7 +138,7 @@ impl Proposal {
         Proposal::new(region, groups, (0..region.graph.items() as u32).collect(), reason)
     }
 
-    /// Measures an order. Every decision of its trace has the same reason.
+    /// Measures the length and the registers of an order. Every decision of its trace has the same reason.
     pub(super) fn new(region: &Region<'_>, groups: Option<&Groups>, order: Vec<u32>, reason: Reason) -> Proposal {
         let start = region.graph.region.start;
         let length = estimate(region.code, region.graph, region.costs, order.iter().map(|&node| start + node as usize));
@@ -264,7 +264,7 @@ struct Engine<'a, 'g> {
     step: u32,
 }
 
-/// Schedules a region by a priority function.
+/// Schedules a region by a priority function, and returns the order with its figures.
 pub(super) fn run(facts: &Facts<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
     let graph = facts.region.graph;
     let mut engine = Engine {
@@ -426,7 +426,7 @@ struct CriterionValues {
 }
 
 impl CriterionValues {
-    /// Compares the values lexicographically.
+    /// Compares the values lexicographically, register criteria first.
     fn cmp(&self, other: &CriterionValues) -> Ordering {
         self.register_values.cmp(&other.register_values).then(self.strategy_values.cmp(&other.strategy_values))
     }
@@ -486,7 +486,7 @@ pub(super) mod testing {
     }
 
     impl Bench {
-        /// Parses the instructions of the region.
+        /// Parses the instructions of the region; no mode, budget or knob is changed from its default.
         pub(in super::super) fn new(lines: &[&str]) -> Bench {
             let target = Target::parse("sm_90a").unwrap();
             let code = from_machine::code(&lines.iter().map(|line| parse(line).unwrap()).collect::<Vec<_>>());

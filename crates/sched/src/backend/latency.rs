@@ -48,41 +48,49 @@ impl ByMemoryPath {
 impl Priority for ByMemoryPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
 
+    /// Returns the rank by which available items are put forward for comparison.
     fn rank(&self, facts: &Facts<'_>, node: u32) -> i64 {
         (i64::from(self.paths[node as usize]) << 32) + i64::from(facts.heights[node as usize])
     }
 
+    /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let path = self.paths[candidate.node as usize];
         [-i64::from(candidate.stall), path.into(), -i64::from(candidate.last_predecessor_step), candidate.height.into(), 0]
     }
 }
 
-/// The strategy `latency`.
+/// The strategy `latency`, which is described in the module comment.
 pub(super) struct Latency;
 
 impl Strategy for Latency {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "latency"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "starts loads and their addresses first and alternates between independent chains"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![Cost, MemoryPath, Interleaved, DependencyCycle]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
     fn reports_register_demand(&self) -> bool {
         false
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let facts = Facts::new(region);

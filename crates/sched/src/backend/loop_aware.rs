@@ -44,14 +44,17 @@ const ITERATIONS: u32 = 4;
 pub(super) struct LoopAware;
 
 impl Strategy for LoopAware {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "loop-aware"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "loop bodies of one block: fewest cycles per iteration, with latencies across iterations"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::LoopCarried,
@@ -65,19 +68,23 @@ impl Strategy for LoopAware {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 
+    /// Returns true: the strategy uses the dependences on the previous iteration.
     fn uses_loop_edges(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let (best, exceeded_scarcity) = best_order(region, groups.as_ref());
@@ -136,7 +143,7 @@ pub(super) struct SteadyState {
     period: u32,
 }
 
-/// Issues several iterations of an order.
+/// Issues several iterations of an order on the shared clock, and returns the timing of the last ones.
 pub(super) fn steady_state(region: &Region<'_>, order: &[u32]) -> SteadyState {
     let Region { code, graph, costs, carried, .. } = *region;
     let mut clock = Clock::new(costs);

@@ -56,28 +56,34 @@ const MOST_SEEN: usize = 8;
 pub(super) struct Permutation;
 
 impl Strategy for Permutation {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "permutation"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "branch and bound: the shortest order of small regions, with proof"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[Reason::Optimal, Reason::SearchEnded, Reason::TooLarge, Reason::SourceOrder]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         let mut budget = SearchBudget::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut budget))
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut SearchBudget) -> Schedule {
     let groups = enter(region, tracker);
     let (proposal, search, exceeded_scarcity) = best_order(region, groups.as_ref(), budget);
@@ -406,7 +412,7 @@ mod tests {
         best
     }
 
-    /// Random straight-line code of loads, special functions, sums and products, from a linear congruential generator.
+    /// Returns random straight-line code of loads, special functions, sums and products, from a linear congruential generator.
     fn random_lines(seed: u64, count: usize) -> Vec<String> {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = |below: u64| {

@@ -39,27 +39,33 @@ const WINDOW: (usize, usize) = (24, 8);
 pub(super) struct Pressure;
 
 impl Strategy for Pressure {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "pressure"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "places each definition next to its uses: the fewest live registers"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![Cost, DependencyCycle, Opens, RegisterDelta, Chain, SourceOrder]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);

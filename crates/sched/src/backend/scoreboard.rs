@@ -31,6 +31,7 @@ struct ByScoreboards {
 impl Priority for ByScoreboards {
     const CRITERIA: &'static [Reason] = &[Reason::FewerScoreboards, Reason::Cost, Reason::FreesScoreboard, Reason::DependencyCycle];
 
+    /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let crowds = candidate.sets_scoreboard && candidate.scoreboards_in_use >= self.limit;
         let frees = candidate.awaits_scoreboard && !candidate.sets_scoreboard;
@@ -42,27 +43,33 @@ impl Priority for ByScoreboards {
 pub(super) struct Scoreboard;
 
 impl Strategy for Scoreboard {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "scoreboard"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "keeps the results in flight within the six scoreboards of a warp"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         engine_reasons![FewerScoreboards, Cost, FreesScoreboard, DependencyCycle]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns whether the strategy must run even where no order can be faster, to report its register demand.
     fn reports_register_demand(&self) -> bool {
         false
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let facts = Facts::new(region);

@@ -57,7 +57,7 @@ pub trait Strategy {
     /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason];
 
-    /// Starts the scheduling of a function. All regions that the result schedules must have the same [`Settings::knobs`].
+    /// Returns a function that schedules the regions of one program function. All regions must have the same [`Settings::knobs`].
     fn scheduler(&self) -> RegionScheduler;
 
     /// Returns the maximum number of instructions in a region. Longer runs of instructions are split into several regions.

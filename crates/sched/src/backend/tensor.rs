@@ -62,6 +62,7 @@ fn is_load(facts: &Facts<'_>, node: u32) -> bool {
 impl Priority for ByProducts {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Spaced, Reason::Batch, Reason::Alternates, Reason::DependencyCycle];
 
+    /// Returns the value of each criterion for a candidate; higher values win.
     fn measure(&self, facts: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let (product, load) = (is_product(facts, candidate.node), is_load(facts, candidate.node));
         // A load is due after `spacing` products; until then products come first. Before the first product, loads are always due.
@@ -72,6 +73,7 @@ impl Priority for ByProducts {
         [-i64::from(candidate.stall), place, product.into(), alternates.into(), candidate.height.into()]
     }
 
+    /// Updates the state for a candidate that has issued.
     fn issued(&mut self, facts: &Facts<'_>, candidate: &Candidate) {
         if is_product(facts, candidate.node) {
             (self.since_load, self.last_product) = (self.since_load + 1, candidate.step);
@@ -85,14 +87,17 @@ impl Priority for ByProducts {
 pub(super) struct Tensor;
 
 impl Strategy for Tensor {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "tensor"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "matrix products: alternates accumulators and spreads loads between products"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -111,15 +116,18 @@ impl Strategy for Tensor {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 }
 
+/// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
     let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);

@@ -32,7 +32,7 @@ pub fn register(file: RegFile, number: u16) -> Option<u32> {
     Some(file as u32 * FILE_SIZE + u32::from(number))
 }
 
-/// Builds the items of decoded instructions.
+/// Returns the items of decoded instructions.
 pub fn code(instructions: &[Instruction]) -> Code {
     let mut code = empty();
     for instruction in instructions {
@@ -220,8 +220,8 @@ pub(super) fn described_access(
     OrderEffect::Access(MemAccess { kind: access_kind(writes, is_constant), space, strong, address })
 }
 
-/// Mixes a part of an address into `form`, the hash of the address form. Equal hashes count as equal forms; collisions of 64 bits are
-/// neglected.
+/// Returns the hash `form` of an address form, updated by one more part of the address. Equal hashes count as equal forms; collisions of 64
+/// bits are neglected.
 pub(super) fn mix(form: u64, part: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     (form, part).hash(&mut hasher);

@@ -19,7 +19,7 @@ pub enum EdgeKind {
     Order,
 }
 
-/// An edge of the graph.
+/// An edge of the dependency graph.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Edge {
     /// The node at the other end: the successor in a [`Graph`], the predecessor while edges are collected.

@@ -147,7 +147,7 @@ impl SpaceState {
 pub(super) struct MemoryOrder {
     /// By memory space: its accesses so far.
     spaces: [SpaceState; SPACES],
-    /// By form and registers: the base.
+    /// By address form and base registers: the base.
     bases: FxHashMap<BaseKey, BaseId>,
     /// Number of bases so far. An access at an unknown address gets a new base, different from all others.
     base_count: usize,

@@ -61,7 +61,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Builds the graph with outgoing edges from the collected incoming edges, by a counting sort on the source node.
+    /// Returns the graph with outgoing edges for the collected incoming edges, by a counting sort on the source node.
     fn from_incoming(incoming: &Incoming, region: Range<usize>) -> Graph {
         let nodes = (incoming.items + incoming.joins) as usize;
         let mut graph = Graph { region, order: Vec::with_capacity(nodes), ..Graph::default() };
@@ -122,9 +122,9 @@ impl Graph {
         self.tails[node as usize].into()
     }
 
-    /// As [`Graph::tail`], but for a typical reader instead of the slowest one. The scheduling barrier after the region counts with its
-    /// actual latency. Other readers are assumed to be of the same class as the item, because dependence chains mostly continue with the
-    /// same kind of instruction.
+    /// Returns the number of cycles as [`Graph::tail`] does, but for a typical reader instead of the slowest one. The scheduling barrier
+    /// after the region counts with its actual latency. Other readers are assumed to be of the same class as the item, because dependence
+    /// chains mostly continue with the same kind of instruction.
     pub fn typical_tail(&self, node: u32) -> u32 {
         self.typical_tails[node as usize].into()
     }
@@ -212,7 +212,7 @@ pub struct Builder<'m> {
     /// Sequence number of the current region. The state of a register with another stamp is stale, so the table need not be cleared for
     /// each region.
     stamp: u32,
-    /// By register number: its state.
+    /// By register number: its last writer and its readers since.
     registers: Vec<Register>,
     /// Elements of the linked lists of readers.
     readers: Vec<Reader>,

@@ -71,7 +71,7 @@ pub struct Subject<'a> {
     pub code: &'a Gathered,
 }
 
-/// Formats the guidance text of one function at a level of detail.
+/// Returns the guidance text of one function at a level of detail, 0 to 4.
 pub fn text(subject: &Subject<'_>, level: u8) -> String {
     let mut text = String::new();
     if level == 0 {

@@ -129,7 +129,7 @@ pub fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize
     }
 }
 
-/// Formats the distances as text, one line per category.
+/// Returns the distances as text, one line per category.
 pub fn lines(hiding: &LatencyDistances) -> String {
     let mut text = String::new();
     for (category, found) in Category::ALL.into_iter().zip(hiding) {

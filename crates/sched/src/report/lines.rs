@@ -103,7 +103,7 @@ fn figure_named(figures: &[(String, Figure)], name: &str) -> Figure {
     figures.iter().find(|(known, _)| known == name).map_or(Figure::Count(0), |(_, figure)| *figure)
 }
 
-/// Formats the statistics lines of a stage.
+/// Returns the statistics lines of a stage.
 pub fn text(stage: AllocationStage, figures: &[(String, Figure)], has_uniform_registers: bool, case: ExtraLatency) -> String {
     let lines = match stage {
         AllocationStage::Pre => BEFORE,

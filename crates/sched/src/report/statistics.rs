@@ -30,7 +30,7 @@ use crate::pressure::PressureTracker;
 /// The value of a field of the statistics lines.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Figure {
-    /// A count.
+    /// A number of items.
     Count(u64),
     /// A fraction or an average.
     Ratio(f64),
@@ -111,7 +111,7 @@ pub struct Gathered {
     pub loops: Vec<LoopMetrics>,
     /// Distances between producers and consumers, by category.
     pub hiding: LatencyDistances,
-    /// Counts for further fields.
+    /// Counts for further fields of the statistics lines.
     extra: ExtraCounts,
     /// By field and unit: the number of cycles for which the instructions of the field keep the unit busy.
     busy_cycles_by_field: Vec<[f64; UNITS]>,
@@ -166,7 +166,7 @@ pub struct Final<'a> {
     pub before: &'a Gathered,
 }
 
-/// Gathers the statistics of a function: before register allocation, or of final code.
+/// Returns the statistics of a function: before register allocation, or of final code.
 pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<Final<'_>>) -> Gathered {
     let stage = if final_code.is_none() { AllocationStage::Pre } else { AllocationStage::Post };
     let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent.clone());
@@ -220,7 +220,7 @@ impl BlockTime {
     }
 }
 
-/// Estimates the issue cycles of all reachable blocks.
+/// Returns the timing of all reachable blocks.
 fn block_times(
     function: &Function,
     listing: &Listing,
@@ -286,7 +286,7 @@ fn block_schedule(function: &Function, block: Block, timing: &Timing, executions
     BlockSchedule { block, cycles: timing.cycles, waited: timing.waited, executions, live, schedule: schedule.collect() }
 }
 
-/// Computes the figures of all loops.
+/// Returns the metrics of all loops.
 fn loop_metrics(function: &Function, flow_summary: &FlowSummary, blocks: &[BlockSchedule]) -> Vec<LoopMetrics> {
     let FlowSummary { loops, known: often, .. } = flow_summary;
     let by_block: FxHashMap<Block, &BlockSchedule> = blocks.iter().map(|known| (known.block, known)).collect();
@@ -326,7 +326,7 @@ struct Pressure {
 }
 
 impl Pressure {
-    /// Prepares the computation for a function.
+    /// Computes the liveness of a function, if it is not allocated yet.
     fn new(function: &Function, listing: &Listing) -> Pressure {
         let liveness = function.is_ssa.then(|| Liveness::compute(function, &ControlFlow::compute(function)));
         Pressure { liveness, tracker: PressureTracker::new(listing.code.groups().len()) }

@@ -86,7 +86,7 @@ impl Listing {
         Listing { code, blocks, numbers }
     }
 
-    /// Translates the results in flight at the end of `from` to the entry of its successor `block`. The result of a phi is ready when its
+    /// Returns the results in flight at the end of block `from`, as its successor `block` sees them. The result of a phi is ready when its
     /// operand for the predecessor `from` is ready.
     pub fn results_at_entry(&self, function: &Function, from: Block, end: &ResultsInFlight, block: Block) -> ResultsInFlight {
         let mut entered = end.clone();
@@ -119,7 +119,7 @@ pub struct Timing {
     pub delays: Vec<Delay>,
 }
 
-/// What an instruction waits for after the stall count of the previous instruction has elapsed, and for how many cycles.
+/// The reason why an instruction waits after the stall count of the previous instruction has elapsed, and the number of cycles.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Delay {
     /// It does not wait.

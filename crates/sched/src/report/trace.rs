@@ -41,8 +41,7 @@ pub struct TracedRegion {
 }
 
 impl TracedRegion {
-    /// Records the decisions of a schedule. `block_start` is the position of the block in the code, `start` that of the region in the
-    /// block.
+    /// Returns the record of a schedule. `block_start` is the position of the block in the code, `start` that of the region in the block.
     pub fn new(schedule: &Schedule, block_start: usize, start: usize, before: Length, is_better: bool) -> TracedRegion {
         let picks = schedule.picks.iter().map(|pick| PickByIndex {
             picked: pick.picked - block_start,
@@ -96,7 +95,7 @@ pub struct TracedAttempt {
 }
 
 impl TracedAttempt {
-    /// Records an attempt. `insts` lists the instructions of the block in the old order.
+    /// Returns the record of an attempt. `insts` lists the instructions of the block in the old order.
     pub fn new(block: Block, insts: &[Inst], mode: ScheduleMode, regions: Vec<TracedRegion>, verdict: AttemptVerdict) -> TracedAttempt {
         let mut traced = TracedAttempt { block, mode, verdict, picks: Vec::new(), regions: Vec::new() };
         for (number, region) in regions.into_iter().enumerate() {
@@ -116,8 +115,8 @@ impl TracedAttempt {
 /// Maximum width of an aligned column, in characters. Longer texts are not cut; they only break the alignment.
 const WIDEST: usize = 64;
 
-/// Formats the attempts to schedule the blocks of a function. Each decision is a line `cycle picked | runner-up | reason` under headings
-/// for block and region.
+/// Returns the attempts to schedule the blocks of a function as text. Each decision is a line `cycle picked | runner-up | reason` under
+/// headings for block and region.
 pub fn text(function: &Function, phase: u8, attempts: &[TracedAttempt]) -> String {
     let mut text = String::new();
     for attempt in attempts.iter().filter(|attempt| !attempt.regions.is_empty()) {

@@ -93,14 +93,17 @@ struct PickState {
 pub(super) struct ListScheduling;
 
 impl Strategy for ListScheduling {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "a"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "list scheduler"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -125,24 +128,28 @@ impl Strategy for ListScheduling {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         Box::new(schedule)
     }
 
+    /// Returns the maximum number of instructions in a region.
     fn longest_region(&self) -> usize {
         LONGEST_REGION
     }
 
+    /// Returns the number of instructions above which a function is scheduled in chunks of blocks.
     fn largest_function(&self) -> usize {
         LARGEST_FUNCTION
     }
 
+    /// Returns true: `--sched-backend auto` tries the strategy on every function.
     fn is_tried_by_auto(&self) -> bool {
         true
     }
 }
 
-/// Schedules a region. The tracker must be at the start of the region, and is then at its end.
+/// Schedules a region and returns the schedule. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let Region { code, graph, costs, settings, .. } = *region;
     let heights = graph.heights();

@@ -169,7 +169,8 @@ pub(super) struct Statistics {
     pub taken_near: i32,
     /// Number of candidates that read in-flight results.
     pub in_flight_readers: usize,
-    /// Number of candidates that read in-flight results whose operands arrive within [`CUTOFF_CYCLES`] of the first one's.
+    /// Number of candidates that read in-flight results and whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those of the first
+    /// such candidate.
     pub within_cutoff: usize,
     /// Minimum number of readers of in-flight results for which bit 1 of the priority is set.
     pub depth_threshold: usize,
@@ -271,6 +272,7 @@ pub(super) fn beats(first: &Candidate, second: &Candidate, context: &Context) ->
 }
 
 /// Compares two candidates whose bits 4, 6, 1, 2 and 5 are equal, in the order of comparisons of the published description of ptxas.
+/// Returns whether `first` wins, and the deciding comparison.
 fn break_tie(first: &Candidate, second: &Candidate, differs: u8, context: &Context) -> (bool, Reason) {
     let sequence = |candidate: &Candidate| candidate.scoreboard_sequence;
     let both_read = first.reads_in_flight() && second.reads_in_flight();

@@ -94,14 +94,17 @@ const MAX_PRIORITY: u32 = i32::MAX as u32 / 2;
 pub(super) struct TreeScheduling;
 
 impl Strategy for TreeScheduling {
+    /// Returns the name of the strategy on the command line.
     fn name(&self) -> &'static str {
         "c"
     }
 
+    /// Returns the one-line description for help texts.
     fn description(&self) -> &'static str {
         "ordered trees, several attempts"
     }
 
+    /// Returns the reasons that a trace of this strategy may give for a decision.
     fn reasons(&self) -> &'static [Reason] {
         &[
             Reason::OnlyOne,
@@ -119,15 +122,18 @@ impl Strategy for TreeScheduling {
         ]
     }
 
+    /// Returns the function that schedules a region.
     fn scheduler(&self) -> RegionScheduler {
         let mut solutions = Solutions::default();
         Box::new(move |region, tracker| schedule(region, tracker, &mut solutions))
     }
 
+    /// Returns true: the strategy itself returns the original order where it finds no better one.
     fn falls_back_to_original(&self) -> bool {
         true
     }
 
+    /// Returns true: `--sched-backend auto` tries the strategy on every function.
     fn is_tried_by_auto(&self) -> bool {
         true
     }

@@ -45,7 +45,7 @@ struct GroupLists {
 }
 
 impl GroupLists {
-    /// Returns the list of an item.
+    /// Returns the register group numbers of an item.
     fn list_of(&self, item: u32) -> &[u32] {
         let start = if item == 0 { 0 } else { self.ends[item as usize - 1] };
         &self.numbers[start as usize..self.ends[item as usize] as usize]

@@ -144,7 +144,7 @@ pub(super) struct Search<'p> {
     is_traced: bool,
 }
 
-/// Schedules the region by a plan.
+/// Schedules the region by a plan, and returns the order with its figures.
 pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], is_traced: bool) -> AttemptResult {
     let graph = problem.graph;
     let mut search = Search {
@@ -279,7 +279,7 @@ impl Search<'_> {
             && (self.problem.settings.mode == ScheduleMode::ReduceReg || self.pressure.live[0] > self.plan.scarce_above)
     }
 
-    /// Selects the next item and removes it from the ready items.
+    /// Removes the next item from the ready items, and returns it.
     fn choose(&mut self) -> Choice {
         if let Some(choice) = self.continue_batch() {
             return choice;
@@ -290,7 +290,7 @@ impl Search<'_> {
         self.first_without_objection()
     }
 
-    /// Selects the next matrix product of the current batch; `None` if there is no batch, no matrix product is ready, or the register
+    /// Returns the next matrix product of the current batch; `None` if there is no batch, no matrix product is ready, or the register
     /// budget would be exceeded.
     fn continue_batch(&mut self) -> Option<Choice> {
         if self.batch_room == 0 {
@@ -339,7 +339,7 @@ impl Search<'_> {
         None
     }
 
-    /// Selects the first item in key order without an objection, or the candidate of lowest cost if there is none.
+    /// Returns the first item in key order without an objection, or the candidate of lowest cost if there is none.
     ///
     /// At most `tree-rejections` items are rejected, which bounds the time of a step.
     fn first_without_objection(&mut self) -> Choice {
@@ -369,7 +369,7 @@ impl Search<'_> {
         choice
     }
 
-    /// Chooses the item `key`, or one of the same unit with nearly the same priority and cheaper operands.
+    /// Returns the item `key`, or one of the same unit with nearly the same priority and cheaper operands.
     ///
     /// Cheaper means more operands in the reuse cache and fewer bank conflicts. The priority may be lower by at most `tree-reuse-slack`.
     fn prefer_cheaper_operands(&self, key: Key) -> Choice {
@@ -419,7 +419,7 @@ impl Search<'_> {
         self.two_best(rejected.chain(later), |_, _| Reason::LeastCost)
     }
 
-    /// Selects the candidate of lowest cost when registers are scarce.
+    /// Returns the candidate of lowest cost when registers are scarce.
     ///
     /// Cost in cycles: stall cycles, plus the change of live general registers times the cost of a register, plus a prohibitive penalty for
     /// each register above the budget. Example with a cost of 16 cycles per register: an item that can issue now and takes one register

@@ -24,7 +24,7 @@ use crate::pressure::{Counts, PressureTracker};
 /// A register group: the registers of one value.
 #[derive(Clone, Copy)]
 struct Group {
-    /// Register class, as an index.
+    /// Index of the register class.
     class: u8,
     /// Number of registers in the group.
     weight: u8,

@@ -43,7 +43,7 @@ pub(in crate::backend) enum Direction {
 pub(in crate::backend) struct Link {
     /// The node that the edge leads to.
     pub node: u32,
-    /// Minimum number of cycles between the two issues.
+    /// Minimum number of cycles between the issues of the two instructions.
     pub latency: u16,
 }
 
@@ -132,7 +132,8 @@ impl<'g> DirectedGraph<'g> {
         }
     }
 
-    /// Converts a node to its rank, its position in the original order in the direction of the pass; also converts a rank to its node.
+    /// Returns the rank of a node: its position in the original order, in the direction of the pass. As the mapping is its own inverse,
+    /// also returns the node of a rank.
     pub(in crate::backend) fn rank(&self, node: u32) -> u32 {
         match self.direction {
             Direction::Forward => node,
