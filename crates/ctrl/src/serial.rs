@@ -99,7 +99,7 @@ impl Machine<'_> {
         if !sets_results && !sets_sources {
             return slow;
         }
-        // Results or sources without a scoreboard of their own need the longest stall; so does `BMOV`.
+        // Results or sources that no scoreboard signals need the longest stall; so does `BMOV`.
         let is_slow = opcode == Opcode::BMOV || sets_results != has_results || sets_sources != has_sources;
         Control {
             stall: if is_slow { self.longest_stall() } else { waits.stall },

@@ -133,7 +133,7 @@ impl SchedulingReport {
     }
 }
 
-/// Type of a record that contains a string, in the note.
+/// Type, in the ELF note, of a record that contains a string.
 const STRING_RECORD: u32 = 3;
 /// Owner name of the ELF note.
 const OWNER: &[u8] = b"Oriole\0";

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn low_levels_and_large_functions_try_less() {
+    fn low_levels_and_large_functions_try_fewer_strategies() {
         assert_eq!(names(LOOP, 1), ["b"]);
         assert_eq!(names(LOOP, 2), ["b", "loop-aware"]);
         let mut large = "func kernel @f {\nbb0:\n".to_owned();

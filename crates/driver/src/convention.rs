@@ -190,7 +190,7 @@ fn register(first: u8, count: u8) -> Operand {
 }
 
 /// Inserts moves before each call that write the return address and, in a function with a dynamic stack, the callee's stack pointer.
-/// Replaces the calls that stand for texture fetches by quads by their instructions.
+/// Replaces each call that represents a texture fetch by a quad with the instructions of the fetch.
 ///
 /// **Before**: physical registers. **After**: the return address is an operand of every call.
 pub fn write_return_addresses(function: &mut Function) {

@@ -132,7 +132,7 @@ impl BisectCounter {
 /// Measures the passes of one function as requested, and applies the bisection limit.
 #[derive(Debug)]
 pub struct Recorder<'a> {
-    /// The options that say what to record.
+    /// The options, which name the passes to measure and to print.
     pub options: &'a PassOptions,
     /// The progress tracker, which is called between passes.
     pub tracker: &'a Tracker<'a>,

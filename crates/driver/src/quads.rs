@@ -90,7 +90,7 @@ fn barrier() -> Operand {
     Operand::new(OperandKind::Register { file: RegFile::Convergence, first: QuadFetch::BARRIER.into(), count: 1 })
 }
 
-/// Returns an operand that is a name, such as a special register.
+/// Returns an operand that names a special register or another symbol.
 fn name(text: &str) -> Operand {
     Operand::from(Symbol::find(text).unwrap_or(Symbol::NAME_))
 }
@@ -105,7 +105,7 @@ struct Writer<'a> {
     location: Location,
 }
 
-/// Appends the instructions of a fetch, which the call `call` stands for, to `insts`.
+/// Appends the instructions of a fetch to `insts`; `call` is the call that represents the fetch until then.
 pub fn expand(function: &mut Function, call: Inst, fetch: QuadFetch, insts: &mut Vec<Inst>) {
     let location = function.insts[call].location;
     let mut writer = Writer { function, insts, location };

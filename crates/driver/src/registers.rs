@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn launch_bounds_divide_the_file() {
+    fn register_file_is_divided_among_the_threads_of_the_launch_bounds() {
         assert_eq!(limit_of(&launch_bounds(1024, None), None), 64);
         assert_eq!(limit_of(&launch_bounds(128, None), None), 255);
         assert_eq!(limit_of(&launch_bounds(256, Some(4)), None), 64);
@@ -161,7 +161,7 @@ mod tests {
 
     /// The expected limits are those of ptxas 13.0.88.
     #[test]
-    fn the_command_line_completes_or_overrides() {
+    fn command_line_bounds_complete_or_override_directives() {
         let launch = |threads, blocks, override_directives| {
             let max_threads = (threads > 0).then_some([threads, 1, 1]);
             options(None, LaunchOptions { max_threads, min_blocks_per_sm: blocks, override_directives })
@@ -184,7 +184,7 @@ mod tests {
     /// of blocks that the driver of an H200 allows is recorded in `crates/hardware/data/measured/occupancy_sm_90.tsv`; the occupancy
     /// calculator agrees with all entries.
     #[test]
-    fn a_block_of_the_declared_size_can_start() {
+    fn register_limit_allows_a_block_of_the_declared_size() {
         assert_eq!(limit_of(&launch_bounds(416, None), None), 128);
         // A block has 3 warps and there are four schedulers. With 96 or 88 registers five warps fit on each scheduler: 20 warps, six
         // blocks. With 80 registers six warps fit: 24 warps, eight blocks. ptxas 13.0.88 has the same limit.

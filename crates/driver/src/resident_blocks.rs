@@ -79,7 +79,7 @@ mod tests {
 
     /// A multiprocessor has 65,536 registers: two blocks of 256 threads fit with 128 registers, three with 80 (in units of eight).
     #[test]
-    fn the_limit_is_that_of_one_more_block() {
+    fn limit_allows_one_more_resident_block() {
         let launch = Launch { threads: 256, ..Launch::default() };
         assert_eq!(limit(132, &launch), Some(128));
         assert_eq!(limit(144, &launch), Some(128));

@@ -528,8 +528,8 @@ fn new_operand(function: &mut Function, class: Class) -> Operand {
     function.whole(value).into()
 }
 
-/// Replaces the guard and the operand of an atomic operation. Returns its new result, the old value in the threads that perform it, and the
-/// operand that the former result was tied to; `None` if there is no result.
+/// Replaces the guard and the operand of an atomic operation. Returns the new result, which receives the old value of the memory in the
+/// threads that perform the operation, and the operand that the former result was tied to. `None` if there is no result.
 fn set_guard_and_operand(
     function: &mut Function,
     inst: Inst,

@@ -174,7 +174,7 @@ fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &Cf
         predecessors.sort_unstable();
         predecessors.dedup();
         let (inside, outside): (Vec<Block>, Vec<Block>) = predecessors.into_iter().partition(|&block| loops.contains(around, block));
-        // A single edge needs no block of its own.
+        // An edge that is alone in its group needs no new block.
         for group in [inside, outside].into_iter().filter(|group| group.len() > 1) {
             redirect_edges(function, header, &group);
             changed = true;
@@ -375,7 +375,7 @@ fn outside_loops(dominators: &Dominators, loops: &Loops, mut entry: Block, exit:
 
 /// Removes the outermost regions where more than [`MAX_NESTING`] regions are nested, and returns the rest. A region is open from its entry
 /// to its exit. Its entry dominates its exit, so one preorder walk of the dominator tree sees both ends, and the open regions of a block
-/// are those of its immediate dominator, minus the one that ends there, plus those that start there.
+/// are the open regions of its immediate dominator, minus the region that ends at the block, plus the regions that start there.
 fn limit_nesting(dominators: &Dominators, regions: Vec<Region>, stats: &mut Stats) -> Vec<Region> {
     // The common case: too few regions to exceed the limit.
     if regions.len() <= MAX_NESTING {

@@ -98,7 +98,7 @@ impl Definitions {
     }
 
     /// Returns whether a value is defined in a fixed physical register. Such a value is copied right after its definition, and only the
-    /// copy is used, so copies of it are not looked through.
+    /// copy is used, so its register is never read later, and copies of the value are not looked through.
     fn is_fixed(&self, function: &Function, value: Value) -> bool {
         let is_fixed = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
         self.of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))

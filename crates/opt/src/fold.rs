@@ -40,7 +40,7 @@ pub struct Stats {
     pub constants: usize,
     /// Number of additions of a constant folded into address offsets.
     pub offsets: usize,
-    /// Number of additions of a constant combined with another such addition.
+    /// Number of constant additions that were combined with another constant addition.
     pub sums: usize,
     /// Number of instructions replaced by moves of their known results.
     pub results: usize,
@@ -480,8 +480,8 @@ impl Folder {
             sums.push(BasePlusConstant { base, constant: number });
         }
         for (count, mut sum) in sums.into_iter().enumerate().rev() {
-            // Whether an address is encodable does not depend on which register pair is its base, so any aligned pair can stand for the
-            // halves.
+            // Whether an address is encodable does not depend on the choice of the register pair, so any aligned pair can be used for this
+            // test instead of the halves.
             let as_pair = BasePlusConstant { base: AddressBase::Registers(base), constant: sum.constant };
             let fits = with_offset(Draft::of(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));

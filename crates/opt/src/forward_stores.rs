@@ -156,7 +156,7 @@ struct SpaceState {
     contents: FxHashMap<Base, WordsByOffset>,
     /// The base of the last store to the space.
     last_store_base: Base,
-    /// By byte offset: the stores with the base `last_store_base` whose bytes nothing may have read since, with their sizes in bytes.
+    /// By byte offset from `last_store_base`: the stores whose bytes no access may have read since, with their sizes in bytes.
     pending_stores: BTreeMap<i64, (i64, Inst)>,
 }
 

@@ -134,7 +134,7 @@ struct Mover<'a> {
     definitions: &'a Definitions,
     /// By instruction: its block, updated for chosen instructions; `None` if it is in no block.
     inst_blocks: &'a mut Vec<Option<Block>>,
-    /// The instructions to move, each after those that it depends on.
+    /// The instructions to move; each comes after the instructions that it depends on.
     chosen: Vec<Inst>,
     /// Number of registers that the results of the chosen instructions occupy.
     registers: usize,

@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn subsets_of_each_size() {
+    fn subsets_have_the_requested_size() {
         let subsets = |positions: &[usize], count| subsets(positions, count).iter().map(|one| one.to_vec()).collect::<Vec<_>>();
         assert_eq!(subsets(&[3, 5, 7], 0), [Vec::<usize>::new()]);
         assert_eq!(subsets(&[3, 5, 7], 1), [[3], [5], [7]]);

@@ -192,7 +192,7 @@ fn narrow_inst(function: &mut Function, inst: Inst, kind: HalfDependence, new: V
     operands[0].kind = OperandKind::Value(function.whole(new));
     let low = |operand: &mut Operand| {
         *operand = low_word(*operand);
-        // A narrowed value has one word, which is the lower one of the former value.
+        // A narrowed value has one word: the lower word of the original value.
         if let OperandKind::Value(part) = &mut operand.kind
             && narrowed.contains_key(&part.value)
         {

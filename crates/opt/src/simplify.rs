@@ -328,7 +328,7 @@ impl Simplifier {
         }
     }
 
-    /// Replaces the sum or OR of `a << n` and `b >> (32 - n)` by a funnel shift. Returns `None` if that is not what the sources are.
+    /// Replaces the sum or OR of `a << n` and `b >> (32 - n)` by a funnel shift. Returns `None` if the sources are not such shifts.
     fn funnel(&mut self, function: &mut Function, inst: Inst, first: Operand, second: Operand) -> Option<()> {
         let (high, low, distance) = [(first, second), (second, first)].into_iter().find_map(|(left, right)| {
             let [high, distance, zero] = self.shift_of(function, &left, &[Symbol::L, Symbol::U32])?;

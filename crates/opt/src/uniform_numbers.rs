@@ -84,7 +84,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
         let mut reads = 0;
         for &(inst, at) in &number.reads {
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
-            // An earlier replacement may have taken the only place for a uniform register.
+            // An earlier replacement may have used the only operand of the instruction that can be a uniform register.
             if fits(function, inst, opcode, at, encodability) {
                 let mut draft = Draft::of(function, inst, opcode);
                 draft.operands[at].kind = pair.kind;

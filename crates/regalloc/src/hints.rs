@@ -23,8 +23,8 @@ use crate::liveness::Liveness;
 use crate::operands::{operand_width, part_in_file};
 use crate::registers::{Reg, RegisterSet};
 
-/// Maximum width of a web in registers. Free gaps for wider webs are rare. A tuple that is wider by itself is a web of its own, so the
-/// sources of a pack into it get no hints, and each of them may cost a move.
+/// Maximum width of a web in registers. Free gaps for wider webs are rare. A single tuple that is wider forms a web alone, so the sources
+/// of a pack into it get no hints, and each of them may cost a move.
 const MAX_WEB_WIDTH: i32 = 128;
 
 /// Maximum number of phi registers recorded for each web. Bounds the time to join two webs.

@@ -93,7 +93,8 @@ impl PendingMoves {
         }
     }
 
-    /// Makes the moves of the cycle through `start`: saves its content in `scratch`, moves the others, then copies from `scratch`.
+    /// Makes the moves of the cycle through `start`: saves the content of `start` in `scratch`, makes the other moves, then copies from
+    /// `scratch`.
     fn rotate(&mut self, start: Reg, scratch: Reg, steps: &mut Vec<CopyStep>) {
         steps.push(CopyStep::Move(Move { to: scratch, from: start }));
         let mut to = start;

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vacated_tuple_leaves_all_its_registers() {
+    fn vacating_a_tuple_frees_all_its_registers() {
         let (mut registers, [pair, ..]) = occupied();
         assert_eq!(registers.vacate(pair), Some(Reg::new(4)));
         assert_eq!(registers.vacate(pair), None, "it is in no register any more");

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_cross_words() {
+    fn runs_may_cross_64_bit_words() {
         let mut free = RegisterSet::EMPTY;
         free.insert(Reg::new(60), 100);
         assert_eq!(free.find_gap(Class::new(RegFile::General, 100)), Some(Reg::new(60)));

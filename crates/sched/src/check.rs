@@ -146,14 +146,14 @@ impl SetHash {
         self.0 = self.0.wrapping_add(other.0);
     }
 
-    /// Returns the hash multiplied by a factor. Different factors keep the sets of one record apart: without them, an item could move
-    /// from one set to another unnoticed.
+    /// Returns the hash multiplied by a factor. Different factors make the sets of one record distinguishable: without them, an item could
+    /// move from one set to another unnoticed.
     fn scaled(self, factor: u64) -> SetHash {
         SetHash(self.0.wrapping_mul(factor))
     }
 }
 
-// Factors that keep the sets of one record apart. They are odd, so the multiplication is invertible modulo 2^64.
+// Factors that make the sets of one record distinguishable. They are odd, so the multiplication is invertible modulo 2^64.
 const READS: u64 = 0xd6e8_feb8_6659_fd93;
 const FENCES: u64 = 0xa076_1d64_78bd_642f;
 const CONVERGED: u64 = 0xe703_7ed1_a0b4_28db;
@@ -287,8 +287,8 @@ impl<'b> ReplayState<'b> {
 
     /// Executes a memory access. `own` is the set hash of the item itself.
     ///
-    /// Per memory space, an access may alias all accesses without its base, and those of its base that touch a common word. The hash of
-    /// this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
+    /// Per memory space, an access may alias all accesses with other bases, and the accesses with its own base that touch a common word.
+    /// The hash of this set is `hash(space) - hash(base) + sum over the accessed words of factor(word) * hash(base, word)`.
     fn execute_access(&mut self, access: MemAccess, own: SetHash, base: Option<&'b Base>, record: &mut ItemRecord) {
         if access.kind == MemAccessKind::ReadConstant {
             record.ordered_items = self.syncs;

@@ -39,7 +39,7 @@ macro_rules! column {
                 match self { $($name::$variant => $spelling),* }
             }
 
-            /// Returns the number that stands for the value in a packed descriptor.
+            /// Returns the number that encodes the value in a packed descriptor.
             pub fn number(self) -> u8 {
                 self as u8
             }

@@ -88,7 +88,8 @@ pub struct Stats {
     pub live_before: i32,
     /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
-    /// Number of regions whose order was searched and proved to be the shortest, and number of those searched without such a proof.
+    /// Number of regions whose order was searched and proved to be the shortest, and number of regions that were searched without such a
+    /// proof.
     pub proved: (usize, usize),
     /// The reduced-occupancy budget that pays off, if any.
     pub tradeoff: Option<ReducedOccupancy>,
@@ -197,7 +198,7 @@ struct Attempt {
     lower_bound_cycles: u64,
     /// Whether the backend reported that more registers would have given a faster order.
     exceeded_scarcity: bool,
-    /// Number of regions whose order was proved to be the shortest, and number of those searched without such a proof.
+    /// Number of regions whose order was proved to be the shortest, and number of regions that were searched without such a proof.
     proved: (usize, usize),
     /// The decisions of each region, if they are traced.
     regions: Vec<TracedRegion>,

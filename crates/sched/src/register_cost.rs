@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_class_doubles_on_request_unless_standard() {
+    fn weight_of_wide_registers_doubles_unless_standard() {
         assert_eq!(cost(WIDE_CLASS, Affinity::DoubleWidth, WIDE), (21, 4));
         assert_eq!(cost(WIDE_CLASS, Affinity::Architecture0, WIDE), (21, 2));
         assert_eq!(cost(WIDE_CLASS, Affinity::Standard, WIDE), (21, 1));
@@ -154,7 +154,7 @@ mod tests {
 
     /// Every register file has its own class, physical files have classes up to [`WIDE_CLASS`], and the class of scoreboards is above it.
     #[test]
-    fn each_file_has_a_class_of_its_own() {
+    fn each_register_file_has_its_own_class() {
         let files =
             [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence, RegFile::Scoreboard];
         assert_eq!(files.map(class_of), [1, 2, 3, 4, 5, 7]);

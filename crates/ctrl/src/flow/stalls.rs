@@ -60,7 +60,8 @@ pub enum StallCause {
     Barrier { first: u32 },
     /// The first instruction keeps the unit of the one after the stall busy for `cycles`.
     Unit { first: u32, cycles: u8 },
-    /// The instruction after the stall transfers control to code that was compiled without knowledge of the first one's latency.
+    /// The instruction after the stall transfers control to code that was compiled without knowledge of the latency of the first
+    /// instruction.
     ControlTransfer { first: u32 },
 }
 
@@ -329,7 +330,7 @@ impl Walker<'_> {
         state
     }
 
-    /// Adds an access to the list of its register, in place of an older one through the same port.
+    /// Adds an access to the list of its register. Replaces an older access through the same port.
     fn record_access(&mut self, access: Access) {
         let list = &mut self.accesses[usize::from(access.register)];
         if list.is_empty() {

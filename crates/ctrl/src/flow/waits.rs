@@ -58,7 +58,8 @@ pub enum WaitedEvent {
 pub enum Cause {
     /// The second instruction depends on the first one through this register.
     Register(DependenceKind, Register),
-    /// The second instruction transfers control to code that was compiled without knowledge of what is in flight, such as a callee.
+    /// The second instruction transfers control to code that was compiled without knowledge of the instructions in flight, such as a
+    /// callee.
     ControlTransfer,
     /// The first instruction is a fence.
     Fence,

@@ -127,7 +127,7 @@ impl Combiner {
     }
 
     /// Overwrites an instruction with the logic function `table` of `inputs`. Returns `None` and changes nothing if that needs more than
-    /// three sources, cannot be encoded, or is what the instruction computes already.
+    /// three sources, cannot be encoded, or is the function that the instruction computes already.
     fn store_logic(
         &mut self,
         function: &mut Function,

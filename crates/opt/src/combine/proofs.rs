@@ -393,7 +393,7 @@ fn cases() -> Vec<(usize, String, &'static str, &'static [u32])> {
             }
         }
     }
-    // All functions of one predicate in each place, read by a source with and without inversion, and by a guard.
+    // All functions of one predicate at each source position, read by a source with and without inversion, and by a guard.
     for table in 0..=255_u32 {
         for places in ["%3, PT, PT", "PT, %3, PT", "PT, PT, %3", "!%3, PT, PT", "%3, !PT, PT"] {
             let inverts = format!("%3:P, PT = ISETP.LT.AND %0, %1, PT\n%4:P, PT = PLOP3.LUT {places}, {table:#x}, 0x0");
@@ -483,7 +483,7 @@ fn logic_cases() -> Vec<Stats> {
 
 /// Every rule is applied to at least one program, and no result changes.
 #[test]
-fn every_rule_is_exercised_and_exact() {
+fn every_rule_is_applied_and_keeps_results() {
     let mut applied = [0; Rule::ALL.len()];
     let checked = cases().into_iter().map(|(inputs, body, kept, words)| check(&parse(inputs, &body, kept), inputs, words));
     for stats in checked.chain(logic_cases()).chain(wide_cases()) {
@@ -497,7 +497,7 @@ fn every_rule_is_exercised_and_exact() {
 
 /// For each of the three inputs, the truth table of "returns this input" returns it.
 #[test]
-fn tables_of_inputs() {
+fn truth_table_of_an_input_returns_the_input() {
     for (at, table) in [0xf0, 0xcc, 0xaa].into_iter().enumerate() {
         for index in 0..8_u8 {
             let inputs = [index & 4 != 0, index & 2 != 0, index & 1 != 0];

@@ -99,7 +99,8 @@ fn plain_terms(function: &Function, inst: Inst) -> Option<Terms> {
     terms(function, inst).filter(|_| function.sources(inst)[..3].iter().all(|source| source.signs.is_empty()))
 }
 
-/// Returns three summands: those of an outer sum, with the one at `at` replaced by those of the inner sum. `None` if there are more.
+/// Returns the three summands of an outer sum in which summand `at` is replaced by the summands of the inner sum; `None` if there are more
+/// than three.
 fn joined(outer: &Terms, at: usize, inner: &Terms) -> Option<[Operand; 3]> {
     let others = outer.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, term)| *term);
     let mut all: Terms = inner.iter().copied().chain(others).collect();

@@ -248,7 +248,7 @@ impl MoveBuilder<'_> {
         self.prelude.define(self.function, Class::R, Opcode::LOP3, &[Symbol::LUT], &sources)
     }
 
-    /// Appends the addition of an offset to a base register or register pair; `None` for the base stands for 0. Returns the sum.
+    /// Appends the addition of an offset to a base register or register pair, and returns the sum. A missing base counts as 0.
     fn add_offset(&mut self, base: Option<Operand>, offset: i64, file: RegFile) -> Option<Operand> {
         if file != RegFile::General {
             return None;

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::rewrite::{Draft, file_of};
 
-/// An alternative spelling of an instruction, as the set of changes to apply; bit `n` stands for entry `n` of [`CHANGES`].
+/// An alternative spelling of an instruction, as the set of changes to apply; bit `n` is entry `n` of [`CHANGES`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spelling(u8);
 
@@ -35,7 +35,7 @@ const CHANGES: [Change; 8] = [
 ];
 
 impl Spelling {
-    /// Returns all spellings: those with a hidden descriptor first, then by the number of changes.
+    /// Returns all spellings: first the spellings with a hidden descriptor, then the others, by the number of changes.
     pub(super) fn all() -> impl Iterator<Item = Spelling> {
         static ORDER: LazyLock<Vec<u8>> = LazyLock::new(|| {
             let mut all: Vec<u8> = (0..=u8::MAX).collect();
@@ -160,8 +160,8 @@ fn with_system_scope(draft: &Draft) -> Option<Draft> {
     })
 }
 
-/// Returns the draft with opcode `number` (from 0) of those that other targets use for the same instruction; `None` if there is no such
-/// opcode.
+/// Returns the draft with an opcode that other targets use for the same instruction: alternative `number`, from 0. `None` if there is no
+/// such opcode.
 fn with_other_mnemonic(draft: &Draft, number: usize) -> Option<Draft> {
     let has_constant = draft.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Constant { .. }));
     let opcodes: &[Opcode] = match draft.opcode {

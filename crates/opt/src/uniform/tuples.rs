@@ -178,8 +178,8 @@ fn derive_words(function: &mut Function, product: Inst, pack: Inst, last: &Descr
 }
 
 /// Makes the pack of a tuple read copies of those words that are defined in another block, and returns the copies. Such a word is live
-/// after the product, so it needs a copy in any case; without this one, the allocator would try to place the whole tuple around the word
-/// itself. `known` is the number of values that existed when `def_use` was computed.
+/// after the product, so it must be copied anyway. Without this copy, the allocator would try to assign the whole tuple to registers next
+/// to the word itself. `known` is the number of values that existed when `def_use` was computed.
 fn copy_words(function: &mut Function, def_use: &DefUse, known: usize, pack: Inst, block: Block) -> Vec<Inst> {
     let mut new = Vec::new();
     for at in 0..WORDS {

@@ -59,8 +59,8 @@ impl Bound {
             let (base, step) = base_and_constant(function, definitions, next);
             let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
             let is_invariant = limit.value().is_none_or(|value| definitions.of(value).is_some_and(|inst| !shape.contains(inst)));
-            // An iteration of the unrolled loop skips its last exit test, so the guard of the next one must cover it. For `NE` that takes
-            // one more test; for the other relations the guard implies it.
+            // An iteration of the unrolled loop skips its last exit test, so the guard of the next unrolled iteration must cover that test.
+            // For `NE` the guard needs one more test; for the other relations the guard implies it.
             let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
             let offset = if repeats_last_test { offset.wrapping_sub(step) } else { offset };
             let bound = Bound { counter, step, offset, relation, is_unsigned, limit, compare, repeats_last_test };
@@ -78,7 +78,8 @@ impl Bound {
             _ => false,
         };
         // With the test at the end, the last test of an unrolled iteration compares `counter + offset - step`, where `counter` is that of
-        // the next unrolled iteration. The guard of the next iteration must imply this test, so that value must not be before the counter.
+        // the next unrolled iteration. The guard of the next iteration must imply this test, so the compared value must not be on the side
+        // of the counter that is away from the limit.
         let least = if tests_at_end { self.step } else { 0 };
         let goes_to_limit = match self.relation {
             Symbol::LT | Symbol::LE => self.step > 0 && self.offset >= least,

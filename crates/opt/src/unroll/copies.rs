@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::shape::Shape;
 
-/// The correspondence between the values and blocks of a loop and those of one copy of it.
+/// Maps the values and blocks of a loop to the values and blocks of one copy of the loop.
 #[derive(Clone, Default)]
 pub(super) struct Mapping {
     /// By value of the loop: the value that replaces it in the copy.
@@ -174,7 +174,7 @@ pub(super) fn close_loops(function: &mut Function, owner: &[Option<usize>], exit
         for inst in function.blocks[block].insts.clone() {
             let is_phi = function.insts[inst].is(Pseudo::Phi);
             for at in 0..=function.operands(inst).len() {
-                // Index `at` after the last operand stands for the guard.
+                // The index after the last operand means the guard.
                 let operand = function.operands(inst).get(at).copied();
                 let kind = match operand {
                     Some(operand) => Some(operand.kind),

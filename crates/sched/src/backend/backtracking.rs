@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_stays_as_it_is() {
+    fn a_dependence_chain_keeps_its_order() {
         let lines = ["MUFU.RCP R10, R0", "MUFU.RCP R11, R10", "MUFU.RCP R12, R11"];
         let (schedule, _) = Bench::new(&lines).run(&Backtracking, &[0], &[12]);
         assert_eq!(schedule.order, [0, 1, 2]);

@@ -440,7 +440,7 @@ impl CriterionValues {
     }
 }
 
-/// Adds the reasons that every strategy of the engine may give to those of its criteria.
+/// Lists the reasons of a strategy: the given ones, and those that every strategy of this list scheduler may give.
 macro_rules! engine_reasons {
     ($($own:ident),* $(,)?) => {
         &[Reason::OnlyOne, Reason::PressureOverflow, Reason::Registers, Reason::Position, $(Reason::$own),*]

@@ -482,7 +482,7 @@ mod tests {
 
     /// The shortest order of four loads and their sums has all loads in flight, but the budget allows two.
     #[test]
-    fn the_register_budget_comes_first() {
+    fn register_excess_is_minimized_before_cycles() {
         let pairs = |at: usize| [format!("LDS R{}, [R1+{:#x}]", 10 + at, 4 * at), format!("FADD R0, R0, R{}", 10 + at)];
         let lines: Vec<String> = (0..4).flat_map(pairs).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();

@@ -18,7 +18,7 @@ use crate::resource::Costs;
 /// A region to be scheduled, with everything that the choice of an order may depend on.
 #[derive(Clone, Copy)]
 pub struct Region<'a> {
-    /// The items of the block. Those of the region are at the positions [`Graph::region`].
+    /// The items of the block. The items of the region are at the positions [`Graph::region`].
     pub code: &'a Code,
     /// The dependency graph of the region.
     pub graph: &'a Graph,
@@ -76,7 +76,7 @@ pub trait Strategy {
     }
 
     /// Returns whether the caller must run the strategy before register allocation even where the original order is already at its lower
-    /// bound, to learn whether it wants more registers ([`Schedule::exceeded_scarcity`]).
+    /// bound, to learn whether more registers would give a faster order ([`Schedule::exceeded_scarcity`]).
     fn reports_register_demand(&self) -> bool {
         true
     }

@@ -43,7 +43,7 @@ pub(super) fn opcode_order(opcode: Opcode) -> OpcodeOrder {
         // A guarded `EXIT` can be crossed by arithmetic; without a guard it becomes a scheduling barrier when its operands are known.
         Opcode::EXIT | Opcode::BSSY | Opcode::BSYNC | Opcode::BREAK => return OpcodeOrder::Order(OrderEffect::Sync),
         Opcode::LDSM | Opcode::STSM | Opcode::LDGSTS => {}
-        // These write predicate registers only, so register dependences order them.
+        // `R2P` and `UR2UP` write predicate registers only, so register dependences order them.
         Opcode::R2P | Opcode::UR2UP => return OpcodeOrder::Free,
         Opcode::BMOV | Opcode::USETMAXREG | Opcode::RPCMOV | Opcode::LEPC | Opcode::WARPGROUP => {
             return OpcodeOrder::Order(OrderEffect::SchedBarrier);

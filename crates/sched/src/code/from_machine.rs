@@ -246,7 +246,8 @@ fn address_of(code: &mut Code, instruction: &Instruction, found: &Accesses, desc
     for access in found.iter().filter(|access| access.place == AccessPlace::Address(number as u8)) {
         code.address_registers.extend(access.registers().filter_map(|number| register(access.file, number)));
     }
-    // The form covers everything except registers and the final offset, so that equal forms differ only in these.
+    // The form covers everything except the registers and the final offset, so two addresses with equal forms differ only in registers and
+    // offset.
     let mut form = mix(0, address.word);
     for part in &address.parts {
         let suffixes = part.registers.iter().flat_map(|register| &register.suffixes).chain(&part.suffixes);

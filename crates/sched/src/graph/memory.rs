@@ -91,7 +91,8 @@ impl SpaceState {
         if !writes {
             return;
         }
-        // Loads with other bases than this store go into the join. Loads with the same base are kept apart and compared by cell.
+        // Loads with other bases than this store are added to the join. Loads with the same base are kept in a separate list and compared
+        // by cell.
         let mut others: Vec<u32> = Vec::new();
         if self.same_base != Some(base) {
             others.append(&mut self.same_base_loads);
@@ -132,7 +133,7 @@ impl SpaceState {
         }
     }
 
-    /// Returns the nodes that a fence must get edges from. All other accesses precede one of these.
+    /// Returns the nodes that a fence must get edges from. Every other access has a path to one of these nodes.
     fn outstanding(&self) -> impl Iterator<Item = u32> + '_ {
         let joined = self.joined_stores.into_iter().chain(self.joined_loads);
         joined

@@ -32,7 +32,7 @@ pub use edges::{Edge, EdgeKind};
 use edges::{Incoming, NONE};
 use memory::MemoryOrder;
 
-/// Assumed latency, in cycles, of an instruction of variable latency whose latency the model does not know.
+/// Assumed latency, in cycles, of a variable-latency instruction for which the model has no latency.
 pub(crate) const UNKNOWN_CYCLES: u16 = 200;
 /// Assumed cycles from issue until a result can be read, if the model has no latency for the pair of ports.
 const UNKNOWN_READER: u16 = 6;

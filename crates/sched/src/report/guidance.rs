@@ -41,7 +41,8 @@ pub struct PassSummary {
     pub live_before: i32,
     /// Maximum number of live general registers after the pass; 0 after register allocation.
     pub live_after: i32,
-    /// Number of regions whose order was searched and proved to be the shortest, and number of those searched without such a proof.
+    /// Number of regions whose order was searched and proved to be the shortest, and number of regions that were searched without such a
+    /// proof.
     pub proved: (usize, usize),
 }
 

@@ -221,7 +221,7 @@ mod tests {
     /// The rules of the published description of ptxas for the format after register allocation: no commas, a single spill size, hardware
     /// pipes instead of kinds of work.
     #[test]
-    fn the_second_format_has_the_pipes_and_no_commas() {
+    fn lines_after_allocation_have_pipes_and_no_commas() {
         let all = text(AllocationStage::Post, &[], true, ExtraLatency::Neither);
         assert!(all.lines().skip(1).all(|line| !line.contains(',')), "{all}");
         assert!(all.contains("[SRefillB=0] [SpillSize=0]\n") && !all.contains("LmemSpillSize"));

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept() {
+    fn target_respects_the_register_limit() {
         let found = target(30, None, 30);
         assert_eq!(found.registers, 26);
         assert!(found.is_limited() && found.to_string().ends_with("30 is the limit"), "{found}");

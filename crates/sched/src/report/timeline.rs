@@ -115,7 +115,8 @@ pub struct Timing {
     pub cycles: u32,
     /// Number of cycles in which no instruction issues, because the next one waits for an operand, a scoreboard or a unit.
     pub waited: u32,
-    /// By instruction: what it waited for after the stall count of the previous one had elapsed. Filled by [`by_controls`] only.
+    /// By instruction: the reason and the length of its wait after the stall count of the previous instruction had elapsed. Filled by
+    /// [`by_controls`] only.
     pub delays: Vec<Delay>,
 }
 

@@ -165,7 +165,8 @@ pub(super) struct Statistics {
     pub freed: i32,
     /// Number of general registers that all candidates together would take.
     pub taken: i32,
-    /// Number of general registers that candidates whose operands arrive within [`CUTOFF_CYCLES`] of the first one's would take.
+    /// Number of general registers that would be taken by the candidates whose operands arrive at most [`CUTOFF_CYCLES`] cycles after those
+    /// of the first candidate.
     pub taken_near: i32,
     /// Number of candidates that read in-flight results.
     pub in_flight_readers: usize,
@@ -216,7 +217,7 @@ impl Statistics {
             found.depth_threshold = queue_depth / 2;
         }
         if !found.any_stall_free {
-            // The pipeline stalls in any case: wait for the operands that arrive first. The longer critical path breaks ties.
+            // All candidates stall, so the candidate whose operands arrive first is preferred. The longer critical path breaks ties.
             let first = candidates.iter().min_by_key(|candidate| (candidate.earliest, std::cmp::Reverse(candidate.height), candidate.node));
             found.preferred = first.map(|candidate| candidate.node);
         }

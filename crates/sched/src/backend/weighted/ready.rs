@@ -28,7 +28,7 @@ const SHORTEST_LIST: usize = 8;
 struct Queue<T> {
     /// The first entries, in ascending order.
     list: Vec<T>,
-    /// The other entries.
+    /// The entries that are not in `list`.
     tree: BTreeSet<T>,
 }
 
@@ -38,7 +38,7 @@ impl<T: Ord + Copy> Queue<T> {
         Queue { list: Vec::new(), tree: BTreeSet::new() }
     }
 
-    /// Inserts an entry at its place in the order.
+    /// Inserts an entry; the order is kept.
     fn insert(&mut self, entry: T) {
         let at = self.list.partition_point(|other| *other < entry);
         // The entry is larger than the whole vector, so it may also be larger than entries of the tree.

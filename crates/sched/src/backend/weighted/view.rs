@@ -70,7 +70,7 @@ pub(in crate::backend) struct DirectedGraph<'g> {
 }
 
 impl<'g> DirectedGraph<'g> {
-    /// Returns the graph as it is. Latencies of results that leave the region lengthen the critical paths.
+    /// Returns the graph for a forward pass. Latencies of results that leave the region lengthen the critical paths.
     pub(in crate::backend) fn forward(graph: &'g Graph, live_out_tails: &LiveOutTails) -> DirectedGraph<'g> {
         let nodes = graph.nodes();
         let mut view = DirectedGraph::empty(graph, Direction::Forward);
