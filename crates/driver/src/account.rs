@@ -9,10 +9,10 @@ use oriole_hardware::Hardware;
 use oriole_hardware::occupancy::Launch;
 use oriole_isa::Opcode;
 use oriole_sched::backend::AllocationStage;
-use oriole_sched::report::guidance::{self, PassSummary, Subject};
+use oriole_sched::report::guidance::{self, GuidanceInput, PassSummary};
 use oriole_sched::report::latency_hiding;
 use oriole_sched::report::lines::{self, ExtraLatency};
-use oriole_sched::report::statistics::{Figure, Gathered, LinkFacts};
+use oriole_sched::report::statistics::{Figure, FunctionStatistics, LinkFacts};
 use oriole_sched::report::target::RegisterTarget;
 
 use crate::compile_function::Finished;
@@ -47,7 +47,7 @@ pub struct SchedulingReport {
     /// The reason for each pick of the scheduler, as text; empty unless requested.
     pub trace: String,
     /// Statistics of the final code; `None` unless requested.
-    code: Option<Gathered>,
+    code: Option<FunctionStatistics>,
     /// Whether the target has uniform registers.
     has_uniform_registers: bool,
 }
@@ -67,7 +67,7 @@ impl SchedulingReport {
         let common = LinkFacts {
             launch,
             variables_size: u64::from(data.variables_size),
-            live_at_calls: before.map_or(0, Gathered::live_at_calls),
+            live_at_calls: before.map_or(0, FunctionStatistics::live_at_calls),
             divergent_branches: before.map_or(0, |before| before.divergent.len() as u64),
             ..LinkFacts::default()
         };
@@ -118,7 +118,7 @@ impl SchedulingReport {
             },
         );
         let Some(code) = &self.code else { return String::new() };
-        let subject = Subject { name: &self.name, scheduler: &scheduler, target: self.target.as_ref(), passes: &self.passes, code };
+        let subject = GuidanceInput { name: &self.name, scheduler: &scheduler, target: self.target.as_ref(), passes: &self.passes, code };
         guidance::text(&subject, level)
     }
 

@@ -7,7 +7,7 @@
 //!
 //! | code | strategies |
 //! |---|---|
-//! | -O0, -O1 with a mode, or more than [`LARGE`] instructions | the default |
+//! | -O0, -O1 if a scheduling mode is given, or more than [`LARGE`] instructions | the default |
 //! | every other function | the default, `c`, `critical-path`, `combined` |
 //! | with a loop of one block | also `loop-aware` |
 //! | with matrix products | also `tensor` |
@@ -38,7 +38,7 @@ pub struct CodeKind {
 
 impl CodeKind {
     /// Returns the properties of a function.
-    pub fn of(function: &Function) -> CodeKind {
+    pub fn of_function(function: &Function) -> CodeKind {
         let flow = ControlFlow::compute(function);
         let mut kind = CodeKind { instructions: 0, products: 0, one_block_loops: 0 };
         for &block in &function.layout {
@@ -85,7 +85,7 @@ mod tests {
     /// Returns the names of the strategies for a function, given in the text form of the IR.
     fn names(text: &str, level: u8) -> Vec<&'static str> {
         let function = oriole_ir::text::parse(text).expect("a function").remove(0);
-        CodeKind::of(&function).strategies(level).into_iter().map(Backend::name).collect()
+        CodeKind::of_function(&function).strategies(level).into_iter().map(Backend::name).collect()
     }
 
     const STRAIGHT: &str = "func kernel @f {\nbb0:\n    R0 = FADD R1, R2\n    EXIT\n}";

@@ -143,7 +143,7 @@ pub struct Recorder<'a> {
 }
 
 /// A measurement that was started before a pass.
-pub struct Started {
+pub struct StartedMeasurement {
     /// Number of instructions of the function before the pass.
     instructions: usize,
     /// Numbers of IR objects before the pass.
@@ -164,14 +164,15 @@ impl<'a> Recorder<'a> {
     }
 
     /// Starts a measurement; `None` if the options do not request measurements.
-    pub fn start(&self, function: &Function) -> Option<Started> {
-        let start = || Started { instructions: instruction_count(function), objects: IrObjects::count(function), clock: Clock::start() };
+    pub fn start(&self, function: &Function) -> Option<StartedMeasurement> {
+        let start =
+            || StartedMeasurement { instructions: instruction_count(function), objects: IrObjects::count(function), clock: Clock::start() };
         self.options.measure.then(start)
     }
 
     /// Ends a measurement and records it.
-    pub fn finish(&self, started: Option<Started>, pass: &'static str, function: &Function) {
-        if let Some(Started { instructions, objects, clock }) = started {
+    pub fn finish(&self, started: Option<StartedMeasurement>, pass: &'static str, function: &Function) {
+        if let Some(StartedMeasurement { instructions, objects, clock }) = started {
             self.runs.borrow_mut().push(PassRun {
                 function: function.name.clone(),
                 pass,

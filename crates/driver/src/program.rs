@@ -55,7 +55,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
     let tracker = Tracker::new(&options.hooks);
     let caches = &CachePool::new(options.target);
     let settings = SharedInputs { options, hardware, tracker: &tracker, bisect: bisect.as_ref(), caches };
-    let mut results = Results { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
+    let mut results = CompilationResults { finished: Vec::new(), callees: BTreeSet::new(), errors: Vec::new(), log };
     results.compile(&jobs, &indices, settings);
     let (modules, layouts) = (&mut modules.to_vec(), &mut layouts);
     if results.errors.is_empty() {
@@ -64,7 +64,7 @@ fn compile_program(modules: &[&Module], options: &Options, log: &mut PassLog) ->
         indices.extend(modules[indices.len()..].iter().map(|module| FunctionIndex::new(module)));
         results.compile(&jobs[first..], &indices, settings);
     }
-    let Results { finished, mut errors, .. } = results;
+    let CompilationResults { finished, mut errors, .. } = results;
     if tracker.check_cancelled().is_err() || errors.iter().any(|error| error.fault == Fault::Cancelled) {
         return Err(vec![CompileError::in_program(Fault::Cancelled)]);
     }
@@ -134,7 +134,7 @@ struct SharedInputs<'a> {
 }
 
 /// The compiled functions, their errors, and the records of the passes, each in the order of the jobs.
-struct Results<'a> {
+struct CompilationResults<'a> {
     /// The compiled functions.
     finished: Vec<Finished>,
     /// Names of all functions that the compiled functions call directly.
@@ -145,7 +145,7 @@ struct Results<'a> {
     log: &'a mut PassLog,
 }
 
-impl Results<'_> {
+impl CompilationResults<'_> {
     /// Compiles functions and adds the results. The functions are compiled in parallel, except for bisection, which needs a fixed order of
     /// pass executions.
     fn compile(&mut self, jobs: &[Job<'_>], indices: &[FunctionIndex<'_>], settings: SharedInputs<'_>) {

@@ -109,7 +109,7 @@ pub fn plans(function: &Function, options: &Options, hardware: &Hardware<'_>) ->
             all.collect()
         }
         BackendChoice::ByCode => {
-            let kind = CodeKind::of(function);
+            let kind = CodeKind::of_function(function);
             kind.strategies(options.level).into_iter().map(|strategy| Plan::new(strategy, usual)).collect()
         }
     }

@@ -288,7 +288,7 @@ impl Aggregate {
     /// Returns whether a guard tests values that differ between threads for equality, so that it probably holds in one thread.
     fn selects_single_thread(&self, function: &Function, guard: Guard) -> bool {
         let OperandKind::Value(part) = guard.kind else { return false };
-        let Some(inst) = self.definitions.of(part.value) else { return false };
+        let Some(inst) = self.definitions.definition_of(part.value) else { return false };
         let data = &function.insts[inst];
         let relation = if guard.negated { Symbol::NE } else { Symbol::EQ };
         let is_telling = |source: &Operand| !self.uniformity.is_uniform_operand(source) && !self.has_few_values(function, source);
@@ -297,7 +297,7 @@ impl Aggregate {
 
     /// Returns whether an operand has so few bits that are not masked out that several threads of a warp probably have the same value.
     fn has_few_values(&self, function: &Function, operand: &Operand) -> bool {
-        let Some(inst) = operand.value().and_then(|value| self.definitions.of(value)) else { return false };
+        let Some(inst) = operand.value().and_then(|value| self.definitions.definition_of(value)) else { return false };
         let [_, mask, _, table, ..] = function.sources(inst) else { return false };
         let is_and = function.insts[inst].is_machine(Opcode::LOP3) && table.integer() == Some(AND_TABLE);
         is_and && mask.integer().is_some_and(|mask| (mask as u32).count_ones() < WARP_BITS)

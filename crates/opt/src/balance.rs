@@ -30,7 +30,7 @@ use crate::rewrite::Draft;
 pub fn run(function: &mut Function, hardware: &Hardware<'_>, encodability: &mut EncodabilityCache) -> usize {
     let mut moved = 0;
     if hardware.rates.integer_add <= hardware.rates.integer_multiply {
-        let unit_cycles = UnitCycles::of(hardware);
+        let unit_cycles = UnitCycles::new(hardware);
         for at in 0..function.layout.len() {
             moved += balance_block(function, function.layout[at], encodability, &unit_cycles, &[Opcode::IADD3, Opcode::SHF]);
         }
@@ -49,7 +49,7 @@ pub fn run_moves(function: &mut Function, hardware: &Hardware<'_>, encodability:
     if hardware.rates.integer_add > hardware.rates.integer_multiply {
         return 0;
     }
-    let unit_cycles = UnitCycles::of(hardware);
+    let unit_cycles = UnitCycles::new(hardware);
     (0..function.layout.len()).map(|at| balance_block(function, function.layout[at], encodability, &unit_cycles, &[Opcode::MOV])).sum()
 }
 
@@ -69,7 +69,7 @@ fn balance_halves(function: &mut Function, block: Block, encodability: &mut Enco
             Some(Opcode::HFMA2) if data.modifiers.contains(&Symbol::MMA) => there += 1,
             Some(Opcode::HFMA2) => {
                 here += 1;
-                let mut draft = Draft::of(function, inst, Opcode::HFMA2);
+                let mut draft = Draft::from_inst(function, inst, Opcode::HFMA2);
                 draft.modifiers.insert(0, Symbol::MMA);
                 if encodability.is_encodable(function, inst, &draft) {
                     movable.push((inst, draft));
@@ -103,7 +103,7 @@ struct UnitCycles {
 
 impl UnitCycles {
     /// Reads the rates of the two units from the hardware description.
-    fn of(hardware: &Hardware<'_>) -> UnitCycles {
+    fn new(hardware: &Hardware<'_>) -> UnitCycles {
         let cycles_of_class = |class: Class| {
             let cycles = i64::from(ThroughputClass::of(class).cycles(hardware.rates, hardware.machine).unwrap_or(1));
             match class.unit() {

@@ -25,9 +25,9 @@
 //! - no path leads from *D* back to *D* around *P*: no thread sets the barrier twice before it waits.
 //!
 //! If the reconvergence point is a loop header, the edges that enter the loop and the back edges first get separate blocks to reconverge
-//! in. A loop whose back edges are partly before and partly after a reconvergence point becomes two nested loops ([`split_shared_headers`]),
-//! so that the barrier can be set before the inner one. A region that still violates a condition gets no barrier. That only costs time: operations that need the whole warp have their own
-//! `WARPSYNC`.
+//! in. A loop whose back edges are partly before and partly after a reconvergence point becomes two nested loops
+//! ([`split_shared_headers`]), so that the barrier can be set before the inner one. A region that still violates a condition gets no
+//! barrier. That only costs time: operations that need the whole warp have their own `WARPSYNC`.
 //!
 //! There is no barrier in two more cases. Threads that would only exit together need not wait for each other. Threads also must not wait
 //! for threads that may be blocked inside the region until the whole warp arrives (`barrier` without `.aligned`): the blocked threads may
@@ -193,10 +193,10 @@ fn split_loop_headers(function: &mut Function, flow: &ControlFlow, analyses: &Cf
 ///                                           bb3:  ... ; @P1 BRA bb4 ; EXIT
 /// ```
 ///
-/// Threads that take the branch in `bb1` meet the others in `bb3`. A barrier cannot be set in `bb1`, which threads pass several times before
-/// they are in `bb3`; it can be set in `bb4`, which they pass once. The inner loop has the back edges that threads reach without passing
-/// the meeting point. A loop in which threads may wait for each other stays as it is: the thread that is waited for must not wait at the
-/// meeting point.
+/// Threads that take the branch in `bb1` meet the others in `bb3`. A barrier cannot be set in `bb1`, which threads pass several times
+/// before they are in `bb3`; it can be set in `bb4`, which they pass once. The inner loop has the back edges that threads reach without
+/// passing the meeting point. A loop in which threads may wait for each other stays as it is: the thread that is waited for must not wait
+/// at the meeting point.
 fn split_shared_headers(function: &mut Function, flow: &ControlFlow, analyses: &CfgAnalyses, divergent: &[Block]) -> bool {
     let CfgAnalyses { post_dominators, loops, .. } = analyses;
     let mut seen: FxHashSet<Block> = FxHashSet::default();
@@ -539,8 +539,8 @@ fn diverged_blocks(
     starts_diverged
 }
 
-/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads. One that also orders memory (`bar.warp.sync`) has a memory access
-/// attached.
+/// Returns whether an instruction is an unguarded `WARPSYNC` of all threads. One that also orders memory (`bar.warp.sync`) has a memory
+/// access attached.
 fn is_full_synchronization(function: &Function, definitions: &Definitions, inst: Inst) -> bool {
     let data = &function.insts[inst];
     if !data.is_machine(Opcode::WARPSYNC) {

@@ -69,7 +69,7 @@ impl Live {
                 if std::mem::replace(&mut live.values[part.value.position()], true) {
                     continue;
                 }
-                let Some(definition) = definitions.of(part.value) else { continue };
+                let Some(definition) = definitions.definition_of(part.value) else { continue };
                 if !std::mem::replace(&mut live.insts[definition.position()], true) {
                     work.push(definition);
                 }

@@ -54,18 +54,18 @@ impl Definitions {
     }
 
     /// Returns the instruction that defines a value; `None` if no instruction in the layout does.
-    pub(crate) fn of(&self, value: Value) -> Option<Inst> {
+    pub(crate) fn definition_of(&self, value: Value) -> Option<Inst> {
         self.insts.get(value.position()).copied().flatten()
     }
 
     /// Returns the instruction that defines a value; `None` if it is guarded or not in the layout.
     pub(crate) fn unguarded(&self, function: &Function, value: Value) -> Option<Inst> {
-        self.of(value).filter(|&inst| function.insts[inst].guard.is_none())
+        self.definition_of(value).filter(|&inst| function.insts[inst].guard.is_none())
     }
 
     /// Returns the instruction that defines a value if it is an unguarded copy, pack or move.
     fn defining_copy(&self, function: &Function, value: Value) -> Option<Inst> {
-        let inst = self.of(value)?;
+        let inst = self.definition_of(value)?;
         let data = &function.insts[inst];
         let may_copy = matches!(data.op, Op::Pseudo(Pseudo::Copy | Pseudo::Pack) | Op::Machine(Opcode::MOV | Opcode::UMOV));
         (may_copy && data.guard.is_none()).then_some(inst)
@@ -101,7 +101,7 @@ impl Definitions {
     /// copy is used, so its register is never read later, and copies of the value are not looked through.
     fn is_fixed(&self, function: &Function, value: Value) -> bool {
         let is_fixed = |result: &Operand| result.value() == Some(value) && matches!(result.role, Role::Fixed(_));
-        self.of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
+        self.definition_of(value).is_some_and(|inst| function.results(inst).iter().any(is_fixed))
     }
 
     /// Returns the register at the start of the chain of copies, within one register file, that leads to `part`.
@@ -138,7 +138,7 @@ impl Definitions {
 
     /// Returns the constant-bank word that a register was loaded from, if the load has a fixed address and loads whole words.
     fn loaded_constant(&self, function: &Function, part: Part) -> Option<KnownWord> {
-        let inst = self.of(part.value)?;
+        let inst = self.definition_of(part.value)?;
         let data = &function.insts[inst];
         let is_load = matches!(data.op, Op::Machine(Opcode::LDC | Opcode::ULDC | Opcode::LDCU)) && data.guard.is_none();
         if !is_load {

@@ -266,7 +266,7 @@ impl Folder {
             }
             let Some(truth) = Known::new(function, &self.definitions).truth(&operand) else { continue };
             let known = if truth { Operand::PT } else { Operand::PT.inverted_predicate() };
-            let mut draft = Draft::of(function, inst, opcode);
+            let mut draft = Draft::from_inst(function, inst, opcode);
             draft.operands[at] = known;
             if self.encodability.is_encodable(function, inst, &draft) {
                 draft.store(function, inst);
@@ -296,8 +296,8 @@ impl Folder {
         Opcode::MOV
     }
 
-    /// Makes the comparison of the upper words of two 64-bit numbers that both are zero a copy of the comparison of the lower words. Returns
-    /// the opcode of the instruction.
+    /// Makes the comparison of the upper words of two 64-bit numbers that both are zero a copy of the comparison of the lower words.
+    /// Returns the opcode of the instruction.
     fn fold_equal_upper_words(&mut self, function: &mut Function, inst: Inst, opcode: Opcode) -> Opcode {
         let data = &function.insts[inst];
         let has = |modifier: Symbol| data.modifiers.contains(&modifier);
@@ -430,7 +430,7 @@ impl Folder {
 
     /// Replaces operand `at` if the target can encode the result, with the sources in the given or another order. Returns whether it did.
     fn try_operand(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize, operand: Operand) -> bool {
-        let mut draft = Draft::of(function, inst, opcode);
+        let mut draft = Draft::from_inst(function, inst, opcode);
         draft.operands[at] = operand;
         if self.encodability.is_encodable(function, inst, &draft) {
             draft.store(function, inst);
@@ -458,7 +458,7 @@ impl Folder {
     fn fold_narrow(&mut self, function: &mut Function, inst: Inst, opcode: Opcode, at: usize) {
         for _ in 0..MAX_SUMS {
             let Some(sum) = function.operands(inst)[at].part().and_then(|part| self.register_plus_constant(function, part)) else { return };
-            let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) else { return };
+            let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) else { return };
             if !self.encodability.is_encodable(function, inst, &draft) {
                 return;
             }
@@ -483,7 +483,7 @@ impl Folder {
             // Whether an address is encodable does not depend on the choice of the register pair, so any aligned pair can be used for this
             // test instead of the halves.
             let as_pair = BasePlusConstant { base: AddressBase::Registers(base), constant: sum.constant };
-            let fits = with_offset(Draft::of(function, inst, opcode), at, &as_pair)
+            let fits = with_offset(Draft::from_inst(function, inst, opcode), at, &as_pair)
                 .is_some_and(|draft| self.encodability.is_encodable(function, inst, &draft));
             if !fits {
                 continue;
@@ -492,7 +492,7 @@ impl Folder {
                 let Some(pair) = self.bases.pack(function, &self.definitions, low, high) else { continue };
                 sum.base = AddressBase::Registers(pair);
             }
-            if let Some(draft) = with_offset(Draft::of(function, inst, opcode), at, &sum) {
+            if let Some(draft) = with_offset(Draft::from_inst(function, inst, opcode), at, &sum) {
                 draft.store(function, inst);
                 self.stats.offsets += count + 1;
                 return;

@@ -96,7 +96,7 @@ struct Access {
 
 impl Access {
     /// Returns the access of an instruction; `None` if the instruction is not a weak load or store of whole words.
-    fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Access> {
+    fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Access> {
         let data = &function.insts[inst];
         let is_store = is_store_opcode(data.op.machine()?)?;
         let access = function.accesses[data.memory?];
@@ -178,7 +178,7 @@ impl MemoryState {
             Effect::Reads | Effect::Writes => {}
             _ => return self.forget_contents(),
         }
-        let access = Access::of(function, definitions, inst);
+        let access = Access::from_inst(function, definitions, inst);
         match access.and_then(|access| Some((space_index(access.space)?, access))) {
             Some((space, access)) if access.is_store => self.store(space, access, inst, position),
             Some((space, access)) => stats.loads += usize::from(self.load(function, space, access, inst, position)),

@@ -175,7 +175,7 @@ impl Mover<'_> {
 
     /// Returns the defining instruction of a value; `None` if it is not in the loop.
     fn definition_in_loop(&self, value: Value) -> Option<Inst> {
-        let inst = self.definitions.of(value)?;
+        let inst = self.definitions.definition_of(value)?;
         let block = self.inst_blocks[inst.position()]?;
         self.loops.contains(self.id, block).then_some(inst)
     }
@@ -183,7 +183,7 @@ impl Mover<'_> {
     /// Returns whether a value is defined before the loop, or is a constant whose load can be moved there.
     fn is_invariant(&self, function: &Function, value: Value) -> bool {
         self.definition_in_loop(value).is_none_or(|inst| is_constant_load(function, inst) && is_pure(function, inst))
-            && self.definitions.of(value).is_some()
+            && self.definitions.definition_of(value).is_some()
     }
 
     /// Adds an instruction to the chosen ones and records `before` as its block.

@@ -55,7 +55,7 @@ pub fn run(function: &mut Function, hardware: &Hardware<'_>) -> Stats {
 /// As [`run`], and records for each candidate branch whether it was converted, or why not.
 pub fn run_with_remarks(function: &mut Function, hardware: &Hardware<'_>, remarks: &mut Remarks) -> Stats {
     let costs = Costs::of(hardware.target);
-    let limits = Limits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
+    let limits = ArmLimits { without_loads: costs.taken_branch as usize, with_loads: costs.diverging_branch as usize };
     let mut stats = Stats::default();
     for _ in 0..ROUNDS {
         remarks.forget_missed(PASS);
@@ -82,7 +82,7 @@ struct Branch {
 
 /// Maximum total number of instructions in the arms of a branch.
 #[derive(Clone, Copy)]
-struct Limits {
+struct ArmLimits {
     /// For arms with at most one load.
     without_loads: usize,
     /// For arms with several loads. In separate blocks, the loads of one block are waited for before the next block executes; guarded loads
@@ -90,7 +90,7 @@ struct Limits {
     with_loads: usize,
 }
 
-impl Limits {
+impl ArmLimits {
     /// Returns the maximum total number of instructions for these arms.
     fn max_insts(self, function: &Function, arms: &[Block]) -> usize {
         let insts = arms.iter().flat_map(|&arm| &function.blocks[arm].insts);
@@ -100,7 +100,7 @@ impl Limits {
 }
 
 /// Converts all short branches once. Returns the number of branches converted.
-fn convert_all(function: &mut Function, target: Target, limits: Limits, remarks: &mut Remarks) -> usize {
+fn convert_all(function: &mut Function, target: Target, limits: ArmLimits, remarks: &mut Remarks) -> usize {
     let flow = ControlFlow::compute(function);
     let readers = Readers::count(function);
     let mut removed: Vec<bool> = vec![false; function.blocks.len()];

@@ -104,7 +104,7 @@ fn sources(function: &Function, phi: Inst) -> impl Iterator<Item = (Operand, Blo
 /// Returns the register of an accumulator tuple that a phi source reads; `None` if it reads none.
 fn tuple_register(function: &Function, definitions: &Definitions, source: Operand) -> Option<Part> {
     let part = definitions.origin(function, source.part().filter(|part| part.count == 1)?);
-    let definition = definitions.of(part.value)?;
+    let definition = definitions.definition_of(part.value)?;
     let is_tuple = function.values[part.value].width > 1;
     (is_tuple && (is_product(function, definition) || function.insts[definition].is(Pseudo::Phi))).then_some(part)
 }

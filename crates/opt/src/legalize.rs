@@ -147,7 +147,7 @@ impl Legalizer {
             kept.push(inst);
             return Ok(());
         }
-        let draft = Draft::of(function, inst, opcode);
+        let draft = Draft::from_inst(function, inst, opcode);
         // Where a form with a hidden descriptor exists, it is preferred even if the visible one has a form too: on sm_80 the visible form
         // is meant for cache policies.
         if let Some(hidden) = spelling::with_hidden_descriptor(&draft)
@@ -197,7 +197,7 @@ impl Legalizer {
         }
         // No cached rewrite: try spellings and orders without moves first, and remember every draft for the search with moves.
         let mut drafts: Vec<(Spelling, usize, Draft)> = Vec::new();
-        let mut spellings = Spellings::of(draft);
+        let mut spellings = Spellings::new(draft);
         for spelling in Spelling::all() {
             let Some(spelled) = spellings.get(function, spelling) else { continue };
             for (order, ordered) in order::orders(spelled).into_iter().enumerate() {

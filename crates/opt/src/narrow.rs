@@ -46,7 +46,7 @@ pub fn run(function: &mut Function, target: Target) -> Stats {
     if !insts.iter().any(|&inst| narrow_kind(function, inst, target).is_some()) {
         return Stats::default();
     }
-    let demand = Demand::compute(function, &insts, target);
+    let demand = WordDemand::compute(function, &insts, target);
     let mut narrowed: FxHashMap<Value, Value> = FxHashMap::default();
     let mut changed: Vec<(Inst, HalfDependence, Value)> = Vec::new();
     for &inst in &insts {
@@ -138,18 +138,18 @@ fn low_word(operand: Operand) -> Operand {
 }
 
 /// The words of values that are read, and the instructions that are live.
-struct Demand {
+struct WordDemand {
     /// By value: the mask of the words that are read ([`LOW`], [`ALL`]).
     read_words: Vec<u8>,
     /// By instruction: whether it has an effect or defines a word that is read.
     is_live: Vec<bool>,
 }
 
-impl Demand {
+impl WordDemand {
     /// Computes the words read and the live instructions of a function.
-    fn compute(function: &Function, insts: &[Inst], target: Target) -> Demand {
+    fn compute(function: &Function, insts: &[Inst], target: Target) -> WordDemand {
         let definitions = Definitions::compute(function);
-        let mut demand = Demand { read_words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
+        let mut demand = WordDemand { read_words: vec![0; function.values.len()], is_live: vec![false; function.insts.len()] };
         let mut work: Vec<Inst> = insts.iter().copied().filter(|&inst| dead::must_stay(function, inst)).collect();
         while let Some(inst) = work.pop() {
             demand.is_live[inst.position()] = true;
@@ -180,7 +180,7 @@ impl Demand {
         let new = if (old | mask) == LOW { LOW } else { ALL };
         if new != old {
             self.read_words[value.position()] = new;
-            work.extend(definitions.of(value));
+            work.extend(definitions.definition_of(value));
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Creates a draft from `inst`: its modifiers and operands, with the given opcode.
-    pub(crate) fn of(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
+    pub(crate) fn from_inst(function: &Function, inst: Inst, opcode: Opcode) -> Draft {
         let data = &function.insts[inst];
         let operands = function.operands(inst).iter().copied().collect();
         Draft { opcode, modifiers: data.modifiers.clone(), operands, result_count: data.result_count() }

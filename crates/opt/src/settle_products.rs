@@ -147,7 +147,7 @@ struct InFlight {
 /// Data-flow state at a point of the code, by general register.
 #[derive(Clone, PartialEq, Eq)]
 struct RegisterState {
-    /// By register: how it is in flight; `None` if it is not.
+    /// By register: the last product in flight that uses it; `None` if there is none.
     in_flight: Vec<Option<InFlight>>,
     /// By register: whether an ordinary instruction may have read or written it since the last fence.
     accessed_since_fence: Vec<bool>,
@@ -177,7 +177,7 @@ struct RegisterRange {
 
 impl RegisterRange {
     /// Returns the general registers of an operand; `None` if it has none.
-    fn of(operand: &Operand) -> Option<RegisterRange> {
+    fn from_operand(operand: &Operand) -> Option<RegisterRange> {
         match operand.kind {
             OperandKind::Register { file: RegFile::General, first, count } => Some(RegisterRange { first, count }),
             _ => None,
@@ -271,8 +271,9 @@ impl RegisterState {
         if leaves {
             self.in_flight.iter().flatten().for_each(|&flight| conflicts.add(flight));
         }
-        let ranges =
-            |operands: &[Operand]| operands.iter().filter_map(RegisterRange::of).flat_map(RegisterRange::registers).collect::<Vec<usize>>();
+        let ranges = |operands: &[Operand]| {
+            operands.iter().filter_map(RegisterRange::from_operand).flat_map(RegisterRange::registers).collect::<Vec<usize>>()
+        };
         let (reads, writes) = (ranges(function.sources(inst)), ranges(function.results(inst)));
         for &register in &reads {
             self.in_flight[register].filter(|flight| flight.chain_number.is_some()).into_iter().for_each(|flight| conflicts.add(flight));
@@ -301,9 +302,10 @@ impl RegisterState {
 
     /// Does the work of `transfer` for a warpgroup product.
     fn transfer_product(&mut self, function: &Function, inst: Inst, chains: &mut Chains) -> Insertions {
-        let result = function.results(inst).first().and_then(RegisterRange::of);
+        let result = function.results(inst).first().and_then(RegisterRange::from_operand);
         let chain = result.map(|range| chains.number(&function.insts[inst].modifiers, range.first, range.count));
-        let sources = function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(RegisterRange::of);
+        let sources =
+            function.sources(inst).iter().filter(|operand| !matches!(operand.role, Role::Tied(_))).filter_map(RegisterRange::from_operand);
         let sources: Vec<usize> = sources.flat_map(RegisterRange::registers).collect();
         let results: Vec<usize> = result.into_iter().flat_map(RegisterRange::registers).collect();
         let mut conflicts = Conflicts { max_pending_groups: None, is_open: false };
@@ -450,7 +452,7 @@ fn end_groups_at_products(function: &mut Function) {
             if !is_product(function, inst) {
                 continue;
             }
-            let is_empty = function.results(inst).first().is_none_or(|result| RegisterRange::of(result).is_none());
+            let is_empty = function.results(inst).first().is_none_or(|result| RegisterRange::from_operand(result).is_none());
             match last.take() {
                 Some(product) if is_empty && ends_group(function, inst) => {
                     let operands: Vec<Operand> = function.operands(product).iter().copied().chain([symbol("gsb0").into()]).collect();

@@ -224,7 +224,7 @@ fn uniform_form(function: &Function, inst: Inst, compares: bool) -> Option<Draft
     if function.values[result] != if opcode == Opcode::ISETP { Class::P } else { Class::R } {
         return None;
     }
-    let mut draft = Draft::of(function, inst, opcode);
+    let mut draft = Draft::from_inst(function, inst, opcode);
     draft.opcode = match opcode {
         Opcode::MOV if data.modifiers.is_empty() => Opcode::UMOV,
         Opcode::LOP3 if draft.result_count == 1 => Opcode::ULOP3,

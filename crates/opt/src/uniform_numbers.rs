@@ -51,7 +51,7 @@ pub struct Stats {
 }
 
 /// A double, and the operands whose known content it is.
-struct Number {
+struct RepeatedDouble {
     /// The bits of the double.
     bits: u64,
     /// Estimated number of executions of the reads.
@@ -86,7 +86,7 @@ pub fn run(function: &mut Function, encodability: &mut EncodabilityCache) -> Sta
             let Some(opcode) = function.insts[inst].op.machine() else { continue };
             // An earlier replacement may have used the only operand of the instruction that can be a uniform register.
             if fits(function, inst, opcode, at, encodability) {
-                let mut draft = Draft::of(function, inst, opcode);
+                let mut draft = Draft::from_inst(function, inst, opcode);
                 draft.operands[at].kind = pair.kind;
                 draft.store(function, inst);
                 reads += 1;
@@ -129,11 +129,11 @@ fn keeps_uniform_registers(function: &Function) -> bool {
 }
 
 /// Returns the doubles that instructions read from general registers and could read from uniform ones, in the order of the code.
-fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<Number> {
+fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<RepeatedDouble> {
     let definitions = Definitions::compute(function);
     let flow = ControlFlow::compute(function);
     let loops = Loops::compute(function, &flow);
-    let mut numbers: Vec<Number> = Vec::new();
+    let mut numbers: Vec<RepeatedDouble> = Vec::new();
     let mut places: FxHashMap<u64, usize> = FxHashMap::default();
     for &block in &function.layout {
         let executions = LoopModel::TEN_ITERATIONS.executions(loops.depth(block));
@@ -148,7 +148,7 @@ fn find(function: &Function, encodability: &mut EncodabilityCache) -> Vec<Number
                 }
                 let place = *places.entry(bits).or_insert(numbers.len());
                 if place == numbers.len() {
-                    numbers.push(Number { bits, executions: 0.0, reads: Vec::new() });
+                    numbers.push(RepeatedDouble { bits, executions: 0.0, reads: Vec::new() });
                 }
                 numbers[place].executions += executions;
                 numbers[place].reads.push((inst, at));
@@ -173,7 +173,7 @@ fn known_double(function: &Function, definitions: &Definitions, operand: &Operan
 
 /// Returns whether the target can encode an instruction with operand `at` in uniform registers.
 fn fits(function: &Function, inst: Inst, opcode: Opcode, at: usize, encodability: &mut EncodabilityCache) -> bool {
-    let mut draft = Draft::of(function, inst, opcode);
+    let mut draft = Draft::from_inst(function, inst, opcode);
     draft.operands[at].kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 2 };
     encodability.is_encodable(function, inst, &draft)
 }

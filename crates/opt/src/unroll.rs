@@ -192,7 +192,7 @@ fn choose_loops(function: &Function, taken_branch: usize, remarks: &mut Remarks)
             miss("it is not an innermost loop with one entry and one exit");
             continue;
         };
-        let body = BodyProperties::of(function, &shape);
+        let body = BodyProperties::collect(function, &shape);
         let mut is_uniform = |condition| {
             let found = uniformity.get_or_insert_with(|| {
                 let post_dominators = PostDominators::compute(function, &flow);
@@ -228,7 +228,7 @@ struct BodyProperties {
 
 impl BodyProperties {
     /// Collects the properties of the body of a loop.
-    fn of(function: &Function, shape: &Shape) -> BodyProperties {
+    fn collect(function: &Function, shape: &Shape) -> BodyProperties {
         let mut body = BodyProperties { size: 0, has_loads: false, has_lane_exchange: false, has_barriers: false, has_unique_inst: false };
         for &inst in shape.blocks.iter().flat_map(|&block| &function.blocks[block].insts) {
             body.add_inst(function, inst);

@@ -71,19 +71,19 @@ pub fn run_with_remarks(function: &mut Function, target: Target, remarks: &mut R
 }
 
 /// Loads of one word each with the same base, as (offset, load, position), in execution order.
-type Group = Vec<(i64, Inst, usize)>;
+type LoadGroup = Vec<(i64, Inst, usize)>;
 
 /// Returns the sets of loads of a block from which vector loads may be formed.
-fn candidates(function: &Function, block: Block) -> Vec<Group> {
-    let mut closed: Vec<Group> = Vec::new();
+fn candidates(function: &Function, block: Block) -> Vec<LoadGroup> {
+    let mut closed: Vec<LoadGroup> = Vec::new();
     // The groups that later loads can still join, in the order of their first loads.
-    let mut open: Vec<Group> = Vec::new();
+    let mut open: Vec<LoadGroup> = Vec::new();
     let mut open_indices: FxHashMap<(Part, bool), usize> = FxHashMap::default();
     for (position, &inst) in function.blocks[block].insts.iter().enumerate() {
         if let Some((base, offset)) = word_load(function, inst) {
             let is_constant = function.insts[inst].memory.is_some_and(|id| function.accesses[id].constant);
             let number = *open_indices.entry((base, is_constant)).or_insert_with(|| {
-                open.push(Group::new());
+                open.push(LoadGroup::new());
                 open.len() - 1
             });
             open[number].push((offset, inst, position));
@@ -118,7 +118,7 @@ fn join_group(
     function: &mut Function,
     target: Target,
     zeros: &TrailingZeros,
-    mut group: Group,
+    mut group: LoadGroup,
     vector_load_before: &mut FxHashMap<Inst, Inst>,
     remarks: &mut Remarks,
 ) {

@@ -111,9 +111,9 @@ impl Transfers {
 
 /// An edge that was split by a new block.
 struct SplitEdge {
-    /// The predecessor.
+    /// The predecessor of the split edge.
     from: Block,
-    /// The successor.
+    /// The successor of the split edge.
     to: Block,
     /// The new block on the edge.
     new_block: Block,

@@ -64,7 +64,7 @@ struct WebMember {
 }
 
 /// The size of a web, and the offset of one of its values in it, in registers.
-struct Extent {
+struct WebExtent {
     /// Number of consecutive registers that the whole web spans.
     width: u8,
     /// Registers from the start of the web to the first register of the value.
@@ -255,9 +255,9 @@ impl Hints {
     }
 
     /// Returns the size of a web and the offset of the value in it.
-    fn extent(&self, web: WebMember) -> Extent {
+    fn extent(&self, web: WebMember) -> WebExtent {
         let node = &self.nodes[web.root];
-        Extent { width: (node.web_end - node.web_start) as u8, offset: (web.offset - node.web_start) as u8, align: node.align }
+        WebExtent { width: (node.web_end - node.web_start) as u8, offset: (web.offset - node.web_start) as u8, align: node.align }
     }
 
     /// Records that the first register of a value is `register`, which implies registers for all other values of its web.

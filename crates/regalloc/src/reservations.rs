@@ -36,7 +36,7 @@ pub(crate) struct Reservations {
     /// Number of registers that the function needs even without reservations.
     needed: u32,
     /// The reserved registers.
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<ReservedRegister>,
     /// The set of all registers in `arrivals`.
     reserved: RegisterSet,
     /// By value that the block defines: the position of its last use; `u32::MAX` if it lives beyond the block.
@@ -44,7 +44,7 @@ pub(crate) struct Reservations {
 }
 
 /// A reserved register, and the value that will be defined into it.
-struct Arrival {
+struct ReservedRegister {
     /// The reserved register.
     register: Reg,
     /// The loop-carried value that is defined later in the block.
@@ -54,7 +54,7 @@ struct Arrival {
 }
 
 /// The registers among which those of a value are chosen.
-pub(crate) struct Choice {
+pub(crate) struct RegisterChoice {
     /// Free registers that are not reserved for a value that is defined while this value is live.
     pub open: RegisterSet,
     /// The registers of `open` that are reserved for values defined after this value has died. Using them costs nothing.
@@ -109,7 +109,7 @@ impl Reservations {
                 let place = hints.wish(write.value).filter(|place| place.number() + u16::from(width) <= MAX_REGISTERS);
                 let Some(place) = place else { continue };
                 self.reserved.insert(place, width);
-                let arrival = |register| Arrival { register, value: write.value, position: file_inst.position };
+                let arrival = |register| ReservedRegister { register, value: write.value, position: file_inst.position };
                 self.arrivals.extend(place.tuple(width).map(arrival));
             }
         }
@@ -132,7 +132,7 @@ impl Reservations {
     }
 
     /// Returns the registers for a value that the current block defines; `None` if the block has no reservations, or does not define it.
-    pub fn choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<Choice> {
+    pub fn choice(&self, value: Value, free: &RegisterSet, used: u16) -> Option<RegisterChoice> {
         if self.arrivals.is_empty() {
             return None;
         }
@@ -143,6 +143,6 @@ impl Reservations {
         }
         let affordable = RegisterSet::first_n(self.needed.max(u32::from(used)));
         let open = free.without(&avoided).and(&affordable);
-        Some(Choice { open, preferred: open.and(&self.reserved) })
+        Some(RegisterChoice { open, preferred: open.and(&self.reserved) })
     }
 }

@@ -137,7 +137,7 @@ struct SetHash(u64);
 
 impl SetHash {
     /// Returns the hash of the set whose only member is `item`.
-    fn of(item: usize) -> SetHash {
+    fn of_item(item: usize) -> SetHash {
         SetHash(random_from(item))
     }
 
@@ -250,7 +250,7 @@ impl<'b> ReplayState<'b> {
         if item.guarded {
             record.writers.extend(code.writes(item).iter().map(|access| writer(access.register)));
         }
-        let own = SetHash::of(position);
+        let own = SetHash::of_item(position);
         match item.effect {
             OrderEffect::None => {}
             OrderEffect::Access(access) => self.execute_access(access, own, base, &mut record),

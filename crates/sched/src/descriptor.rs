@@ -99,7 +99,7 @@ pub struct SchedDescriptor {
 
 /// The error for a class that lacks a required attribute.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Incomplete {
+pub struct IncompleteClass {
     /// Name of the class.
     pub class: &'static str,
     /// Name of the missing attribute.
@@ -108,8 +108,8 @@ pub struct Incomplete {
 
 impl SchedDescriptor {
     /// Returns the properties that all instructions of a class have; width and result file have default values.
-    pub fn of_class(class: Class) -> Result<SchedDescriptor, Incomplete> {
-        let lacks = |attribute| Incomplete { class: class.name(), attribute };
+    pub fn of_class(class: Class) -> Result<SchedDescriptor, IncompleteClass> {
+        let lacks = |attribute| IncompleteClass { class: class.name(), attribute };
         let text = |key: &'static str| class.attribute(key).ok_or_else(|| lacks(key));
         let number = |key| class.attribute(key).and_then(|number| number.parse().ok());
         Ok(SchedDescriptor {
@@ -128,7 +128,7 @@ impl SchedDescriptor {
     }
 
     /// Returns the properties of an instruction: those of its class, refined by modifiers and operands.
-    pub fn of(instruction: &Instruction) -> Result<SchedDescriptor, Incomplete> {
+    pub fn of_instruction(instruction: &Instruction) -> Result<SchedDescriptor, IncompleteClass> {
         let class = Class::of(instruction);
         let plain = SchedDescriptor::of_class(class)?;
         let accesses = accesses(instruction);
@@ -136,7 +136,7 @@ impl SchedDescriptor {
         let is_bfloat = instruction.modifiers.iter().any(|symbol| symbol.spelling().starts_with(".BF16"));
         Ok(SchedDescriptor {
             class_number: if is_bfloat && plain.sub_class == SubClass::Single { BFLOAT16_CLASS } else { plain.class_number },
-            space: SchedSpace::of(instruction),
+            space: SchedSpace::of_instruction(instruction),
             width: accesses.iter().filter(is_register).map(|access| access.count).max().unwrap_or(1),
             result_file: accesses.iter().find(|access| access.written).map(|access| access.file),
             ..plain
@@ -244,7 +244,7 @@ mod tests {
 
     /// Returns the descriptor of an instruction that is given as text.
     fn descriptor(text: &str) -> SchedDescriptor {
-        SchedDescriptor::of(&parse(text).unwrap()).unwrap()
+        SchedDescriptor::of_instruction(&parse(text).unwrap()).unwrap()
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl Scheduler<'_> {
             let chunk_code = chunk_code_of(function, chunk);
             chunk_code.walk_latches(function, &flow, &mut in_flight, Some(&numbers));
             for (block, range) in &chunk_code.blocks {
-                let live = LiveValues::of(function, &liveness, *block);
+                let live = LiveValues::of_block(function, &liveness, *block);
                 old_peaks[*block] = peak_pressure(&chunk_code.code, range, &mut tracker, live.as_liveness(), range.clone());
             }
             // The items of a single chunk are kept for the second pass. Those of several chunks are built again, to bound memory.
@@ -271,7 +271,7 @@ impl Scheduler<'_> {
                     move |register| sources.get(&register).copied()
                 });
                 let old = old_peaks[*block];
-                let live = LiveValues::of(function, &liveness, *block);
+                let live = LiveValues::of_block(function, &liveness, *block);
                 let found = self.find_within_budget(&chunk_code.code, range, &mut scratch, &live, elementwise_max(target, old));
                 stats.live_after = stats.live_after.max(found.peak.unwrap_or(old)[0]);
                 if let Some(loops) = &loops {
@@ -548,7 +548,7 @@ pub(crate) struct LiveValues {
 
 impl LiveValues {
     /// Returns the values that are live at the start and the end of a block.
-    pub(crate) fn of(function: &Function, liveness: &Liveness, block: Block) -> LiveValues {
+    pub(crate) fn of_block(function: &Function, liveness: &Liveness, block: Block) -> LiveValues {
         let number = |value: oriole_ir::Value| value.position() as u32;
         let phis = function.phis(block).iter().flat_map(|&phi| function.defined(phi));
         LiveValues {

@@ -21,7 +21,7 @@ use crate::code::from_ir::ValueNumbers;
 use crate::code::{Code, Item};
 
 /// A register number whose latest result is in flight, and the number of cycles until that result arrives.
-type Remaining = (u32, u32);
+type InFlightRegister = (u32, u32);
 
 /// The results in flight at the current position, and those at the ends of the blocks walked so far.
 pub(crate) struct InFlight<'m> {
@@ -34,9 +34,9 @@ pub(crate) struct InFlight<'m> {
     /// The current cycle, from the start of the block.
     cycle: u32,
     /// The results in flight at the start of the current block.
-    at_start: Vec<Remaining>,
+    at_start: Vec<InFlightRegister>,
     /// By block: the results in flight at its end, ordered by register number.
-    at_ends: IndexVec<Block, Vec<Remaining>>,
+    at_ends: IndexVec<Block, Vec<InFlightRegister>>,
 }
 
 impl<'m> InFlight<'m> {
@@ -123,7 +123,7 @@ impl<'m> InFlight<'m> {
     }
 
     /// Returns the registers whose results have not arrived yet, in ascending order.
-    fn remaining(&mut self) -> Vec<Remaining> {
+    fn remaining(&mut self) -> Vec<InFlightRegister> {
         self.maybe_in_flight.sort_unstable();
         self.maybe_in_flight.dedup();
         let left = self.maybe_in_flight.iter().map(|&register| (register, self.cycles_until(register)));
@@ -171,7 +171,7 @@ mod tests {
 
     /// Walks a function on SSA values block by block. Returns, for each block, the registers in flight at its start with the cycles until
     /// they arrive.
-    fn starts(text: &str) -> Vec<Vec<Remaining>> {
+    fn starts(text: &str) -> Vec<Vec<InFlightRegister>> {
         let function = oriole_ir::text::parse(text).unwrap().remove(0);
         let flow = ControlFlow::compute(&function);
         let numbers = ValueNumbers::new(&function);

@@ -65,7 +65,7 @@ impl ResourceSlot {
     }
 }
 
-/// One step of adding an instruction.
+/// One of the three steps in which the cost of an instruction is added to its block; see the module comment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CostMode {
     /// Modes 0 and 1 of the description: the instruction's own cost. Resets the state of the previous instruction.
@@ -101,7 +101,7 @@ pub struct RegisterOperand {
 
 /// The resource needs of an instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Work {
+pub struct ResourceNeeds {
     /// Index of the unit in the resource vector.
     pub unit: usize,
     /// Cycles that the instruction occupies the unit.
@@ -110,9 +110,9 @@ pub struct Work {
     pub operands: Vec<RegisterOperand>,
 }
 
-impl Work {
+impl ResourceNeeds {
     /// Returns the resource needs of an instruction. `is_last_use` returns whether the instruction is the last reader of a register.
-    pub fn new(instruction: &Instruction, costs: &Costs, is_last_use: impl Fn(RegFile, u16) -> bool) -> Work {
+    pub fn new(instruction: &Instruction, costs: &Costs, is_last_use: impl Fn(RegFile, u16) -> bool) -> ResourceNeeds {
         let class = Class::of(instruction);
         let mut operands = Vec::new();
         for access in accesses(instruction) {
@@ -122,7 +122,7 @@ impl Work {
                 last_use: !access.written && is_last_use(access.file, number),
             }));
         }
-        Work { unit: costs.unit(class), cycles: costs.cycles(class), operands }
+        ResourceNeeds { unit: costs.unit(class), cycles: costs.cycles(class), operands }
     }
 }
 
@@ -203,7 +203,7 @@ impl RegisterSet {
 
 /// Figures of the current instruction that are kept between the modes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Tracked {
+struct CurrentInst {
     /// Cost of the register operands when it was last computed.
     cost: i32,
     /// Change of the number of live registers of the block by the current instruction, as far as its operands have been processed.
@@ -218,7 +218,7 @@ pub struct Resources {
     /// Registers that have had their last use.
     consumed: RegisterSet,
     /// Figures of the current instruction.
-    tracked: Tracked,
+    tracked: CurrentInst,
 }
 
 /// The information that is needed to remove the last instruction again.
@@ -244,11 +244,11 @@ impl Resources {
     }
 
     /// Evaluates one mode with the current set of consumed registers. [`CostMode::Pressure`] updates the slot and returns zeros.
-    pub fn evaluate(&mut self, work: &Work, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
+    pub fn evaluate(&mut self, work: &ResourceNeeds, mode: CostMode, slot: &mut ResourceSlot) -> ResourceVector {
         let mut answer = [0; UNITS];
         match mode {
             CostMode::Own => {
-                self.tracked = Tracked { cost: self.operand_cost(work), ..Tracked::default() };
+                self.tracked = CurrentInst { cost: self.operand_cost(work), ..CurrentInst::default() };
                 self.tracked.pressure = self.result_cost(work);
                 answer[work.unit] = work.cycles;
             }
@@ -265,7 +265,7 @@ impl Resources {
     }
 
     /// Adds an instruction in all three modes, and returns the information that removes it again.
-    pub fn schedule(&mut self, work: &Work, slot: &mut ResourceSlot) -> Undo {
+    pub fn schedule(&mut self, work: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
         slot.enter();
         let own = self.evaluate(work, CostMode::Own, slot);
@@ -303,7 +303,7 @@ impl Resources {
     }
 
     /// Returns the cost of the registers that an instruction reads, consumed registers excluded, each register once.
-    fn operand_cost(&self, work: &Work) -> i32 {
+    fn operand_cost(&self, work: &ResourceNeeds) -> i32 {
         let mut sum = 0;
         let mut seen: Vec<(u8, u32)> = Vec::new();
         for operand in work.operands.iter().filter(|operand| !operand.written && operand.register.is_physical()) {
@@ -319,7 +319,7 @@ impl Resources {
     }
 
     /// Returns the cost of the registers that an instruction writes.
-    fn result_cost(&self, work: &Work) -> i32 {
+    fn result_cost(&self, work: &ResourceNeeds) -> i32 {
         let results = work.operands.iter().filter(|operand| operand.written && operand.register.is_physical());
         results.map(|operand| register_cost(operand.register, self.tracking).cost).sum::<u32>().min(MOST_OPERAND_COST) as i32
     }
@@ -365,8 +365,8 @@ mod tests {
     }
 
     /// Returns the resource needs of an instruction that is given as text; `last` has the registers that it reads for the last time.
-    fn work(text: &str, last: &[u16]) -> Work {
-        Work::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == RegFile::General && last.contains(&number))
+    fn work(text: &str, last: &[u16]) -> ResourceNeeds {
+        ResourceNeeds::new(&parse(text).unwrap(), &costs("sm_90"), |file, number| file == RegFile::General && last.contains(&number))
     }
 
     #[test]
@@ -425,14 +425,14 @@ mod tests {
     fn the_cost_of_operands_fits_nine_bits() {
         let register = |index| RegisterDescriptor { class: 1, index, affinity: Affinity::DoubleWidth };
         let operands = (0..300).map(|index| RegisterOperand { register: register(index), written: false, last_use: false }).collect();
-        let work = Work { unit: 0, cycles: 1, operands };
+        let work = ResourceNeeds { unit: 0, cycles: 1, operands };
         assert_eq!(Resources::default().operand_cost(&work), 0x1ff);
     }
 
     #[test]
     fn scoreboard_operands_do_not_count() {
         let register = RegisterDescriptor::new(RegFile::Scoreboard, 0);
-        let work = Work { unit: 0, cycles: 1, operands: vec![RegisterOperand { register, written: false, last_use: true }] };
+        let work = ResourceNeeds { unit: 0, cycles: 1, operands: vec![RegisterOperand { register, written: false, last_use: true }] };
         assert_eq!(Resources::default().operand_cost(&work), 0);
     }
 

@@ -78,7 +78,7 @@ impl SchedSpace {
 
     /// Returns the space that an instruction accesses; `None` if it accesses no memory. A constant bank counts as indexed only if a
     /// register is part of the address.
-    pub fn of(instruction: &Instruction) -> Option<SchedSpace> {
+    pub fn of_instruction(instruction: &Instruction) -> Option<SchedSpace> {
         match SchedSpace::of_class(Class::of(instruction))? {
             SchedSpace::Constant | SchedSpace::IndexedConstant if is_indexed(instruction) => Some(SchedSpace::IndexedConstant),
             SchedSpace::Constant | SchedSpace::IndexedConstant => Some(SchedSpace::Constant),
@@ -128,7 +128,7 @@ mod tests {
 
     /// Returns the memory space of an instruction that is given as text.
     fn space(text: &str) -> Option<SchedSpace> {
-        SchedSpace::of(&parse(text).unwrap())
+        SchedSpace::of_instruction(&parse(text).unwrap())
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub enum Drain {
 
 /// Which scoreboard of an instruction cannot be chosen, because a `DEPBAR` later in the code names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pinned {
+pub enum PinnedScoreboard {
     /// None: its scoreboards can be chosen freely.
     No,
     /// Its write barrier.
@@ -110,7 +110,7 @@ pub struct InstAccesses {
     /// Whether it ends a group of asynchronous matrix products.
     pub ends_group: bool,
     /// Which of its scoreboards the code itself names.
-    pub pinned: Pinned,
+    pub pinned: PinnedScoreboard,
     /// The in-order group of instructions that finish in the order of issue; `None` if it is in none.
     pub completion_group: Option<u8>,
     /// The in-order group of instructions that read their sources in the order of issue; `None` if it is in none.
@@ -147,9 +147,9 @@ impl InstAccesses {
             is_load: LOADS.contains(&instruction.opcode),
             ends_group: ends_product_group(instruction),
             pinned: match instruction.opcode {
-                Opcode::LDGDEPBAR => Pinned::Write,
-                Opcode::UTMACMDFLUSH => Pinned::Read,
-                _ => Pinned::No,
+                Opcode::LDGDEPBAR => PinnedScoreboard::Write,
+                Opcode::UTMACMDFLUSH => PinnedScoreboard::Read,
+                _ => PinnedScoreboard::No,
             },
             completion_group: class.order(),
             read_group: class.queue(),

@@ -99,7 +99,7 @@ fn with_join(
     other: &Operand,
 ) -> Option<Draft> {
     let opcode = function.insts[compare].op.machine()?;
-    let mut draft = Draft::of(function, compare, opcode);
+    let mut draft = Draft::from_inst(function, compare, opcode);
     draft.operands[0] = result;
     let and = draft.modifiers.iter().position(|&modifier| modifier == Symbol::AND)?;
     draft.modifiers[and] = join;

@@ -35,7 +35,7 @@ impl Combiner {
                 continue;
             };
             let Some((origin, is_inverted)) = self.inverted(function, part) else { continue };
-            let mut new = Draft::of(function, inst, opcode);
+            let mut new = Draft::from_inst(function, inst, opcode);
             let signs = if is_inverted { operand.signs.toggled(Signs::NOT) } else { operand.signs };
             new.operands[at] = Operand { kind: OperandKind::Value(origin), signs, ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {

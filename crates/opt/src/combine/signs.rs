@@ -21,7 +21,7 @@ impl Combiner {
         for at in function.insts[inst].result_count()..function.operands(inst).len() {
             let operand = function.operands(inst)[at];
             let Some((source, sum)) = self.signed_value(function, inst, &operand) else { continue };
-            let mut new = Draft::of(function, inst, opcode);
+            let mut new = Draft::from_inst(function, inst, opcode);
             new.operands[at] = Operand { signs: combined(operand.signs, source.signs), kind: source.kind, ..operand };
             if let Some(new) = self.first_encodable(function, inst, [new]) {
                 self.replace(function, inst, new, &[sum]);

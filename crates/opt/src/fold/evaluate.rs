@@ -41,7 +41,7 @@ struct Sources {
 
 impl Sources {
     /// Returns the sources of an instruction, or `None` if one of them is not known.
-    fn of(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Sources> {
+    fn from_inst(function: &Function, definitions: &Definitions, inst: Inst) -> Option<Sources> {
         let known = Known::new(function, definitions);
         let mut sources = Sources { integers: SmallVec::new(), predicates: SmallVec::new() };
         for source in function.sources(inst) {
@@ -143,7 +143,7 @@ pub(super) fn evaluate(function: &Function, definitions: &Definitions, inst: Ins
     {
         return None;
     }
-    let sources = Sources::of(function, definitions, inst)?;
+    let sources = Sources::from_inst(function, definitions, inst)?;
     operation(opcode, &function.insts[inst].modifiers, &sources)
 }
 

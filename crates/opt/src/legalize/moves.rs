@@ -282,7 +282,7 @@ mod tests {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
         let inst = function.blocks[function.entry()].insts[1];
-        movable_positions(&function, &Draft::of(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
+        movable_positions(&function, &Draft::from_inst(&function, inst, function.insts[inst].op.machine().unwrap())).to_vec()
     }
 
     /// Zero costs no instruction, since it is read from RZ; other constants are moved before registers.

@@ -118,7 +118,7 @@ bb0:
         let function = oriole_ir::text::parse(text).unwrap().remove(0);
         let orders_of = |number: usize| {
             let inst = function.blocks[function.entry()].insts[number];
-            orders(&Draft::of(&function, inst, Opcode::VIMNMX)).len()
+            orders(&Draft::from_inst(&function, inst, Opcode::VIMNMX)).len()
         };
         assert_eq!((orders_of(1), orders_of(2)), (2, 1));
     }

@@ -76,7 +76,7 @@ const NO_DRAFT: u8 = u8::MAX;
 
 impl Spellings {
     /// Creates the set with only the unchanged draft.
-    pub(super) fn of(draft: &Draft) -> Spellings {
+    pub(super) fn new(draft: &Draft) -> Spellings {
         let mut draft_indices = [NO_DRAFT; 256];
         draft_indices[0] = 0;
         Spellings { drafts: vec![draft.clone()], draft_indices }
@@ -235,7 +235,7 @@ mod tests {
         let text = format!("func kernel @test ssa {{\nbb0:\n    %0:R2, %1:UR2, %2:R, %3:P = ENTRY\n    {line}\n    EXIT\n}}\n");
         let function = parse(&text).unwrap_or_else(|error| panic!("{line}: {error:?}")).remove(0);
         let inst = function.blocks[function.entry()].insts[1];
-        let draft = Draft::of(&function, inst, function.insts[inst].op.machine().unwrap());
+        let draft = Draft::from_inst(&function, inst, function.insts[inst].op.machine().unwrap());
         (function, draft)
     }
 
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn spellings_are_applied_in_order() {
         let (function, draft) = drafted("%4:R = LDG.E desc[%1][%0.64+0x10]");
-        let mut spellings = Spellings::of(&draft);
+        let mut spellings = Spellings::new(&draft);
         let mut found = 0;
         for spelling in Spelling::all() {
             let operands = |draft: Option<&Draft>| draft.map(|draft| (draft.opcode, draft.modifiers.clone(), draft.operands.clone()));

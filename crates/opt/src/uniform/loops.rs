@@ -313,7 +313,7 @@ fn can_read_uniform(function: &Function, inst: Inst, values: &FxHashSet<Value>, 
     if opcode.properties().effect != Effect::None {
         return false;
     }
-    let mut draft = Draft::of(function, inst, opcode);
+    let mut draft = Draft::from_inst(function, inst, opcode);
     for operand in &mut draft.operands {
         if operand.value().is_some_and(|value| values.contains(&value)) {
             operand.kind = OperandKind::Register { file: RegFile::Uniform, first: EXAMPLE_REGISTER, count: 1 };
@@ -441,7 +441,7 @@ impl Rewriter<'_> {
         let moved: FxHashSet<Inst> = self.loop_code.insts.iter().chain(&self.loop_code.copies).copied().collect();
         for inst in readers.into_iter().filter(|inst| !moved.contains(inst)) {
             let Op::Machine(opcode) = function.insts[inst].op else { continue };
-            let draft = Draft::of(function, inst, opcode);
+            let draft = Draft::from_inst(function, inst, opcode);
             let fitting = order::orders(&draft).into_iter().find(|draft| encodability.is_encodable(function, inst, draft));
             if let Some(fitting) = fitting {
                 fitting.store(function, inst);

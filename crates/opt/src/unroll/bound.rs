@@ -58,7 +58,7 @@ impl Bound {
             let next = shape.latch_source(function, counter)?.part()?;
             let (base, step) = base_and_constant(function, definitions, next);
             let is_counter = Some(base.value) == function.results(counter)[0].value() && step != 0;
-            let is_invariant = limit.value().is_none_or(|value| definitions.of(value).is_some_and(|inst| !shape.contains(inst)));
+            let is_invariant = limit.value().is_none_or(|value| definitions.definition_of(value).is_some_and(|inst| !shape.contains(inst)));
             // An iteration of the unrolled loop skips its last exit test, so the guard of the next unrolled iteration must cover that test.
             // For `NE` the guard needs one more test; for the other relations the guard implies it.
             let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
@@ -164,7 +164,7 @@ impl Bound {
     ) -> Option<Operand> {
         let first = if self.repeats_last_test { self.offset.wrapping_add(self.step) } else { self.offset };
         let distance = i64::from(first) + i64::from(self.step) * test_index;
-        let mut emit = Emit { function, location: self.compare, into };
+        let mut emit = InstEmitter { function, location: self.compare, into };
         let tested = emit.sum(counter, Operand::from(distance as u32));
         Some(emit.compare(inverted(self.relation)?, self.is_unsigned, tested, self.limit, and))
     }
@@ -189,7 +189,7 @@ impl Bound {
     ) -> Option<GuardOperands> {
         let reach = self.reach(tests)?;
         let known = self.constant_limit(function, definitions);
-        let mut emit = Emit { function, location: self.compare, into };
+        let mut emit = InstEmitter { function, location: self.compare, into };
         if self.relation == Symbol::NE {
             let adjusted_limit = match known {
                 Some(limit) => Operand::from(limit.wrapping_sub(self.offset as u32)),
@@ -225,7 +225,7 @@ impl Bound {
         is_first: bool,
         into: &mut Vec<Inst>,
     ) -> Operand {
-        let mut emit = Emit { function, location: self.compare, into };
+        let mut emit = InstEmitter { function, location: self.compare, into };
         if self.relation != Symbol::NE {
             let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
             return emit.compare(self.relation, self.is_unsigned, counter, guarded.adjusted_limit, no_wrap);
@@ -254,7 +254,7 @@ pub(crate) struct GuardOperands {
 }
 
 /// Creates instructions and appends them to a list.
-pub(super) struct Emit<'a> {
+pub(super) struct InstEmitter<'a> {
     /// The function that instructions are added to.
     pub(super) function: &'a mut Function,
     /// The instruction whose source location the new instructions get.
@@ -263,7 +263,7 @@ pub(super) struct Emit<'a> {
     pub(super) into: &'a mut Vec<Inst>,
 }
 
-impl Emit<'_> {
+impl InstEmitter<'_> {
     /// Appends an instruction with a new value as its first result and `ignored` as the other results. Returns the new value.
     pub(super) fn define(
         &mut self,
@@ -307,7 +307,7 @@ impl Emit<'_> {
 /// Matches a register that is a header phi plus a constant. Returns the phi and the constant.
 fn counter_of(function: &Function, definitions: &Definitions, shape: &Shape, part: Part) -> Option<(Inst, i32)> {
     let (base, number) = base_and_constant(function, definitions, part);
-    let phi = definitions.of(base.value).filter(|&inst| shape.is_header_phi(function, inst))?;
+    let phi = definitions.definition_of(base.value).filter(|&inst| shape.is_header_phi(function, inst))?;
     (function.values[base.value].width == 1 && function.values[base.value].file == RegFile::General).then_some((phi, number))
 }
 

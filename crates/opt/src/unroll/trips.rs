@@ -76,7 +76,8 @@ impl Simulation<'_> {
         let mut seen: SmallVec<[Inst; MAX_SLICE]> = SmallVec::new();
         let mut work: SmallVec<[Value; 8]> = SmallVec::from_slice(&[condition.value]);
         while let Some(value) = work.pop() {
-            let Some(inst) = self.definitions.of(value).filter(|&inst| self.shape.contains(inst) && !seen.contains(&inst)) else {
+            let Some(inst) = self.definitions.definition_of(value).filter(|&inst| self.shape.contains(inst) && !seen.contains(&inst))
+            else {
                 continue;
             };
             if seen.len() == MAX_SLICE {

@@ -12,7 +12,7 @@
 use oriole_ir::{Class, Function, Inst, Operand, OperandKind, Part, RegFile, Signs};
 use oriole_isa::{Opcode, Symbol};
 
-use super::bound::{Emit, inverted, mirrored};
+use super::bound::{InstEmitter, inverted, mirrored};
 use super::shape::Shape;
 use crate::definitions::{Definitions, KnownWord};
 use crate::rewrite::piece;
@@ -71,7 +71,7 @@ impl WideBound {
         let find = |tested: Pair, limit: Pair, relation: Symbol| {
             let plain = |operand: Operand| operand.part().filter(|part| part.count == 1 && operand.signs.is_empty());
             let (counter, offset) = base_and_constant(function, definitions, (plain(tested.0)?, plain(tested.1)?))?;
-            let phi = definitions.of(counter).filter(|&inst| shape.is_header_phi(function, inst))?;
+            let phi = definitions.definition_of(counter).filter(|&inst| shape.is_header_phi(function, inst))?;
             let next = shape.latch_source(function, phi)?.part()?;
             let (base, step) = base_and_constant(function, definitions, (piece(next, 0), piece(next, 1)))?;
             let repeats_last_test = shape.tests_at_end() && relation == Symbol::NE;
@@ -106,7 +106,7 @@ impl WideBound {
     /// instructions to `into`.
     pub(super) fn prepare(&self, function: &mut Function, tests: u32, into: &mut Vec<Inst>) -> WideGuardOperands {
         let reach = self.reach(tests);
-        let mut emit = Emit { function, location: self.compares[1], into };
+        let mut emit = InstEmitter { function, location: self.compares[1], into };
         let limit = (emit.in_register(self.limit.0), emit.in_register(self.limit.1));
         if self.relation == Symbol::NE {
             return WideGuardOperands { adjusted_limit: add(&mut emit, limit, -self.offset), no_wrap: Operand::PT };
@@ -130,7 +130,7 @@ impl WideBound {
         into: &mut Vec<Inst>,
     ) -> Operand {
         let last = self.reach(tests).wrapping_sub(self.offset).unsigned_abs() as u32;
-        let mut emit = Emit { function, location: self.compares[1], into };
+        let mut emit = InstEmitter { function, location: self.compares[1], into };
         let counter = (Operand::from(piece(counter, 0)), Operand::from(piece(counter, 1)));
         if self.relation != Symbol::NE {
             let no_wrap = if is_first { guarded.no_wrap } else { Operand::PT };
@@ -156,7 +156,7 @@ fn is_invariant(function: &Function, definitions: &Definitions, shape: &Shape, h
     match half.kind {
         OperandKind::Integer(_) | OperandKind::Zero(RegFile::General) | OperandKind::Constant { .. } => true,
         OperandKind::Value(part) => {
-            let is_outside = definitions.of(part.value).is_some_and(|inst| !shape.contains(inst));
+            let is_outside = definitions.definition_of(part.value).is_some_and(|inst| !shape.contains(inst));
             is_outside && part.count == 1 && function.values[part.value].file == RegFile::General
         }
         _ => false,
@@ -224,7 +224,7 @@ fn register_and_constant(function: &Function, definitions: &Definitions, summand
 }
 
 /// Emits the 64-bit addition `base + constant`. Returns `base` itself if the constant is 0.
-fn add(emit: &mut Emit<'_>, base: Pair, constant: i64) -> Pair {
+fn add(emit: &mut InstEmitter<'_>, base: Pair, constant: i64) -> Pair {
     if constant == 0 {
         return base;
     }
@@ -234,12 +234,12 @@ fn add(emit: &mut Emit<'_>, base: Pair, constant: i64) -> Pair {
 
 /// Emits the 64-bit subtraction `from - subtrahend` and returns the difference: adds the negated lower half and, with its carry, the
 /// inverted upper half.
-fn subtract(emit: &mut Emit<'_>, from: Pair, subtrahend: Pair) -> Pair {
+fn subtract(emit: &mut InstEmitter<'_>, from: Pair, subtrahend: Pair) -> Pair {
     sum(emit, from, (subtrahend.0.negated(), subtrahend.1.with_signs(Signs::INVERT)))
 }
 
 /// Emits a 64-bit addition and returns the sum.
-fn sum(emit: &mut Emit<'_>, one: Pair, other: Pair) -> Pair {
+fn sum(emit: &mut InstEmitter<'_>, one: Pair, other: Pair) -> Pair {
     let carry = emit.function.new_value(Class::P);
     let carry = Operand::from(emit.function.whole(carry));
     let low = emit.define(Class::R, Opcode::IADD3, &[], &[carry, Operand::PT], &[one.0, other.0, Operand::RZ]);
@@ -249,7 +249,7 @@ fn sum(emit: &mut Emit<'_>, one: Pair, other: Pair) -> Pair {
 }
 
 /// Emits a 64-bit comparison. Returns its predicate, ANDed with `and`.
-fn compare(emit: &mut Emit<'_>, relation: Symbol, is_unsigned: bool, one: Pair, other: Pair, and: Operand) -> Operand {
+fn compare(emit: &mut InstEmitter<'_>, relation: Symbol, is_unsigned: bool, one: Pair, other: Pair, and: Operand) -> Operand {
     let low = emit.compare(relation, true, one.0, other.0, Operand::PT);
     let signed = [relation, Symbol::AND, Symbol::EX];
     let unsigned = [relation, Symbol::U32, Symbol::AND, Symbol::EX];

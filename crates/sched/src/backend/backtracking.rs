@@ -26,7 +26,7 @@ use oriole_isa::RegFile;
 
 use super::budget::SearchBudget;
 use super::clock::Clock;
-use super::engine::{Facts, Proposal, enter};
+use super::engine::{Proposal, RegionFigures, enter};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule, Search};
 use super::settings::ScheduleMode;
@@ -35,7 +35,7 @@ use super::weighted::registers::Groups;
 use crate::graph::Graph;
 use crate::pressure::PressureTracker;
 use crate::register_cost::{RegisterDescriptor, Tracking};
-use crate::resource::{RegisterOperand, ResourceSlot, Resources, Undo, Work};
+use crate::resource::{RegisterOperand, ResourceNeeds, ResourceSlot, Resources, Undo};
 
 /// Number of candidates compared per step.
 const WINDOW: usize = 24;
@@ -101,7 +101,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
 /// Returns the order of the list scheduler after all corrections.
 pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &mut SearchBudget) -> Proposal {
     let knobs = &region.settings.knobs;
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let mut order = UndoableOrder::new(&facts, groups);
     let mut tries = budget.start(knobs, knobs.backtrack_tries);
     // Decisions before this step are final: each was changed once already, or is more than `backtrack-depth` steps back.
@@ -183,7 +183,7 @@ struct Step<'a> {
 /// A partial order whose last decisions can be undone one by one. Vectors are indexed by node or by register group.
 struct UndoableOrder<'a, 'g> {
     /// Figures of the region.
-    facts: &'a Facts<'a>,
+    facts: &'a RegionFigures<'a>,
     /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
     /// The decisions so far.
@@ -212,7 +212,7 @@ struct UndoableOrder<'a, 'g> {
 
 impl<'a, 'g> UndoableOrder<'a, 'g> {
     /// Creates the empty order of a region.
-    fn new(facts: &'a Facts<'a>, groups: Option<&'g Groups>) -> UndoableOrder<'a, 'g> {
+    fn new(facts: &'a RegionFigures<'a>, groups: Option<&'g Groups>) -> UndoableOrder<'a, 'g> {
         let graph = facts.region.graph;
         let mut first_registers = vec![0];
         for weight in groups.map_or_else(Vec::new, Groups::general_weights) {
@@ -242,7 +242,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
 
     /// Returns the registers and the unit that an item takes if it issues next. A register that no later item reads is marked as a last
     /// use.
-    fn work(&self, node: u32) -> Work {
+    fn work(&self, node: u32) -> ResourceNeeds {
         let item = self.facts.item(node);
         let costs = self.facts.region.costs;
         let mut operands = Vec::new();
@@ -262,7 +262,7 @@ impl<'a, 'g> UndoableOrder<'a, 'g> {
                 }
             }
         }
-        Work { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
+        ResourceNeeds { unit: costs.unit(item.class), cycles: costs.cycles(item.class), operands }
     }
 
     /// Computes the figures of a ready item.
@@ -516,7 +516,7 @@ mod tests {
         let mut tracker = PressureTracker::new(bench.code.groups().len());
         tracker.enter_block(&bench.code, 0..8, crate::pressure::BlockLiveness { live_in: &[], live_out: &[] });
         let groups = enter(&region, &mut tracker);
-        let facts = Facts::new(&region);
+        let facts = RegionFigures::new(&region);
         let mut order = UndoableOrder::new(&facts, groups.as_ref());
         let state = |order: &UndoableOrder<'_, '_>| {
             let figures = (order.clock.cycle, order.clock.free, order.slot, order.live.clone(), order.readers.clone());

@@ -19,7 +19,7 @@ use super::backtracking;
 use super::budget::SearchBudget;
 use super::clock::lower_bound;
 use super::critical_path::ByCriticalPath;
-use super::engine::{Facts, Proposal, cycles_with_ports, enter, run};
+use super::engine::{Proposal, RegionFigures, cycles_with_ports, enter, run};
 use super::latency::ByMemoryPath;
 use super::loop_aware::{self, steady_state};
 use super::permutation;
@@ -117,7 +117,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker, budget: &mut Sea
     if is_at_bound {
         return source.into_schedule(region, tracker, Search::Optimal);
     }
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let items = region.graph.items();
     let mut proposals = vec![
         source,

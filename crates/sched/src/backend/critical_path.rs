@@ -12,7 +12,7 @@
 //! | result | priority weights for other strategies | an order | the engine needs no separate weight pass |
 //! | path | from the graph's root | to the end of the region, with the results that leave it | what remains decides |
 
-use super::engine::{CRITERIA, Candidate, Facts, Priority, engine_reasons, schedule_by};
+use super::engine::{CRITERIA, Candidate, Priority, RegionFigures, engine_reasons, schedule_by};
 use super::reason::Reason;
 use super::strategy::{RegionScheduler, Strategy};
 
@@ -23,7 +23,7 @@ impl Priority for ByCriticalPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::DependencyCycle, Reason::Opens];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         [-i64::from(candidate.stall), candidate.height.into(), candidate.newly_ready.into(), 0, 0]
     }
 }

@@ -20,7 +20,7 @@
 //! | walk | recursive, from the roots | the ready list, ordered by the latest predecessor | an item must wait for all its predecessors |
 //! | long chains | no limit | a stall of more than `depth-stall` cycles leaves the chain | a load in the chain would stall the warp for hundreds of cycles |
 
-use super::engine::{CRITERIA, Candidate, Facts, Priority, Proposal, engine_reasons, enter, run};
+use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionFigures, engine_reasons, enter, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -36,7 +36,7 @@ impl Priority for ByChain {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Chain, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let stall = candidate.stall.saturating_sub(self.tolerated);
         [-i64::from(stall), candidate.last_predecessor_step.into(), candidate.height.into(), 0, 0]
     }
@@ -75,7 +75,7 @@ impl Strategy for DepthFirst {
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let proposal = run(&facts, groups.as_ref(), &mut ByChain { tolerated: region.settings.knobs.depth_stall });
     keep_fewer_registers(region, proposal, Proposal::source(region, groups.as_ref(), Reason::SourceOrder)).into_schedule(
         region,

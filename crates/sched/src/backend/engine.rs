@@ -44,7 +44,7 @@ const MAX_EXAMINED_SUCCESSORS: usize = 16;
 pub(super) const LONG_LATENCY: u32 = crate::space::LONG_LATENCY_CYCLES as u32 + 1;
 
 /// Figures of a region that do not depend on the order of its items. Vectors are indexed by node.
-pub(super) struct Facts<'a> {
+pub(super) struct RegionFigures<'a> {
     /// The region.
     pub region: Region<'a>,
     /// Critical path from the issue of each node to the end of the region, in cycles.
@@ -53,12 +53,12 @@ pub(super) struct Facts<'a> {
     pub sets_scoreboard: Vec<bool>,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> RegionFigures<'a> {
     /// Computes critical paths and scoreboard use of a region.
-    pub(super) fn new(region: &Region<'a>) -> Facts<'a> {
+    pub(super) fn new(region: &Region<'a>) -> RegionFigures<'a> {
         let graph = region.graph;
         let nodes = 0..graph.items() as u32;
-        Facts {
+        RegionFigures {
             region: *region,
             heights: graph.heights(),
             sets_scoreboard: nodes.map(|node| graph.successors(node).iter().any(|edge| edge.scoreboard)).collect(),
@@ -108,15 +108,15 @@ pub(super) trait Priority {
     const CRITERIA: &'static [Reason];
 
     /// Returns the rank by which available items are put forward for comparison: the highest first.
-    fn rank(&self, facts: &Facts<'_>, node: u32) -> i64 {
+    fn rank(&self, facts: &RegionFigures<'_>, node: u32) -> i64 {
         facts.heights[node as usize].into()
     }
 
     /// Returns the value of each criterion. The first criterion in which two candidates differ decides; the higher value wins.
-    fn measure(&self, facts: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA];
+    fn measure(&self, facts: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA];
 
     /// Called when a candidate has issued, so that the priority can depend on earlier decisions.
-    fn issued(&mut self, _facts: &Facts<'_>, _candidate: &Candidate) {}
+    fn issued(&mut self, _facts: &RegionFigures<'_>, _candidate: &Candidate) {}
 }
 
 /// An order of a region with its figures.
@@ -241,7 +241,7 @@ pub(super) fn cycles_with_ports(region: &Region<'_>, order: &[u32]) -> u32 {
 /// State of the list scheduler. Vectors are indexed by node.
 struct Engine<'a, 'g> {
     /// Figures of the region.
-    facts: &'a Facts<'a>,
+    facts: &'a RegionFigures<'a>,
     /// The live registers after the issued items; `None` after register allocation.
     live: Option<Live<'g>>,
     /// State of the pipeline.
@@ -265,7 +265,7 @@ struct Engine<'a, 'g> {
 }
 
 /// Schedules a region by a priority function, and returns the order with its figures.
-pub(super) fn run(facts: &Facts<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
+pub(super) fn run(facts: &RegionFigures<'_>, groups: Option<&Groups>, priority: &mut impl Priority) -> Proposal {
     let graph = facts.region.graph;
     let mut engine = Engine {
         facts,
@@ -451,7 +451,7 @@ pub(super) use engine_reasons;
 /// Schedules a region by a priority function. Moves the tracker to the end of the region.
 pub(super) fn schedule_by(region: &Region<'_>, tracker: &mut PressureTracker, priority: &mut impl Priority) -> Schedule {
     let groups = enter(region, tracker);
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     run(&facts, groups.as_ref(), priority).into_schedule(region, tracker, Search::None)
 }
 

@@ -7,16 +7,16 @@
 use std::fmt::Write as _;
 
 /// The value of a parameter, with a text form.
-trait Value: Sized {
+trait KnobValue: Sized {
     /// Parses the text form; `None` if the text is not a valid value.
     fn parse(text: &str) -> Option<Self>;
-    /// Returns the text form, which [`Value::parse`] accepts.
+    /// Returns the text form, which [`KnobValue::parse`] accepts.
     fn show(&self) -> String;
 }
 
 macro_rules! plain_values {
     ($($type:ty),*) => {
-        $(impl Value for $type {
+        $(impl KnobValue for $type {
             fn parse(text: &str) -> Option<Self> {
                 text.parse().ok()
             }
@@ -29,7 +29,7 @@ macro_rules! plain_values {
 
 plain_values!(u32, i32, usize);
 
-impl Value for f64 {
+impl KnobValue for f64 {
     fn parse(text: &str) -> Option<f64> {
         text.parse().ok().filter(|value: &f64| value.is_finite())
     }
@@ -40,13 +40,13 @@ impl Value for f64 {
 }
 
 /// An optional parameter. `None` has the text form `auto`: the scheduler computes the value.
-impl<T: Value> Value for Option<T> {
+impl<T: KnobValue> KnobValue for Option<T> {
     fn parse(text: &str) -> Option<Option<T>> {
         if text == "auto" { Some(None) } else { T::parse(text).map(Some) }
     }
 
     fn show(&self) -> String {
-        self.as_ref().map_or_else(|| "auto".to_owned(), Value::show)
+        self.as_ref().map_or_else(|| "auto".to_owned(), KnobValue::show)
     }
 }
 
@@ -71,7 +71,7 @@ macro_rules! knobs {
             /// Sets a parameter by name. Returns an error message if the name is unknown or the value does not parse.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
                 match name {
-                    $($name => self.$field = Value::parse(value).ok_or_else(|| format!("`{value}` is no value of {name}"))?,)*
+                    $($name => self.$field = KnobValue::parse(value).ok_or_else(|| format!("`{value}` is no value of {name}"))?,)*
                     _ => return Err(format!("there is no scheduling option `{name}`")),
                 }
                 Ok(())

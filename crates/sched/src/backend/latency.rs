@@ -16,7 +16,7 @@
 //! | interleaving | "aggressive", no rule given | readers of older results first | the reader of the newest result would stall |
 //! | memory classes | hot and cold spaces | the latency of each edge in the model | one rule for loads, textures and special functions |
 
-use super::engine::{CRITERIA, Candidate, Facts, LONG_LATENCY, Priority, engine_reasons, enter, run};
+use super::engine::{CRITERIA, Candidate, LONG_LATENCY, Priority, RegionFigures, engine_reasons, enter, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -49,12 +49,12 @@ impl Priority for ByMemoryPath {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::MemoryPath, Reason::Interleaved, Reason::DependencyCycle];
 
     /// Returns the rank by which available items are put forward for comparison.
-    fn rank(&self, facts: &Facts<'_>, node: u32) -> i64 {
+    fn rank(&self, facts: &RegionFigures<'_>, node: u32) -> i64 {
         (i64::from(self.paths[node as usize]) << 32) + i64::from(facts.heights[node as usize])
     }
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, _: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, _: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let path = self.paths[candidate.node as usize];
         [-i64::from(candidate.stall), path.into(), -i64::from(candidate.last_predecessor_step), candidate.height.into(), 0]
     }
@@ -93,7 +93,7 @@ impl Strategy for Latency {
 /// Schedules a region by this strategy. The tracker must be at the start of the region, and is at its end afterwards.
 fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let groups = enter(region, tracker);
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     run(&facts, groups.as_ref(), &mut ByMemoryPath::new(region)).into_schedule(region, tracker, Search::None)
 }
 

@@ -27,7 +27,7 @@
 
 use super::clock::{Clock, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Facts, Proposal, enter, run};
+use super::engine::{Proposal, RegionFigures, enter, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::settings::ScheduleMode;
@@ -123,7 +123,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>) -> (Propo
         }
         let graph = in_steady_state(region, &steady_state(region, &current.order));
         let inner = Region { graph: &graph, ..*region };
-        let by_path = run(&Facts::new(&inner), groups, &mut ByCriticalPath);
+        let by_path = run(&RegionFigures::new(&inner), groups, &mut ByCriticalPath);
         let by_weights = weighted::best_order(&inner, groups);
         current = if rate(&by_path) < rate(&by_weights) { by_path } else { by_weights };
     }

@@ -37,7 +37,7 @@ use rustc_hash::FxHashMap;
 use super::budget::SearchBudget;
 use super::clock::{Clock, Length, lower_bound, release};
 use super::critical_path::ByCriticalPath;
-use super::engine::{Facts, Proposal, enter, excess, run};
+use super::engine::{Proposal, RegionFigures, enter, excess, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::settings::ScheduleMode;
@@ -96,7 +96,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
     let knobs = &region.settings.knobs;
     let mut best = Proposal::source(region, groups, Reason::SourceOrder);
     let items = region.graph.items();
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let mut is_crowded = false;
     for other in [run(&facts, groups, &mut ByCriticalPath), weighted::best_order(region, groups)] {
         is_crowded |= other.is_crowded(region);
@@ -111,7 +111,7 @@ pub(super) fn best_order(region: &Region<'_>, groups: Option<&Groups>, budget: &
         (best.order, Search::TooLarge)
     } else {
         let steps = budget.start(knobs, knobs.permutation_steps);
-        let mut tree = Tree::new(&facts, groups, best.order, (best.length, excess(&best.peak, region), best.peak[0]), steps);
+        let mut tree = BranchAndBound::new(&facts, groups, best.order, (best.length, excess(&best.peak, region), best.peak[0]), steps);
         let ended = tree.search(budget);
         (tree.order, if ended { Search::Optimal } else { Search::Ended })
     };
@@ -140,7 +140,7 @@ fn is_shortest(region: &Region<'_>, proposal: &Proposal) -> bool {
 
 /// A partial order. Vectors are indexed by node.
 #[derive(Clone)]
-struct Partial<'a, 'g> {
+struct PartialSchedule<'a, 'g> {
     /// Set of the issued items; bit n is node n.
     issued: u32,
     /// State of the pipeline.
@@ -156,7 +156,7 @@ struct Partial<'a, 'g> {
 }
 
 /// The figures of a partial order that its completions depend on. Used to abandon partial orders that are nowhere better.
-struct Seen {
+struct SeenOrder {
     /// First cycle in which the next item can issue.
     cycle: u32,
     /// By unit: the first cycle in which it is free.
@@ -170,9 +170,9 @@ struct Seen {
 }
 
 /// State of the branch-and-bound search of one region.
-struct Tree<'a, 'g> {
+struct BranchAndBound<'a, 'g> {
     /// Figures of the region.
-    facts: &'a Facts<'a>,
+    facts: &'a RegionFigures<'a>,
     /// By node: cycles from its issue to the last issue on the longest path from it.
     to_last_issue: Vec<u32>,
     /// Nodes in the best order so far.
@@ -182,29 +182,29 @@ struct Tree<'a, 'g> {
     /// Nodes in the current partial order.
     current_order: Vec<u32>,
     /// By set of issued items: the partial orders that were reached with it.
-    seen: FxHashMap<u32, Vec<Seen>>,
+    seen: FxHashMap<u32, Vec<SeenOrder>>,
     /// The register groups of the region; `None` after register allocation.
     groups: Option<&'g Groups>,
     /// Number of steps that the search may still take.
     steps_left: usize,
 }
 
-impl<'a, 'g> Tree<'a, 'g> {
+impl<'a, 'g> BranchAndBound<'a, 'g> {
     /// Starts a search with the order `order`, whose figures are length, excess and registers.
     fn new(
-        facts: &'a Facts<'a>,
+        facts: &'a RegionFigures<'a>,
         groups: Option<&'g Groups>,
         order: Vec<u32>,
         (length, excess, registers): (Length, i32, i32),
         steps: usize,
-    ) -> Tree<'a, 'g> {
+    ) -> BranchAndBound<'a, 'g> {
         let graph = facts.region.graph;
         let mut to_last_issue = vec![0; graph.nodes()];
         for &node in graph.order.iter().rev() {
             let below = graph.successors(node).iter().map(|edge| to_last_issue[edge.node as usize] + u32::from(edge.latency));
             to_last_issue[node as usize] = below.max().unwrap_or(0);
         }
-        let mut tree = Tree {
+        let mut tree = BranchAndBound {
             facts,
             to_last_issue,
             order,
@@ -228,7 +228,7 @@ impl<'a, 'g> Tree<'a, 'g> {
     /// Searches all orders. Returns whether the search came to its end, so that the best order is optimal.
     fn search(&mut self, budget: &mut SearchBudget) -> bool {
         let graph = self.facts.region.graph;
-        let start = Partial {
+        let start = PartialSchedule {
             issued: 0,
             clock: Clock::new(self.facts.region.costs),
             earliest: graph.start_cycles(),
@@ -240,7 +240,7 @@ impl<'a, 'g> Tree<'a, 'g> {
     }
 
     /// Tries all completions of a partial order. Returns `Break` if the budget is used up.
-    fn extend(&mut self, partial: &Partial<'a, 'g>, budget: &mut SearchBudget) -> ControlFlow<()> {
+    fn extend(&mut self, partial: &PartialSchedule<'a, 'g>, budget: &mut SearchBudget) -> ControlFlow<()> {
         let facts = self.facts;
         let items = facts.region.graph.items() as u32;
         if self.current_order.len() == items as usize {
@@ -276,7 +276,7 @@ impl<'a, 'g> Tree<'a, 'g> {
     }
 
     /// Returns the partial order with one more item.
-    fn issue(&self, partial: &Partial<'a, 'g>, node: u32) -> Partial<'a, 'g> {
+    fn issue(&self, partial: &PartialSchedule<'a, 'g>, node: u32) -> PartialSchedule<'a, 'g> {
         let (mut next, graph, item) = (partial.clone(), self.facts.region.graph, self.facts.item(node));
         let at = next.clock.issue(item.class, item.opcode.is_none(), next.earliest[node as usize]);
         next.issued |= 1 << node;
@@ -289,13 +289,13 @@ impl<'a, 'g> Tree<'a, 'g> {
     }
 
     /// Returns the objective of a partial order if its length were `length`.
-    fn objective_of(&self, partial: &Partial<'a, 'g>, length: Length) -> (i32, u32) {
+    fn objective_of(&self, partial: &PartialSchedule<'a, 'g>, length: Length) -> (i32, u32) {
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
         self.objective(length, excess(&peak, &self.facts.region), peak[0])
     }
 
     /// Returns a lower bound on the objective of all completions of a partial order.
-    fn bound(&self, partial: &Partial<'a, 'g>) -> (i32, u32) {
+    fn bound(&self, partial: &PartialSchedule<'a, 'g>) -> (i32, u32) {
         let (facts, graph) = (self.facts, self.facts.region.graph);
         let items = graph.items();
         let is_open = |node: u32| node as usize >= items || partial.issued & (1 << node) == 0;
@@ -332,7 +332,7 @@ impl<'a, 'g> Tree<'a, 'g> {
     }
 
     /// Returns whether an earlier partial order with the same items is nowhere worse; keeps the partial order otherwise.
-    fn is_dominated(&mut self, partial: &Partial<'a, 'g>) -> bool {
+    fn is_dominated(&mut self, partial: &PartialSchedule<'a, 'g>) -> bool {
         let cycle = partial.clock.cycle;
         let items = self.facts.region.graph.items() as u32;
         let is_open = |node: usize| node >= items as usize || partial.issued & (1 << node) == 0;
@@ -341,7 +341,7 @@ impl<'a, 'g> Tree<'a, 'g> {
         let free = partial.clock.free.map(|free| free.max(cycle));
         let peak = partial.live.as_ref().map_or([0; 4], Live::peak);
         let seen = self.seen.entry(partial.issued).or_default();
-        let dominates = |other: &Seen| {
+        let dominates = |other: &SeenOrder| {
             let all = |first: &[u32], second: &[u32]| first.iter().zip(second).all(|(first, second)| first <= second);
             other.cycle <= cycle
                 && other.length.issued <= partial.length.issued
@@ -354,7 +354,7 @@ impl<'a, 'g> Tree<'a, 'g> {
             return true;
         }
         if seen.len() < MOST_SEEN {
-            seen.push(Seen { cycle, free, length: partial.length, earliest, peak });
+            seen.push(SeenOrder { cycle, free, length: partial.length, earliest, peak });
         }
         false
     }

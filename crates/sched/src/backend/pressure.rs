@@ -1,9 +1,10 @@
 //! Strategy `pressure`: places each definition as close to its uses as possible.
 //!
 //! The region is scheduled from its end to its start. An item is ready when all its readers are placed. The item that ends the most live
-//! registers wins (its results become live there, its operands stay live above it); of equal ones the one whose reader was placed
-//! last, so that a definition comes directly before its use; then the later one of the original order. Walking backward, the number of live registers of a
-//! value's whole range is decided when its last reader is placed, which a forward list schedule cannot know. O(n log n) for *n* items.
+//! registers wins (its results become live there, its operands stay live above it); of equal ones the one whose reader was placed last, so
+//! that a definition comes directly before its use; then the later one of the original order. Walking backward, the number of live
+//! registers of a value's whole range is decided when its last reader is placed, which a forward list schedule cannot know. O(n log n) for
+//! *n* items.
 //!
 //! The order is used if it needs fewer live registers than the original order, or as many in fewer cycles. After register allocation an
 //! order cannot save registers, and the strategy schedules by the critical path.
@@ -24,7 +25,7 @@ use std::collections::BTreeSet;
 
 use super::critical_path::ByCriticalPath;
 use super::depth_first::keep_fewer_registers;
-use super::engine::{Facts, Proposal, engine_reasons, enter, run};
+use super::engine::{Proposal, RegionFigures, engine_reasons, enter, run};
 use super::reason::Reason;
 use super::schedule::{Pick, Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -71,7 +72,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
     let source = Proposal::source(region, groups.as_ref(), Reason::SourceOrder);
     let new = match &groups {
         Some(groups) => backward(region, groups),
-        None => run(&Facts::new(region), None, &mut ByCriticalPath),
+        None => run(&RegionFigures::new(region), None, &mut ByCriticalPath),
     };
     keep_fewer_registers(region, new, source).into_schedule(region, tracker, Search::None)
 }

@@ -1,5 +1,5 @@
-//! The table of scheduling strategies. Names and help texts of `--sched-strategy` and `--sched-backend`, and the strategies that `auto` tries,
-//! come from it.
+//! The table of scheduling strategies. Names and help texts of `--sched-strategy` and `--sched-backend`, and the strategies that `auto`
+//! tries, come from it.
 
 use std::fmt;
 

@@ -7,9 +7,9 @@
 //!   instead of all before them or all after them (`Spaced`);
 //! - a product that can issue goes before other arithmetic (`Batch`).
 //!
-//! Among products the longer critical path decides, so that the waits of asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their order
-//! with the accesses, come as late as the graph allows. O(n log n) for *n* items. Regions with fewer than two products are scheduled by
-//! backend B. The order is used if it is shorter than the original one on the shared clock.
+//! Among products the longer critical path decides, so that the waits of asynchronous copies (`LDGDEPBAR`, `DEPBAR`), which keep their
+//! order with the accesses, come as late as the graph allows. O(n log n) for *n* items. Regions with fewer than two products are scheduled
+//! by backend B. The order is used if it is shorter than the original one on the shared clock.
 //!
 //! Example: two accumulators, `P0 P1` and `Q0 Q1`, and two loads for the next step.
 //!
@@ -26,7 +26,7 @@
 use oriole_hardware::units::Unit;
 use oriole_isa::Opcode;
 
-use super::engine::{CRITERIA, Candidate, Facts, Priority, Proposal, enter, run};
+use super::engine::{CRITERIA, Candidate, Priority, Proposal, RegionFigures, enter, run};
 use super::reason::Reason;
 use super::schedule::{Schedule, Search};
 use super::strategy::{Region, RegionScheduler, Strategy};
@@ -49,12 +49,12 @@ struct ByProducts {
 }
 
 /// Returns whether an item is a matrix product.
-fn is_product(facts: &Facts<'_>, node: u32) -> bool {
+fn is_product(facts: &RegionFigures<'_>, node: u32) -> bool {
     facts.unit(node) == Unit::Tensor.index()
 }
 
 /// Returns whether an item loads operands of later products.
-fn is_load(facts: &Facts<'_>, node: u32) -> bool {
+fn is_load(facts: &RegionFigures<'_>, node: u32) -> bool {
     let item = facts.item(node);
     matches!(item.effect, OrderEffect::Access(_)) && (facts.sets_scoreboard[node as usize] || item.opcode == Some(Opcode::LDGSTS))
 }
@@ -63,7 +63,7 @@ impl Priority for ByProducts {
     const CRITERIA: &'static [Reason] = &[Reason::Cost, Reason::Spaced, Reason::Batch, Reason::Alternates, Reason::DependencyCycle];
 
     /// Returns the value of each criterion for a candidate; higher values win.
-    fn measure(&self, facts: &Facts<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
+    fn measure(&self, facts: &RegionFigures<'_>, candidate: &Candidate) -> [i64; CRITERIA] {
         let (product, load) = (is_product(facts, candidate.node), is_load(facts, candidate.node));
         // A load is due after `spacing` products; until then products come first. Before the first product, loads are always due.
         let is_due = self.last_product == 0 || self.since_load >= self.spacing;
@@ -74,7 +74,7 @@ impl Priority for ByProducts {
     }
 
     /// Updates the state for a candidate that has issued.
-    fn issued(&mut self, facts: &Facts<'_>, candidate: &Candidate) {
+    fn issued(&mut self, facts: &RegionFigures<'_>, candidate: &Candidate) {
         if is_product(facts, candidate.node) {
             (self.since_load, self.last_product) = (self.since_load + 1, candidate.step);
         } else if is_load(facts, candidate.node) {
@@ -139,7 +139,7 @@ fn schedule(region: &Region<'_>, tracker: &mut PressureTracker) -> Schedule {
 
 /// Returns the order of the product priority; `None` if the region has fewer than [`FEWEST_PRODUCTS`] products.
 pub(super) fn by_products(region: &Region<'_>, groups: Option<&Groups>) -> Option<Proposal> {
-    let facts = Facts::new(region);
+    let facts = RegionFigures::new(region);
     let products = (0..region.graph.items() as u32).filter(|&node| is_product(&facts, node)).count();
     let spacing = region.settings.knobs.tensor_spacing;
     (products >= FEWEST_PRODUCTS).then(|| run(&facts, groups, &mut ByProducts { spacing, since_load: 0, last_product: 0 }))

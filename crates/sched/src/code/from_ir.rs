@@ -47,7 +47,7 @@ impl ValueNumbers {
 
     /// Returns code without items for these register numbers, with one register group per value.
     pub fn empty(&self, function: &Function) -> Code {
-        let groups = function.values.iter().map(|class| Group { class: RegisterClass::of(class.file), weight: class.width });
+        let groups = function.values.iter().map(|class| Group { class: RegisterClass::of_file(class.file), weight: class.width });
         Code::new(self.value.len() as u32, groups.collect::<Vec<Group>>())
     }
 }
@@ -79,7 +79,7 @@ pub fn push_values(code: &mut Code, numbers: &ValueNumbers, function: &Function,
         Op::Pseudo(Pseudo::Phi) => return push_sched_barrier(code),
     };
     let class = opcode.map_or_else(pseudo_class, |opcode| Classes::get().of(opcode, &data.modifiers));
-    let reg_accesses = ValueAccesses::of(numbers, function, inst, opcode.is_some().then_some(class));
+    let reg_accesses = ValueAccesses::collect(numbers, function, inst, opcode.is_some().then_some(class));
     let is_uniform = |access: &RegAccess| matches!(access.file, RegFile::Uniform | RegFile::UniformPredicate);
     let new = NewItem {
         class,
@@ -118,7 +118,7 @@ struct ValueAccesses {
 
 impl ValueAccesses {
     /// Collects the registers that an instruction reads and writes. Without a class (pseudo operations) the accesses have no ports.
-    fn of(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<Class>) -> ValueAccesses {
+    fn collect(numbers: &ValueNumbers, function: &Function, inst: Inst, class: Option<Class>) -> ValueAccesses {
         let mut reg_accesses = ValueAccesses::default();
         let data = &function.insts[inst];
         if let Some(Part { value, first, count }) = data.guard.and_then(|guard| Operand::new(guard.kind).part()) {

@@ -20,7 +20,7 @@ const FILE_SIZE: u32 = 256;
 /// Returns code on physical registers without items, with one register group per register.
 pub fn empty() -> Code {
     static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
-        FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of(file), weight: 1 })).collect()
+        FILES.iter().flat_map(|&file| (0..FILE_SIZE).map(move |_| Group { class: RegisterClass::of_file(file), weight: 1 })).collect()
     });
     Code::new(FILES.len() as u32 * FILE_SIZE, &GROUPS[..])
 }

@@ -155,7 +155,7 @@ pub const REGISTER_CLASSES: usize = 4;
 
 impl RegisterClass {
     /// Returns the register class of a register file, or `None` if its registers are not counted.
-    pub fn of(file: RegFile) -> Option<RegisterClass> {
+    pub fn of_file(file: RegFile) -> Option<RegisterClass> {
         match file {
             RegFile::General => Some(RegisterClass::General),
             RegFile::Predicate => Some(RegisterClass::Predicate),

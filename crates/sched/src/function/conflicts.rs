@@ -73,11 +73,11 @@ impl Scheduler<'_> {
     }
 
     /// Measures the cost of an order of the instructions of a block.
-    fn cost(&self, function: &Function, builder: &mut Builder<'_>, insts: &[oriole_ir::Inst]) -> Cost {
+    fn cost(&self, function: &Function, builder: &mut Builder<'_>, insts: &[oriole_ir::Inst]) -> OrderCost {
         let mut code = from_machine::empty();
         insts.iter().for_each(|&inst| from_ir::push_allocated(&mut code, function, inst));
         let issued = code.items.iter().filter(|item| item.opcode.is_some()).count();
-        let mut cost = Cost { issued: issued as u32, cycles: 0, conflicts: 0 };
+        let mut cost = OrderCost { issued: issued as u32, cycles: 0, conflicts: 0 };
         for region in code.regions(0..code.items.len(), MAX_ITEMS) {
             let graph = builder.build(&code, region);
             let found = measure_allocated(&code, &graph, self.costs);
@@ -89,7 +89,7 @@ impl Scheduler<'_> {
 }
 
 /// Estimated cost of one order of a block.
-struct Cost {
+struct OrderCost {
     /// Number of instructions.
     issued: u32,
     /// Number of cycles of one execution by a lone warp.
@@ -98,7 +98,7 @@ struct Cost {
     conflicts: u32,
 }
 
-impl Cost {
+impl OrderCost {
     /// Returns whether conflicts cost at least [`MIN_CONFLICTS`] of the issue slots.
     fn is_conflicting(&self) -> bool {
         f64::from(self.conflicts) >= MIN_CONFLICTS * f64::from(self.issued)

@@ -135,9 +135,9 @@ impl Graph {
         self.barrier_latencies[node as usize].into()
     }
 
-    /// Returns the graph of a loop body in the steady state. Items wait for operands of the previous iteration until the cycles in `starts`,
-    /// and the next iteration needs results the cycles in `tails` after their items issue. The graph's own starts are dropped: the
-    /// previous iteration is where they come from.
+    /// Returns the graph of a loop body in the steady state. Items wait for operands of the previous iteration until the cycles in
+    /// `starts`, and the next iteration needs results the cycles in `tails` after their items issue. The graph's own starts are dropped:
+    /// the previous iteration is where they come from.
     pub(crate) fn with_loop(&self, starts: &[u32], tails: &[u32]) -> Graph {
         let mut graph = self.clone();
         graph.operand_arrivals = starts.to_vec();

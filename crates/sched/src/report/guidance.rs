@@ -11,7 +11,7 @@
 use std::fmt::Write;
 
 use super::latency_hiding;
-use super::statistics::{BlockSchedule, Gathered, LoopMetrics};
+use super::statistics::{BlockSchedule, FunctionStatistics, LoopMetrics};
 use super::target::RegisterTarget;
 
 /// The header before the name of the function.
@@ -59,7 +59,7 @@ impl PassSummary {
 
 /// The function that the guidance text is about, with everything that the text states.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct GuidanceInput<'a> {
     /// Name of the function.
     pub name: &'a str,
     /// The scheduling backend and mode, as text.
@@ -69,11 +69,11 @@ pub struct Subject<'a> {
     /// The scheduling passes, in order.
     pub passes: &'a [PassSummary],
     /// Statistics of the final code.
-    pub code: &'a Gathered,
+    pub code: &'a FunctionStatistics,
 }
 
 /// Returns the guidance text of one function at a level of detail, 0 to 4.
-pub fn text(subject: &Subject<'_>, level: u8) -> String {
+pub fn text(subject: &GuidanceInput<'_>, level: u8) -> String {
     let mut text = String::new();
     if level == 0 {
         return text;

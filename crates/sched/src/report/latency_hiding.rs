@@ -37,7 +37,7 @@ impl Category {
     }
 
     /// Returns the category of the results of an instruction class, or `None` if their distances are not measured.
-    fn of(class: Class) -> Option<Category> {
+    fn of_class(class: Class) -> Option<Category> {
         match class.name() {
             "load_shared" => Some(Category::Lds),
             "load_global" => Some(Category::Ldg),
@@ -105,7 +105,7 @@ pub fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize
         for access in code.reads(item) {
             if let Some(&writer) = writers.get(&access.register)
                 && !std::mem::replace(&mut is_read[writer - range.start], true)
-                && let Some(category) = Category::of(code.items[writer].class)
+                && let Some(category) = Category::of_class(code.items[writer].class)
             {
                 hiding[category as usize].add(at(position) - at(writer));
             }
@@ -123,7 +123,7 @@ pub fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize
         }
     }
     for position in range.clone().filter(|position| !is_read[position - range.start]) {
-        if let Some(category) = Category::of(code.items[position].class) {
+        if let Some(category) = Category::of_class(code.items[position].class) {
             hiding[category as usize].elsewhere += 1;
         }
     }

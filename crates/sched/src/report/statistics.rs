@@ -1,8 +1,8 @@
 //! Collects the scheduling statistics of a function, before and after register allocation.
 //!
-//! [`gather`] counts in one pass over the code. [`Gathered::figures`] computes the fields of the statistics lines from these counts and
-//! from facts known only when the whole file is linked ([`LinkFacts`]): the registers of a kernel that calls functions, the size of the
-//! code.
+//! [`gather`] counts in one pass over the code. [`FunctionStatistics::figures`] computes the fields of the statistics lines from these
+//! counts and from facts known only when the whole file is linked ([`LinkFacts`]): the registers of a kernel that calls functions, the size
+//! of the code.
 //!
 //! **Throughputs** are fractions of a scheduler's time. The resident warps share the units of the scheduler. One round, in which every
 //! resident warp executes the function once, takes the maximum of three times: the latency of one warp alone, the busy time of the busiest
@@ -86,7 +86,7 @@ pub struct LoopMetrics {
 
 /// The counts and estimates of a function.
 #[derive(Clone, Debug)]
-pub struct Gathered {
+pub struct FunctionStatistics {
     /// Before or after register allocation.
     pub stage: AllocationStage,
     /// Number of machine instructions.
@@ -157,17 +157,17 @@ const PRECISE: [&str; 5] = ["fma", "swizzle_add", "half", "half_wide", "double"]
 
 /// The inputs of [`gather`] for final code, with control words and physical registers.
 #[derive(Clone, Copy)]
-pub struct Final<'a> {
+pub struct FinalCode<'a> {
     /// The control word of each instruction.
     pub controls: Controls<'a>,
     /// The control-flow summary, computed before layout.
     pub flow_summary: &'a FlowSummary,
     /// The statistics before register allocation.
-    pub before: &'a Gathered,
+    pub before: &'a FunctionStatistics,
 }
 
 /// Returns the statistics of a function: before register allocation, or of final code.
-pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<Final<'_>>) -> Gathered {
+pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Option<FinalCode<'_>>) -> FunctionStatistics {
     let stage = if final_code.is_none() { AllocationStage::Pre } else { AllocationStage::Post };
     let divergent = final_code.map_or_else(|| divergent_blocks(function), |code| code.before.divergent.clone());
     let own;
@@ -182,7 +182,7 @@ pub fn gather(function: &Function, figures: HardwareFigures<'_>, final_code: Opt
     let controls = final_code.map(|code| code.controls);
     let usual = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Usual, controls);
     let worst = block_times(function, &listing, flow_summary, figures, LatencyAssumption::Worst, controls);
-    let mut gathered = Gathered::empty(stage);
+    let mut gathered = FunctionStatistics::empty(stage);
     let mut pressure = Pressure::new(function, &listing);
     for (block, range) in &listing.blocks {
         let (Some(usual), Some(worst)) = (usual.get(block), worst.get(block)) else { continue };
@@ -340,9 +340,9 @@ impl Pressure {
         listing: &Listing,
         block: Block,
         range: &Range<usize>,
-        gathered: &mut Gathered,
+        gathered: &mut FunctionStatistics,
     ) -> Option<i32> {
-        let live = LiveValues::of(function, self.liveness.as_ref()?, block);
+        let live = LiveValues::of_block(function, self.liveness.as_ref()?, block);
         self.tracker.enter_block(&listing.code, range.clone(), live.as_liveness());
         self.tracker.enter_region(&listing.code, range.clone());
         for position in range.clone() {
@@ -361,11 +361,11 @@ impl Pressure {
     }
 }
 
-impl Gathered {
+impl FunctionStatistics {
     /// Returns statistics of zero instructions.
-    fn empty(stage: AllocationStage) -> Gathered {
+    fn empty(stage: AllocationStage) -> FunctionStatistics {
         let fields = fields::all(stage).len();
-        Gathered {
+        FunctionStatistics {
             stage,
             instructions: 0,
             latency: 0.0,
@@ -404,7 +404,7 @@ impl Gathered {
             self.issued += executions;
             let (unit, cycles) = (figures.costs.unit(item.class), f64::from(figures.costs.cycles(item.class).max(1)));
             self.total_busy_cycles[unit] += executions * cycles;
-            match fields::of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
+            match fields::field_of(self.stage, item.class, opcode, &function.insts[inst].modifiers) {
                 Some(field) => {
                     self.counts[field] += 1;
                     self.busy_cycles_by_field[field][unit] += executions * cycles;
@@ -499,7 +499,7 @@ pub struct LinkFacts {
     pub divergent_branches: u64,
 }
 
-impl Gathered {
+impl FunctionStatistics {
     /// Returns the maximum number of general registers live after a call.
     pub fn live_at_calls(&self) -> u64 {
         self.extra.live_at_calls

@@ -93,8 +93,8 @@ pub(super) struct Candidate {
     pub(super) hot_cold_active: bool,
     /// Whether the candidate is a `YIELD`.
     pub(super) is_yield: bool,
-    /// Bit 6 of the priority: whether the candidate is control flow or a barrier, and an instruction has stalled since the last such item, so
-    /// that other warps should get the issue slot.
+    /// Bit 6 of the priority: whether the candidate is control flow or a barrier, and an instruction has stalled since the last such item,
+    /// so that other warps should get the issue slot.
     pub(super) yield_flag: bool,
     /// Whether the candidate accesses shared memory.
     pub(super) is_shared: bool,

@@ -180,7 +180,7 @@ fn unexplained(problem: &Problem<'_>, order: &[u32], reason: Reason) -> Vec<Pick
 /// the scarcity threshold.
 fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
     let mut exceeded_scarcity = false;
-    let weights = Weights::of(problem);
+    let weights = Weights::for_problem(problem);
     let source: Vec<u32> = (0..problem.items() as u32).collect();
     let mut threshold = score::measure_order(problem, source.iter().copied()).score(&weights);
     let mut best: Option<(AttemptPlan, Vec<u32>)> = None;

@@ -42,7 +42,7 @@ pub(super) struct Weights {
 
 impl Weights {
     /// Returns the weights for the mode and the stage of a problem.
-    pub(super) fn of(problem: &Problem<'_>) -> Weights {
+    pub(super) fn for_problem(problem: &Problem<'_>) -> Weights {
         let register = if problem.settings.mode == ScheduleMode::ReduceReg { 64.0 } else { 1.0 / 64.0 };
         let conflict = problem.settings.knobs.tree_conflict_cycles;
         if problem.counts_registers() {
@@ -72,7 +72,7 @@ pub(super) struct OrderFigures {
 
 impl OrderFigures {
     /// Computes the figures of a complete order.
-    pub(super) fn of(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> OrderFigures {
+    pub(super) fn new(problem: &Problem<'_>, measured: OrderLength, pressure: &Pressure) -> OrderFigures {
         let (excess, peak) = if problem.counts_registers() { (pressure.excess(problem), pressure.peak[0]) } else { (0, 0) };
         let OrderLength { length, exit, hits, conflicts } = measured;
         OrderFigures { length, exit, excess, peak, hits, conflicts }
@@ -98,5 +98,5 @@ pub(super) fn measure_order(problem: &Problem<'_>, order: impl Iterator<Item = u
         order.clone().for_each(|node| pressure.step(problem, node));
     }
     let measured = ports::measure_order(code, graph, costs, (&problem.tails, &problem.ports), order);
-    OrderFigures::of(problem, measured, &pressure)
+    OrderFigures::new(problem, measured, &pressure)
 }

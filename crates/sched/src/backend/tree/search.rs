@@ -189,7 +189,7 @@ pub(super) fn run(problem: &Problem<'_>, plan: &AttemptPlan, latencies: &[f64], 
         }
     }
     let (exit, PortState { hits, conflicts, .. }) = (measured.exit.max(measured.length.issued), search.ports);
-    result.figures = OrderFigures::of(problem, OrderLength { exit, hits, conflicts, ..measured }, &search.pressure);
+    result.figures = OrderFigures::new(problem, OrderLength { exit, hits, conflicts, ..measured }, &search.pressure);
     result
 }
 

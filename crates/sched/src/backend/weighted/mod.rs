@@ -143,7 +143,7 @@ fn best_attempt(region: &Region<'_>, groups: Option<&Groups>) -> Attempt {
     let Region { code, graph, costs, settings, .. } = *region;
     let counts_registers = groups.is_some();
     let weights = Weights::new(settings, groups);
-    let live_out_tails = LiveOutTails::of(code, graph);
+    let live_out_tails = LiveOutTails::find(code, graph);
     let work = UnitUse::of_region(code, graph, costs);
     let forward = Pass::new(DirectedGraph::forward(graph, &live_out_tails), &work, settings, &weights, groups, None).run();
     let forward = Attempt::new(code, graph, costs, groups, &live_out_tails, forward);

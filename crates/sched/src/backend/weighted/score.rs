@@ -19,8 +19,8 @@ use super::registers::Groups;
 use crate::code::REGISTER_CLASSES;
 use crate::pressure::Counts;
 
-/// Upper limit of the register range in the slope of the forward part: the number of registers of a thread. Without a budget the range is
-/// unlimited, and the forward part would vanish.
+/// Maximum register range that the slope of the term `forward` is computed from. Without a budget the range is unlimited; the slope, 1 /
+/// range, and with it the term would then be 0.
 const MAX_REGISTER_RANGE: f64 = 256.0;
 /// Stall, in cycles, for which the growing part of the stall penalty, `w / (w + LONG_WAIT)`, is half of its maximum.
 const LONG_WAIT: f64 = 16.0;
