@@ -133,7 +133,7 @@ pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
                 let is_load = matches!(opcode, Opcode::LDC | Opcode::ULDC | Opcode::LDCU);
                 is_load && function.sources(inst).iter().all(|source| matches!(source.kind, OperandKind::Constant { .. }))
             }
-            Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_constant_special),
+            Effect::State => opcode == Opcode::S2R && function.sources(inst).iter().all(is_invariant_register),
             _ => false,
         },
         // A pack of constants is usually overwritten by its reader, so a shared one would have to be copied for each reader.
@@ -144,12 +144,9 @@ pub(crate) fn is_pure(function: &Function, inst: Inst) -> bool {
     is_pure && data.guard.is_none() && function.defined(inst).next().is_some() && function.operands(inst).iter().all(is_plain)
 }
 
-/// Returns whether an operand names a special register that is constant while the thread runs.
-fn is_constant_special(operand: &Operand) -> bool {
-    let OperandKind::Name(name) = operand.kind else { return false };
-    ["SR_TID.", "SR_CTAID.", "SR_NTID", "SR_LANEID", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK", "SR_CgaCtaId"]
-        .iter()
-        .any(|constant| name.spelling().starts_with(constant))
+/// Returns whether an operand names a special register that has the same value as long as the thread runs.
+fn is_invariant_register(operand: &Operand) -> bool {
+    matches!(operand.kind, OperandKind::Name(name) if name.is_invariant_special_register())
 }
 
 /// Returns whether an instruction only loads a constant or a constant-bank word into a register.

@@ -58,7 +58,7 @@ impl RegisterDescriptor {
     }
 
     /// Returns whether the register belongs to a physical register file.
-    pub fn is_physical(self) -> bool {
+    pub(crate) fn is_physical(self) -> bool {
         self.class <= WIDE_CLASS
     }
 }
@@ -98,7 +98,7 @@ pub struct RegisterCost {
 
 /// Returns index and weight of a register under the given settings.
 #[inline]
-pub fn register_cost(register: RegisterDescriptor, tracking: Tracking) -> RegisterCost {
+pub(crate) fn register_cost(register: RegisterDescriptor, tracking: Tracking) -> RegisterCost {
     let cost = if register.affinity == Affinity::DoubleWidth { 2 } else { 1 };
     if tracking.pairs {
         return RegisterCost { index: 2 * register.index, count: 1, cost };

@@ -25,7 +25,7 @@ use crate::register_cost::{RegisterDescriptor, Tracking, register_cost};
 pub type ResourceVector = [i32; UNITS];
 
 /// Upper limit of the operand cost, which the description keeps in nine bits.
-pub const MOST_OPERAND_COST: u32 = 0x1ff;
+pub(crate) const MOST_OPERAND_COST: u32 = 0x1ff;
 
 /// Resource usage of a block. 84 bytes, as in the description.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -34,34 +34,21 @@ pub struct ResourceSlot {
     pub usage: ResourceVector,
     /// Register pressure changes, by the unit of the instruction that caused them.
     pub delta: ResourceVector,
-    /// Bit 0: whether an instruction has been added. Bits 31 to 1: register pressure, signed.
-    state: i32,
+    /// Number of live registers, relative to the start of the block.
+    pressure: i32,
 }
 
 const _: () = assert!(size_of::<ResourceSlot>() == 84);
 
 impl ResourceSlot {
-    const ENTERED: i32 = 1;
-    const PRESSURE_SHIFT: u32 = 1;
-
-    /// Returns whether an instruction of the block has been added.
-    pub fn is_entered(&self) -> bool {
-        self.state & ResourceSlot::ENTERED != 0
-    }
-
     /// Returns the number of live registers, relative to the start of the block.
     pub fn pressure(&self) -> i32 {
-        self.state >> ResourceSlot::PRESSURE_SHIFT
-    }
-
-    /// Records that an instruction of the block has been added.
-    fn enter(&mut self) {
-        self.state |= ResourceSlot::ENTERED;
+        self.pressure
     }
 
     /// Adds a change to the register pressure of the block.
     fn add_pressure(&mut self, change: i32) {
-        self.state = self.state.wrapping_add(change << ResourceSlot::PRESSURE_SHIFT);
+        self.pressure += change;
     }
 }
 
@@ -267,7 +254,6 @@ impl Resources {
     /// Adds an instruction in all three modes, and returns the information that removes it again.
     pub fn schedule(&mut self, work: &ResourceNeeds, slot: &mut ResourceSlot) -> Undo {
         let mut undo = Undo { before: *slot, consumed: Vec::new(), revived: Vec::new() };
-        slot.enter();
         let own = self.evaluate(work, CostMode::Own, slot);
         add(&mut slot.usage, &own);
         for operand in work.operands.iter().filter(|operand| !operand.written && operand.last_use) {
@@ -373,10 +359,8 @@ mod tests {
     fn an_instruction_costs_cycles_on_its_unit() {
         let mut slot = ResourceSlot::default();
         let mut resources = Resources::default();
-        assert!(!slot.is_entered());
         resources.schedule(&work("FFMA R0, R1, R2, R3", &[]), &mut slot);
         resources.schedule(&work("MUFU.RCP R4, R5", &[]), &mut slot);
-        assert!(slot.is_entered());
         assert_eq!((slot.usage[Unit::Fma.index()], slot.usage[Unit::Special.index()]), (1, 8));
         assert_eq!(slot.usage.iter().sum::<i32>(), 9);
         assert_eq!(costs("sm_86").cycles(Class::of(&parse("DADD R0, R2, R4").unwrap())), 64);

@@ -38,7 +38,7 @@ pub struct Length {
 impl Length {
     /// Returns whether this length is better than `other`. Code after the region may wait for the issue slots or for the results, so both
     /// numbers have the same weight.
-    pub fn is_shorter_than(self, other: Length) -> bool {
+    pub(crate) fn is_shorter_than(self, other: Length) -> bool {
         self.issued + self.done < other.issued + other.done
     }
 

@@ -95,37 +95,11 @@ pub(super) fn needs_lanes(opcode: Opcode) -> bool {
     opcode.properties().effect == Effect::Lanes
 }
 
-/// Returns whether a special register is invariant: has the same value while the thread runs. Clocks, counters and the physical location
-/// (such as the multiprocessor number) do not.
-pub fn is_invariant_special_register(name: Symbol) -> bool {
-    const INVARIANT: [&str; 18] = [
-        "SR_LANEID",
-        "SR_TID",
-        "SR_TID.X",
-        "SR_TID.Y",
-        "SR_TID.Z",
-        "SR_CTAID.X",
-        "SR_CTAID.Y",
-        "SR_CTAID.Z",
-        "SR_NTID",
-        "SR_EQMASK",
-        "SR_LTMASK",
-        "SR_LEMASK",
-        "SR_GTMASK",
-        "SR_GEMASK",
-        "SR_SWINHI",
-        "SR_LWINHI",
-        "SR_CgaCtaId",
-        "SRZ",
-    ];
-    INVARIANT.contains(&name.spelling())
-}
-
 /// Returns the constraint of an instruction that reads the special registers among `names`: none if all of them are constant for the
 /// thread, otherwise that of a clock read.
 pub(super) fn state(names: impl Iterator<Item = Symbol>) -> OrderEffect {
     let mut names = names.filter(|name| name.spelling().starts_with("SR")).peekable();
-    if names.peek().is_some() && names.all(is_invariant_special_register) { OrderEffect::None } else { OrderEffect::Clock }
+    if names.peek().is_some() && names.all(Symbol::is_invariant_special_register) { OrderEffect::None } else { OrderEffect::Clock }
 }
 
 #[cfg(test)]

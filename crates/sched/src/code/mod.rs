@@ -21,8 +21,6 @@ use std::ops::Range;
 use oriole_hardware::{Class, Port};
 use oriole_isa::{Opcode, RegFile};
 
-pub use effect::is_invariant_special_register;
-
 /// One register that an item reads or writes, with the port that determines its latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegAccess {
@@ -151,7 +149,7 @@ pub enum RegisterClass {
 }
 
 /// Number of [`RegisterClass`]es.
-pub const REGISTER_CLASSES: usize = 4;
+pub(crate) const REGISTER_CLASSES: usize = 4;
 
 impl RegisterClass {
     /// Returns the register class of a register file, or `None` if its registers are not counted.
@@ -283,7 +281,7 @@ impl Code {
     }
 
     /// Returns the indices of the register groups that an item writes, each once.
-    pub fn written_groups(&self, item: &Item) -> &[u32] {
+    pub(crate) fn written_groups(&self, item: &Item) -> &[u32] {
         let start = item.first_group as usize + usize::from(item.read_groups);
         &self.item_groups[start..start + usize::from(item.written_groups)]
     }
@@ -295,13 +293,13 @@ impl Code {
     }
 
     /// Returns whether `item` writes a register that `reader` reads.
-    pub fn writes_for(&self, item: &Item, reader: &Item) -> bool {
+    pub(crate) fn writes_for(&self, item: &Item, reader: &Item) -> bool {
         let reads = self.reads(reader);
         self.writes(item).iter().any(|write| reads.iter().any(|read| read.register == write.register))
     }
 
     /// Returns the number of cycles until the call at `position` returns, or `None` if that is unknown or the item is not a call.
-    pub fn call_cycles(&self, position: usize) -> Option<u32> {
+    pub(crate) fn call_cycles(&self, position: usize) -> Option<u32> {
         let found = self.calls.binary_search_by_key(&(position as u32), |call| call.0).ok()?;
         Some(self.calls[found].1)
     }

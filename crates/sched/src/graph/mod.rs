@@ -101,7 +101,7 @@ impl Graph {
     }
 
     /// Returns the number of edges.
-    pub fn edge_count(&self) -> usize {
+    pub(crate) fn edge_count(&self) -> usize {
         self.edges.len()
     }
 
@@ -125,13 +125,13 @@ impl Graph {
     /// Returns the number of cycles as [`Graph::tail`] does, but for a typical reader instead of the slowest one. The scheduling barrier
     /// after the region counts with its actual latency. Other readers are assumed to be of the same class as the item, because dependence
     /// chains mostly continue with the same kind of instruction.
-    pub fn typical_tail(&self, node: u32) -> u32 {
+    pub(crate) fn typical_tail(&self, node: u32) -> u32 {
         self.typical_tails[node as usize].into()
     }
 
     /// Returns the number of cycles from an item's issue until the scheduling barrier after the region can issue, for example a branch that
     /// reads a predicate or a call that reads an argument. Returns 0 if the scheduling barrier does not read the item's results.
-    pub fn barrier_latency(&self, node: u32) -> u32 {
+    pub(crate) fn barrier_latency(&self, node: u32) -> u32 {
         self.barrier_latencies[node as usize].into()
     }
 
@@ -149,7 +149,7 @@ impl Graph {
 
     /// Returns, for each node, the first cycle in which its operands from before the region are available: 0, or more if such an operand
     /// is still in flight when the region starts.
-    pub fn start_cycles(&self) -> Vec<u32> {
+    pub(crate) fn start_cycles(&self) -> Vec<u32> {
         let mut starts = self.operand_arrivals.clone();
         starts.resize(self.nodes(), 0);
         starts

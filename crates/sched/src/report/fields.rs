@@ -153,7 +153,7 @@ pub fn all(stage: AllocationStage) -> &'static [&'static str] {
 }
 
 /// Returns the index in [`all`] of the field that an instruction counts for, or `None` if it has no field.
-pub fn field_of(stage: AllocationStage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
+pub(crate) fn field_of(stage: AllocationStage, class: Class, opcode: Opcode, modifiers: &[Symbol]) -> Option<usize> {
     let row = TABLE.iter().find(|row| row.0 == class.name())?;
     let name = match stage {
         AllocationStage::Pre => row.1,

@@ -17,7 +17,7 @@ use super::target::RegisterTarget;
 /// The header before the name of the function.
 pub const HEADER: &str = "SCHEDULING GUIDANCE:";
 /// The header before the loops.
-pub const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
+pub(crate) const LOOP_HEADER: &str = "LOOP STATIC METRICS : ";
 
 /// Lowest level at which the register target is explained.
 const TARGET_LEVEL: u8 = 2;

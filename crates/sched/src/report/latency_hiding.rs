@@ -93,7 +93,7 @@ fn issue_slots(insts: &[Inst], controls: Option<Controls<'_>>) -> Vec<u32> {
 }
 
 /// Adds the distances in one block to `hiding`.
-pub fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
+pub(crate) fn add_block(hiding: &mut LatencyDistances, code: &Code, range: &Range<usize>, insts: &[Inst], controls: Option<Controls<'_>>) {
     let slots = issue_slots(insts, controls);
     let at = |position: usize| slots[position - range.start];
     // By register number: the position of its last writer, and that of the last reader since.

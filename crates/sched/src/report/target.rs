@@ -66,7 +66,7 @@ impl RegisterTarget {
     }
 
     /// Returns whether the register limit, and not occupancy alone, determines the target.
-    pub fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         let Bounds { tuple_gaps, reserved, limit, .. } = self.bounds;
         self.live + tuple_gaps > limit || limit < self.max_for_occupancy - reserved
     }

@@ -24,7 +24,7 @@ use crate::graph::{self, UNKNOWN_CYCLES};
 use crate::resource::Costs;
 
 /// Model of the estimated execution counts of blocks: ten iterations per loop.
-pub const LOOP_MODEL: LoopModel = LoopModel::TEN_ITERATIONS;
+pub(crate) const LOOP_MODEL: LoopModel = LoopModel::TEN_ITERATIONS;
 
 /// The hardware data from which issue cycles are estimated.
 #[derive(Clone, Copy)]
@@ -88,7 +88,7 @@ impl Listing {
 
     /// Returns the results in flight at the end of block `from`, as its successor `block` sees them. The result of a phi is ready when its
     /// operand for the predecessor `from` is ready.
-    pub fn results_at_entry(&self, function: &Function, from: Block, end: &ResultsInFlight, block: Block) -> ResultsInFlight {
+    pub(crate) fn results_at_entry(&self, function: &Function, from: Block, end: &ResultsInFlight, block: Block) -> ResultsInFlight {
         let mut entered = end.clone();
         let Some(numbers) = &self.numbers else { return entered };
         for &phi in function.phis(block) {
@@ -177,7 +177,7 @@ impl ResultsInFlight {
 
 /// Estimates the issue cycles of a block from operand latencies and units. `in_flight` has the results in flight at its start, and is
 /// replaced by those at its end.
-pub fn by_operands(
+pub(crate) fn by_operands(
     code: &Code,
     range: &Range<usize>,
     figures: HardwareFigures<'_>,
