@@ -44,7 +44,7 @@ pub enum PlaceDecision {
         phase: u8,
         /// Issue cycle, from the start of the scheduled region.
         cycle: u32,
-        /// The second-best candidate.
+        /// The second-best candidate of the scheduler, which issued later.
         runner_up: RunnerUp,
         /// The comparison that decided between the two; completes the sentence "it goes first because ...".
         reason: &'static str,

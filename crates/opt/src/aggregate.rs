@@ -93,7 +93,7 @@ enum AtomicKind {
 /// An atomic operation on integers that can be combined.
 #[derive(Clone, Copy, Debug)]
 struct Atomic {
-    /// The operation: old value in memory and operand to new value.
+    /// The operation that computes the new value in memory from the old value and the operand.
     kind: AtomicKind,
     /// Whether a minimum or maximum compares signed numbers.
     is_signed: bool,

@@ -172,7 +172,7 @@ impl WordDemand {
         demand
     }
 
-    /// Records that the words `mask` of a value are read, and adds its definition to the worklist if that is new.
+    /// Records that the words `mask` of a value are read. If they were not read before, adds the definition of the value to the worklist.
     fn add_read(&mut self, function: &Function, definitions: &Definitions, value: Value, mask: u8, work: &mut Vec<Inst>) {
         let mask = if function.values[value] == Class::R2 { mask & ALL } else { ALL };
         let old = self.read_words[value.position()];

@@ -158,7 +158,7 @@ struct RegisterState {
 /// The waits and fences to insert before an instruction.
 #[derive(Default)]
 struct Insertions {
-    /// Whether an empty product ends the open group first, so that it can be waited for.
+    /// Whether an empty product is inserted first, which ends the open group so that a wait can name the group.
     ends_group: bool,
     /// The wait to insert: the number of groups that may stay pending, and the reason; `None` for no wait.
     wait: Option<(u8, Reason)>,

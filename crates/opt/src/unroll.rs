@@ -477,12 +477,12 @@ fn unroll_fully(function: &mut Function, shape: &Shape, tests: u32) -> Option<Ve
     }
     let (first, last) = (copies.first()?, copies.last()?);
     redirect(function, entry, shape.header, first.block(shape.header));
-    replace_exit(function, shape, last);
+    redirect_exit_phis(function, shape, last);
     Some(copies.iter().flat_map(Mapping::copies).collect())
 }
 
-/// Makes the phis of the exit block read the values of a copy instead of those of the old loop, which is no longer reachable.
-fn replace_exit(function: &mut Function, shape: &Shape, mapping: &Mapping) {
+/// Makes the phis of the exit block read the values of a copy instead of the values of the old loop, which is no longer reachable.
+fn redirect_exit_phis(function: &mut Function, shape: &Shape, mapping: &Mapping) {
     for phi in function.phis(shape.exit).to_vec() {
         for operand in function.sources_mut(phi) {
             *operand = mapping.operand(*operand);
@@ -551,7 +551,7 @@ fn unroll_exactly(function: &mut Function, shape: &Shape, factor: u32) -> Option
     redirect(function, last.block(shape.latch), last.block(shape.header), header);
     new.complete_phis(function, shape);
     redirect(function, shape.entries[0], shape.header, header);
-    replace_exit(function, shape, &new.copies[tested as usize]);
+    redirect_exit_phis(function, shape, &new.copies[tested as usize]);
     Some(new.copies.iter().flat_map(Mapping::copies).collect())
 }
 

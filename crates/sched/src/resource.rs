@@ -57,9 +57,9 @@ impl ResourceSlot {
 pub enum CostMode {
     /// Modes 0 and 1 of the description: the instruction's own cost. Resets the state of the previous instruction.
     Own,
-    /// Mode 2: the difference to the previous operand cost.
+    /// Mode 2: the operand cost minus the operand cost at the previous evaluation.
     Differential,
-    /// Mode 3: adds the pressure to the block.
+    /// Mode 3: adds the pressure change of the instruction to the pressure of the block.
     Pressure,
 }
 
