@@ -75,7 +75,7 @@ const FACTORS: [(u32, usize); 2] = [(4, 160), (2, 160)];
 /// Number of instructions that any function may grow by; a large function may grow by a quarter of its size.
 const MIN_GROWTH: usize = 600;
 
-/// How a loop is unrolled; the number is that of copies of the body.
+/// How a loop is unrolled, with the number of copies of its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum UnrollPlan {
     /// Fully: the exit condition is evaluated this number of times, so there are as many copies of the body, and no loop.

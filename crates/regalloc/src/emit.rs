@@ -27,7 +27,7 @@ fn modifier(spelling: &str) -> Symbol {
 
 /// The capabilities of a target that determine which instructions implement moves.
 #[derive(Clone, Copy)]
-pub(crate) struct Mover {
+pub(crate) struct MoveCapabilities {
     /// Whether `MOV` can read a constant bank.
     mov_reads_constants: bool,
     /// Whether `ULDC` exists.
@@ -41,15 +41,15 @@ fn is_encodable(text: &str, target: Target) -> bool {
     oriole_isa::parse(text).is_ok_and(|instruction| oriole_isa::encode(&instruction, target).is_ok())
 }
 
-impl Mover {
+impl MoveCapabilities {
     /// Returns the capabilities of a target. The result of the instruction table lookup is cached per target for the lifetime of the
     /// process.
-    pub fn new(target: Target) -> Mover {
-        static KNOWN: RwLock<Vec<(Target, Mover)>> = RwLock::new(Vec::new());
-        let find = |known: &[(Target, Mover)]| known.iter().find(|(other, _)| *other == target).map(|&(_, mover)| mover);
+    pub fn new(target: Target) -> MoveCapabilities {
+        static KNOWN: RwLock<Vec<(Target, MoveCapabilities)>> = RwLock::new(Vec::new());
+        let find = |known: &[(Target, MoveCapabilities)]| known.iter().find(|(other, _)| *other == target).map(|&(_, mover)| mover);
         let known = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner));
         known.unwrap_or_else(|| {
-            let mover = Mover::look_up(target);
+            let mover = MoveCapabilities::look_up(target);
             let mut list = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
             if find(&list).is_none() {
                 list.push((target, mover));
@@ -59,8 +59,8 @@ impl Mover {
     }
 
     /// Returns the capabilities of a target, from the instruction table.
-    fn look_up(target: Target) -> Mover {
-        Mover {
+    fn look_up(target: Target) -> MoveCapabilities {
+        MoveCapabilities {
             mov_reads_constants: is_encodable("MOV R4, c[0x0][0x28]", target),
             has_uldc: is_encodable("ULDC UR4, c[0x0][0x28]", target),
             clears_pairs: is_encodable("CS2R R4, SRZ", target),
@@ -77,7 +77,7 @@ pub(crate) struct Emitter<'a> {
     /// The register file that is being allocated, to which the destinations of moves belong.
     pub file: RegFile,
     /// The capabilities of the target.
-    mover: Mover,
+    mover: MoveCapabilities,
     /// Source location of the new instructions.
     location: Location,
     /// The instruction that the code is emitted for, for error messages.
@@ -88,7 +88,7 @@ pub(crate) struct Emitter<'a> {
 
 impl<'a> Emitter<'a> {
     /// Creates an emitter for code that the allocation of `inst` needs. The code gets the source location of `inst`.
-    pub fn new(function: &'a mut Function, mover: Mover, file: RegFile, out: &'a mut Vec<Inst>, inst: Inst) -> Emitter<'a> {
+    pub fn new(function: &'a mut Function, mover: MoveCapabilities, file: RegFile, out: &'a mut Vec<Inst>, inst: Inst) -> Emitter<'a> {
         let location = function.insts[inst].location;
         Emitter { function, out, file, mover, location, inst, guard: None }
     }

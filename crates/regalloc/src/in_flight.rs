@@ -5,11 +5,11 @@
 //!
 //! ```text
 //! bb1: %1 = HGMMA gdesc[..]          must not write registers of %2, or it has to wait for the HGMMA of the previous iteration
-//! WARPGROUP.DEPBAR.LE gsb0, 0x0
-//! %2 = PACK ..
-//! %3 = HGMMA %2, gdesc[..]
-//! KEEP %2
-//! @%p BRA bb1
+//!      WARPGROUP.DEPBAR.LE gsb0, 0x0
+//!      %2 = PACK ..
+//!      %3 = HGMMA %2, gdesc[..]
+//!      KEEP %2
+//!      @%p BRA bb1
 //! ```
 //!
 //! So operands like `%2` prefer registers that are not in use at the start of the loop and are not written before the first wait. This is

@@ -4,7 +4,7 @@ use oriole_ir::{Block, Function, Inst, RegFile};
 use oriole_support::IndexVec;
 
 use crate::dead_parts::DeadParts;
-use crate::emit::{Emitter, Mover};
+use crate::emit::{Emitter, MoveCapabilities};
 use crate::environment::Environment;
 use crate::liveness::{Flow, Liveness};
 use crate::outcome::AllocateError;
@@ -14,7 +14,7 @@ pub(crate) struct Inputs<'a> {
     /// The registers that the allocator may use, and those that calls overwrite.
     pub env: &'a Environment,
     /// The capabilities of the target that determine how moves are made.
-    mover: Mover,
+    mover: MoveCapabilities,
     /// The register file that is being allocated.
     pub file: RegFile,
     /// The control-flow graph and its loops.
@@ -32,7 +32,7 @@ impl<'a> Inputs<'a> {
     pub fn new(function: &Function, env: &'a Environment) -> Inputs<'a> {
         Inputs {
             env,
-            mover: Mover::new(env.target),
+            mover: MoveCapabilities::new(env.target),
             file: RegFile::General,
             flow: Flow::new(function),
             liveness: Liveness::default(),

@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! bb1:  R4 = PHI R4, bb0, %3, bb1
-//! %1 = LOP3 R4, ..            R4 is dead here; %1 in R4 would force %3 to another register, and a move to R4 in each iteration
-//! %3 = LOP3 .., ..            arrives in R4
-//! .. = IADD3 %1, %3
+//!       %1 = LOP3 R4, ..            R4 is dead here; %1 in R4 would force %3 to another register, and a move to R4 in each iteration
+//!       %3 = LOP3 .., ..            arrives in R4
+//!       .. = IADD3 %1, %3
 //! ```
 //!
 //! The register is therefore reserved in the block that defines the new value: values that die before the arrival may take it, and prefer

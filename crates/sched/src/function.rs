@@ -266,7 +266,7 @@ impl Scheduler<'_> {
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, Some(&numbers));
-                scratch.carried = self.carried(&chunk_code.code, (*block, range), &flow, || {
+                scratch.carried = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || {
                     let sources: FxHashMap<u32, u32> = phi_registers(function, *block, *block, &numbers).collect();
                     move |register| sources.get(&register).copied()
                 });
@@ -379,7 +379,7 @@ impl Scheduler<'_> {
             };
             for (block, range) in &chunk_code.blocks {
                 scratch.in_flight.enter_block(function, &flow, *block, None);
-                scratch.carried = self.carried(&chunk_code.code, (*block, range), &flow, || Some);
+                scratch.carried = self.carried_dependences(&chunk_code.code, (*block, range), &flow, || Some);
                 scratch.tracker.enter_block(&chunk_code.code, range.clone(), BlockLiveness { live_in: &[], live_out: &[] });
                 // Registers are already assigned, so an order cannot save any.
                 let mode = if self.mode == ScheduleMode::ReduceReg { ScheduleMode::Ilp } else { self.mode };
@@ -399,7 +399,7 @@ impl Scheduler<'_> {
     /// Returns the dependences of a block on its previous execution, if the strategy asks for them and the block is a loop with one region.
     /// `sources` creates a function that maps a register that is read at the start of the block to the register that holds this value at
     /// the end of the previous execution.
-    fn carried<F: Fn(u32) -> Option<u32>>(
+    fn carried_dependences<F: Fn(u32) -> Option<u32>>(
         &self,
         code: &Code,
         (block, range): (Block, &Range<usize>),

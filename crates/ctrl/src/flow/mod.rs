@@ -5,9 +5,9 @@
 //! Cores", describe the mechanism.) Five steps, each about linear in the length of the code:
 //!
 //! 1. [`waits`](waits::find_waits) finds the waits: on each path, the first instruction that reads or overwrites an outstanding result, or
-//! that overwrites a source that is read late, has to wait.
+//!    that overwrites a source that is read late, has to wait.
 //! 2. [`boards`](boards::assign_scoreboards) assigns a scoreboard to each instruction that is waited for. If more than six are needed at
-//! once, instructions share scoreboards.
+//!    once, instructions share scoreboards.
 //! 3. [`stalls`](stalls::compute_stalls) lengthens stalls until every fixed latency has passed on every path, back edges included.
 //! 4. [`yields`](yields::set_yields) decides where the hardware may switch to another warp.
 //! 5. [`reuse`](reuse::mark_reuse) marks source registers that stay in the reuse cache for a later instruction.

@@ -111,9 +111,9 @@ pub struct InstAccesses {
     pub ends_group: bool,
     /// Which of its scoreboards the code itself names.
     pub pinned: PinnedScoreboard,
-    /// The in-order group of instructions that finish in the order of issue; `None` if it is in none.
+    /// The in-order group of the instruction, whose members finish in the order of issue; `None` if it belongs to no group.
     pub completion_group: Option<u8>,
-    /// The in-order group of instructions that read their sources in the order of issue; `None` if it is in none.
+    /// The in-order group of the instruction, whose members read their sources in the order of issue; `None` if it belongs to no group.
     pub read_group: Option<u8>,
 }
 

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::effect::{self, OpcodeOrder};
 use super::{Address, AliasSpace, Code, Group, MemAccess, MemAccessKind, NewItem, OrderEffect, RegAccess, RegisterClass};
 
-/// Register files whose dependences order instructions, in the order of their register numbers.
+/// Register files in which the scheduler tracks dependences; their registers are numbered in this order.
 const FILES: [RegFile; 5] = [RegFile::General, RegFile::Predicate, RegFile::Uniform, RegFile::UniformPredicate, RegFile::Convergence];
 /// Number of register numbers reserved for each register file.
 const FILE_SIZE: u32 = 256;

@@ -217,7 +217,7 @@ fn solve(problem: &Problem<'_>) -> (Vec<u32>, Vec<Pick>, bool) {
 
 /// Creates the plans of the attempts for a region.
 struct Plans<'p> {
-    /// The region.
+    /// The region to schedule, with the data that the search reads.
     problem: &'p Problem<'p>,
     /// Critical path from each node to the end of the region, in cycles.
     heights: Vec<u32>,

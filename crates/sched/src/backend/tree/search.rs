@@ -37,13 +37,13 @@ use super::constraint::Pressure;
 use super::problem::{NO_UNIT, Problem};
 use super::score::OrderFigures;
 
-/// Number of candidates of each tree to compare by cost, highest priority first.
+/// Number of items of each tree that are compared by cost in a step: those with the highest priorities.
 const OF_EACH_TREE: usize = 4;
-/// Number of candidates to compare by cost, in the original order.
+/// Number of items that are compared by cost in a step because they come first in the original order.
 const BY_POSITION: usize = 12;
-/// Number of candidates with operands in flight to compare by cost, earliest arrival first.
+/// Number of items with operands in flight that are compared by cost in a step: those whose operands arrive first.
 const BY_TIME: usize = 6;
-/// Number of candidates after the first whose bank conflicts and cache hits are compared with those of the first.
+/// Number of items, beside the first of a tree, whose bank conflicts and cache hits are compared in a step.
 const BY_PORTS: usize = 4;
 /// Cost of a bank conflict cycle, and gain of an operand from the reuse cache, in cycles.
 const CONFLICT_CYCLES: f64 = 0.125;
@@ -114,7 +114,7 @@ struct Objection {
 ///
 /// Every ready item is in exactly one of `trees`, `waiting` and `rejected`.
 pub(super) struct Search<'p> {
-    /// The region.
+    /// The region to schedule, with the data that the search reads.
     problem: &'p Problem<'p>,
     /// The parameters of the attempt.
     plan: &'p AttemptPlan,

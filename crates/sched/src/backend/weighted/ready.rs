@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use oriole_hardware::units::UNITS;
 
-/// Number of candidates per unit to compare, longest critical path first.
+/// Number of items per unit that are compared in a step: those with the longest critical paths.
 const BY_CRITICAL_PATH: usize = 4;
-/// Number of candidates to compare, most registers freed first.
+/// Number of items that are compared in a step because they free the most registers.
 const BY_REGISTERS: usize = 8;
-/// Number of candidates with operands in flight to compare, earliest arrival first.
+/// Number of items with operands in flight that are compared in a step: those whose operands arrive first.
 const BY_TIME: usize = 6;
 
 /// Maximum length of the sorted vector of a queue.

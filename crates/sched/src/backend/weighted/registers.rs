@@ -194,7 +194,7 @@ pub(in crate::backend) struct Live<'a> {
     unplaced_readers: Vec<(u32, u32)>,
     /// Number of live registers of each class at the current position.
     now: Counts,
-    /// Maximum of `now` since the start of the pass.
+    /// Maximum number of live registers of each class since the start of the pass.
     peak: Counts,
 }
 
